@@ -1,6 +1,8 @@
 //! Errors that end an agent before its input ends.
 
-use std::{error::Error, io, io::Write};
+use std::{io, io::Write};
+
+use regatta_model::causes;
 
 /// Error that ends an agent before its input ends.
 #[derive(Debug, thiserror::Error)]
@@ -85,10 +87,8 @@ impl AgentError {
 /// Writes an error with its causes and its hint to standard error.
 pub(crate) fn print(error: &AgentError) {
     let mut text = format!("error: {error}\n");
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text.push_str(&format!("  caused by: {source}\n"));
-        cause = source.source();
+    for cause in &causes(error)[1..] {
+        text.push_str(&format!("  caused by: {cause}\n"));
     }
     if !error.hint().is_empty() {
         text.push_str(&format!("hint: {}\n", error.hint()));

@@ -28,11 +28,9 @@ impl Failure {
             Ok(error) => return (*error).into(),
             Err(panic) => panic,
         };
-        let message = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "it gave no message".to_owned());
+        let literal = panic.downcast_ref::<&str>().copied();
+        let message = literal.or_else(|| panic.downcast_ref().map(String::as_str));
+        let message = message.unwrap_or("it gave no message").to_owned();
         Self {
             kind: FailureKind::Failed,
             reasons: vec![format!("the driver `{driver}` panicked"), message],
@@ -41,8 +39,9 @@ impl Failure {
     }
 }
 
-impl From<TransportError> for Failure {
-    fn from(error: TransportError) -> Self {
+impl<E: Into<TransportError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error = error.into();
         Self {
             kind: error.kind(),
             reasons: error.reasons(),

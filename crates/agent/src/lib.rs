@@ -6,6 +6,7 @@
 //!
 //! - [`registry`] has every driver.
 //! - `input` reads lines, `serve` answers them, `trial` runs a session in a thread of its own.
+//! - `event` is what a trial tells the loop.
 //! - `observer` takes CPU, memory and interface counters exactly at the edges of the transfer
 //!   window; `report` puts them into the side's report.
 //! - `memory` sets the allocator up.
@@ -14,11 +15,13 @@
 
 use std::process::ExitCode;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use regatta_model::HostFacts;
 use regatta_transport::Driver;
 
 mod ending;
 mod error;
+mod event;
 mod failure;
 mod input;
 mod logging;
@@ -126,15 +129,8 @@ fn run(
 /// Raises the number of files that this process may have open, which a transfer of many flows needs, as far as the
 /// system lets it.
 fn raise_file_limit() {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: there is room for the limit.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
-        limit.rlim_cur = limit.rlim_max;
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // A refusal leaves the limit as it was.
-        // SAFETY: `limit` is a valid limit.
-        let _ = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }

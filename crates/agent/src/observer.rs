@@ -3,10 +3,7 @@
 
 use std::{
     io,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -17,8 +14,13 @@ use regatta_telemetry::{
     interface_of, monotonic_ns, process,
 };
 use regatta_transport::{
-    LiveCounters, Observer, Phase, ProtocolSample, Purpose, StatisticsSource, WindowEdge,
-    WindowStatistics,
+    LiveCounters, Observer, Phase, ProtocolSample, Purpose, StatisticsSource, Stop, WindowEdge,
+    WindowStatistics, sync::Mutex,
+};
+
+use crate::{
+    event::{Tell, TrialEvent},
+    served::Quota,
 };
 
 /// Telemetry of one end of one trial.
@@ -34,30 +36,18 @@ pub(crate) struct Observed {
     pub interface: Option<InterfaceInfo>,
 }
 
-/// The statistics of the transfer's connection and the live counters, as the sampler reads them.
-#[derive(Clone)]
+/// The transfer of one end of one trial, as its threads and the sampler share it.
 struct Flow {
     role: Role,
     live: Arc<LiveCounters>,
-    transfer: Arc<Mutex<Option<Weak<dyn StatisticsSource>>>>,
-}
-
-/// Functions that the observer calls in the course of a trial.
-pub(crate) struct Callbacks {
-    /// Passes a note to the other end.
-    pub send_note: Box<dyn Fn(Note) + Send + Sync>,
-    /// Called at the beginning of the window.
-    pub begun: Option<Box<dyn Fn() + Send + Sync>>,
-    /// Takes the counters of the transfer at the interval that the order asks for.
-    pub progress: Box<dyn Fn(Progress) + Send + Sync>,
-    /// Called after each sample.
-    pub sampled: Box<dyn Fn() + Send + Sync>,
-}
-
-/// Reports of the transfer under way.
-struct Reporting {
+    /// Statistics of the transfer's connection.
+    transfer: Mutex<Option<Weak<dyn StatisticsSource>>>,
+    /// Time between reports of the transfer under way; absent if nobody reads them.
     interval_ns: Option<u64>,
-    state: Mutex<Reported>,
+    reported: Mutex<Reported>,
+    tell: Tell,
+    /// Bytes that the trial may have, and the stop of one that has more.
+    quota: Option<(Quota, Stop)>,
 }
 
 /// State of the reports, from the beginning of the window.
@@ -78,97 +68,24 @@ impl Reported {
     }
 }
 
-impl Reporting {
-    /// Begins the window. A warm-up's end, at which it begins again, ends an interval: its counters are returned.
-    fn begin(&self, live: &LiveCounters) -> Option<Progress> {
-        let moved = [&live.bytes_sent, &live.bytes_delivered]
-            .iter()
-            .any(|counter| counter.load(Ordering::Relaxed) > 0);
-        // A listening end begins with each flow, before anything has come.
-        if moved {
-            let interval_ns = self.interval_ns?;
-            let since_ns = {
-                let state = lock(&self.state);
-                state.elapsed_ns().saturating_sub(state.reported_ns)
-            };
-            // One that was due at the same time may have been told of just now.
-            if since_ns < interval_ns / 10 {
-                return None;
-            }
-            let of_warm_up = self.report(live, None, None, true)?;
-            return Some(Progress {
-                has_ended: false,
-                ..of_warm_up
-            });
-        }
-        *lock(&self.state) = Reported {
-            began_ns: monotonic_ns(),
-            due_ns: self.interval_ns.unwrap_or_default(),
-            reported_ns: 0,
-            idle_answers: live.probe_answers.load(Ordering::Relaxed),
-            idle_delay_ns: live.probe_delay_ns.load(Ordering::Relaxed),
-        };
-        None
-    }
-
-    /// Returns a report if one is due, or if the transfer has ended.
-    fn report(
-        &self,
-        live: &LiveCounters,
-        statistics: Option<ProtocolSample>,
-        reading: Option<&Reading>,
-        has_ended: bool,
-    ) -> Option<Progress> {
-        let interval_ns = self.interval_ns?;
-        // The window of a listening end begins with the flow of the idle probe.
-        if live.phase() == Phase::Idle {
-            return None;
-        }
-        let mut state = lock(&self.state);
-        let elapsed_ns = state.elapsed_ns();
-        if elapsed_ns < state.due_ns && !has_ended {
-            return None;
-        }
-        state.due_ns = (elapsed_ns / interval_ns + 1) * interval_ns;
-        state.reported_ns = elapsed_ns;
-        let statistics = statistics.unwrap_or_default();
-        let less = |counter: &AtomicU64, idle: u64| counter.load(Ordering::Relaxed) - idle;
-        Some(Progress {
-            elapsed_ns,
-            has_ended,
-            bytes_delivered: live.bytes_delivered.load(Ordering::Relaxed),
-            probe_answers: less(&live.probe_answers, state.idle_answers),
-            probe_delay_ns: less(&live.probe_delay_ns, state.idle_delay_ns),
-            retransmitted_packets: statistics.retransmitted_packets,
-            congestion_window_bytes: statistics.congestion_window_bytes,
-            smoothed_rtt_ns: statistics.smoothed_rtt.map(nanoseconds),
-            bytes_in_flight: statistics.bytes_in_flight,
-            cpu_ns: reading.and_then(|reading| u64::try_from(reading.process.total_ns).ok()),
-        })
-    }
-}
-
 fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Source of the sampler's figures, which also reports the transfer under way.
-struct ReportingFlow {
-    flow: Flow,
-    reporting: Arc<Reporting>,
-    callbacks: Arc<Callbacks>,
-}
+struct SampledFlow(Arc<Flow>);
 
-impl FlowSource for ReportingFlow {
+impl FlowSource for SampledFlow {
     fn sample(&mut self, reading: &Reading) -> FlowSample {
-        let statistics = self.flow.statistics();
-        let live = &self.flow.live;
-        let report = (self.reporting).report(live, statistics, Some(reading), false);
-        if let Some(progress) = report {
-            (self.callbacks.progress)(progress);
+        let flow = &self.0;
+        let figures = flow.figures(flow.statistics());
+        flow.report(&figures, reading, false);
+        if let Some((quota, stop)) = &flow.quota {
+            quota.check(&flow.live, stop, |failure| {
+                (flow.tell)(TrialEvent::Ended(Err(failure)));
+            });
         }
-        (self.callbacks.sampled)();
-        self.flow.figures(statistics)
+        figures
     }
 }
 
@@ -179,45 +96,109 @@ impl Flow {
             return None;
         }
         // The reference is taken out of the lock: a stack may take its time to answer.
-        let source = lock(&self.transfer).as_ref().and_then(Weak::upgrade);
+        let source = self.transfer.lock().as_ref().and_then(Weak::upgrade);
         source.and_then(|source| source.sample())
     }
 
     /// Makes a sample for the series of the statistics that were read.
     fn figures(&self, statistics: Option<ProtocolSample>) -> FlowSample {
-        if self.role == Role::Receiver {
-            return FlowSample {
-                bytes_delivered: Some(self.live.bytes_delivered.load(Ordering::Relaxed)),
-                ..FlowSample::default()
-            };
-        }
-        let Some(sample) = statistics else {
-            return FlowSample::default();
-        };
+        let sample = statistics.unwrap_or_default();
+        let delivered = || self.live.bytes_delivered.load(Ordering::Relaxed);
         FlowSample {
-            bytes_delivered: None,
+            bytes_delivered: (self.role == Role::Receiver).then(delivered),
             retransmitted_packets: sample.retransmitted_packets,
             congestion_window_bytes: sample.congestion_window_bytes,
             smoothed_rtt_ns: sample.smoothed_rtt.map(nanoseconds),
             bytes_in_flight: sample.bytes_in_flight,
         }
     }
-}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole at any moment, also after a panic elsewhere.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Begins the window. A warm-up's end, at which it begins again, ends an interval: its counters are reported.
+    fn begin(&self) {
+        let live = &self.live;
+        let moved = [&live.bytes_sent, &live.bytes_delivered]
+            .iter()
+            .any(|counter| counter.load(Ordering::Relaxed) > 0);
+        // A listening end begins with each flow, before anything has come.
+        if !moved {
+            *self.reported.lock() = Reported {
+                began_ns: monotonic_ns(),
+                due_ns: self.interval_ns.unwrap_or_default(),
+                reported_ns: 0,
+                idle_answers: live.probe_answers.load(Ordering::Relaxed),
+                idle_delay_ns: live.probe_delay_ns.load(Ordering::Relaxed),
+            };
+            return;
+        }
+        let since_ns = {
+            let state = self.reported.lock();
+            state.elapsed_ns().saturating_sub(state.reported_ns)
+        };
+        // One that was due at the same time may have been told of just now.
+        if self
+            .interval_ns
+            .is_none_or(|interval_ns| since_ns < interval_ns / 10)
+        {
+            return;
+        }
+        if let Some(of_warm_up) = self.progress(&FlowSample::default(), None, true) {
+            (self.tell)(TrialEvent::Progress(Progress {
+                has_ended: false,
+                ..of_warm_up
+            }));
+        }
+    }
+
+    /// Reports the transfer if that is due, or if it has ended.
+    fn report(&self, figures: &FlowSample, reading: &Reading, has_ended: bool) {
+        if let Some(progress) = self.progress(figures, Some(reading), has_ended) {
+            (self.tell)(TrialEvent::Progress(progress));
+        }
+    }
+
+    /// Returns a report if one is due, or if the transfer has ended.
+    fn progress(
+        &self,
+        figures: &FlowSample,
+        reading: Option<&Reading>,
+        has_ended: bool,
+    ) -> Option<Progress> {
+        let (interval_ns, live) = (self.interval_ns?, &self.live);
+        // The window of a listening end begins with the flow of the idle probe.
+        if live.phase() == Phase::Idle {
+            return None;
+        }
+        let mut state = self.reported.lock();
+        let elapsed_ns = state.elapsed_ns();
+        if elapsed_ns < state.due_ns && !has_ended {
+            return None;
+        }
+        state.due_ns = (elapsed_ns / interval_ns + 1) * interval_ns;
+        state.reported_ns = elapsed_ns;
+        Some(Progress {
+            elapsed_ns,
+            has_ended,
+            bytes_delivered: live.bytes_delivered.load(Ordering::Relaxed),
+            probe_answers: live.probe_answers.load(Ordering::Relaxed) - state.idle_answers,
+            probe_delay_ns: live.probe_delay_ns.load(Ordering::Relaxed) - state.idle_delay_ns,
+            retransmitted_packets: figures.retransmitted_packets,
+            congestion_window_bytes: figures.congestion_window_bytes,
+            smoothed_rtt_ns: figures.smoothed_rtt_ns,
+            bytes_in_flight: figures.bytes_in_flight,
+            cpu_ns: reading.and_then(|reading| u64::try_from(reading.process.total_ns).ok()),
+        })
+    }
 }
 
 /// Observer of one end of one trial.
 pub(crate) struct TrialObserver {
     window: Mutex<Window>,
-    flow: Flow,
+    flow: Arc<Flow>,
+    /// Whether the beginning of the transfer is reported.
+    tells_beginning: bool,
     /// Whose CPU time and memory are charged.
     subject: Subject,
     interface: Option<InterfaceInfo>,
-    reporting: Arc<Reporting>,
-    callbacks: Arc<Callbacks>,
 }
 
 struct Window {
@@ -240,35 +221,29 @@ impl TrialObserver {
     pub(crate) fn new(
         order: &TrialOrder,
         live: Arc<LiveCounters>,
-        callbacks: Callbacks,
+        tell: Tell,
+        quota: Option<(Quota, Stop)>,
     ) -> io::Result<Self> {
-        let role = order.role;
-        let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name).ok());
+        let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name));
         let name = interface.as_ref().map(|info| info.name.as_str());
-        let link_header_bytes = interface.as_ref().map_or(0, |info| info.link_header_bytes);
-        let flow = Flow {
-            role,
+        let flow = Arc::new(Flow {
+            role: order.role,
             live,
-            transfer: Arc::default(),
-        };
-        let subject = Subject::new();
-        let callbacks = Arc::new(callbacks);
-        let interval = order.progress_interval;
-        let reporting = Arc::new(Reporting {
-            interval_ns: interval
+            transfer: Mutex::default(),
+            interval_ns: order
+                .progress_interval
                 .and_then(|it| u64::try_from(it.as_nanos()).ok().filter(|it| *it > 0)),
-            state: Mutex::default(),
+            reported: Mutex::default(),
+            tell,
+            quota,
         });
+        let subject = Subject::new();
         let sampler = Sampler::spawn(
             Instruments::open_for(name, subject.clone()),
-            Box::new(ReportingFlow {
-                flow: flow.clone(),
-                reporting: Arc::clone(&reporting),
-                callbacks: Arc::clone(&callbacks),
-            }),
+            Box::new(SampledFlow(Arc::clone(&flow))),
             order.sample_interval,
-            role.name(),
-            link_header_bytes,
+            order.role.name(),
+            interface.as_ref().map_or(0, |info| info.link_header_bytes),
             order.longest_transfer(),
         )?;
         process::reset_peak_memory();
@@ -282,22 +257,19 @@ impl TrialObserver {
                 peak_memory_bytes: None,
             }),
             flow,
+            tells_beginning: order.tells_beginning && order.connects(),
             subject,
             interface,
-            reporting,
-            callbacks,
         })
     }
 
     /// Returns all observations, after the session has ended.
     pub(crate) fn finish(&self) -> Observed {
-        let mut window = lock(&self.window);
+        let mut window = self.window.lock();
         let series = window.sampler.take().map(Sampler::finish);
+        let readings = window.start.zip(window.end);
         Observed {
-            deltas: window
-                .start
-                .zip(window.end)
-                .map(|(start, end)| WindowDeltas::between(&start, &end)),
+            deltas: readings.map(|(start, end)| WindowDeltas::between(&start, &end)),
             series: series.unwrap_or_default(),
             peak_memory_bytes: window.peak_memory_bytes,
             interface: self.interface.clone(),
@@ -307,16 +279,14 @@ impl TrialObserver {
 
 impl Observer for TrialObserver {
     fn on_window(&self, edge: WindowEdge) {
-        let mut window = lock(&self.window);
+        let mut window = self.window.lock();
         match edge {
             WindowEdge::Start => {
                 // First, as the path follows it.
-                if let Some(begun) = &self.callbacks.begun {
-                    begun();
+                if self.tells_beginning {
+                    (self.flow.tell)(TrialEvent::Began);
                 }
-                if let Some(progress) = self.reporting.begin(&self.flow.live) {
-                    (self.callbacks.progress)(progress);
-                }
+                self.flow.begin();
                 let reading = window.instruments.read_start();
                 window.start = Some(reading);
                 if let Some(sampler) = &window.sampler {
@@ -330,21 +300,18 @@ impl Observer for TrialObserver {
                 // Here, since the connection may be closed before the sampler's thread looks.
                 let statistics = self.flow.statistics();
                 window.at_end = statistics.unwrap_or_default();
+                let figures = self.flow.figures(statistics);
                 if let Some(sampler) = &window.sampler {
-                    sampler.end(reading, self.flow.figures(statistics));
+                    sampler.end(reading, figures);
                 }
-                let live = &self.flow.live;
-                let report = (self.reporting).report(live, statistics, Some(&reading), true);
-                if let Some(progress) = report {
-                    (self.callbacks.progress)(progress);
-                }
+                self.flow.report(&figures, &reading, true);
             }
         }
     }
 
     fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>) {
         if purpose == Purpose::Transfer {
-            *lock(&self.flow.transfer) = Some(source);
+            *self.flow.transfer.lock() = Some(source);
         }
     }
 
@@ -353,7 +320,7 @@ impl Observer for TrialObserver {
     }
 
     fn window_statistics(&self) -> WindowStatistics {
-        let window = lock(&self.window);
+        let window = self.window.lock();
         let sampler = window.sampler.as_ref();
         WindowStatistics {
             at_end: window.at_end,
@@ -362,6 +329,6 @@ impl Observer for TrialObserver {
     }
 
     fn send_note(&self, note: Note) {
-        (self.callbacks.send_note)(note);
+        (self.flow.tell)(TrialEvent::Note(note));
     }
 }

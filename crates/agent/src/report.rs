@@ -1,10 +1,10 @@
 //! Telemetry in a side's report.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use regatta_control::{Role, SideReport};
 use regatta_model::{
-    Series, Warning,
+    Measurements, Series, Warning,
     metric::{id, series_id},
     stack,
     units::format_duration,
@@ -15,19 +15,24 @@ use crate::observer::Observed;
 
 /// Adds metrics, series, facts and warnings. Values that the session itself has reported stay.
 pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
+    let Measurements {
+        metrics,
+        series,
+        facts,
+        warnings,
+        ..
+    } = &mut report.measurements;
     let mut put = |name: &str, value: Option<f64>| {
-        if let Some(value) = value.filter(|value| value.is_finite()) {
-            let metrics = &mut report.measurements.metrics;
-            if !metrics.contains_key(name) {
-                metrics.insert(name, value);
-            }
+        if let Some(value) = value.filter(|value| value.is_finite())
+            && !metrics.contains_key(name)
+        {
+            metrics.insert(name, value);
         }
     };
+    let count = |count: Option<u64>| count.map(|count| count as f64);
     let (side, names) = (role.name(), role.metrics());
-    put(
-        names.peak_memory,
-        observed.peak_memory_bytes.map(|bytes| bytes as f64),
-    );
+    let interface = observed.interface.as_ref();
+    put(names.peak_memory, count(observed.peak_memory_bytes));
     if let Some(deltas) = &observed.deltas {
         put(names.cpu, deltas.cpu_ratio);
         put(names.cpu_user, deltas.cpu_user_ratio);
@@ -37,42 +42,33 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         if role == Role::Receiver {
             put(
                 id::RECEIVE_BUFFER_ERRORS,
-                deltas.receive_buffer_errors.map(|count| count as f64),
+                count(deltas.receive_buffer_errors),
             );
         }
-        for (name, value) in interface_metrics(deltas, observed.interface.as_ref(), role) {
+        for (name, value) in interface_metrics(deltas, interface, role) {
             put(name, Some(value));
         }
     }
     if role == Role::Sender {
         for (name, value) in level_metrics(&observed.series) {
-            put(name, Some(value));
+            put(name, value);
         }
     }
-    report.measurements.series.extend(observed.series);
-    let (fact, warning) = describe(&observed.deltas, observed.interface.as_ref(), role);
-    report
-        .measurements
-        .facts
-        .entry(format!("interface.{side}"))
-        .or_insert(fact);
-    report.measurements.warnings.extend(warning);
-    let pressures = (observed.deltas.as_ref()).and_then(|deltas| deltas.tcp_memory_pressures);
-    report
-        .measurements
-        .warnings
-        .extend(memory_warning(pressures, side));
-    if report.measurements.metrics.contains_key(names.cpu) {
-        let step = cpu_time_step();
-        report.measurements.warnings.extend(by_ticks(step, side));
+    series.extend(observed.series);
+    let (fact, warning) = describe(observed.deltas.as_ref(), interface, role);
+    facts.entry(format!("interface.{side}")).or_insert(fact);
+    warnings.extend(warning);
+    let pressures = observed
+        .deltas
+        .and_then(|deltas| deltas.tcp_memory_pressures);
+    warnings.extend(memory_warning(pressures, side));
+    if metrics.contains_key(names.cpu) {
+        warnings.extend(by_ticks(cpu_time_step(), side));
     }
-    if let Some(offloads) = report
-        .measurements
-        .facts
-        .get_mut(&format!("offloads.{side}"))
+    if let Some(offloads) = facts.get_mut(&format!("offloads.{side}"))
         && offloads == stack::OF_INTERFACE
     {
-        *offloads = offloads_of(observed.interface.as_ref());
+        *offloads = offloads_of(interface);
     }
 }
 
@@ -116,10 +112,9 @@ fn offloads_of(interface: Option<&InterfaceInfo>) -> String {
         .filter(|(name, on)| *on && ["tso", "gso", "gro"].contains(name))
         .map(|(name, _)| name.to_uppercase())
         .collect();
-    if on.is_empty() {
-        "none".to_owned()
-    } else {
-        format!("{} of the interface", on.join(", "))
+    match on.is_empty() {
+        true => "none".to_owned(),
+        false => format!("{} of the interface", on.join(", ")),
     }
 }
 
@@ -142,10 +137,8 @@ fn interface_metrics(
             metrics.push((id::PACKETS_SENT, counters.sent_packets as f64));
             let seconds = deltas.elapsed.as_secs_f64();
             if seconds > 0.0 {
-                metrics.push((
-                    id::PACKETS_PER_SECOND,
-                    counters.sent_packets as f64 / seconds,
-                ));
+                let rate = counters.sent_packets as f64 / seconds;
+                metrics.push((id::PACKETS_PER_SECOND, rate));
             }
             let header = interface.map_or(0, |info| info.link_header_bytes);
             let size = mean_packet_bytes(counters.sent_bytes, counters.sent_packets, header);
@@ -161,74 +154,57 @@ fn interface_metrics(
 
 /// Returns the means and maxima of the sender's levels over the samples of the window, for a
 /// session that has not reported its own.
-fn level_metrics(series: &[Series]) -> BTreeMap<&'static str, f64> {
+fn level_metrics(series: &[Series]) -> [(&'static str, Option<f64>); 4] {
     let values = |name: &str| {
-        series
-            .iter()
-            .find(|series| series.name == name)
-            .map_or(&[][..], |series| &series.values)
+        let found = series.iter().find(|series| series.name == name);
+        found.map_or(&[][..], |series| &series.values)
     };
-    let mean = |values: &[f64]| {
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
+    // Of no values it is not a number, and no metric.
+    let mean = |values: &[f64]| Some(values.iter().sum::<f64>() / values.len() as f64);
     let largest = |values: &[f64]| values.iter().copied().reduce(f64::max);
     let window = values(series_id::CONGESTION_WINDOW_BYTES);
+    let (rtt, in_flight) = (
+        values(series_id::SMOOTHED_RTT_NS),
+        values(series_id::BYTES_IN_FLIGHT_BYTES),
+    );
     [
         (id::CONGESTION_WINDOW_MEAN_BYTES, mean(window)),
         (id::CONGESTION_WINDOW_MAX_BYTES, largest(window)),
-        (
-            id::SMOOTHED_RTT_NS,
-            mean(values(series_id::SMOOTHED_RTT_NS)),
-        ),
-        (
-            id::BYTES_IN_FLIGHT_MAX_BYTES,
-            largest(values(series_id::BYTES_IN_FLIGHT_BYTES)),
-        ),
+        (id::SMOOTHED_RTT_NS, mean(rtt)),
+        (id::BYTES_IN_FLIGHT_MAX_BYTES, largest(in_flight)),
     ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name, value?)))
-    .collect()
 }
 
 /// Names the interface that was counted, with a warning if there is none or if its counters need an
 /// explanation.
 fn describe(
-    deltas: &Option<WindowDeltas>,
+    deltas: Option<&WindowDeltas>,
     interface: Option<&InterfaceInfo>,
     role: Role,
 ) -> (String, Option<Warning>) {
     let Some(info) = interface else {
-        let warning = Warning::new(
-            "interface_unknown",
-            format!(
-                "no interface of the {} owns its address, so packets were not counted",
-                role.name()
-            ),
-            "",
-        );
+        let of = role.name();
+        let message =
+            format!("no interface of the {of} owns its address, so packets were not counted");
+        let warning = Warning::new("interface_unknown", message, "");
         return ("unknown".to_owned(), Some(warning));
     };
-    let mean = deltas.as_ref().and_then(|deltas| {
-        let counters = deltas.interface?;
-        mean_packet_bytes(
-            counters.sent_bytes,
-            counters.sent_packets,
-            info.link_header_bytes,
-        )
-    });
+    let name = &info.name;
+    let counters = deltas.and_then(|deltas| deltas.interface);
+    let mean = counters
+        .and_then(|it| mean_packet_bytes(it.sent_bytes, it.sent_packets, info.link_header_bytes));
     let warning = mean
         .zip(info.mtu_bytes)
         .filter(|&(mean, mtu)| mean > f64::from(mtu))
         .map(|(mean, mtu)| {
             let message = format!(
-                "`{}` counts packets before they are cut to wire size (mean {mean:.0} B at an MTU \
-                 of {mtu} B), so packets per second and their mean size are not the wire's",
-                info.name
+                "`{name}` counts packets before they are cut to wire size (mean {mean:.0} B at an MTU \
+                 of {mtu} B), so packets per second and their mean size are not the wire's"
             );
-            let hint = format!("ethtool -K {} tso off gso off gro off", info.name);
+            let hint = format!("ethtool -K {name} tso off gso off gro off");
             Warning::new("super_packets", message, hint)
         });
-    (info.name.clone(), warning)
+    (name.clone(), warning)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Loop that answers the controller and never blocks on anything but its events.
 
 use std::{
-    collections::BTreeMap,
     io::{self, Write},
     sync::{
         Arc,
@@ -17,10 +16,11 @@ use regatta_transport::Driver;
 
 use crate::{
     error::AgentError,
+    event::TrialEvent,
     failure::Failure,
     input::standard_input,
     served::{Served, ServedLimits, Terms},
-    trial::{Trial, TrialEvent},
+    trial::Trial,
 };
 
 /// Longest time that a session may take to end after its abort. Sessions promise a second.
@@ -101,17 +101,15 @@ impl<W: Write> Agent<W> {
                 Some(by) => received.recv_timeout(by.saturating_duration_since(Instant::now())),
             };
             match event {
-                Ok(Event::Input(message)) => match message {
-                    Ok(Some(message)) => self.answer(message)?,
-                    Ok(None) => return Ok(()),
-                    Err(error) => {
-                        if matches!(error, AgentError::Version { .. }) {
-                            // So that the controller can say it, too.
-                            self.greet()?;
-                        }
-                        return Err(error);
+                Ok(Event::Input(Ok(Some(message)))) => self.answer(message)?,
+                Ok(Event::Input(Ok(None))) => return Ok(()),
+                Ok(Event::Input(Err(error))) => {
+                    if matches!(error, AgentError::Version { .. }) {
+                        // So that the controller can say it, too.
+                        self.greet()?;
                     }
-                },
+                    return Err(error);
+                }
                 Ok(Event::Trial(number, event)) => self.on_trial(number, event)?,
                 Err(RecvTimeoutError::Timeout) => return self.give_up(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -148,10 +146,8 @@ impl<W: Write> Agent<W> {
             }
             ToAgent::Prepare { order } => self.prepare(order),
             ToAgent::Start { trial, peer } => {
-                if !self
-                    .current(trial)
-                    .is_some_and(|current| current.trial.start(peer))
-                {
+                let current = self.current(trial);
+                if !current.is_some_and(|current| current.trial.start(peer)) {
                     log::warn!("trial {trial} has no sender that waits for its start");
                 }
                 Ok(())
@@ -165,72 +161,63 @@ impl<W: Write> Agent<W> {
                 Ok(())
             }
             ToAgent::Abort { trial } => {
-                if let Some(current) = self.current(trial) {
-                    if current.abort_by.is_none() {
-                        current.abort_by = Some(Instant::now() + ABORT_LIMIT);
-                        current.trial.abort();
-                    }
-                    Ok(())
-                } else {
-                    self.say(&FromAgent::Aborted { trial })
+                let Some(current) = self.current(trial) else {
+                    return self.say(&FromAgent::Aborted { trial });
+                };
+                if current.abort_by.is_none() {
+                    current.abort_by = Some(Instant::now() + ABORT_LIMIT);
+                    current.trial.abort();
                 }
+                Ok(())
             }
         }
     }
 
     fn current(&mut self, trial: u32) -> Option<&mut Current> {
-        self.current
-            .as_mut()
-            .filter(|current| current.trial.index == trial)
+        let current = self.current.as_mut();
+        current.filter(|current| current.trial.index == trial)
     }
 
-    fn prepare(&mut self, mut order: Box<TrialOrder>) -> Result<(), AgentError> {
-        let trial = order.trial;
-        if let Some(current) = &self.current {
-            let failure = Failure::new(
-                format!("trial {} is still under way", current.trial.index),
-                "abort it first",
-            );
-            return self.fail(trial, failure);
-        }
-        let terms = match &self.served {
-            None => Terms::default(),
-            Some(served) => match served.admit(&mut order) {
-                Ok(terms) => terms,
-                Err(failure) => return self.fail(trial, failure),
-            },
-        };
-        self.trials += 1;
-        let number = self.trials;
-        let events = self.events.clone();
-        let tell = move |event| {
-            // The loop is gone only when the process ends.
-            let _ = events.send(Event::Trial(number, event));
-        };
-        match Trial::spawn(Arc::clone(&self.drivers), order, terms, tell) {
+    fn prepare(&mut self, order: Box<TrialOrder>) -> Result<(), AgentError> {
+        let index = order.trial;
+        match self.begin(order) {
             Ok(trial) => {
                 self.current = Some(Current {
-                    number,
+                    number: self.trials,
                     trial,
                     abort_by: None,
                 });
                 Ok(())
             }
-            Err(failure) => self.fail(trial, failure),
+            Err(failure) => self.fail(index, failure),
         }
     }
 
+    fn begin(&mut self, mut order: Box<TrialOrder>) -> Result<Trial, Failure> {
+        if let Some(current) = &self.current {
+            let reason = format!("trial {} is still under way", current.trial.index);
+            return Err(Failure::new(reason, "abort it first"));
+        }
+        let terms = match &self.served {
+            None => Terms::default(),
+            Some(served) => served.admit(&mut order)?,
+        };
+        self.trials += 1;
+        let number = self.trials;
+        let events = self.events.clone();
+        let tell = Arc::new(move |event| {
+            // The loop is gone only when the process ends.
+            let _ = events.send(Event::Trial(number, event));
+        });
+        Trial::spawn(Arc::clone(&self.drivers), order, terms, tell)
+    }
+
     fn fail(&mut self, trial: u32, failure: Failure) -> Result<(), AgentError> {
-        let Failure {
-            kind,
-            reasons,
-            hint,
-        } = failure;
         self.say(&FromAgent::Failed {
             trial,
-            kind,
-            reasons,
-            hint,
+            kind: failure.kind,
+            reasons: failure.reasons,
+            hint: failure.hint,
         })
     }
 
@@ -277,22 +264,15 @@ impl<W: Write> Agent<W> {
 fn facts(drivers: &[&'static dyn Driver], build: &HostFacts) -> HostFacts {
     let mut facts = host_facts();
     facts.0.extend(build.0.clone());
-    let versions: BTreeMap<String, String> = drivers
-        .iter()
-        .map(|driver| driver.descriptor())
-        .filter(|descriptor| !descriptor.stack_version.is_empty())
-        .map(|descriptor| {
+    let mut version = |of: &str, version: &str| {
+        facts.0.insert(format!("version.{of}"), version.to_owned());
+    };
+    for descriptor in drivers.iter().map(|driver| driver.descriptor()) {
+        if !descriptor.stack_version.is_empty() {
             let stack = descriptor.stack.to_lowercase().replace(' ', "-");
-            (
-                format!("version.{stack}"),
-                descriptor.stack_version.to_owned(),
-            )
-        })
-        .collect();
-    facts.0.extend(versions);
-    facts.0.insert(
-        "version.regatta".to_owned(),
-        env!("CARGO_PKG_VERSION").to_owned(),
-    );
+            version(&stack, descriptor.stack_version);
+        }
+    }
+    version("regatta", env!("CARGO_PKG_VERSION"));
     facts
 }

@@ -68,12 +68,9 @@ impl Quota {
 
     /// Returns the failure of a trial that the quota has ended.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        self.is_exceeded.load(Ordering::Relaxed).then(|| {
-            refused(format!(
-                "the server allows {} for one client",
-                Bytes(self.max_bytes)
-            ))
-        })
+        let most = Bytes(self.max_bytes);
+        let is_exceeded = self.is_exceeded.load(Ordering::Relaxed);
+        is_exceeded.then(|| refused(format!("the server allows {most} for one client")))
     }
 }
 
@@ -116,11 +113,8 @@ impl Served {
                 "a server takes no option `{name}` from its clients"
             )));
         }
-        if let WorkloadKind::Bulk {
-            pattern: Pattern::File,
-            ..
-        } = order.workload.kind
-        {
+        let file = Pattern::File;
+        if matches!(order.workload.kind, WorkloadKind::Bulk { pattern, .. } if pattern == file) {
             return Err(refused("a server sends no files from its disk".to_owned()));
         }
         let named = order.local;
@@ -149,10 +143,8 @@ impl Terms {
     /// Returns the address for the client to connect to, of a trial that listens on `listen`.
     pub(crate) fn reached(&self, listen: Option<SocketAddr>) -> Option<SocketAddr> {
         let listen = listen?;
-        Some(SocketAddr::new(
-            self.named.unwrap_or(listen.ip()),
-            listen.port(),
-        ))
+        let address = self.named.unwrap_or(listen.ip());
+        Some(SocketAddr::new(address, listen.port()))
     }
 }
 

@@ -9,30 +9,16 @@ use std::{
     },
 };
 
-use regatta_control::{Note, Progress, SideReport, TrialOrder};
+use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, TrialContext};
 
 use crate::{
+    event::{Tell, TrialEvent},
     failure::Failure,
-    observer::{Callbacks, TrialObserver},
+    observer::TrialObserver,
     report,
     served::Terms,
 };
-
-/// Messages from a trial's threads to the loop of [`crate::serve`].
-#[derive(Debug)]
-pub(crate) enum TrialEvent {
-    /// The trial is prepared; a receiver listens on this address.
-    Ready(Option<SocketAddr>),
-    /// The transfer begins.
-    Began,
-    /// Counters of the transfer under way.
-    Progress(Progress),
-    /// Note for the other end, to be passed on.
-    Note(Note),
-    /// The thread has ended.
-    Ended(Result<Box<SideReport>, Failure>),
-}
 
 /// A trial under way.
 pub(crate) struct Trial {
@@ -52,7 +38,7 @@ impl Trial {
         drivers: Arc<[&'static dyn Driver]>,
         order: Box<TrialOrder>,
         terms: Terms,
-        tell: impl Fn(TrialEvent) + Clone + Send + Sync + 'static,
+        tell: Tell,
     ) -> Result<Self, Failure> {
         let (start, started) = channel();
         let stop = Stop::new();
@@ -115,18 +101,11 @@ fn find(
             format!("choose one of `{}`", names.join("`, `")),
         ));
     };
-    driver
-        .check_options(&transport.options)
-        .map_err(TransportError::from)?;
-    driver
-        .supported(&transport.options)
-        .map_err(TransportError::from)?;
-    driver
-        .applicable(&transport.options, &order.workload.kind)
-        .map_err(TransportError::from)?;
-    driver
-        .probe_applicable(&transport.options, &order.workload)
-        .map_err(TransportError::from)?;
+    let options = &transport.options;
+    driver.check_options(options)?;
+    driver.supported(options)?;
+    driver.applicable(options, &order.workload.kind)?;
+    driver.probe_applicable(options, &order.workload)?;
     Ok(driver)
 }
 
@@ -136,34 +115,12 @@ fn run(
     stop: Stop,
     mailbox: Arc<Mailbox>,
     started: &Receiver<SocketAddr>,
-    tell: &(impl Fn(TrialEvent) + Clone + Send + Sync + 'static),
+    tell: &Tell,
 ) -> Result<Box<SideReport>, Failure> {
     let driver = find(drivers, order)?;
     let live = Arc::new(LiveCounters::default());
-    let pass_on = tell.clone();
-    let announce = (order.tells_beginning && order.connects()).then(|| {
-        let tell = tell.clone();
-        Box::new(move || tell(TrialEvent::Began)) as Box<dyn Fn() + Send + Sync>
-    });
-    let (tell_progress, tell_quota) = (tell.clone(), tell.clone());
-    let (live_of_quota, stop_of_quota) = (Arc::clone(&live), stop.clone());
-    let quota = terms.quota.clone();
-    let observer = TrialObserver::new(
-        order,
-        Arc::clone(&live),
-        Callbacks {
-            send_note: Box::new(move |note| pass_on(TrialEvent::Note(note))),
-            begun: announce,
-            progress: Box::new(move |progress| tell_progress(TrialEvent::Progress(progress))),
-            sampled: Box::new(move || {
-                if let Some(quota) = &quota {
-                    quota.check(&live_of_quota, &stop_of_quota, |failure| {
-                        tell_quota(TrialEvent::Ended(Err(failure)));
-                    });
-                }
-            }),
-        },
-    );
+    let quota = terms.quota.clone().map(|quota| (quota, stop.clone()));
+    let observer = TrialObserver::new(order, Arc::clone(&live), Arc::clone(tell), quota);
     let observer = Arc::new(observer.map_err(TransportError::thread)?);
     let context = TrialContext {
         live: Arc::clone(&live),
@@ -173,11 +130,10 @@ fn run(
     };
     let session = driver.prepare(order, context)?;
     tell(TrialEvent::Ready(terms.reached(session.listen_address())));
-    let peer = if order.connects() {
+    let peer = match order.connects() {
         // The trial was aborted before it was started, if there is none.
-        Some(started.recv().map_err(|_| TransportError::Cancelled)?)
-    } else {
-        None
+        true => Some(started.recv().map_err(|_| TransportError::Cancelled)?),
+        false => None,
     };
     log::debug!("trial {}: {} runs", order.trial, order.role.name());
     let ran = session.run(peer);

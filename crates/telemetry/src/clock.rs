@@ -1,21 +1,17 @@
 //! The clocks of the host.
 
+use nix::time::ClockId;
+
 /// Returns this host's `CLOCK_MONOTONIC`, in nanoseconds: the clock of every edge and every sample.
 #[must_use]
 pub fn monotonic_ns() -> i64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    clock_ns(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Returns the time of `clock`, any of the kernel's clocks, in nanoseconds.
-pub(crate) fn clock_ns(clock: libc::clockid_t) -> i64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is a valid place for one timespec. The call cannot fail for the clocks that
-    // this crate asks for; the time stays zero if it does.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+/// Returns the time of `clock`, any of the kernel's clocks, in nanoseconds; zero for one that it does not have.
+pub(crate) fn clock_ns(clock: ClockId) -> i64 {
+    let time = clock.now();
+    time.map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec())
 }
 
 /// State of the wall clock, as the NTP or PTP client that steers it has told the kernel.
@@ -57,23 +53,21 @@ const CLIENTS: [&str; 6] = [
 /// the kernel does not tell.
 #[must_use]
 pub fn synchronisation() -> Option<String> {
-    let state = Synchronisation::read()?;
-    let clients = clients();
-    Some(if clients.is_empty() {
-        state.to_string()
-    } else {
-        format!("{state} ({})", clients.join(", "))
-    })
+    Some(with_clients(Synchronisation::read()?.to_string()))
 }
 
-/// Returns the programs that steer the clock, those that run and can be seen.
-pub(crate) fn clients() -> Vec<&'static str> {
+/// Adds the programs that steer the clock to a text, those that run and can be seen.
+pub(crate) fn with_clients(text: String) -> String {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let names: std::collections::BTreeSet<String> = processes
         .filter_map(|process| std::fs::read_to_string(process.path().join("comm")).ok())
         .collect();
     let runs = |client: &&str| names.contains(&format!("{client}\n"));
-    CLIENTS.into_iter().filter(runs).collect()
+    let clients: Vec<_> = CLIENTS.into_iter().filter(runs).collect();
+    match clients.is_empty() {
+        true => text,
+        false => format!("{text} ({})", clients.join(", ")),
+    }
 }
 
 impl std::fmt::Display for Synchronisation {

@@ -36,26 +36,30 @@ fn request(name: &str) -> Option<libc::ifreq> {
     Some(request)
 }
 
+/// Asks `question` about interface `name`; returns the answer of the kernel.
+fn answer(socket: RawFd, name: &str, question: libc::c_ulong) -> Option<libc::ifreq> {
+    let mut request = request(name)?;
+    // SAFETY: the request outlives the call.
+    let answered = unsafe { libc::ioctl(socket, question as _, &raw mut request) } == 0;
+    answered.then_some(request)
+}
+
 /// Returns the largest packet of interface `name`, in bytes.
 pub(crate) fn mtu(socket: RawFd, name: &str) -> Option<u32> {
-    let mut request = request(name)?;
-    // SAFETY: the request outlives the call; the kernel writes the member that is read only if
-    // the call succeeds.
-    unsafe {
-        (libc::ioctl(socket, libc::SIOCGIFMTU as _, &raw mut request) == 0)
-            .then_some(request.ifr_ifru.ifru_mtu)
-            .and_then(|mtu| u32::try_from(mtu).ok())
-    }
+    // SAFETY: the kernel has written this member.
+    let mtu = unsafe { answer(socket, name, libc::SIOCGIFMTU)?.ifr_ifru.ifru_mtu };
+    u32::try_from(mtu).ok()
 }
 
 /// Returns the type of the hardware of interface `name`, one of `ARPHRD_*`.
 pub(crate) fn hardware_type(socket: RawFd, name: &str) -> Option<u16> {
-    let mut request = request(name)?;
-    // SAFETY: as in `mtu`.
-    unsafe {
-        (libc::ioctl(socket, libc::SIOCGIFHWADDR as _, &raw mut request) == 0)
-            .then_some(request.ifr_ifru.ifru_hwaddr.sa_family)
-    }
+    // SAFETY: the kernel has written this member.
+    Some(unsafe {
+        answer(socket, name, libc::SIOCGIFHWADDR)?
+            .ifr_ifru
+            .ifru_hwaddr
+            .sa_family
+    })
 }
 
 /// Offloads and whether they are on; those that the interface's driver does not tell are absent.

@@ -1,11 +1,11 @@
 //! Facts about the host that go with every result.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use regatta_model::HostFacts;
 
 use crate::{
-    clock::Synchronisation,
+    clock::{Synchronisation, with_clients},
     file::bytes_of,
     host_cpu::cores,
     interface::{InterfaceInfo, interfaces_up},
@@ -82,51 +82,31 @@ pub fn host_facts() -> HostFacts {
     put("distribution", distribution());
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     // Arm's kernels give no model name, only numbers of the part.
-    put(
-        "cpu.model",
-        ["model name", "Processor", "cpu model", "CPU part"]
-            .iter()
-            .find_map(|key| value_of(&cpu, key, ':')),
-    );
+    let mut models = ["model name", "Processor", "cpu model", "CPU part"].iter();
+    put("cpu.model", models.find_map(|key| value_of(&cpu, key, ':')));
     put("cpu.mhz", value_of(&cpu, "cpu MHz", ':'));
     put("cpu.cores", Some(cores().to_string()));
-    put(
-        "cpu.governor",
-        Some(governor().unwrap_or_else(|| "none".to_owned())),
-    );
+    put("cpu.governor", governor().or(Some("none".to_owned())));
     let memory = fs::read("/proc/meminfo").ok();
     let memory = memory.and_then(|text| bytes_of(&text, "MemTotal"));
     put("memory.bytes", memory.map(|bytes| bytes.to_string()));
     put("virtualisation", virtualisation(&cpu));
-    put(
-        "clock.source",
-        line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-    );
-    put(
-        "clock.synchronisation",
-        Synchronisation::read().map(|state| {
-            let by = if state.is_synchronised {
-                "NTP or PTP"
-            } else {
-                "none"
-            };
-            match &crate::clock::clients()[..] {
-                [] => by.to_owned(),
-                clients => format!("{by} ({})", clients.join(", ")),
-            }
-        }),
-    );
+    let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    put("clock.source", line(source));
+    let synchronisation = Synchronisation::read().map(|state| match state.is_synchronised {
+        true => with_clients("NTP or PTP".to_owned()),
+        false => with_clients("none".to_owned()),
+    });
+    put("clock.synchronisation", synchronisation);
     for name in SYSCTLS {
         put(&format!("sysctl.{name}"), sysctl(name));
     }
     for name in interfaces_up() {
-        let Ok(info) = InterfaceInfo::of(&name) else {
+        let Some(info) = InterfaceInfo::of(&name) else {
             continue;
         };
-        put(
-            &format!("interface.{name}.mtu"),
-            info.mtu_bytes.map(|mtu| mtu.to_string()),
-        );
+        let mtu = info.mtu_bytes.map(|mtu| mtu.to_string());
+        put(&format!("interface.{name}.mtu"), mtu);
         for (offload, on) in info.offloads {
             let state = if on { "on" } else { "off" };
             put(&format!("offload.{name}.{offload}"), Some(state.to_owned()));
@@ -166,41 +146,37 @@ fn distribution() -> Option<String> {
 /// Returns the governors of all cores, each named once; `None` where the kernel scales no
 /// frequency.
 pub(crate) fn governor() -> Option<String> {
-    let mut names: Vec<String> = fs::read_dir("/sys/devices/system/cpu")
-        .ok()?
-        .flatten()
-        .filter_map(|entry| line(entry.path().join("cpufreq/scaling_governor").to_str()?))
-        .collect();
-    names.sort();
-    names.dedup();
+    let cores = fs::read_dir("/sys/devices/system/cpu").ok()?.flatten();
+    let governors = cores.map(|core| core.path().join("cpufreq/scaling_governor"));
+    let names: BTreeSet<_> = governors.filter_map(|path| line(path.to_str()?)).collect();
+    let names = Vec::from_iter(names);
     (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Names the virtual machine or container in which this process runs, as far as the kernel tells.
 fn virtualisation(cpu: &str) -> Option<String> {
-    let machine = ["sys_vendor", "product_name"]
-        .iter()
-        .filter_map(|name| line(&format!("/sys/class/dmi/id/{name}")))
-        .filter(|text| !text.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ");
-    let hypervisor = value_of(cpu, "flags", ':')
-        .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let machine =
+        ["sys_vendor", "product_name"].map(|name| line(&format!("/sys/class/dmi/id/{name}")));
+    let machine = machine
+        .into_iter()
+        .flatten()
+        .filter(|text| !text.is_empty());
+    let machine = machine.collect::<Vec<_>>().join(" ");
+    let flags = value_of(cpu, "flags", ':').unwrap_or_default();
+    let hypervisor = flags.split(' ').any(|flag| flag == "hypervisor");
     let mut found = Vec::new();
     if value_of(cpu, "vendor_id", ':').as_deref() == Some("User Mode Linux") {
         found.push("User Mode Linux".to_owned());
     } else if let Some(kind) = line("/sys/hypervisor/type") {
         found.push(kind);
     } else if hypervisor {
-        found.push(if machine.is_empty() {
-            "virtual machine".to_owned()
-        } else {
-            format!("virtual machine ({machine})")
+        found.push(match machine.is_empty() {
+            true => "virtual machine".to_owned(),
+            false => format!("virtual machine ({machine})"),
         });
     }
-    if fs::exists("/.dockerenv").unwrap_or(false)
-        || fs::exists("/run/.containerenv").unwrap_or(false)
-    {
+    let marks = ["/.dockerenv", "/run/.containerenv"];
+    if marks.iter().any(|mark| fs::exists(mark).unwrap_or(false)) {
         found.push("container".to_owned());
     }
     if found.is_empty() {

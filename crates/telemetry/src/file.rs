@@ -2,8 +2,6 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-use crate::TelemetryError;
-
 /// An open file of `/proc` with the buffer that it is read into.
 #[derive(Debug)]
 pub(crate) struct ProcFile {
@@ -16,13 +14,10 @@ pub(crate) struct ProcFile {
 const LIMIT: usize = 1 << 20;
 
 impl ProcFile {
-    pub(crate) fn open(path: &str) -> Result<Self, TelemetryError> {
-        let file = File::open(path).map_err(|source| TelemetryError {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self {
-            file,
+    /// Opens a file; `None` if the kernel does not have it, or not for this user.
+    pub(crate) fn open(path: &str) -> Option<Self> {
+        Some(Self {
+            file: File::open(path).ok()?,
             buffer: vec![0; 4096],
         })
     }
@@ -45,10 +40,8 @@ impl ProcFile {
                 }
                 self.buffer.resize(length * 2, 0);
             }
-            match self
-                .file
-                .read_at(&mut self.buffer[length..], length as u64)?
-            {
+            let rest = &mut self.buffer[length..];
+            match self.file.read_at(rest, length as u64)? {
                 0 => break,
                 n => length += n,
             }

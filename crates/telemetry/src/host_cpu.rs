@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::{TelemetryError, file};
+use nix::unistd::SysconfVar;
+
+use crate::{file, process::system_setting};
 
 /// Time of all cores together below which steps of 10 ms say too little of it.
 const LEAST_NS: i64 = 100_000_000;
@@ -66,31 +68,14 @@ fn share(part_ns: i64, elapsed_ns: i64, cores: u32) -> Option<f64> {
     (all_ns >= LEAST_NS).then(|| part_ns as f64 / all_ns as f64)
 }
 
-/// The host's CPU time, read from one open file.
-#[derive(Debug)]
-pub(crate) struct HostCpuFile {
-    file: file::ProcFile,
-    tick_ns: i64,
-}
-
-impl HostCpuFile {
-    pub(crate) fn open() -> Result<Self, TelemetryError> {
-        Ok(Self {
-            file: file::ProcFile::open("/proc/stat")?,
-            tick_ns: tick_ns(),
-        })
-    }
-
-    pub(crate) fn read(&mut self) -> Option<HostCpu> {
-        HostCpu::parse(self.file.read_start(512).ok()?, self.tick_ns)
-    }
+/// Reads the host's CPU time from `/proc/stat`.
+pub(crate) fn read(stat: &mut file::ProcFile) -> Option<HostCpu> {
+    HostCpu::parse(stat.read_start(512).ok()?, tick_ns())
 }
 
 /// Returns the unit of the times in `/proc/stat`, in nanoseconds.
 pub(crate) fn tick_ns() -> i64 {
-    // SAFETY: takes no pointer.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    1_000_000_000 / per_second.max(1)
+    1_000_000_000 / system_setting(SysconfVar::CLK_TCK, 1) as i64
 }
 
 /// Returns the number of cores that were online when it was asked first; at least 1. The C library reads a file for
@@ -98,9 +83,8 @@ pub(crate) fn tick_ns() -> i64 {
 #[must_use]
 pub fn cores() -> u32 {
     static CORES: LazyLock<u32> = LazyLock::new(|| {
-        // SAFETY: takes no pointer.
-        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        u32::try_from(online).unwrap_or(1).max(1)
+        let online = system_setting(SysconfVar::_NPROCESSORS_ONLN, 1);
+        u32::try_from(online).unwrap_or(1)
     });
     *CORES
 }
@@ -145,6 +129,7 @@ mod tests {
 
     #[test]
     fn this_host_has_had_free_time() {
-        assert!(HostCpuFile::open().unwrap().read().unwrap().free_ns > 0);
+        let mut stat = file::ProcFile::open("/proc/stat").unwrap();
+        assert!(super::read(&mut stat).unwrap().free_ns > 0);
     }
 }

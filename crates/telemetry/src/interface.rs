@@ -1,10 +1,11 @@
 //! Interfaces of this network namespace: their counters, and which one owns an address.
 
-use std::{io, net::IpAddr, os::fd::AsRawFd};
+use std::{collections::BTreeSet, net::IpAddr, os::fd::AsRawFd};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, socket};
+use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage};
+use socket2::{Domain, Socket, Type};
 
-use crate::{TelemetryError, ethtool, file};
+use crate::{ethtool, file};
 
 /// Counters of one interface since it began, as the interface's driver counts.
 ///
@@ -81,18 +82,17 @@ impl InterfaceCounters {
     /// counts from zero: then nothing is negative.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
+        let less = |count: fn(&Self) -> u64| count(&self).saturating_sub(count(&earlier));
         Self {
-            received_bytes: self.received_bytes.saturating_sub(earlier.received_bytes),
-            received_packets: self
-                .received_packets
-                .saturating_sub(earlier.received_packets),
-            receive_errors: self.receive_errors.saturating_sub(earlier.receive_errors),
-            receive_drops: self.receive_drops.saturating_sub(earlier.receive_drops),
-            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
-            sent_packets: self.sent_packets.saturating_sub(earlier.sent_packets),
-            send_errors: self.send_errors.saturating_sub(earlier.send_errors),
-            send_drops: self.send_drops.saturating_sub(earlier.send_drops),
-            collisions: self.collisions.saturating_sub(earlier.collisions),
+            received_bytes: less(|it| it.received_bytes),
+            received_packets: less(|it| it.received_packets),
+            receive_errors: less(|it| it.receive_errors),
+            receive_drops: less(|it| it.receive_drops),
+            sent_bytes: less(|it| it.sent_bytes),
+            sent_packets: less(|it| it.sent_packets),
+            send_errors: less(|it| it.send_errors),
+            send_drops: less(|it| it.send_drops),
+            collisions: less(|it| it.collisions),
         }
     }
 
@@ -109,27 +109,8 @@ impl InterfaceCounters {
     }
 }
 
-/// The counters of one interface, read from one open file.
-#[derive(Debug)]
-pub(crate) struct InterfaceFile {
-    file: file::ProcFile,
-    interface: String,
-}
-
-impl InterfaceFile {
-    /// Opens the file, which belongs to the network namespace of the calling thread for as long as
-    /// it is open.
-    pub(crate) fn open(interface: &str) -> Result<Self, TelemetryError> {
-        Ok(Self {
-            file: file::ProcFile::open("/proc/thread-self/net/dev")?,
-            interface: interface.to_owned(),
-        })
-    }
-
-    pub(crate) fn read(&mut self) -> Option<InterfaceCounters> {
-        InterfaceCounters::parse(self.file.read().ok()?, &self.interface)
-    }
-}
+/// File with the counters of all interfaces of the network namespace of the thread that opens it.
+pub(crate) const INTERFACES_FILE: &str = "/proc/thread-self/net/dev";
 
 /// Properties of an interface besides its counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,34 +127,20 @@ pub struct InterfaceInfo {
 }
 
 impl InterfaceInfo {
-    /// Asks the kernel about an interface of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`TelemetryError`] if no socket can be made to ask through.
-    pub fn of(name: &str) -> Result<Self, TelemetryError> {
-        let asker = control_socket(name)?;
+    /// Asks the kernel about an interface of the calling thread's network namespace; `None` if no
+    /// socket can be made to ask through.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        let asker = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
         let mtu_bytes = ethtool::mtu(asker.as_raw_fd(), name);
         let ethernet = ethtool::hardware_type(asker.as_raw_fd(), name) == Some(libc::ARPHRD_ETHER);
-        Ok(Self {
+        Some(Self {
             name: name.to_owned(),
             mtu_bytes,
             link_header_bytes: if ethernet { 14 } else { 0 },
             offloads: ethtool::offloads(asker.as_raw_fd(), name),
         })
     }
-}
-
-fn control_socket(name: &str) -> Result<std::os::fd::OwnedFd, TelemetryError> {
-    socket(
-        AddressFamily::Inet,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-    .map_err(|errno| TelemetryError {
-        path: format!("interface {name}"),
-        source: io::Error::from(errno),
-    })
 }
 
 /// Returns the name of the interface of the calling thread's network namespace that owns an
@@ -196,17 +163,10 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
 /// Returns the names of the interfaces of the calling thread's network namespace that are up.
 #[must_use]
 pub fn interfaces_up() -> Vec<String> {
-    let mut names: Vec<String> = nix::ifaddrs::getifaddrs()
-        .map(|entries| {
-            entries
-                .filter(|entry| entry.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP))
-                .map(|entry| entry.interface_name)
-                .collect()
-        })
-        .unwrap_or_default();
-    names.sort();
-    names.dedup();
-    names
+    let up = nix::net::if_::InterfaceFlags::IFF_UP;
+    let entries = nix::ifaddrs::getifaddrs().into_iter().flatten();
+    let names = entries.filter_map(|it| it.flags.contains(up).then_some(it.interface_name));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 #[cfg(test)]

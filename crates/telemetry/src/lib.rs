@@ -31,14 +31,3 @@ pub use reading::{Gauges, Instruments, Reading, WindowDeltas};
 pub use sampler::Sampler;
 pub use series::{FlowSample, FlowSource};
 pub use tree::Subject;
-
-/// Error of an instrument that cannot be opened or read.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot read `{path}`")]
-pub struct TelemetryError {
-    /// The file.
-    pub path: String,
-    /// The kernel's error.
-    #[source]
-    pub source: std::io::Error,
-}

@@ -1,8 +1,17 @@
 //! CPU time and memory of this process.
 
-use std::{fs, io::Write, sync::OnceLock, time::Duration};
+use std::{fs, sync::OnceLock, time::Duration};
 
-use crate::{TelemetryError, clock::clock_ns, file};
+use nix::{
+    sys::{
+        resource::{Usage, UsageWho, getrusage},
+        time::{TimeVal, TimeValLike as _},
+    },
+    time::ClockId,
+    unistd::{SysconfVar, sysconf},
+};
+
+use crate::{clock::clock_ns, file};
 
 /// CPU time that this process has used since it began, all threads, those that have ended
 /// included; children are not.
@@ -24,17 +33,13 @@ impl ProcessCpu {
     /// running on another core at this moment is accounted up to its last timer tick.
     #[must_use]
     pub fn now() -> Self {
-        let total_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
-        // SAFETY: an all-zero `rusage` is a valid value, and it is a valid place for one.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-            usage
-        };
-        let ns = |time: libc::timeval| time.tv_sec * 1_000_000_000 + time.tv_usec * 1_000;
+        let total_ns = clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+        let usage = getrusage(UsageWho::RUSAGE_SELF);
+        let ns =
+            |time: fn(&Usage) -> TimeVal| usage.as_ref().map_or(0, |it| time(it).num_nanoseconds());
         Self {
-            user_ns: ns(usage.ru_utime),
-            system_ns: ns(usage.ru_stime),
+            user_ns: ns(Usage::user_time),
+            system_ns: ns(Usage::system_time),
             total_ns,
         }
     }
@@ -53,7 +58,7 @@ impl ProcessCpu {
 /// Returns the CPU time that the calling thread has used since it began, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> i64 {
-    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Steps in which a thread's CPU time is looked at until it changes: about 0.1 s in the slowest kernels that count it by
@@ -79,33 +84,17 @@ pub fn cpu_time_step() -> Option<Duration> {
     })
 }
 
-/// Resident set of this process, read from one open file.
-#[derive(Debug)]
-pub(crate) struct ResidentMemory {
-    file: file::ProcFile,
-    page_bytes: u64,
+/// Reads the resident set of a process from its `/proc/PID/statm`, in bytes.
+pub(crate) fn resident_bytes(statm: &mut file::ProcFile) -> Option<u64> {
+    let pages = file::numbers(statm.read_start(256).ok()?).nth(1)?;
+    Some(pages * system_setting(SysconfVar::PAGE_SIZE, 4096))
 }
 
-impl ResidentMemory {
-    pub(crate) fn open() -> Result<Self, TelemetryError> {
-        Ok(Self {
-            file: file::ProcFile::open("/proc/self/statm")?,
-            page_bytes: page_bytes(),
-        })
-    }
-
-    /// Returns the resident set, in bytes.
-    pub(crate) fn read(&mut self) -> Option<u64> {
-        let text = self.file.read_start(256).ok()?;
-        Some(file::numbers(text).nth(1)? * self.page_bytes)
-    }
-}
-
-/// Returns the size of a page of memory, in bytes.
-fn page_bytes() -> u64 {
-    // SAFETY: takes no pointer.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).unwrap_or(4096)
+/// Returns a setting of the system, at least 1; `otherwise` where the system does not tell.
+pub(crate) fn system_setting(setting: SysconfVar, otherwise: u64) -> u64 {
+    let value = sysconf(setting).ok().flatten();
+    let value = value.and_then(|value| u64::try_from(value).ok());
+    value.unwrap_or(otherwise).max(1)
 }
 
 /// Returns the largest resident set of this process since it began or since [`reset_peak_memory`],
@@ -126,11 +115,7 @@ pub fn reset_peak_memory() -> bool {
     unsafe {
         libc::malloc_trim(0);
     }
-    fs::OpenOptions::new()
-        .write(true)
-        .open("/proc/self/clear_refs")
-        .and_then(|mut file| file.write_all(b"5"))
-        .is_ok()
+    fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
 #[cfg(test)]
@@ -160,7 +145,8 @@ mod tests {
         reset_peak_memory();
         let before = peak_memory_bytes().unwrap();
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);
-        let resident = ResidentMemory::open().unwrap().read().unwrap();
+        let mut statm = file::ProcFile::open("/proc/self/statm").unwrap();
+        let resident = resident_bytes(&mut statm).unwrap();
         assert!(resident >= 64 << 20, "resident {resident}");
         drop(block);
         let peak = peak_memory_bytes().unwrap();

@@ -79,9 +79,8 @@ impl Counter {
 /// and a line of numbers, both opened with `protocol:`.
 pub(crate) fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64> {
     let mut of_protocol = file::lines(text).filter_map(|line| {
-        line.strip_prefix(protocol.as_bytes())?
-            .strip_prefix(b":")
-            .and_then(|rest| std::str::from_utf8(rest).ok())
+        let rest = line.strip_prefix(protocol.as_bytes())?.strip_prefix(b":")?;
+        std::str::from_utf8(rest).ok()
     });
     let (names, values) = (of_protocol.next()?, of_protocol.next()?);
     let position = names.split_ascii_whitespace().position(|n| n == name)?;
@@ -102,7 +101,7 @@ pub(crate) struct ProtocolFiles([Option<ProcFile>; 4]);
 
 impl ProtocolFiles {
     pub(crate) fn open() -> Self {
-        Self(FILES.map(|name| ProcFile::open(&format!("/proc/thread-self/net/{name}")).ok()))
+        Self(FILES.map(|name| ProcFile::open(&format!("/proc/thread-self/net/{name}"))))
     }
 
     /// Opens files of protocols whose modules may have been loaded meanwhile.
@@ -117,9 +116,8 @@ impl ProtocolFiles {
     /// Reads all counters that the kernel has.
     pub(crate) fn read(&mut self) -> impl Iterator<Item = (&'static str, u64)> {
         let texts = self.0.each_mut().map(text);
-        COUNTERS
-            .iter()
-            .filter_map(move |counter| Some((counter.name, counter.value(&texts)?)))
+        let counters = COUNTERS.iter();
+        counters.filter_map(move |counter| Some((counter.name, counter.value(&texts)?)))
     }
 
     /// Reads one counter.
@@ -127,11 +125,8 @@ impl ProtocolFiles {
         let counter = COUNTERS.iter().find(|counter| counter.name == name)?;
         let mut texts = [&[][..]; 4];
         for (position, file) in self.0.iter_mut().enumerate() {
-            if counter
-                .sources
-                .iter()
-                .any(|source| file_of(source) == position)
-            {
+            let mut sources = counter.sources.iter();
+            if sources.any(|source| file_of(source) == position) {
                 texts[position] = text(file);
             }
         }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::{
     clock::monotonic_ns,
-    host_cpu::{HostCpu, HostCpuFile, cores},
-    interface::{InterfaceCounters, InterfaceFile},
-    process::{ProcessCpu, ResidentMemory, peak_memory_bytes},
+    file::ProcFile,
+    host_cpu::{self, HostCpu, cores},
+    interface::{INTERFACES_FILE, InterfaceCounters},
+    process::{ProcessCpu, peak_memory_bytes, resident_bytes},
     protocol::ProtocolFiles,
     tree::{Subject, Tree, TreeUse},
 };
@@ -47,9 +48,10 @@ pub struct Instruments {
     tree: Option<Tree>,
     /// CPU time and memory of the tree at its last reading.
     used: TreeUse,
-    host: Option<HostCpuFile>,
-    memory: Option<ResidentMemory>,
-    interface: Option<InterfaceFile>,
+    stat: Option<ProcFile>,
+    memory: Option<ProcFile>,
+    /// The data interface, and the file with its counters.
+    interface: Option<(String, ProcFile)>,
     protocol: ProtocolFiles,
 }
 
@@ -69,9 +71,10 @@ impl Instruments {
             subject,
             tree: None,
             used: TreeUse::default(),
-            host: HostCpuFile::open().ok(),
-            memory: ResidentMemory::open().ok(),
-            interface: interface.and_then(|name| InterfaceFile::open(name).ok()),
+            stat: ProcFile::open("/proc/stat"),
+            memory: ProcFile::open("/proc/self/statm"),
+            interface: interface
+                .and_then(|name| Some((name.to_owned(), ProcFile::open(INTERFACES_FILE)?))),
             protocol: ProtocolFiles::open(),
         }
     }
@@ -79,8 +82,7 @@ impl Instruments {
     /// Reads at the beginning of the window: the process's CPU last, so that the reading itself is
     /// not charged to the transfer.
     pub fn read_start(&mut self) -> Reading {
-        let mut reading = self.read();
-        self.read_protocols(&mut reading);
+        let reading = self.read_end();
         Reading {
             monotonic_ns: monotonic_ns(),
             process: self.cpu(),
@@ -90,19 +92,14 @@ impl Instruments {
 
     /// Reads at the end of the window: the process's CPU first.
     pub fn read_end(&mut self) -> Reading {
-        let mut reading = self.read();
-        self.read_protocols(&mut reading);
-        reading
+        let reading = self.read();
+        Reading {
+            receive_buffer_errors: self.protocol.value("udp.receive_buffer_errors"),
+            tcp_memory_pressures: self.protocol.value("tcp.memory_pressures"),
+            ..reading
+        }
     }
 
-    /// Reads what is read at edges only.
-    fn read_protocols(&mut self, reading: &mut Reading) {
-        reading.receive_buffer_errors = self.protocol.value("udp.receive_buffer_errors");
-        reading.tcp_memory_pressures = self.protocol.value("tcp.memory_pressures");
-    }
-}
-
-impl Instruments {
     /// Returns the largest resident set of the subject so far, in bytes. Of a tree of several
     /// processes it is the largest sum that a reading of any instruments with this subject has
     /// seen.
@@ -136,15 +133,18 @@ impl Gauges for Instruments {
         let monotonic_ns = monotonic_ns();
         let process = self.cpu();
         let resident_bytes = match self.subject.other() {
-            None => self.memory.as_mut().and_then(ResidentMemory::read),
+            None => self.memory.as_mut().and_then(resident_bytes),
             Some(_) => self.used.resident_bytes,
         };
         Reading {
             monotonic_ns,
             process,
-            host: self.host.as_mut().and_then(HostCpuFile::read),
+            host: self.stat.as_mut().and_then(host_cpu::read),
             resident_bytes,
-            interface: self.interface.as_mut().and_then(InterfaceFile::read),
+            interface: self
+                .interface
+                .as_mut()
+                .and_then(|(name, file)| InterfaceCounters::parse(file.read().ok()?, name)),
             receive_buffer_errors: None,
             tcp_memory_pressures: None,
         }
@@ -186,12 +186,8 @@ impl WindowDeltas {
         let process = end.process.since(start.process);
         let divided = (process.user_ns + process.system_ns) as f64;
         let share = |part: i64| {
-            let total = over_time(process.total_ns)?;
-            Some(if divided > 0.0 {
-                total * part as f64 / divided
-            } else {
-                0.0
-            })
+            let share = over_time(process.total_ns)? * part as f64 / divided;
+            Some(if divided > 0.0 { share } else { 0.0 })
         };
         let counted = |counter: fn(&Reading) -> Option<u64>| {
             Some(counter(end)?.saturating_sub(counter(start)?))
@@ -206,10 +202,7 @@ impl WindowDeltas {
             cpu_system_ratio: share(process.system_ns),
             cpu_host_ratio: host(HostCpu::busy_ratio),
             cpu_host_softirq_ratio: host(HostCpu::softirq_ratio),
-            interface: end
-                .interface
-                .zip(start.interface)
-                .map(|(end, start)| end.since(start)),
+            interface: (end.interface.zip(start.interface)).map(|(end, start)| end.since(start)),
             receive_buffer_errors: counted(|it| it.receive_buffer_errors),
             tcp_memory_pressures: counted(|it| it.tcp_memory_pressures),
         }

@@ -49,18 +49,12 @@ impl Schedule {
     }
 }
 
-/// Reason for which a wait of the sampler ended.
-enum Wake {
-    /// The moment has come.
-    Due,
-    /// The window has begun, begun anew, or ended; or the sampler is dropped.
-    Changed,
-}
-
 /// Clock of the sampler; a test simulates it.
 trait Clock {
     fn now_ns(&self) -> i64;
-    fn wait_until(&self, moment_ns: i64) -> Wake;
+
+    /// Waits for the moment; returns false if the window has begun anew or ended before, or the sampler is dropped.
+    fn wait_until(&self, moment_ns: i64) -> bool;
 }
 
 /// State shared by the session's threads and the sampler's thread.
@@ -87,14 +81,19 @@ impl Shared {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes the orders, and wakes the sampler's thread.
+    fn change(&self, change: impl FnOnce(&mut Orders)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
     /// Begins a window, and forgets the one before.
     fn begin(&self, start: Reading) {
-        let mut orders = self.lock();
-        orders.begun += 1;
-        orders.start = Some(start);
-        orders.max_bytes_in_flight = None;
-        drop(orders);
-        self.changed.notify_all();
+        self.change(|orders| {
+            orders.begun += 1;
+            orders.start = Some(start);
+            orders.max_bytes_in_flight = None;
+        });
     }
 
     /// Takes note of a sample of the window that was the `begun`-th to begin. One of an earlier
@@ -134,22 +133,19 @@ impl Clock for RealClock<'_> {
         monotonic_ns()
     }
 
-    fn wait_until(&self, moment_ns: i64) -> Wake {
+    fn wait_until(&self, moment_ns: i64) -> bool {
         let mut orders = self.shared.lock();
         loop {
             if orders.quit || orders.end.is_some() || orders.begun != self.begun {
-                return Wake::Changed;
+                return false;
             }
             let left = moment_ns - monotonic_ns();
             if left <= 0 {
-                return Wake::Due;
+                return true;
             }
-            orders = self
-                .shared
-                .changed
-                .wait_timeout(orders, Duration::from_nanos(left.unsigned_abs()))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let left = Duration::from_nanos(left.unsigned_abs());
+            let waited = self.shared.changed.wait_timeout(orders, left);
+            orders = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -162,15 +158,10 @@ fn take_samples(
     schedule: Schedule,
     builder: &mut SeriesBuilder,
 ) {
-    loop {
-        match clock.wait_until(schedule.next_after(clock.now_ns())) {
-            Wake::Due => {
-                let reading = gauges.read();
-                let sample = flow.sample(&reading);
-                builder.push(reading, sample);
-            }
-            Wake::Changed => return,
-        }
+    while clock.wait_until(schedule.next_after(clock.now_ns())) {
+        let reading = gauges.read();
+        let sample = flow.sample(&reading);
+        builder.push(reading, sample);
     }
 }
 
@@ -200,19 +191,13 @@ impl Sampler {
         let orders = Arc::clone(&shared);
         // An hour at 100 ms; a longer series grows as it goes.
         let expected = (longest.as_nanos() / interval.as_nanos().max(1)).min(36_000) as usize + 1;
-        let thread = std::thread::Builder::new()
-            .name("sampler".to_owned())
-            .spawn(move || {
-                run(
-                    &orders,
-                    &mut gauges,
-                    &mut *flow,
-                    interval,
-                    side,
-                    link_header_bytes,
-                    expected,
-                )
-            })?;
+        let thread = std::thread::Builder::new().name("sampler".to_owned());
+        let thread = thread.spawn(move || {
+            let new_window =
+                |start, flow| SeriesBuilder::new(start, flow, link_header_bytes, expected);
+            let builder = run(&orders, &mut gauges, &mut *flow, interval, new_window);
+            builder.map_or_else(Vec::new, |builder| builder.finish(side))
+        })?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -228,11 +213,10 @@ impl Sampler {
     /// The window ends with this reading and these figures of the transport's, which may have none any
     /// more by the time that the sampler looks. No sample is taken after it. Returns at once.
     pub fn end(&self, end: Reading, flow: FlowSample) {
-        let mut orders = self.shared.lock();
-        orders.max_bytes_in_flight = orders.max_bytes_in_flight.max(flow.bytes_in_flight);
-        orders.end = Some((end, flow));
-        drop(orders);
-        self.shared.changed.notify_all();
+        self.shared.change(|orders| {
+            orders.max_bytes_in_flight = orders.max_bytes_in_flight.max(flow.bytes_in_flight);
+            orders.end = Some((end, flow));
+        });
     }
 
     /// Returns the most bytes in flight of any sample of the window so far; `None` where the
@@ -245,68 +229,51 @@ impl Sampler {
     /// Returns the series of the window, once it has ended; none if it never began or did not end.
     #[must_use]
     pub fn finish(mut self) -> Vec<Series> {
-        {
-            let mut orders = self.shared.lock();
-            orders.quit = orders.end.is_none();
-        }
-        self.shared.changed.notify_all();
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(series)) => series,
-            // A panic of the sampler loses the series, not the trial.
-            _ => Vec::new(),
-        }
+        self.shared
+            .change(|orders| orders.quit = orders.end.is_none());
+        // A panic of the sampler loses the series, not the trial.
+        let series = self.thread.take().map(JoinHandle::join);
+        series.and_then(Result::ok).unwrap_or_default()
     }
 }
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        self.shared.lock().quit = true;
-        self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.shared.change(|orders| orders.quit = true);
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
+/// Samples until the end of a window; returns its series, unless there was none. `new_window` makes those of a window
+/// of its first reading and sample.
 fn run(
     shared: &Shared,
     gauges: &mut impl Gauges,
     flow: &mut dyn FlowSource,
     interval: Duration,
-    side: &str,
-    link_header_bytes: u32,
-    expected: usize,
-) -> Vec<Series> {
-    let mut window: Option<(u64, SeriesBuilder)> = None;
+    new_window: impl Fn(Reading, FlowSample) -> SeriesBuilder,
+) -> Option<SeriesBuilder> {
+    let mut window = None;
     loop {
         let mut orders = shared.lock();
-        let known = window.as_ref().map(|(begun, _)| *begun);
         while !orders.quit && orders.end.is_none() && orders.start.is_none() {
-            orders = shared
-                .changed
-                .wait(orders)
-                .unwrap_or_else(PoisonError::into_inner);
+            let waited = shared.changed.wait(orders);
+            orders = waited.unwrap_or_else(PoisonError::into_inner);
         }
         if orders.quit {
-            return Vec::new();
+            return None;
         }
-        let begun = orders.begun;
-        let start = orders.start.take();
-        let end = orders.end;
+        let (begun, start, end) = (orders.begun, orders.start.take(), orders.end);
         drop(orders);
         let mut flow = Observed {
             flow: &mut *flow,
             shared,
             begun,
         };
-        if let Some(start) = start.filter(|_| known != Some(begun)) {
-            let flow_start = flow.sample(&start);
-            let builder = SeriesBuilder::new(start, flow_start, link_header_bytes, expected);
-            window = Some((begun, builder));
+        if let Some(start) = start {
+            window = Some(new_window(start, flow.sample(&start)));
         }
-        let Some((_, builder)) = &mut window else {
-            return Vec::new();
-        };
+        let builder = window.as_mut()?;
         if let Some((end, last)) = end {
             // The rest of an interval is a sample of its own unless it is so short that counters
             // in ticks would only show their grain.
@@ -315,7 +282,7 @@ fn run(
             if builder.is_empty() || rest >= least {
                 builder.push(end, last);
             }
-            return window.map_or_else(Vec::new, |(_, builder)| builder.finish(side));
+            return window;
         }
         let clock = RealClock { shared, begun };
         let schedule = Schedule::new(builder.last_ns(), interval);
@@ -350,13 +317,13 @@ mod tests {
             self.now_ns.get()
         }
 
-        fn wait_until(&self, moment_ns: i64) -> Wake {
+        fn wait_until(&self, moment_ns: i64) -> bool {
             let Some(late) = self.lateness_ns.get(self.woken.get()) else {
-                return Wake::Changed;
+                return false;
             };
             self.woken.set(self.woken.get() + 1);
             self.now_ns.set(moment_ns + late);
-            Wake::Due
+            true
         }
     }
 

@@ -90,40 +90,26 @@ impl SeriesBuilder {
         let process = reading.process.since(before.process);
         let deltas = WindowDeltas::between(&before, &reading);
         let interface = deltas.interface;
-        let grown = |now: Option<u64>, then: Option<u64>| {
+        let grown = |count: fn(&FlowSample) -> Option<u64>| {
             // A count that begins within the window began at zero.
-            Some(now?.saturating_sub(then.unwrap_or_default()) as f64)
+            let before = count(&flow_before).unwrap_or_default();
+            Some(count(&flow)?.saturating_sub(before) as f64)
         };
+        let header = self.link_header_bytes;
         let values: [Option<f64>; NAMES.len()] = [
-            grown(flow.bytes_delivered, flow_before.bytes_delivered)
-                .map(|bytes| bytes * 8.0 / seconds),
-            interface.map(|counters| {
-                ip_bytes(
-                    counters.received_bytes,
-                    counters.received_packets,
-                    self.link_header_bytes,
-                ) * 8.0
-                    / seconds
-            }),
+            grown(|flow| flow.bytes_delivered).map(|bytes| bytes * 8.0 / seconds),
+            interface
+                .map(|it| ip_bytes(it.received_bytes, it.received_packets, header) * 8.0 / seconds),
             Some(process.total_ns as f64 / elapsed_ns as f64),
             deltas.cpu_host_ratio,
             deltas.cpu_host_softirq_ratio,
             reading.resident_bytes.map(|bytes| bytes as f64),
             interface.map(|counters| counters.sent_packets as f64 / seconds),
             interface.map(|counters| counters.received_packets as f64 / seconds),
-            interface.and_then(|counters| {
-                mean_packet_bytes(
-                    counters.sent_bytes,
-                    counters.sent_packets,
-                    self.link_header_bytes,
-                )
-            }),
+            interface.and_then(|it| mean_packet_bytes(it.sent_bytes, it.sent_packets, header)),
             interface.map(|counters| counters.drops() as f64),
             interface.map(|counters| counters.errors() as f64),
-            grown(
-                flow.retransmitted_packets,
-                flow_before.retransmitted_packets,
-            ),
+            grown(|flow| flow.retransmitted_packets),
             flow.congestion_window_bytes.map(|bytes| bytes as f64),
             flow.smoothed_rtt_ns.map(|ns| ns as f64),
             flow.bytes_in_flight.map(|bytes| bytes as f64),
@@ -140,17 +126,14 @@ impl SeriesBuilder {
     /// Returns the series that have samples, under the side's name, times on the monotonic clock.
     #[must_use]
     pub fn finish(self, side: &str) -> Vec<Series> {
-        self.columns
-            .into_iter()
-            .zip(NAMES)
-            .filter(|((times, _), _)| !times.is_empty())
-            .map(|((t_ns, values), name)| Series {
-                name: name.to_owned(),
-                side: side.to_owned(),
-                t_ns,
-                values,
-            })
-            .collect()
+        let columns = self.columns.into_iter().zip(NAMES);
+        let series = columns.map(|((t_ns, values), name)| Series {
+            name: name.to_owned(),
+            side: side.to_owned(),
+            t_ns,
+            values,
+        });
+        series.filter(|series| !series.t_ns.is_empty()).collect()
     }
 }
 

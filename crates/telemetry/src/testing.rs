@@ -11,6 +11,8 @@
 
 use std::{fs, time::Instant};
 
+use nix::time::ClockId;
+
 use crate::{
     clock::clock_ns,
     host_cpu::{tick_ns, times},
@@ -109,11 +111,9 @@ impl Reading {
     /// Zeros for what cannot be read: this only explains a failure.
     fn now() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let own = i32::try_from(std::process::id())
-            .ok()
-            .and_then(|own| Tree::new(own).read());
+        let own = Tree::new(nix::unistd::getpid().as_raw()).read();
         let own_ns = own.map_or_else(
-            || clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID),
+            || clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID),
             |own| own.cpu.total_ns,
         );
         Self::parse(&stat, tick_ns(), own_ns)

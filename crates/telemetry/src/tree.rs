@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use nix::{time::clock_getcpuclockid, unistd::Pid};
 use regatta_process::{children, walk};
 
 use crate::{
@@ -107,7 +108,7 @@ impl Tree {
         Self {
             root,
             members: Vec::new(),
-            newest: ProcFile::open("/proc/loadavg").ok(),
+            newest: ProcFile::open("/proc/loadavg"),
             searched_at: None,
         }
     }
@@ -124,8 +125,8 @@ impl Tree {
         let mut read = TreeUse::default();
         let found = self.members.len();
         // One that has ended in between is in its parent's account, from the next reading on.
-        self.members
-            .retain_mut(|member| member.add_to(&mut read).is_some());
+        let mut add = |member: &mut Member| member.add_to(&mut read).is_some();
+        self.members.retain_mut(&mut add);
         if self.members.len() < found {
             self.searched_at = None;
         }
@@ -144,22 +145,20 @@ impl Tree {
         }
         let mut known = std::mem::take(&mut self.members);
         let below = walk(self.root, MOST_PROCESSES, children);
-        self.members = iter::once(self.root)
-            .chain(below)
-            .filter_map(
-                |process| match known.iter().position(|member| member.process == process) {
-                    Some(at) => Some(known.swap_remove(at)),
-                    None => Member::open(process),
-                },
-            )
-            .collect();
+        let mut member = |process| {
+            let at = known.iter().position(|member| member.process == process);
+            at.map(|at| known.swap_remove(at))
+                .or_else(|| Member::open(process))
+        };
+        let all = iter::once(self.root).chain(below);
+        self.members = all.filter_map(&mut member).collect();
         self.searched_at = newest;
     }
 }
 
 impl Member {
     fn open(process: i32) -> Option<Self> {
-        let open = |name| ProcFile::open(&format!("/proc/{process}/{name}")).ok();
+        let open = |name| ProcFile::open(&format!("/proc/{process}/{name}"));
         Some(Self {
             process,
             stat: open("stat")?,
@@ -215,10 +214,8 @@ fn ticks(stat: &str) -> Option<[i64; 4]> {
 /// Returns the CPU time of all threads of another process, those that have ended included, in
 /// nanoseconds.
 fn process_clock_ns(process: i32) -> Option<i64> {
-    let mut clock: libc::clockid_t = 0;
-    // SAFETY: `clock` is a valid place for one clock's number.
-    let found = unsafe { libc::clock_getcpuclockid(process, &raw mut clock) } == 0;
-    found.then(|| clock_ns(clock)).filter(|ns| *ns > 0)
+    let clock = clock_getcpuclockid(Pid::from_raw(process)).ok()?;
+    Some(clock_ns(clock)).filter(|ns| *ns > 0)
 }
 
 #[cfg(test)]

@@ -6,25 +6,19 @@ use std::net::{IpAddr, Ipv4Addr};
 /// None if no interface has it.
 #[must_use]
 pub fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
-    let ipv4 = |address: &nix::ifaddrs::InterfaceAddress| {
-        Some(address.address.as_ref()?.as_sockaddr_in()?.ip())
+    let ipv4 = |entry: nix::ifaddrs::InterfaceAddress| {
+        let address = entry.address?.as_sockaddr_in()?.ip();
+        Some((device(&entry.interface_name).to_owned(), address))
     };
-    let Ok(all) = nix::ifaddrs::getifaddrs() else {
-        return Vec::new();
-    };
-    let all: Vec<_> = all
-        .filter_map(|address| Some((device(&address.interface_name).to_owned(), ipv4(&address)?)))
-        .collect();
-    let Some((interface, _)) = all
-        .iter()
-        .find(|(_, address)| IpAddr::V4(*address) == local)
-    else {
-        return Vec::new();
-    };
-    all.iter()
-        .filter(|(name, address)| name == interface && IpAddr::V4(*address) != local)
-        .map(|(_, address)| *address)
-        .collect()
+    let entries = nix::ifaddrs::getifaddrs().into_iter().flatten();
+    let all: Vec<_> = entries.filter_map(ipv4).collect();
+    let (there, others): (Vec<_>, Vec<_>) =
+        (all.into_iter()).partition(|(_, it)| IpAddr::V4(*it) == local);
+    let interface = there.first().map(|(interface, _)| interface);
+    let of_interface = others
+        .into_iter()
+        .filter(|(name, _)| Some(name) == interface);
+    of_interface.map(|(_, address)| address).collect()
 }
 
 /// Returns the device of a labelled address: `path0` of `path0:1`.

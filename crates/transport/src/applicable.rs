@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Returns the capability that a driver must name for a handshake; none for a full one.
-const fn capability(handshake: Handshake) -> Option<&'static str> {
+pub(crate) const fn capability(handshake: Handshake) -> Option<&'static str> {
     match handshake {
         Handshake::Full => None,
         Handshake::Resumed => Some("resumption"),
@@ -38,51 +38,40 @@ pub(crate) fn check(
     workload: &WorkloadKind,
 ) -> Result<(), Unsupported> {
     let name = driver.name;
-    if carries == Carries::Files {
-        return over_files(name, workload);
-    }
-    let unsupported = |reason: String, hint: String| Err(Unsupported { reason, hint });
-    match workload {
-        WorkloadKind::ShortConnections { handshake, .. } => {
-            if carries == Carries::Messages {
-                return unsupported(
-                    format!(
-                        "`{name}` carries messages without connections, so there is nothing to \
-                         set up and close"
-                    ),
-                    "choose a transport of streams".to_owned(),
-                );
-            }
-            match capability(*handshake) {
-                Some(needed) if !driver.capabilities.contains(&needed) => unsupported(
-                    format!(
-                        "`{name}` does not have {} (`{needed}`)",
-                        in_words(*handshake)
-                    ),
-                    "write `handshake = \"full\"`, or choose another transport".to_owned(),
+    let (reason, hint) = match workload {
+        _ if carries == Carries::Files => return over_files(name, workload),
+        WorkloadKind::ShortConnections { .. } if carries == Carries::Messages => (
+            format!(
+                "`{name}` carries messages without connections, so there is nothing to set up and \
+                 close"
+            ),
+            "choose a transport of streams",
+        ),
+        WorkloadKind::MultiStream { .. } if carries == Carries::Messages => (
+            format!("`{name}` carries messages without streams that could block them"),
+            "choose a transport of streams",
+        ),
+        WorkloadKind::ShortConnections { handshake, .. } => match capability(*handshake) {
+            Some(needed) if !driver.capabilities.contains(&needed) => (
+                format!(
+                    "`{name}` does not have {} (`{needed}`)",
+                    in_words(*handshake)
                 ),
-                _ => Ok(()),
-            }
-        }
+                "write `handshake = \"full\"`, or choose another transport",
+            ),
+            _ => return Ok(()),
+        },
         WorkloadKind::MultiStream {
-            streams, spread, ..
-        } => {
-            if carries == Carries::Messages {
-                return unsupported(
-                    format!("`{name}` carries messages without streams that could block them"),
-                    "choose a transport of streams".to_owned(),
-                );
-            }
-            if *spread == Spread::Streams && *streams > 1 && !driver.multiplexes {
-                return unsupported(
-                    format!("a connection of `{name}` has one stream, not {streams}"),
-                    "write `spread = \"connections\"`, or `streams = 1`".to_owned(),
-                );
-            }
-            Ok(())
-        }
-        _ => Ok(()),
-    }
+            streams,
+            spread: Spread::Streams,
+            ..
+        } if *streams > 1 && !driver.multiplexes => (
+            format!("a connection of `{name}` has one stream, not {streams}"),
+            "write `spread = \"connections\"`, or `streams = 1`",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Unsupported::new(reason, hint))
 }
 
 /// Checks whether the probe under load can travel on what the workload asks for.
@@ -95,47 +84,38 @@ pub(crate) fn check_probe(
     if !probe.under_load || probe.placement == ProbePlacement::Connection {
         return Ok(());
     }
-    let hint = "leave `placement` out, so that the probe has a connection of its own over every \
-                transport";
-    let unsupported = |reason: String| {
-        Err(Unsupported {
-            reason,
-            hint: hint.to_owned(),
-        })
-    };
     let name = driver.name;
-    if carries != Carries::Streams || !driver.multiplexes {
-        return unsupported(format!(
+    let reason = match &workload.kind {
+        _ if carries != Carries::Streams || !driver.multiplexes => format!(
             "a connection of `{name}` has no streams beside the transfer's, so the probe under load \
              cannot have one (`probe.placement = \"stream\"`)"
-        ));
-    }
-    match &workload.kind {
+        ),
         WorkloadKind::Bulk {
             options, pattern, ..
-        } if *options != BulkOptions::default() || *pattern == Pattern::File => {
-            unsupported(format!(
-                "the workload `{}` is more than one whole flow, and the probe under load can have a \
+        } if *options != BulkOptions::default() || *pattern == Pattern::File => format!(
+            "the workload `{}` is more than one whole flow, and the probe under load can have a \
              stream of a single flow alone (`probe.placement = \"stream\"`)",
-                workload.name
-            ))
-        }
-        _ => Ok(()),
-    }
+            workload.name
+        ),
+        _ => return Ok(()),
+    };
+    let hint = "leave `placement` out, so that the probe has a connection of its own over every \
+                transport";
+    Err(Unsupported::new(reason, hint))
 }
 
 /// Checks a workload for a system that moves whole files.
 pub(crate) fn over_files(name: &str, workload: &WorkloadKind) -> Result<(), Unsupported> {
     match workload {
         WorkloadKind::Bulk { options, .. } => transfer::check_options(options),
-        other => Err(Unsupported {
-            reason: format!(
+        other => Err(Unsupported::new(
+            format!(
                 "`{name}` moves whole files one way and has no answers: it carries out `bulk` and \
                  not `{}`",
                 other.name()
             ),
-            hint: "choose a transport of streams".to_owned(),
-        }),
+            "choose a transport of streams",
+        )),
     }
 }
 

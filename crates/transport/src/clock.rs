@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use nix::time::ClockId;
+
 /// A moment on this host's `CLOCK_MONOTONIC`, in nanoseconds.
 ///
 /// Two processes on one host read the same clock, in different namespaces too, so their moments
@@ -19,13 +21,9 @@ impl MonotonicTime {
     /// Returns the current moment.
     #[must_use]
     pub fn now() -> Self {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: `time` is a valid place for one timespec. The call cannot fail for this clock.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-        Self(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+        // Cannot fail for this clock.
+        let now = ClockId::CLOCK_MONOTONIC.now();
+        Self(now.map_or(0, |now| now.tv_sec() * 1_000_000_000 + now.tv_nsec()))
     }
 
     /// Returns the time from `earlier` to this moment; zero if `earlier` is later.

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use crate::{
     clock::MonotonicTime,
     opening::Purpose,
     stop::{Abort, Stop},
+    sync::Watched,
 };
 
 /// State that one end of one trial shares with the process that hosts it.
@@ -169,24 +170,22 @@ impl ProtocolSample {
     /// times the lesser.
     #[must_use]
     pub fn combined(a: Self, b: Self) -> Self {
-        fn with<T>(a: Option<T>, b: Option<T>, both: impl FnOnce(T, T) -> T) -> Option<T> {
-            match (a, b) {
-                (Some(a), Some(b)) => Some(both(a, b)),
-                (a, b) => a.or(b),
-            }
-        }
-        let sum = |a: Option<u64>, b: Option<u64>| with(a, b, |a, b| a + b);
+        let both = [a, b];
+        let least = |time: fn(&Self) -> Option<Duration>| both.iter().filter_map(time).min();
+        let sum = |count: fn(&Self) -> Option<u64>| {
+            let counts = both.iter().filter_map(count);
+            counts.reduce(|a, b| a + b)
+        };
+        let limited = both.iter().filter_map(|it| it.window_limited);
         Self {
-            smoothed_rtt: with(a.smoothed_rtt, b.smoothed_rtt, Ord::min),
-            min_rtt: with(a.min_rtt, b.min_rtt, Ord::min),
-            congestion_window_bytes: sum(a.congestion_window_bytes, b.congestion_window_bytes),
-            bytes_in_flight: sum(a.bytes_in_flight, b.bytes_in_flight),
-            packets_sent: sum(a.packets_sent, b.packets_sent),
-            retransmitted_packets: sum(a.retransmitted_packets, b.retransmitted_packets),
-            congestion_events: sum(a.congestion_events, b.congestion_events),
-            window_limited: with(a.window_limited, b.window_limited, |a, b| {
-                if a.time < b.time { b } else { a }
-            }),
+            smoothed_rtt: least(|it| it.smoothed_rtt),
+            min_rtt: least(|it| it.min_rtt),
+            congestion_window_bytes: sum(|it| it.congestion_window_bytes),
+            bytes_in_flight: sum(|it| it.bytes_in_flight),
+            packets_sent: sum(|it| it.packets_sent),
+            retransmitted_packets: sum(|it| it.retransmitted_packets),
+            congestion_events: sum(|it| it.congestion_events),
+            window_limited: limited.reduce(|a, b| if a.time < b.time { b } else { a }),
         }
     }
 }
@@ -230,10 +229,7 @@ pub trait StatisticsSource: Send + Sync {
 
 /// Notes from the other end, in order.
 #[derive(Debug, Default)]
-pub struct Mailbox {
-    inner: Mutex<Inbox>,
-    changed: Condvar,
-}
+pub struct Mailbox(Watched<Inbox>);
 
 #[derive(Debug, Default)]
 struct Inbox {
@@ -247,58 +243,42 @@ struct Inbox {
 const MAILBOX_LIMIT: usize = 64;
 
 impl Mailbox {
-    fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing that can panic runs under this lock.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a note; called by the host.
     pub fn put(&self, note: Note) {
-        let mut inbox = self.lock();
-        if inbox.notes.len() < MAILBOX_LIMIT {
-            inbox.notes.push_back(note);
-        }
-        self.announce(inbox);
+        self.change(|inbox| {
+            if inbox.notes.len() < MAILBOX_LIMIT {
+                inbox.notes.push_back(note);
+            }
+        });
     }
 
     /// Takes the oldest note, without waiting.
     #[must_use]
     pub fn try_take(&self) -> Option<Note> {
-        self.lock().notes.pop_front()
+        self.0.lock().notes.pop_front()
     }
 
     /// Waits for a note until the moment has come or [`Mailbox::close`] was called.
     #[must_use]
     pub fn take_until(&self, moment: MonotonicTime) -> Option<Note> {
-        let mut inbox = self.lock();
-        loop {
-            if let Some(note) = inbox.notes.pop_front() {
-                return Some(note);
-            }
-            let left = moment.remaining();
-            if inbox.closed || left.is_zero() {
-                return None;
-            }
-            inbox = self
-                .changed
-                .wait_timeout(inbox, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        let taken = self.0.wait_for(moment, |inbox| {
+            let note = inbox.notes.pop_front();
+            (note.is_some() || inbox.closed).then_some(note)
+        });
+        taken.flatten()
     }
 
     /// Ends every wait, now and later.
     pub fn close(&self) {
-        let mut inbox = self.lock();
-        inbox.closed = true;
-        self.announce(inbox);
+        self.change(|inbox| inbox.closed = true);
     }
 
-    /// Ends the waits for what was put into an inbox.
-    fn announce(&self, mut inbox: MutexGuard<'_, Inbox>) {
-        let arrival = inbox.arrival.take();
-        drop(inbox);
-        self.changed.notify_all();
+    /// Changes the inbox, and ends the waits for that.
+    fn change(&self, change: impl FnOnce(&mut Inbox)) {
+        let arrival = self.0.change(|inbox| {
+            change(inbox);
+            inbox.arrival.take()
+        });
         if let Some(arrival) = arrival {
             arrival.stop();
         }
@@ -306,13 +286,13 @@ impl Mailbox {
 
     /// Returns a stop that the next note raises.
     pub(crate) fn arrival(&self) -> Stop {
-        self.lock().arrival.get_or_insert_default().clone()
+        self.0.lock().arrival.get_or_insert_default().clone()
     }
 
     /// Takes the oldest note, for a task that takes turns with others. Without one it returns what the next note
     /// raises, or `None` after [`Mailbox::close`].
     pub(crate) fn take_or_arrival(&self) -> Result<Note, Option<Stop>> {
-        let mut inbox = self.lock();
+        let mut inbox = self.0.lock();
         match (inbox.notes.pop_front(), inbox.closed) {
             (Some(note), _) => Ok(note),
             (None, true) => Err(None),

@@ -194,11 +194,9 @@ impl OptionKind {
                 (least..=most).contains(number)
             }
             (Self::Name | Self::KernelCongestionControl, OptionValue::Text(text)) => {
+                let is_right = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
                 // The kernel's names of congestion controls have at most 15 characters.
-                (1..=15).contains(&text.len())
-                    && text
-                        .bytes()
-                        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+                (1..=15).contains(&text.len()) && text.bytes().all(is_right)
             }
             (Self::OneOf(names), OptionValue::Text(text)) => names.contains(&text.as_str()),
             (Self::Rate, OptionValue::Text(text)) => {
@@ -272,9 +270,8 @@ impl OptionError {
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {
-            Self::Unknown { hint, .. } | Self::Missing { hint, .. } | Self::Value { hint, .. } => {
-                hint
-            }
+            Self::Unknown { hint, .. } => hint,
+            Self::Missing { hint, .. } | Self::Value { hint, .. } => hint,
         }
     }
 }
@@ -295,12 +292,15 @@ impl DriverDescriptor {
         &self,
         options: &'o BTreeMap<String, OptionValue>,
     ) -> Option<(&'static str, &'o str)> {
-        let mut of_kernel = (self.options.iter())
-            .filter(|option| option.kind == OptionKind::KernelCongestionControl);
-        of_kernel.find_map(|option| match options.get(option.name) {
-            Some(OptionValue::Text(name)) => Some((option.name, name.as_str())),
-            _ => None,
-        })
+        let of_kernel = OptionKind::KernelCongestionControl;
+        self.options
+            .iter()
+            .find_map(|option| match options.get(option.name) {
+                Some(OptionValue::Text(name)) if option.kind == of_kernel => {
+                    Some((option.name, name.as_str()))
+                }
+                _ => None,
+            })
     }
 
     /// Checks names and kinds of options.
@@ -309,33 +309,27 @@ impl DriverDescriptor {
     /// The first option, by name, that is unknown or has a wrong value.
     pub fn check(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
         for (name, value) in options {
-            let mut options_of_name = (self.options.iter())
-                .filter(|option| option.names().any(|of_option| of_option == name));
-            let Some(definition) = options_of_name.next() else {
+            let of_name = |option: &&OptionDefinition| option.names().any(|other| other == name);
+            let Some(definition) = self.options.iter().find(of_name) else {
                 return Err(OptionError::Unknown {
                     driver: self.name,
                     name: name.clone(),
                     hint: self.hint_for_unknown(name),
                 });
             };
-            if let Some(again) =
-                (definition.names()).find(|other| other != name && options.contains_key(*other))
-            {
-                return Err(OptionError::Value {
-                    driver: self.name,
-                    name: definition.name,
-                    value: shown(value),
-                    hint: format!("`{name}` and `{again}` are one option: remove one of them"),
-                });
-            }
-            if !definition.kind.accepts(value) {
-                return Err(OptionError::Value {
-                    driver: self.name,
-                    name: definition.name,
-                    value: shown(value),
-                    hint: format!("write {}", definition.kind.description()),
-                });
-            }
+            let mut names = definition.names();
+            let again = names.find(|other| other != name && options.contains_key(*other));
+            let hint = match again {
+                Some(again) => format!("`{name}` and `{again}` are one option: remove one of them"),
+                None if definition.kind.accepts(value) => continue,
+                None => format!("write {}", definition.kind.description()),
+            };
+            return Err(OptionError::Value {
+                driver: self.name,
+                name: definition.name,
+                value: shown(value),
+                hint,
+            });
         }
         Ok(())
     }
@@ -344,10 +338,8 @@ impl DriverDescriptor {
         let names: Vec<_> = self.options.iter().map(|option| option.name).collect();
         // Every transport has a label beside its options.
         let all = names.iter().copied().chain(["label"]);
-        let nearest = all
-            .map(|near| (strsim::damerau_levenshtein(name, near), near))
-            .min();
-        match nearest {
+        let distances = all.map(|near| (strsim::damerau_levenshtein(name, near), near));
+        match distances.min() {
             // A name that shares less than half of its letters is not what was meant.
             Some((distance, near)) if distance * 2 <= near.len().max(2) => {
                 format!("did you mean `{near}`?")

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, error::Error, io, net::SocketAddr, time::Duration};
 
 use regatta_control::{FailureKind, SideReport, TrialOrder};
-use regatta_model::{OptionValue, Workload, WorkloadKind};
+use regatta_model::{OptionValue, Workload, WorkloadKind, causes};
 
 use crate::{
     applicable,
@@ -82,11 +82,7 @@ pub trait Driver: Send + Sync {
     ///
     /// # Errors
     /// The error that keeps it from listening or from reading the order.
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError>;
+    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>>;
 }
 
 /// One end of one trial.
@@ -99,7 +95,7 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// The error that keeps this end from a measurement; always in bounded time.
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError>;
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport>;
 }
 
 /// Reason for which a transport cannot run.
@@ -251,15 +247,8 @@ impl TransportError {
     /// Returns the causes, outermost first.
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
-        let mut reasons = vec![self.to_string()];
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            let text = error.to_string();
-            if reasons.last() != Some(&text) {
-                reasons.push(text);
-            }
-            cause = error.source();
-        }
+        let mut reasons = causes(self);
+        reasons.dedup();
         reasons
     }
 

@@ -7,6 +7,12 @@ use std::{
     thread::{self, Scope, ScopedJoinHandle},
 };
 
+use nix::{
+    errno::Errno,
+    sys::time::TimeSpec,
+    time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
+};
+
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop, wait::EndsWaits};
 
 /// Way in which a driver's futures run.
@@ -102,9 +108,8 @@ impl Executor for Blocking {
             return Vec::new();
         };
         thread::scope(|scope| {
-            let others: Vec<_> = tasks
-                .map(|task| start(scope, || block_on_blocking(task())))
-                .collect();
+            let others = tasks.map(|task| start(scope, || block_on_blocking(task())));
+            let others: Vec<_> = others.collect();
             let mut outputs = vec![block_on_blocking(first())];
             outputs.extend(others.into_iter().map(result_of));
             outputs
@@ -113,25 +118,15 @@ impl Executor for Blocking {
 
     /// Blocks this thread, with the kernel's high-resolution timer.
     async fn sleep_until(&self, moment: MonotonicTime) {
-        let time = libc::timespec {
-            tv_sec: moment.0.div_euclid(1_000_000_000),
-            tv_nsec: moment.0.rem_euclid(1_000_000_000),
+        let time = TimeSpec::new(
+            moment.0.div_euclid(1_000_000_000),
+            moment.0.rem_euclid(1_000_000_000),
+        );
+        let sleep = || {
+            let flags = ClockNanosleepFlags::TIMER_ABSTIME;
+            clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &time)
         };
-        loop {
-            // SAFETY: `time` is a valid timespec; no place for the remainder is needed with an
-            // absolute time.
-            let result = unsafe {
-                libc::clock_nanosleep(
-                    libc::CLOCK_MONOTONIC,
-                    libc::TIMER_ABSTIME,
-                    &raw const time,
-                    std::ptr::null_mut(),
-                )
-            };
-            if result != libc::EINTR {
-                return;
-            }
-        }
+        while sleep() == Err(Errno::EINTR) {}
     }
 
     type Waits = EndsWaits;
@@ -170,16 +165,14 @@ fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> ScopedJoinHandle<'scope, T> {
-    thread::Builder::new()
-        .spawn_scoped(scope, work)
-        .unwrap_or_else(|source| {
-            std::panic::resume_unwind(Box::new(TransportError::Thread { source }))
-        })
+    let started = thread::Builder::new().spawn_scoped(scope, work);
+    started.unwrap_or_else(|source| {
+        std::panic::resume_unwind(Box::new(TransportError::Thread { source }))
+    })
 }
 
 /// Returns the result of a thread, or continues its panic.
 fn result_of<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let joined = thread.join();
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

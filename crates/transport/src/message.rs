@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
 use regatta_model::Warning;
 
 use crate::{
-    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, executor::Executor,
+    clock::MonotonicTime, context::StatisticsSource, driver::Result, executor::Executor,
     opening::Purpose, stop::Stop,
 };
 
@@ -33,7 +33,7 @@ pub trait MessageFlow: Send {
         &mut self,
         batch: &[u8],
         message_bytes: usize,
-    ) -> impl Future<Output = Result<(), TransportError>>;
+    ) -> impl Future<Output = Result<()>>;
 
     /// Waits for messages, at most until `until`, and passes each to `consume`; returns how many
     /// there were: zero if the moment has come. A moment that has passed still gets what is there.
@@ -41,7 +41,7 @@ pub trait MessageFlow: Send {
         &mut self,
         until: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
-    ) -> impl Future<Output = Result<usize, TransportError>>;
+    ) -> impl Future<Output = Result<usize>>;
 
     /// Waits a while, once the flow is stopped, until what it was handed has left this end, and
     /// gives up what has not left by then. Returns the number of messages given up: they were never
@@ -104,7 +104,7 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
         peer: SocketAddr,
         purpose: Purpose,
         stop: &Stop,
-    ) -> impl Future<Output = Result<Self::Flow, TransportError>>;
+    ) -> impl Future<Output = Result<Self::Flow>>;
 
     /// Waits for the first message of a new flow from the announced peer, and passes it to
     /// `admit`. If that returns true a flow to its sender is made; if not, the message is dropped
@@ -120,7 +120,7 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> impl Future<Output = Result<Self::Flow, TransportError>>;
+    ) -> impl Future<Output = Result<Self::Flow>>;
 
     /// Returns facts about this end, by the full name of the fact. Facts about a flow take
     /// precedence.

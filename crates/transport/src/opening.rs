@@ -1,35 +1,20 @@
 //! First bytes of every data flow: the trial's token and the purpose of the flow.
 
-use crate::driver::TransportError;
+use crate::driver::{Result, TransportError};
 
 /// Purpose of a flow between the two ends of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Round-trip delay before the transfer.
-    IdleProbe,
+    IdleProbe = 1,
     /// Round-trip delay during the transfer.
-    LoadProbe,
+    LoadProbe = 2,
     /// The transfer itself.
-    Transfer,
+    Transfer = 3,
 }
 
 impl Purpose {
-    const fn code(self) -> u8 {
-        match self {
-            Self::IdleProbe => 1,
-            Self::LoadProbe => 2,
-            Self::Transfer => 3,
-        }
-    }
-
-    const fn from_code(code: u8) -> Option<Self> {
-        match code {
-            1 => Some(Self::IdleProbe),
-            2 => Some(Self::LoadProbe),
-            3 => Some(Self::Transfer),
-            _ => None,
-        }
-    }
+    const ALL: [Self; 3] = [Self::IdleProbe, Self::LoadProbe, Self::Transfer];
 
     /// Returns the name of the purpose, for errors.
     #[must_use]
@@ -58,21 +43,12 @@ impl Token {
     ///
     /// # Errors
     /// [`TransportError::Order`] for anything else.
-    pub fn parse(text: &str) -> Result<Self, TransportError> {
-        let wrong = || TransportError::Order {
-            what: "the trial's token is not 32 hexadecimal digits".to_owned(),
-        };
-        let digits = text.as_bytes();
-        if digits.len() != 32 {
-            return Err(wrong());
-        }
-        let mut token = [0; 16];
-        for (byte, pair) in token.iter_mut().zip(digits.chunks_exact(2)) {
-            let high = char::from(pair[0]).to_digit(16).ok_or_else(wrong)?;
-            let low = char::from(pair[1]).to_digit(16).ok_or_else(wrong)?;
-            *byte = (high << 4 | low) as u8;
-        }
-        Ok(Self(token))
+    pub fn parse(text: &str) -> Result<Self> {
+        let is_right = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let token = u128::from_str_radix(text, 16).ok().filter(|_| is_right);
+        let wrong = "the trial's token is not 32 hexadecimal digits";
+        let token = token.ok_or_else(|| TransportError::order(wrong))?;
+        Ok(Self(token.to_be_bytes()))
     }
 }
 
@@ -86,7 +62,7 @@ const MAGIC: [u8; 7] = *b"regatta";
 pub fn encode(token: Token, purpose: Purpose) -> [u8; OPENING_BYTES] {
     let mut bytes = [0; OPENING_BYTES];
     bytes[..7].copy_from_slice(&MAGIC);
-    bytes[7] = purpose.code();
+    bytes[7] = purpose as u8;
     bytes[8..].copy_from_slice(&token.0);
     bytes
 }
@@ -102,7 +78,8 @@ pub fn decode(bytes: &[u8; OPENING_BYTES], token: Token) -> Option<Purpose> {
     if bytes[..7] != MAGIC || differs != 0 {
         return None;
     }
-    Purpose::from_code(bytes[7])
+    let mut all = Purpose::ALL.into_iter();
+    all.find(|purpose| *purpose as u8 == bytes[7])
 }
 
 #[cfg(test)]

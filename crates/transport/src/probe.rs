@@ -119,9 +119,8 @@ fn least_interval(order: &TrialOrder, message: usize) -> Duration {
     let Some(rate) = order.path.link_rate_bps.filter(|rate| *rate > 0) else {
         return Duration::ZERO;
     };
-    let payload = u64::from(order.path.mtu_bytes)
-        .saturating_sub(PACKET_HEADERS_BYTES)
-        .max(1);
+    let payload = u64::from(order.path.mtu_bytes).saturating_sub(PACKET_HEADERS_BYTES);
+    let payload = payload.max(1);
     let message = message as u64;
     let bytes = message + message.div_ceil(payload) * PACKET_HEADERS_BYTES;
     let seconds = bytes as f64 * 8.0 / (SHARE_OF_LINK * rate as f64);
@@ -218,8 +217,8 @@ impl Schedule {
 
     /// Until when answers are waited for after the transfer.
     pub(crate) fn answers_until(&self) -> MonotonicTime {
-        self.end
-            .map_or(MonotonicTime::NEVER, |end| end + self.patience)
+        let end = self.end;
+        end.map_or(MonotonicTime::NEVER, |end| end + self.patience)
     }
 
     /// Notes the messages that were due when the transfer was over and never left: without an answer.
@@ -264,10 +263,10 @@ impl Delays {
     /// delay in nanoseconds of one that counts.
     pub(crate) fn answer(&mut self, answer: &[u8], now: MonotonicTime) -> Option<i64> {
         let (sequence, scheduled) = read_probe(answer)?;
-        let message = usize::try_from(sequence)
-            .ok()
-            .and_then(|index| self.messages.get_mut(index))
-            .filter(|message| message.delay_ns.is_none() && message.scheduled == scheduled)?;
+        let message = self.messages.get_mut(usize::try_from(sequence).ok()?)?;
+        if message.delay_ns.is_some() || message.scheduled != scheduled {
+            return None;
+        }
         message.delay_ns = Some(now - scheduled);
         self.answers += 1;
         message.delay_ns
@@ -320,21 +319,16 @@ impl Delays {
 
     /// Returns the 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
     pub(crate) fn p99(&self) -> Option<f64> {
-        (self.answers >= LEAST_FOR_P99)
-            .then(|| self.quantile(0.99))
-            .flatten()
+        self.quantile(0.99)
+            .filter(|_| self.answers >= LEAST_FOR_P99)
     }
 
     /// Returns the median in nanoseconds, the mean of the middle two for an even number; `None`
     /// without answers.
     pub(crate) fn median(&self) -> Option<f64> {
         let sorted = self.sorted();
-        let middle = sorted.len() / 2;
-        match sorted.len() {
-            0 => None,
-            n if n % 2 == 1 => Some(sorted[middle]),
-            _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-        }
+        let last = sorted.len().checked_sub(1)?;
+        Some(f64::midpoint(sorted[last / 2], sorted[last.div_ceil(2)]))
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
@@ -358,10 +352,8 @@ impl Delays {
     /// Returns the delays over the scheduled departures, in the order of departure, under this
     /// name.
     pub(crate) fn series(&self, name: &str) -> Series {
-        let (t_ns, values) = self
-            .answered()
-            .map(|(scheduled, delay)| (scheduled.0, delay as f64))
-            .unzip();
+        let answered = self.answered();
+        let (t_ns, values) = answered.map(|(at, delay)| (at.0, delay as f64)).unzip();
         Series {
             name: name.to_owned(),
             side: "sender".to_owned(),

@@ -8,7 +8,7 @@ use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 use crate::{
     connections::{self, Exchanges},
     context::TrialContext,
-    driver::{Session, TransportError, Unsupported},
+    driver::{Result, Session, TransportError},
     executor::Executor as _,
     message::MessageEndpoint,
     message_flow,
@@ -18,54 +18,28 @@ use crate::{
     trial::Trial,
 };
 
-/// Workload of a session. Made from the order before anything is sent, so that an order that cannot
-/// be carried out is refused at once.
-#[derive(Debug)]
-enum Work {
-    Flows(Flows),
-    Connections(Exchanges),
-}
-
-impl Work {
-    fn new(order: &TrialOrder) -> Result<Self, TransportError> {
-        match &order.workload.kind {
-            WorkloadKind::ShortConnections { .. } => Ok(Self::Connections(Exchanges::new(order)?)),
-            _ => Ok(Self::Flows(Flows::new(order)?)),
-        }
-    }
-}
-
-/// Adds facts about an end beside its flows, and completes the facts by which stacks are compared.
-fn stated(
-    mut report: SideReport,
-    order: &TrialOrder,
-    of_end: BTreeMap<String, String>,
-) -> SideReport {
-    for (name, value) in of_end {
-        report.measurements.facts.entry(name).or_insert(value);
-    }
-    complete_stack_facts(&mut report, order, NOT_STATED);
-    report
-}
-
-/// Ends a session: stops what is left of it, and tells the other end that the connections are
-/// closed.
+/// Ends a session: stops what is left of it, tells the other end that the connections are closed, adds the facts
+/// about this end beside its flows, and completes those by which stacks are compared.
 fn end(
     trial: &Trial,
-    result: Result<SideReport, TransportError>,
+    result: Result<SideReport>,
     of_end: BTreeMap<String, String>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let aborted = trial.context.stop.is_stopped();
     trial.stop.stop();
-    let report = result.map_err(|error| trial.explain(error))?;
+    let mut report = result.map_err(|error| trial.explain(error))?;
     // The other end, aborted at the same time, may have ended the transfer first.
     if aborted {
         return Err(TransportError::Cancelled);
     }
     if trial.order.connects() {
-        trial.context.observer.send_note(Note::Closed);
+        trial.tell(Note::Closed);
     }
-    Ok(stated(report, &trial.order, of_end))
+    for (name, value) in of_end {
+        report.measurements.facts.entry(name).or_insert(value);
+    }
+    complete_stack_facts(&mut report, &trial.order, NOT_STATED);
+    Ok(report)
 }
 
 /// Reason of a fact that a driver should state and does not.
@@ -74,179 +48,172 @@ pub const NOT_STATED: &str = "the driver does not state it";
 /// Adds each of [`STACK_FACTS`] of this end that is not there yet as not known, for the reason
 /// `why`.
 pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &str) {
+    let end = format!(".{}", order.role.name());
     for fact in STACK_FACTS {
         let (is_of_end, value) = match fact.name {
             "probe.placement" => (order.connects(), "none".to_owned()),
-            name => (
-                name.ends_with(&format!(".{}", order.role.name())),
-                format!("{}: {why}", stack::NOT_KNOWN),
-            ),
+            name => (name.ends_with(&end), format!("{}: {why}", stack::NOT_KNOWN)),
         };
         if is_of_end {
-            report
-                .measurements
-                .facts
-                .entry(fact.name.to_owned())
-                .or_insert(value);
+            let facts = &mut report.measurements.facts;
+            facts.entry(fact.name.to_owned()).or_insert(value);
         }
     }
 }
 
-/// One end of one trial over streams.
+/// Workload of a session over an endpoint.
+pub trait Work<E>: Send + Sized {
+    /// Makes the workload of an order, before anything is sent, so that an order that cannot be carried out is
+    /// refused at once.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for what this transport cannot carry or run.
+    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self>;
+
+    /// Returns the address on which the endpoint listens; `None` at a sender.
+    fn listen_address(endpoint: &E) -> Option<SocketAddr>;
+
+    /// Runs one end.
+    ///
+    /// # Errors
+    /// The error that keeps this end from a measurement.
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport>;
+
+    /// Returns facts about the end beside its flows.
+    fn facts(endpoint: &E) -> BTreeMap<String, String> {
+        let _ = endpoint;
+        BTreeMap::new()
+    }
+}
+
+/// One end of one trial over an endpoint.
 #[derive(Debug)]
-pub struct StreamSession<E> {
+pub struct EndSession<E, W> {
     trial: Trial,
-    work: Work,
+    work: W,
     endpoint: E,
 }
 
-impl<E: StreamEndpoint> StreamSession<E> {
+/// One end of one trial over streams.
+pub type StreamSession<E> = EndSession<E, StreamWork>;
+
+/// One end of one trial over messages.
+pub type MessageSession<E> = EndSession<E, MessageWork>;
+
+/// One end of one trial over a system that moves whole files its own way.
+pub type TransferSession<E> = EndSession<E, TransferWork>;
+
+impl<E, W: Work<E>> EndSession<E, W> {
     /// Makes a session of an endpoint that was made for the same order.
     ///
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
-    pub fn new(
-        endpoint: E,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Self, TransportError> {
+    pub fn new(endpoint: E, order: &TrialOrder, context: TrialContext) -> Result<Self> {
         Ok(Self {
+            work: W::new(order, &endpoint)?,
             trial: Trial::new(order, context)?,
-            work: Work::new(order)?,
             endpoint,
         })
     }
 }
 
-impl<E: StreamEndpoint> Session for StreamSession<E> {
+impl<E: Send, W: Work<E>> Session for EndSession<E, W> {
     fn listen_address(&self) -> Option<SocketAddr> {
-        self.endpoint.listen_address()
+        W::listen_address(&self.endpoint)
     }
 
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
-        let Self {
-            trial,
-            work,
-            endpoint,
-        } = *self;
-        let (trial, endpoint) = (&trial, &endpoint);
-        let result = match &work {
-            Work::Flows(work) => endpoint
-                .executor()
-                .block_on(stream_flows::run(trial, work, endpoint, peer)),
-            Work::Connections(work) => endpoint
-                .executor()
-                .block_on(connections::run(trial, work, endpoint, peer)),
-        };
-        end(trial, result, BTreeMap::new())
+    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport> {
+        let result = self.work.run(&self.trial, &self.endpoint, peer);
+        end(&self.trial, result, W::facts(&self.endpoint))
     }
 }
 
-/// One end of one trial over a system that moves whole files its own way.
+/// Workload over streams.
 #[derive(Debug)]
-pub struct TransferSession<E> {
-    trial: Trial,
-    content: transfer::Content,
-    endpoint: E,
-}
+pub struct StreamWork(OverStreams);
 
-impl<E: TransferEndpoint> TransferSession<E> {
-    /// Makes a session of an endpoint that was made for the same order.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out,
-    /// [`TransportError::Unsupported`] for anything but a bulk transfer of a size.
-    pub fn new(
-        endpoint: E,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Self, TransportError> {
-        Ok(Self {
-            trial: Trial::new(order, context)?,
-            content: transfer::Content::new(order)?,
-            endpoint,
-        })
-    }
-}
-
-impl<E: TransferEndpoint> Session for TransferSession<E> {
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.endpoint.flows().listen_address()
-    }
-
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
-        let Self {
-            trial,
-            content,
-            endpoint,
-        } = *self;
-        let running = transfer::run(&trial, content, &endpoint, peer);
-        let result = endpoint.flows().executor().block_on(running);
-        end(&trial, result, BTreeMap::new())
-    }
-}
-
-/// One end of one trial over messages.
 #[derive(Debug)]
-pub struct MessageSession<E> {
-    trial: Trial,
-    work: message_flow::Work,
-    endpoint: E,
+enum OverStreams {
+    Flows(Flows),
+    Connections(Exchanges),
 }
 
-impl<E: MessageEndpoint> MessageSession<E> {
-    /// Makes a session of an endpoint that was made for the same order.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out,
-    /// [`TransportError::Unsupported`] for messages that this transport cannot carry and for a
-    /// workload that it cannot run.
-    pub fn new(
-        endpoint: E,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Self, TransportError> {
+/// Workload over messages.
+#[derive(Debug)]
+pub struct MessageWork(message_flow::Work);
+
+/// Workload over a system that moves whole files.
+#[derive(Debug)]
+pub struct TransferWork(transfer::Content);
+
+impl<E: StreamEndpoint> Work<E> for StreamWork {
+    fn new(order: &TrialOrder, _: &E) -> Result<Self> {
+        Ok(Self(match &order.workload.kind {
+            WorkloadKind::ShortConnections { .. } => {
+                OverStreams::Connections(Exchanges::new(order)?)
+            }
+            _ => OverStreams::Flows(Flows::new(order)?),
+        }))
+    }
+
+    fn listen_address(endpoint: &E) -> Option<SocketAddr> {
+        endpoint.listen_address()
+    }
+
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
+        let executor = endpoint.executor();
+        match &self.0 {
+            OverStreams::Flows(work) => {
+                executor.block_on(stream_flows::run(trial, work, endpoint, peer))
+            }
+            OverStreams::Connections(work) => {
+                executor.block_on(connections::run(trial, work, endpoint, peer))
+            }
+        }
+    }
+}
+
+impl<E: TransferEndpoint> Work<E> for TransferWork {
+    fn new(order: &TrialOrder, _: &E) -> Result<Self> {
+        transfer::Content::new(order).map(Self)
+    }
+
+    fn listen_address(endpoint: &E) -> Option<SocketAddr> {
+        endpoint.flows().listen_address()
+    }
+
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
+        let running = transfer::run(trial, self.0, endpoint, peer);
+        endpoint.flows().executor().block_on(running)
+    }
+}
+
+impl<E: MessageEndpoint> Work<E> for MessageWork {
+    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self> {
         let work = message_flow::Work::new(order)?;
-        carries(&endpoint, work.longest_message())?;
-        Ok(Self {
-            trial: Trial::new(order, context)?,
-            work,
-            endpoint,
-        })
-    }
-}
-
-/// Refuses messages that are longer than the transport's.
-fn carries<E: MessageEndpoint>(endpoint: &E, message: usize) -> Result<(), TransportError> {
-    let longest = endpoint.longest_message();
-    if message <= longest {
-        return Ok(());
-    }
-    Err(TransportError::Unsupported(Unsupported {
-        reason: format!(
-            "a message of `{}` is longer than a datagram carries",
-            Bytes(message as u64)
-        ),
-        hint: format!("choose a message of at most {longest} B"),
-    }))
-}
-
-impl<E: MessageEndpoint> Session for MessageSession<E> {
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.endpoint.listen_address()
+        let (message, longest) = (work.longest_message, endpoint.longest_message());
+        if message > longest {
+            let message = Bytes(message as u64);
+            return Err(TransportError::unsupported(
+                format!("a message of `{message}` is longer than a datagram carries"),
+                format!("choose a message of at most {longest} B"),
+            ));
+        }
+        Ok(Self(work))
     }
 
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport, TransportError> {
-        let Self {
-            trial,
-            work,
-            endpoint,
-        } = *self;
-        let (trial, endpoint) = (&trial, &endpoint);
-        let result = endpoint
-            .executor()
-            .block_on(message_flow::run(trial, &work, endpoint, peer));
-        end(trial, result, endpoint.facts())
+    fn listen_address(endpoint: &E) -> Option<SocketAddr> {
+        endpoint.listen_address()
+    }
+
+    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
+        let running = message_flow::run(trial, &self.0, endpoint, peer);
+        endpoint.executor().block_on(running)
+    }
+
+    fn facts(endpoint: &E) -> BTreeMap<String, String> {
+        endpoint.facts()
     }
 }

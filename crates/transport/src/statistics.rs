@@ -3,14 +3,17 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use regatta_model::metric::{id, series_id};
 
-use crate::context::{ProtocolSample, StatisticsSource};
+use crate::{
+    context::{ProtocolSample, StatisticsSource},
+    sync::Mutex,
+};
 
 /// Statistics of one connection, and their last sample: a closed connection gives none any more.
 struct Source {
@@ -38,18 +41,13 @@ impl AllConnections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Source>> {
-        // Nothing that can panic runs under this lock.
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn add(&self, source: Arc<dyn StatisticsSource>) {
-        self.lock().push(Source { source, last: None });
+        self.sources.lock().push(Source { source, last: None });
     }
 
     /// Whether no connection was added yet.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.sources.lock().is_empty()
     }
 
     /// Samples every connection and keeps the samples; to be called before one is closed.
@@ -58,7 +56,7 @@ impl AllConnections {
     /// sample a million connections.
     pub(crate) fn remember(&self) {
         let call = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut sources = self.lock();
+        let mut sources = self.sources.lock();
         if self.answered.load(Ordering::SeqCst) >= call {
             return;
         }
@@ -77,71 +75,56 @@ fn sample_all(sources: &mut [Source]) -> Option<ProtocolSample> {
     sampled.reduce(ProtocolSample::combined)
 }
 
+/// Figure of a sample.
+type Figure = fn(&ProtocolSample) -> Option<u64>;
+
 /// Lists one figure of each connection, in the order of connections: `12 0 3`, `-` where it is
 /// unknown.
-fn each(sources: &[Source], figure: impl Fn(&ProtocolSample) -> Option<u64>) -> Option<String> {
-    let figures: Vec<_> = sources
+fn each(sources: &[Source], figure: Figure) -> Option<String> {
+    let figures = sources.iter().map(|source| figure(source.last.as_ref()?));
+    let words = figures.map(|figure| figure.map_or("-".to_owned(), |it| it.to_string()));
+    let words: Vec<_> = words.collect();
+    words
         .iter()
-        .map(|source| source.last.as_ref().and_then(&figure))
-        .collect();
-    figures.iter().any(Option::is_some).then(|| {
-        let words = figures.iter().map(|figure| match figure {
-            Some(figure) => figure.to_string(),
-            None => "-".to_owned(),
-        });
-        words.collect::<Vec<_>>().join(" ")
-    })
+        .any(|word| word != "-")
+        .then(|| words.join(" "))
 }
 
 impl StatisticsSource for AllConnections {
     fn sample(&self) -> Option<ProtocolSample> {
-        sample_all(&mut self.lock())
+        sample_all(&mut self.sources.lock())
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let sources = self.lock();
+        let sources = self.sources.lock();
         // They are alike but for what the stack chose for each; the first one stands for all.
-        let mut facts = sources
-            .first()
-            .map(|source| source.source.facts())
-            .unwrap_or_default();
+        let first = sources.first();
+        let mut facts = first.map_or_else(BTreeMap::new, |first| first.source.facts());
         if sources.len() < 2 {
             return facts;
         }
-        let nanoseconds =
-            |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        for (name, figures) in [
-            (
-                id::RETRANSMITTED_PACKETS,
-                each(&sources, |sample| sample.retransmitted_packets),
-            ),
-            (
-                id::PACKETS_SENT,
-                each(&sources, |sample| sample.packets_sent),
-            ),
-            (
-                series_id::CONGESTION_WINDOW_BYTES,
-                each(&sources, |sample| sample.congestion_window_bytes),
-            ),
-            (
-                id::SMOOTHED_RTT_NS,
-                each(&sources, |sample| sample.smoothed_rtt.map(nanoseconds)),
-            ),
-        ] {
-            if let Some(figures) = figures {
-                facts.insert(format!("connections.{name}.{}", self.end), figures);
-            }
-        }
+        let figures: [(_, Figure); 4] = [
+            (id::RETRANSMITTED_PACKETS, |it| it.retransmitted_packets),
+            (id::PACKETS_SENT, |it| it.packets_sent),
+            (series_id::CONGESTION_WINDOW_BYTES, |it| {
+                it.congestion_window_bytes
+            }),
+            (id::SMOOTHED_RTT_NS, |it| {
+                let rtt = it.smoothed_rtt?.as_nanos();
+                Some(u64::try_from(rtt).unwrap_or(u64::MAX))
+            }),
+        ];
+        facts.extend(figures.into_iter().filter_map(|(name, figure)| {
+            let name = format!("connections.{name}.{}", self.end);
+            Some((name, each(&sources, figure)?))
+        }));
         facts
     }
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         let mut worst = BTreeMap::new();
-        for (name, value) in self
-            .lock()
-            .iter()
-            .flat_map(|source| source.source.metrics())
-        {
+        let sources = self.sources.lock();
+        for (name, value) in sources.iter().flat_map(|it| it.source.metrics()) {
             let most = worst.entry(name).or_insert(value);
             *most = value.max(*most);
         }
@@ -151,7 +134,10 @@ impl StatisticsSource for AllConnections {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Condvar, thread};
+    use std::{
+        sync::{Condvar, Mutex},
+        thread,
+    };
 
     use super::*;
 

@@ -5,13 +5,17 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Poll, Waker},
 };
 
-use crate::{clock::MonotonicTime, driver::TransportError};
+use crate::{
+    clock::MonotonicTime,
+    driver::{Result, TransportError},
+    sync::{Mutex, Watched},
+};
 
 /// A blocked operation that can be made to return at once: a socket, a connection, a wait.
 pub trait Abort: Send + Sync {
@@ -29,8 +33,7 @@ pub struct Stop(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     stopped: AtomicBool,
-    registered: Mutex<Registered>,
-    changed: Condvar,
+    registered: Watched<Registered>,
 }
 
 #[derive(Default)]
@@ -49,13 +52,6 @@ fn register<T: ?Sized>(all: &mut Vec<Weak<T>>, one: Weak<T>) {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Registered> {
-        // Nothing that can panic runs under this lock.
-        self.registered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Raises this flag and those of all descendants before any thread is woken: a thread that is
     /// woken sees that all of them are stopped, and does not take a closed connection for an error
     /// of its peer.
@@ -69,7 +65,7 @@ impl Shared {
 
     fn raise(&self, aborts: &mut Vec<Weak<dyn Abort>>) {
         let registered = {
-            let mut registered = self.lock();
+            let mut registered = self.registered.lock();
             self.stopped.store(true, Ordering::Release);
             std::mem::take(&mut *registered)
         };
@@ -77,12 +73,12 @@ impl Shared {
         for child in registered.children.iter().filter_map(Weak::upgrade) {
             child.raise(aborts);
         }
-        self.changed.notify_all();
+        self.registered.notify();
     }
 }
 
-/// Stop that is raised together with another one, with which it is registered.
-pub(crate) struct Linked(pub Stop);
+/// Stop that is raised together with another one, for as long as this is not dropped.
+pub(crate) struct Linked(Stop);
 
 impl Abort for Linked {
     fn abort(&self) {
@@ -94,16 +90,9 @@ impl Abort for Linked {
 #[derive(Debug, Default)]
 struct WakeOnStop(Mutex<Option<Waker>>);
 
-impl WakeOnStop {
-    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        // Nothing that can panic runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Abort for WakeOnStop {
     fn abort(&self) {
-        let waker = self.lock().take();
+        let waker = self.0.lock().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -126,7 +115,7 @@ impl Waits {
                 return Poll::Ready(Some(output));
             }
             // Before the flag is looked at, so that raising it in between is not missed.
-            *self.wake.lock() = Some(context.waker().clone());
+            *self.wake.0.lock() = Some(context.waker().clone());
             if self.stop.is_stopped() {
                 return Poll::Ready(None);
             }
@@ -153,7 +142,7 @@ impl Stop {
     #[must_use]
     pub fn child(&self) -> Self {
         let child = Self::new();
-        let mut registered = self.0.lock();
+        let mut registered = self.0.registered.lock();
         if self.is_stopped() {
             child.0.stopped.store(true, Ordering::Release);
         } else {
@@ -179,7 +168,7 @@ impl Stop {
     /// Only a weak reference is kept: a connection that is dropped is closed, whoever registered
     /// it.
     pub fn on_stop<A: Abort + 'static>(&self, abort: &Arc<A>) {
-        let mut registered = self.0.lock();
+        let mut registered = self.0.registered.lock();
         if self.is_stopped() {
             drop(registered);
             abort.abort();
@@ -189,6 +178,13 @@ impl Stop {
         }
     }
 
+    /// Has this flag raise another one too, until the link is dropped.
+    pub(crate) fn link(&self, other: &Self) -> Arc<Linked> {
+        let linked = Arc::new(Linked(other.clone()));
+        self.on_stop(&linked);
+        linked
+    }
+
     /// Runs a future to its end, or until the flag is raised: it is dropped then.
     ///
     /// A blocking driver's futures never yield, so they are not dropped; what they are blocked in
@@ -196,10 +192,7 @@ impl Stop {
     ///
     /// # Errors
     /// The future's own, or [`TransportError::Cancelled`].
-    pub async fn unless_raised<T>(
-        &self,
-        future: impl Future<Output = Result<T, TransportError>>,
-    ) -> Result<T, TransportError> {
+    pub async fn unless_raised<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         let output = self.waits().unless_raised(future).await;
         output.unwrap_or(Err(TransportError::Cancelled))
     }
@@ -217,20 +210,8 @@ impl Stop {
 
     /// Waits until the flag is raised or the moment has come; returns whether it is raised.
     pub fn wait_until(&self, moment: MonotonicTime) -> bool {
-        let mut registered = self.0.lock();
-        while !self.is_stopped() {
-            let left = moment.remaining();
-            if left.is_zero() {
-                return false;
-            }
-            registered = self
-                .0
-                .changed
-                .wait_timeout(registered, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        true
+        let raised = |_: &mut Registered| self.is_stopped().then_some(());
+        self.0.registered.wait_for(moment, raised).is_some()
     }
 }
 
@@ -283,7 +264,7 @@ mod tests {
             let _ = stop.child();
             stop.on_stop(&Arc::new(Counter::default()));
         }
-        let registered = stop.0.lock();
+        let registered = stop.0.registered.lock();
         assert!(registered.aborts.len() < 10 && registered.children.len() < 10);
         drop(registered);
         stop.stop();

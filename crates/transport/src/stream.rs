@@ -10,8 +10,12 @@ use bytes::Bytes;
 use regatta_model::Warning;
 
 use crate::{
-    clock::MonotonicTime, context::StatisticsSource, driver::TransportError, executor::Executor,
-    opening::Purpose, stop::Stop,
+    clock::MonotonicTime,
+    context::StatisticsSource,
+    driver::{Result, TransportError},
+    executor::Executor,
+    opening::Purpose,
+    stop::Stop,
 };
 
 /// Result of a receive call.
@@ -29,11 +33,7 @@ pub enum Received {
 pub trait ByteStream: Send {
     /// Hands a whole message to the transport: `header` first, then `payload`, either of which may
     /// be empty. Returns when the transport has taken all of it, and need not have sent it.
-    fn send_message(
-        &mut self,
-        header: &[u8],
-        payload: &Bytes,
-    ) -> impl Future<Output = Result<(), TransportError>>;
+    fn send_message(&mut self, header: &[u8], payload: &Bytes) -> impl Future<Output = Result<()>>;
 
     /// Whether a few small messages leave at once at the beginning of a connection, although none is acknowledged yet.
     fn sends_at_once(&self) -> bool {
@@ -41,7 +41,7 @@ pub trait ByteStream: Send {
     }
 
     /// Sends everything that was handed over and is still held back in this process.
-    fn flush(&mut self) -> impl Future<Output = Result<(), TransportError>>;
+    fn flush(&mut self) -> impl Future<Output = Result<()>>;
 
     /// Waits for bytes, at most until the moment `until` ([`MonotonicTime::NEVER`]: without limit),
     /// and passes them to `consume`, in order, in one call or several.
@@ -54,10 +54,10 @@ pub trait ByteStream: Send {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> impl Future<Output = Result<Received, TransportError>>;
+    ) -> impl Future<Output = Result<Received>>;
 
     /// Ends this direction after everything that was sent; the other direction stays open.
-    fn finish(&mut self) -> impl Future<Output = Result<(), TransportError>>;
+    fn finish(&mut self) -> impl Future<Output = Result<()>>;
 
     /// Discards what was handed over and is not delivered yet, and sends nothing more: the deadline
     /// has come. Only for a transport that multiplexes, where other streams of the connection go
@@ -86,17 +86,14 @@ pub trait StreamConnection: Send + Sync {
     type Stream: ByteStream;
 
     /// Opens a stream. A transport that does not multiplex gives its only one, once.
-    fn open_stream(&self) -> impl Future<Output = Result<Self::Stream, TransportError>>;
+    fn open_stream(&self) -> impl Future<Output = Result<Self::Stream>>;
 
     /// Takes the next stream that the other end opened, in the order of opening. A transport that
     /// does not multiplex gives its only one, once.
     ///
     /// # Errors
     /// [`TransportError::TimedOut`] when there is none until `until`.
-    fn accept_stream(
-        &self,
-        until: MonotonicTime,
-    ) -> impl Future<Output = Result<Self::Stream, TransportError>>;
+    fn accept_stream(&self, until: MonotonicTime) -> impl Future<Output = Result<Self::Stream>>;
 
     /// Returns the handshake that the connection made, by its stack's account once data has come
     /// from the other end. `None` where the stack does not tell.
@@ -144,7 +141,7 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> impl Future<Output = Result<Self::Connection, TransportError>>;
+    ) -> impl Future<Output = Result<Self::Connection>>;
 
     /// Waits for a connection from the announced peer; others are refused without ending the
     /// wait. Calls `arrived` when an attempt comes in, before any work for it.
@@ -164,7 +161,7 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
         until: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> impl Future<Output = Result<Accepted<Self::Connection>, TransportError>>;
+    ) -> impl Future<Output = Result<Accepted<Self::Connection>>>;
 
     /// Returns facts that are known before any connection, by the full name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
@@ -195,7 +192,7 @@ pub(crate) async fn read_exact<const N: usize, S: ByteStream>(
     stream: &mut S,
     rest: &mut Vec<u8>,
     until: MonotonicTime,
-) -> Result<[u8; N], TransportError> {
+) -> Result<[u8; N]> {
     let mut scratch = [0; N];
     loop {
         if let Some(bytes) = rest.first_chunk() {
@@ -203,24 +200,24 @@ pub(crate) async fn read_exact<const N: usize, S: ByteStream>(
             rest.drain(..N);
             return Ok(bytes);
         }
-        let missing = N - rest.len();
-        let received = stream
-            .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
-                rest.extend_from_slice(piece);
-            })
-            .await?;
-        if !matches!(received, Received::Bytes(_)) {
+        let missing = &mut scratch[..N - rest.len()];
+        let mut take = |piece: &[u8]| rest.extend_from_slice(piece);
+        let receiving = stream.receive(missing, until, &mut take);
+        if !matches!(receiving.await?, Received::Bytes(_)) {
             return Err(TransportError::Closed { flow: "transfer" });
         }
     }
 }
 
+/// Sends bytes at once.
+pub(crate) async fn send_now<S: ByteStream>(stream: &mut S, bytes: &[u8]) -> Result<()> {
+    stream.send_message(bytes, &Bytes::new()).await?;
+    stream.flush().await
+}
+
 /// Receives and discards until the other end has closed, at most until `until`. The other end
 /// closes when it has what was sent to it, and may be gone when that is seen here.
 pub(crate) async fn await_close<S: ByteStream>(stream: &mut S, until: MonotonicTime) {
-    let mut scratch = [0; 256];
-    while let Ok(Received::Bytes(_)) = stream
-        .receive(&mut scratch, until, &mut |_: &[u8]| {})
-        .await
-    {}
+    let (mut scratch, mut discard) = ([0; 256], |_: &[u8]| {});
+    while let Ok(Received::Bytes(_)) = stream.receive(&mut scratch, until, &mut discard).await {}
 }

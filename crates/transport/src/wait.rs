@@ -2,33 +2,29 @@
 
 use std::{
     cell::RefCell,
-    fs::File,
-    io::{self, Write as _},
+    io,
     marker::PhantomData,
-    os::fd::{AsRawFd, FromRawFd as _, RawFd},
+    os::fd::{AsFd as _, AsRawFd, RawFd},
     ptr,
     sync::Arc,
 };
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     stop::{Abort, Stop},
 };
 
 /// Event that ends waits of a thread: a descriptor of eventfd(2), readable once a stop was raised.
 #[derive(Debug)]
-struct StopEvent(File);
+struct StopEvent(EventFd);
 
 impl StopEvent {
     fn new(stop: &Stop) -> io::Result<Arc<Self>> {
-        // SAFETY: no memory is passed.
-        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new, and nobody else's.
-        let event = Arc::new(Self(unsafe { File::from_raw_fd(descriptor) }));
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let event = Arc::new(Self(EventFd::from_value_and_flags(0, flags)?));
         stop.on_stop(&event);
         Ok(event)
     }
@@ -37,7 +33,7 @@ impl StopEvent {
 impl Abort for StopEvent {
     fn abort(&self) {
         // It can fail only if the event is there already.
-        let _ = (&self.0).write(&1_u64.to_ne_bytes());
+        let _ = self.0.write(1);
     }
 }
 
@@ -96,7 +92,7 @@ fn ready_or_stopped(
         revents: 0,
     };
     let stopped = |event: Option<&StopEvent>| {
-        let descriptor = event.map_or(NONE, |event| event.0.as_raw_fd());
+        let descriptor = event.map_or(NONE, |event| event.0.as_fd().as_raw_fd());
         polled(descriptor, libc::POLLIN)
     };
     let mut all = [
@@ -139,8 +135,8 @@ pub fn for_next<T>(
     what: &str,
     until: MonotonicTime,
     stop: &Stop,
-    take: &mut impl FnMut() -> Result<Option<T>, TransportError>,
-) -> Result<T, TransportError> {
+    take: &mut impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let begun = MonotonicTime::now();
     let failed = || TransportError::io(format!("cannot wait for a {what}"));
     // The listening socket cannot be woken by the stop, which belongs to one flow.
@@ -154,10 +150,7 @@ pub fn for_next<T>(
             ready_or_stopped(listener, libc::POLLIN, until, Some(&event)).map_err(failed())?;
         // The moment has come, or the wait has ended as if it had.
         if !came && !stop.is_stopped() {
-            return Err(TransportError::TimedOut {
-                what: what.to_owned(),
-                seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-            });
+            return Err(TransportError::timed_out_since(what.to_owned(), begun));
         }
     }
     Err(TransportError::Cancelled)

@@ -35,11 +35,7 @@ impl Capability {
             name,
             available,
             detail: detail.into(),
-            hint: if available {
-                String::new()
-            } else {
-                hint.to_owned()
-            },
+            hint: if available { "" } else { hint }.to_owned(),
         }
     }
 
@@ -72,10 +68,8 @@ pub fn congestion_controls() -> Vec<String> {
 pub fn capabilities() -> Vec<Capability> {
     let mut all = child::capabilities();
     all.extend(sockets::capabilities());
-    all.push(socket_buffers());
-    all.push(core_count());
-    all.push(cpu_governor());
-    all.push(clock_synchronised());
+    let of_machine = [socket_buffers, core_count, cpu_governor, clock_synchronised];
+    all.extend(of_machine.map(|capability| capability()));
     all
 }
 
@@ -122,24 +116,14 @@ fn socket_buffers() -> Capability {
             }
         }
     }
-    let detail = if seen.is_empty() {
-        "the limits cannot be read here".to_owned()
-    } else {
-        format!(
-            "2 × BDP of 1 Gbit/s × 30 ms is {TWICE_BDP_BYTES} B; {}",
-            seen.join(", ")
-        )
-    };
-    Capability::new(
-        "socket_buffers",
-        small.is_empty() && !seen.is_empty(),
-        detail,
-        &if small.is_empty() {
-            String::new()
-        } else {
-            format!("sysctl -w {}", small.join(" "))
-        },
-    )
+    let name = "socket_buffers";
+    if seen.is_empty() {
+        return Capability::new(name, false, "the limits cannot be read here", "");
+    }
+    let seen = seen.join(", ");
+    let detail = format!("2 × BDP of 1 Gbit/s × 30 ms is {TWICE_BDP_BYTES} B; {seen}");
+    let hint = format!("sysctl -w {}", small.join(" "));
+    Capability::new(name, small.is_empty(), detail, &hint)
 }
 
 fn core_count() -> Capability {
@@ -153,20 +137,13 @@ fn core_count() -> Capability {
 }
 
 fn cpu_governor() -> Capability {
-    match governor() {
-        None => Capability::new(
-            "cpu_governor",
-            true,
-            "the kernel scales no frequency here",
-            "",
-        ),
-        Some(names) => Capability::new(
-            "cpu_governor",
-            names == "performance",
-            names,
-            "cpupower frequency-set -g performance",
-        ),
-    }
+    let governor = governor();
+    let available = governor
+        .as_deref()
+        .is_none_or(|names| names == "performance");
+    let detail = governor.unwrap_or_else(|| "the kernel scales no frequency here".to_owned());
+    let hint = "cpupower frequency-set -g performance";
+    Capability::new("cpu_governor", available, detail, hint)
 }
 
 fn clock_synchronised() -> Capability {
@@ -174,12 +151,8 @@ fn clock_synchronised() -> Capability {
         None => (false, "the kernel does not tell".to_owned()),
         Some(state) => (state.is_synchronised, state.to_string()),
     };
-    Capability::new(
-        "clock_synchronised",
-        available,
-        detail,
-        "start chrony or another NTP or PTP client; figures of one host do not need it",
-    )
+    let hint = "start chrony or another NTP or PTP client; figures of one host do not need it";
+    Capability::new("clock_synchronised", available, detail, hint)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::reading::{Value, Values};
 use crate::{
     file::ProcFile,
-    interface::{InterfaceCounters, InterfaceInfo},
+    interface::{INTERFACES_FILE, InterfaceCounters, InterfaceInfo},
 };
 
 /// Most interfaces of a host that are sampled, in the kernel's order: a host of containers can have
@@ -23,7 +23,7 @@ pub(super) struct Interfaces {
 impl Interfaces {
     pub(super) fn open() -> Self {
         Self {
-            file: ProcFile::open("/proc/thread-self/net/dev").ok(),
+            file: ProcFile::open(INTERFACES_FILE),
             offloads: BTreeMap::new(),
         }
     }
@@ -39,7 +39,7 @@ impl Interfaces {
         };
         for (name, counters) in carrying(text) {
             add(&name, &counters, values);
-            let ask = || InterfaceInfo::of(&name).map_or_else(|_| Vec::new(), |info| info.offloads);
+            let ask = || InterfaceInfo::of(&name).map_or_else(Vec::new, |info| info.offloads);
             let offloads = self.offloads.entry(name.clone()).or_insert_with(ask);
             values.extend(offloads.iter().map(|(offload, on)| {
                 let value = Value::State(f64::from(u8::from(*on)));

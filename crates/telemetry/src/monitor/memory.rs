@@ -10,28 +10,25 @@ pub(super) fn read_load(text: &[u8], values: &mut Values) {
     let average = words.next().and_then(|word| word.parse().ok());
     let runnable = words.nth(2).and_then(|word| word.split_once('/'));
     let runnable = runnable.and_then(|(runnable, _)| runnable.parse().ok());
-    for (name, value) in [
-        ("load.average_1min", average),
-        ("load.runnable_tasks", runnable),
-    ] {
-        values.extend(value.map(|value| (name.to_owned(), Value::State(value))));
-    }
+    add(values, "load.average_1min", average);
+    add(values, "load.runnable_tasks", runnable);
+}
+
+fn add(values: &mut Values, name: &str, value: Option<f64>) {
+    values.extend(value.map(|value| (name.to_owned(), Value::State(value))));
 }
 
 /// Adds memory in total and available, and the swap space in use, in bytes.
 pub(super) fn read_memory(text: &[u8], values: &mut Values) {
     let bytes = |name| bytes_of(text, name).map(|bytes| bytes as f64);
     let swap = bytes("SwapTotal").zip(bytes("SwapFree"));
-    for (name, value) in [
-        ("memory.total_bytes", bytes("MemTotal")),
-        ("memory.available_bytes", bytes("MemAvailable")),
-        (
-            "memory.swap_used_bytes",
-            swap.map(|(total, free)| total - free),
-        ),
-    ] {
-        values.extend(value.map(|value| (name.to_owned(), Value::State(value))));
-    }
+    add(values, "memory.total_bytes", bytes("MemTotal"));
+    add(values, "memory.available_bytes", bytes("MemAvailable"));
+    add(
+        values,
+        "memory.swap_used_bytes",
+        swap.map(|(total, free)| total - free),
+    );
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod memory;
 mod process;
 mod reading;
 
+use nix::time::ClockId;
 use regatta_model::HostSample;
 
 pub use process::{MonitorError, main};
@@ -56,11 +57,10 @@ impl HostSampler {
     /// Interfaces and protocol counters are those of the calling thread's network namespace.
     #[must_use]
     pub fn open() -> Self {
-        let open = |path| ProcFile::open(path).ok();
         let mut sampler = Self {
-            stat: open("/proc/stat"),
-            load: open("/proc/loadavg"),
-            memory: open("/proc/meminfo"),
+            stat: ProcFile::open("/proc/stat"),
+            load: ProcFile::open("/proc/loadavg"),
+            memory: ProcFile::open("/proc/meminfo"),
             interfaces: interfaces::Interfaces::open(),
             protocols: ProtocolFiles::open(),
             tick_ns: crate::host_cpu::tick_ns(),
@@ -78,10 +78,9 @@ impl HostSampler {
         let sample = now.since(&self.last);
         let names = now.names();
         self.last = now;
-        let changed = (names != self.names).then(|| names.clone());
-        self.names = names;
+        let before = std::mem::replace(&mut self.names, names);
         Taken {
-            names: changed,
+            names: (before != self.names).then(|| self.names.clone()),
             sample,
         }
     }
@@ -89,7 +88,7 @@ impl HostSampler {
     fn read(&mut self) -> Reading {
         let mut reading = Reading {
             monotonic_ns: monotonic_ns(),
-            unix_ns: clock_ns(libc::CLOCK_REALTIME),
+            unix_ns: clock_ns(ClockId::CLOCK_REALTIME),
             values: Vec::with_capacity(self.last.values.len()),
         };
         if reading.monotonic_ns - self.looked_ns >= SELDOM_NS {

@@ -7,15 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-};
 use regatta_model::{
     causes,
     host_sample::{MonitorLine, MonitorRequest},
     shell::printable,
 };
+use regatta_process::readable;
 
 use super::{HostSampler, Taken};
 
@@ -94,7 +91,7 @@ fn serve(mut input: impl Read + AsFd, output: impl Write) -> Result<(), MonitorE
     let mut pending = Vec::new();
     loop {
         let left = monitor.next.saturating_duration_since(Instant::now());
-        if readable(&input, left)? {
+        if readable(&[input.as_fd()], Some(left)).map_err(MonitorError::Input)? {
             let mut part = [0; 512];
             let length = match input.read(&mut part) {
                 Ok(length) => length,
@@ -116,19 +113,6 @@ fn serve(mut input: impl Read + AsFd, output: impl Write) -> Result<(), MonitorE
         if Instant::now() >= monitor.next {
             monitor.sample()?;
         }
-    }
-}
-
-/// Waits for input, at most `limit`, and returns whether there is any.
-fn readable(input: &impl AsFd, limit: Duration) -> Result<bool, MonitorError> {
-    // Rounded up, so that no wake-up finds nothing to do.
-    let milliseconds = limit.as_micros().div_ceil(1000);
-    let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
-    let mut files = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut files, timeout) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::EINTR) => Ok(false),
-        Err(errno) => Err(MonitorError::Input(errno.into())),
     }
 }
 
@@ -173,13 +157,12 @@ impl<W: Write> Monitor<W> {
             sample,
         };
         let written = serde_json::to_vec(&line).map_err(io::Error::from);
-        written
-            .and_then(|mut line| {
-                line.push(b'\n');
-                self.output.write_all(&line)?;
-                self.output.flush()
-            })
-            .map_err(MonitorError::Output)?;
+        let written = written.and_then(|mut line| {
+            line.push(b'\n');
+            self.output.write_all(&line)?;
+            self.output.flush()
+        });
+        written.map_err(MonitorError::Output)?;
         self.next += self.interval;
         let now = Instant::now();
         if self.next < now {

@@ -4,7 +4,7 @@ use std::{
     cell::Cell, collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration,
 };
 
-use regatta_control::{Note, SideReport};
+use regatta_control::SideReport;
 use regatta_model::{
     Handshake, Words,
     metric::{DelayMetrics, id},
@@ -14,7 +14,7 @@ use regatta_model::{
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},
@@ -64,7 +64,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
     ) -> Tally {
         let live = &self.trial.context.live;
         let until = deadline + BEHIND_DEADLINE;
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         for number in 0..self.work.connections {
             let stop = transfer.child();
             let exchange = self.exchange(number, scratch, until, &stop);
@@ -93,46 +93,38 @@ impl<E: StreamEndpoint> Client<'_, E> {
         scratch: &mut [u8],
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Exchanged, TransportError> {
+    ) -> Result<Exchanged> {
         self.connected.set(false);
         let begun = MonotonicTime::now();
-        let connection = self
-            .endpoint
-            .connect(self.peer, Purpose::Transfer, until, stop)
-            .await?;
+        let (endpoint, purpose) = (self.endpoint, Purpose::Transfer);
+        let connection = endpoint.connect(self.peer, purpose, until, stop).await?;
         let connected = MonotonicTime::now();
         self.connected.set(true);
         let mut stream = connection.open_stream().await?;
-        stream
-            .send_message(&head(self.trial.token, number), &self.work.request)
-            .await?;
+        let head = head(self.trial.token, number);
+        stream.send_message(&head, &self.work.request).await?;
         stream.flush().await?;
 
         let mut expected = Expected::new(&self.work.response);
         let mut first_byte = None;
         while !expected.is_complete() {
-            let received = stream
-                .receive(scratch, until, &mut |piece: &[u8]| {
-                    first_byte.get_or_insert_with(MonotonicTime::now);
-                    expected.take(piece);
-                })
-                .await?;
-            match received {
+            let mut take = |piece: &[u8]| {
+                first_byte.get_or_insert_with(MonotonicTime::now);
+                expected.take(piece);
+            };
+            match stream.receive(scratch, until, &mut take).await? {
                 Received::Bytes(_) => {}
                 Received::TimedOut => {
-                    return Err(TransportError::TimedOut {
-                        what: "answer to a request".to_owned(),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
+                    let what = "answer to a request";
+                    return Err(TransportError::timed_out_since(what, begun));
                 }
                 Received::Closed => return Err(TransportError::Closed { flow: "connection" }),
             }
         }
         let completed = MonotonicTime::now();
         if !expected.sound {
-            return Err(TransportError::Protocol {
-                what: "the answer is not the one that was asked for".to_owned(),
-            });
+            let what = "the answer is not the one that was asked for";
+            return Err(TransportError::protocol(what));
         }
         if self.work.handshake == Handshake::EarlyData {
             self.await_ticket(&mut stream, scratch).await?;
@@ -151,23 +143,20 @@ impl<E: StreamEndpoint> Client<'_, E> {
 
     /// Waits for the ticket that the next connection uses. The answer to early data can be here
     /// before the handshake is done, and the ticket comes after that.
-    async fn await_ticket<S: ByteStream>(
-        &self,
-        stream: &mut S,
-        scratch: &mut [u8],
-    ) -> Result<(), TransportError> {
+    async fn await_ticket<S: ByteStream>(&self, stream: &mut S, scratch: &mut [u8]) -> Result<()> {
         let until = MonotonicTime::now() + self.trial.order.path.round_trip_delay + TICKET_SLACK;
         // A stack without a task of its own takes the ticket in when it is asked for data.
         match stream.receive(scratch, until, &mut |_: &[u8]| {}).await? {
-            Received::Bytes(_) => Err(TransportError::Protocol {
-                what: "the answer is longer than the one that was asked for".to_owned(),
-            }),
+            Received::Bytes(_) => Err(TransportError::protocol(
+                "the answer is longer than the one that was asked for",
+            )),
             Received::TimedOut | Received::Closed => Ok(()),
         }
     }
 }
 
 /// Results of all exchanges.
+#[derive(Default)]
 struct Tally {
     set_up: Distribution,
     first_byte: Distribution,
@@ -180,19 +169,6 @@ struct Tally {
 }
 
 impl Tally {
-    fn new() -> Self {
-        Self {
-            set_up: Distribution::new(),
-            first_byte: Distribution::new(),
-            completion: Distribution::new(),
-            made: BTreeMap::new(),
-            as_asked: 0,
-            failed: 0,
-            last_error: None,
-            facts: BTreeMap::new(),
-        }
-    }
-
     fn add(&mut self, exchanged: Exchanged, asked: Handshake) {
         let begun = exchanged.begun;
         self.set_up.add(begun, exchanged.connected);
@@ -208,46 +184,37 @@ impl Tally {
     }
 
     fn report(&self, work: &Exchanges, findings: &mut Findings) {
-        self.set_up.report(DelayMetrics::SET_UP, "sender", findings);
-        self.first_byte
-            .report(DelayMetrics::FIRST_BYTE, "sender", findings);
-        self.completion
-            .report(DelayMetrics::COMPLETION, "sender", findings);
+        for (delays, metrics) in [
+            (&self.set_up, DelayMetrics::SET_UP),
+            (&self.first_byte, DelayMetrics::FIRST_BYTE),
+            (&self.completion, DelayMetrics::COMPLETION),
+        ] {
+            delays.report(metrics, "sender", findings);
+        }
         findings.count(id::CONNECTIONS_COMPLETED, self.completed());
         findings.count(id::CONNECTIONS_FAILED, self.failed);
-        findings.0.measurements.facts.extend(self.facts.clone());
+        findings.facts(self.facts.clone());
         for (name, count) in &self.made {
             findings.fact(&format!("handshakes.{name}"), count.to_string());
         }
         let others = self.completed() - self.as_asked;
         if others > 0 {
-            let made: Vec<_> = self
-                .made
-                .iter()
-                .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
-                .collect();
-            findings.warn(
-                "handshake_differs",
-                format!(
-                    "{others} of {} connections made another handshake than `{}`: {}",
-                    self.completed(),
-                    Words::word(work.handshake),
-                    made.join(", ")
-                ),
-                "",
+            let made = self.made.iter();
+            let made = made.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
+            let made = made.collect::<Vec<_>>().join(", ");
+            let (all, asked) = (self.completed(), Words::word(work.handshake));
+            let message = format!(
+                "{others} of {all} connections made another handshake than `{asked}`: {made}"
             );
+            findings.warn("handshake_differs", message, "");
         }
         if let Some(error) = &self.last_error {
-            findings.warn(
-                warning_code::CONNECTIONS_FAILED,
-                format!(
-                    "{} of {} connections failed, the last one with: {}",
-                    self.failed,
-                    self.failed + self.completed(),
-                    error.reasons().join(": ")
-                ),
-                "",
+            let (failed, all) = (self.failed, self.failed + self.completed());
+            let message = format!(
+                "{failed} of {all} connections failed, the last one with: {}",
+                error.reasons().join(": ")
             );
+            findings.warn(warning_code::CONNECTIONS_FAILED, message, "");
         }
     }
 }
@@ -266,16 +233,12 @@ const fn name(made: Option<HandshakeMade>) -> &'static str {
 /// Whether a connection made the handshake that was asked for, as far as its stack tells: a Retry
 /// comes before a handshake that is a full one.
 const fn is_as_asked(asked: Handshake, made: Option<HandshakeMade>) -> bool {
-    matches!(
-        (asked, made),
-        (_, None)
-            | (
-                Handshake::Full | Handshake::Retry,
-                Some(HandshakeMade::Full)
-            )
-            | (Handshake::Resumed, Some(HandshakeMade::Resumed))
-            | (Handshake::EarlyData, Some(HandshakeMade::EarlyDataTaken))
-    )
+    match (asked, made) {
+        (_, None) => true,
+        (Handshake::Full | Handshake::Retry, Some(made)) => matches!(made, HandshakeMade::Full),
+        (Handshake::Resumed, Some(made)) => matches!(made, HandshakeMade::Resumed),
+        (Handshake::EarlyData, Some(made)) => matches!(made, HandshakeMade::EarlyDataTaken),
+    }
 }
 
 /// Runs the connecting end.
@@ -284,7 +247,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     work: &Exchanges,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     let client = Client {
@@ -297,36 +260,31 @@ pub(super) async fn run<E: StreamEndpoint>(
     let mut scratch = vec![0; SCRATCH_BYTES];
     let until = trial.opening_until();
     let stop = trial.stop.child();
-    client
-        .exchange(NOT_MEASURED, &mut scratch, until, &stop)
-        .await
-        .map_err(|error| trial.explain_opening(error))?;
+    let before = client.exchange(NOT_MEASURED, &mut scratch, until, &stop);
+    (before.await).map_err(|error| trial.explain_opening(error))?;
 
     end.begin();
     // The connections are the work: the exchange before it has shown that the path lets one through.
     let deadline = end.watch.connected(end.started) + trial.order.deadline;
-    let exchanging = client.exchange_all(&mut scratch, deadline, &end.transfer);
-    let tally = exchanging.await;
+    let tally = client
+        .exchange_all(&mut scratch, deadline, &end.transfer)
+        .await;
     let sent = Delivered::sent(&trial.context.live);
     if !end.transfer.is_stopped() {
         end.watch.acknowledged(MonotonicTime::now(), sent);
     }
-    let ended = end.end(Err(TransportError::Cancelled), true)?;
+    let ended = end.end(Some(TransportError::Cancelled), true)?;
     if !ended.by_deadline() {
         // The other end serves until it is told.
-        trial.context.observer.send_note(Note::Sent {
-            messages: sent.messages,
-            bytes: sent.bytes,
-            deadline_reached: false,
-        });
+        trial.tell(sent.sent_note(false));
     }
     if tally.completed() == 0 {
         return Err(match tally.last_error {
             Some(error) => trial.explain(error),
-            None if client.connected.get() => trial.explain(TransportError::TimedOut {
-                what: "answer to a request".to_owned(),
-                seconds: trial.order.deadline.as_secs_f64(),
-            }),
+            None if client.connected.get() => trial.explain(TransportError::timed_out(
+                "answer to a request",
+                trial.order.deadline,
+            )),
             None => trial.no_connection(),
         });
     }
@@ -334,10 +292,8 @@ pub(super) async fn run<E: StreamEndpoint>(
     // What a connection told stands over what its end knew before.
     tally.report(work, &mut findings);
     let of_all = format!("the {} of {}", tally.completed(), work.connections);
-    ended.report_times(
-        &mut findings,
-        &format!("{of_all} connections that were done"),
-    );
+    let done = format!("{of_all} connections that were done");
+    ended.report_times(&mut findings, &done);
     Ok(findings.0)
 }
 
@@ -369,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_differs_from_what_was_asked_is_counted_and_said() {
-        let mut tally = Tally::new();
+        let mut tally = Tally::default();
         for (ms, made) in [(10, ALL[2]), (20, ALL[2]), (30, ALL[0])] {
             let at = |ms: i64| MonotonicTime(ms * 1_000_000);
             let exchanged = Exchanged {

@@ -18,7 +18,7 @@ use regatta_model::{Handshake, Pattern, WorkloadKind};
 
 use crate::{
     content::plan::message_content,
-    driver::TransportError,
+    driver::{Result, TransportError},
     opening::{self, OPENING_BYTES, Purpose, Token},
     stream::StreamEndpoint,
     trial::Trial,
@@ -43,7 +43,7 @@ pub(crate) struct Exchanges {
 }
 
 impl Exchanges {
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let WorkloadKind::ShortConnections {
             connections,
             handshake,
@@ -51,23 +51,18 @@ impl Exchanges {
             response,
         } = order.workload.kind
         else {
-            return Err(TransportError::Order {
-                what: format!(
-                    "`{}` makes no short connections",
-                    order.workload.kind.name()
-                ),
-            });
+            let name = order.workload.kind.name();
+            let what = format!("`{name}` makes no short connections");
+            return Err(TransportError::order(what));
         };
         let longest = request.max(response);
         if longest.0 > LONGEST {
-            return Err(TransportError::Order {
-                what: format!("an exchange of `{longest}` is longer than 256 MiB"),
-            });
+            let what = format!("an exchange of `{longest}` is longer than 256 MiB");
+            return Err(TransportError::order(what));
         }
         if response.0 == 0 {
-            return Err(TransportError::Order {
-                what: "an answer of zero bytes has no first byte".to_owned(),
-            });
+            let what = "an answer of zero bytes has no first byte";
+            return Err(TransportError::order(what));
         }
         Ok(Self {
             connections: connections.into(),
@@ -121,7 +116,7 @@ pub(crate) async fn run<E: StreamEndpoint>(
     work: &Exchanges,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     match trial.order.role {
         Role::Sender => client::run(trial, work, endpoint, peer).await,
         Role::Receiver => server::run(trial, work, endpoint).await,

@@ -1,9 +1,6 @@
 //! Listening end: answers the request of each connection, several connections at a time.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
-};
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use regatta_control::SideReport;
 
@@ -11,11 +8,12 @@ use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
 use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, Received, StreamConnection, StreamEndpoint, await_close},
+    sync::Mutex,
     trial::{
         Trial,
         carrier::{Admission, Admitted, Carrier as _},
@@ -53,17 +51,12 @@ struct Server<'a, E: StreamEndpoint> {
 }
 
 impl<E: StreamEndpoint> Server<'_, E> {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Serves one connection after another, until the other end has done or the trial is over.
-    async fn serve(&self) -> Result<(), TransportError> {
+    async fn serve(&self) -> Result<()> {
         let (end, serving) = (self.end, &self.end.transfer);
         let mut scratch = vec![0; SCRATCH_BYTES];
         let open_window = || {
-            if self.lock().started.is_none() {
+            if self.state.lock().started.is_none() {
                 // This may be the first that is measured; the last call before it counts.
                 end.trial.context.observer.on_window(WindowEdge::Start);
             }
@@ -72,7 +65,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
             let mut admission = Admission::default();
             let arrived = (serving, &open_window);
             let admitting =
-                (end.carrier).admit_with(end.trial, end.watch.limit(), &mut admission, arrived);
+                (end.carrier).admit_with(end.trial, end.watch.limit, &mut admission, arrived);
             let admitted = admitting.await;
             end.refuse(admission.refused);
             match admitted {
@@ -92,14 +85,10 @@ impl<E: StreamEndpoint> Server<'_, E> {
     }
 
     /// Answers one connection's request and waits for its end.
-    async fn answer(
-        &self,
-        admitted: &mut Admitted<FlowOf<E>>,
-        scratch: &mut [u8],
-    ) -> Result<(), TransportError> {
+    async fn answer(&self, admitted: &mut Admitted<FlowOf<E>>, scratch: &mut [u8]) -> Result<()> {
         // The other end has one connection at a time, so the one before has had its answer. The
         // word that it is closed may be lost: it is not waited for any longer.
-        let before = self.lock().last.replace(admitted.stop.clone());
+        let before = self.state.lock().last.replace(admitted.stop.clone());
         if let Some(before) = before {
             before.stop();
         }
@@ -113,21 +102,21 @@ impl<E: StreamEndpoint> Server<'_, E> {
             stream,
             rest,
         } = &mut admitted.flow;
-        let is_first = self.lock().facts.is_none();
+        let is_first = self.state.lock().facts.is_none();
         if is_first {
             let facts = connection.statistics().facts();
-            self.lock().facts = Some(facts);
+            self.state.lock().facts = Some(facts);
         }
         let rest = std::mem::take(rest);
         let reading = self.read_request(stream, rest, admitted.arrived, scratch);
         if !reading.await? {
-            self.lock().damaged += 1;
+            self.state.lock().damaged += 1;
             return Ok(());
         }
         stream.send_message(&[], &self.work.response).await?;
         stream.flush().await?;
         // The other end closes when it has the answer, and may be gone when that is seen here.
-        await_close(stream, self.end.watch.limit()).await;
+        await_close(stream, self.end.watch.limit).await;
         Ok(())
     }
 
@@ -139,7 +128,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
         rest: Vec<u8>,
         arrived: MonotonicTime,
         scratch: &mut [u8],
-    ) -> Result<bool, TransportError> {
+    ) -> Result<bool> {
         let mut number = Vec::with_capacity(NUMBER_BYTES);
         let mut expected = Expected::new(&self.work.request);
         let mut take = |piece: &[u8]| {
@@ -152,12 +141,9 @@ impl<E: StreamEndpoint> Server<'_, E> {
         };
         let mut complete = take(&rest);
         while !complete {
-            let received = stream
-                .receive(scratch, self.end.watch.limit(), &mut |piece: &[u8]| {
-                    complete = take(piece);
-                })
-                .await?;
-            if !matches!(received, Received::Bytes(_)) {
+            let mut take = |piece: &[u8]| complete = take(piece);
+            let receiving = stream.receive(scratch, self.end.watch.limit, &mut take);
+            if !matches!(receiving.await?, Received::Bytes(_)) {
                 return Err(TransportError::Closed { flow: "connection" });
             }
         }
@@ -165,17 +151,16 @@ impl<E: StreamEndpoint> Server<'_, E> {
         let number = number.try_into().map_or(NOT_MEASURED, u64::from_le_bytes);
         if sound && number != NOT_MEASURED {
             let live = &self.end.trial.context.live;
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.started.is_none() {
                 state.started = Some(arrived);
                 live.set_phase(Phase::Transfer);
             }
             state.answered.messages += 1;
             state.answered.bytes += self.work.request.len() as u64;
-            live.messages_delivered
-                .store(state.answered.messages, Ordering::Relaxed);
-            live.bytes_delivered
-                .store(state.answered.bytes, Ordering::Release);
+            let Delivered { bytes, messages } = state.answered;
+            live.messages_delivered.store(messages, Ordering::Relaxed);
+            live.bytes_delivered.store(bytes, Ordering::Release);
         }
         Ok(sound)
     }
@@ -186,7 +171,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
     work: &Exchanges,
     endpoint: &E,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let end = Listening::new(trial, &carrier)?;
     end.watch.transfer(&end.transfer);
@@ -203,10 +188,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     let tasks = (0..AT_ONCE).map(|_| move || one.serve()).collect();
     let served = endpoint.executor().join_all(tasks).await;
     let error = served.into_iter().find_map(Result::err);
-    let state = server
-        .state
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let state = server.state.into_inner();
     if end.watch.sent().is_some() && error.is_none() && end.watch.complete(state.answered) {
         trial.context.observer.on_window(WindowEdge::End);
     }

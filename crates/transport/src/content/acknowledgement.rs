@@ -1,12 +1,10 @@
 //! Acknowledgement that the receiving end sends at the end of its part of a transfer.
 
-use bytes::Bytes;
-
 use crate::{
     clock::MonotonicTime,
-    content::stream_check::check,
-    driver::TransportError,
-    stream::{ByteStream, read_exact},
+    content::{number_at, stream_check::check},
+    driver::{Result, TransportError},
+    stream::{ByteStream, read_exact, send_now},
     trial::watch::Delivered,
 };
 
@@ -16,8 +14,7 @@ const BYTES: usize = 4 + 8 + 8 + 8 + 4;
 /// Bytes and messages that have arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
-    pub bytes: u64,
-    pub messages: u64,
+    pub delivered: Delivered,
     /// CRC-32 of all data, where it was asked for; else zero.
     pub digest: u64,
 }
@@ -26,86 +23,56 @@ impl Acknowledgement {
     fn encode(self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..4].copy_from_slice(b"ACK:");
-        bytes[4..12].copy_from_slice(&self.bytes.to_le_bytes());
-        bytes[12..20].copy_from_slice(&self.messages.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.delivered.bytes.to_le_bytes());
+        bytes[12..20].copy_from_slice(&self.delivered.messages.to_le_bytes());
         bytes[20..28].copy_from_slice(&self.digest.to_le_bytes());
         let check = check(0, &bytes[..28]);
         bytes[28..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
-    fn decode(bytes: &[u8; BYTES]) -> Result<Self, TransportError> {
-        let number = |at: usize| {
-            let mut number = [0; 8];
-            number.copy_from_slice(&bytes[at..at + 8]);
-            u64::from_le_bytes(number)
-        };
+    fn decode(bytes: &[u8; BYTES]) -> Result<Self> {
         let read = Self {
-            bytes: number(4),
-            messages: number(12),
-            digest: number(20),
+            delivered: Delivered {
+                bytes: number_at(bytes, 4),
+                messages: number_at(bytes, 12),
+            },
+            digest: number_at(bytes, 20),
         };
-        (read.encode() == *bytes)
-            .then_some(read)
-            .ok_or_else(|| TransportError::Protocol {
-                what: "the receiver's acknowledgement is damaged".to_owned(),
-            })
+        let wrong = || TransportError::protocol("the receiver's acknowledgement is damaged");
+        (read.encode() == *bytes).then_some(read).ok_or_else(wrong)
     }
 
     /// Waits for an acknowledgement, of which the first bytes may be in `rest` already.
-    pub(crate) async fn of<S: ByteStream>(
-        stream: &mut S,
-        mut rest: Vec<u8>,
-    ) -> Result<Self, TransportError> {
+    pub(crate) async fn of<S: ByteStream>(stream: &mut S, mut rest: Vec<u8>) -> Result<Self> {
         let bytes = read_exact(stream, &mut rest, MonotonicTime::NEVER).await?;
         Self::decode(&bytes)
     }
 
     /// Sends the acknowledgement.
-    pub(crate) async fn send<S: ByteStream>(self, stream: &mut S) -> Result<(), TransportError> {
-        stream.send_message(&self.encode(), &Bytes::new()).await?;
-        stream.flush().await
+    pub(crate) async fn send<S: ByteStream>(self, stream: &mut S) -> Result<()> {
+        send_now(stream, &self.encode()).await
     }
 
     /// Checks that the receiver got the `bytes` that were sent.
-    pub(crate) fn check_bytes(self, bytes: u64) -> Result<(), TransportError> {
-        if self.bytes == bytes {
+    pub(crate) fn check_bytes(self, bytes: u64) -> Result<()> {
+        let got = self.delivered.bytes;
+        if got == bytes {
             return Ok(());
         }
-        Err(TransportError::Protocol {
-            what: format!("the receiver acknowledged {} of {bytes} bytes", self.bytes),
-        })
+        let wrong = format!("the receiver acknowledged {got} of {bytes} bytes");
+        Err(TransportError::protocol(wrong))
     }
 
     /// Checks that the receiver's data have the digest of what was sent.
-    pub(crate) fn check_digest(self, digest: u64) -> Result<(), TransportError> {
+    pub(crate) fn check_digest(self, digest: u64) -> Result<()> {
         if self.digest == digest {
             return Ok(());
         }
-        Err(TransportError::Protocol {
-            what: format!(
-                "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
-                self.digest
-            ),
-        })
-    }
-
-    /// Returns the bytes and messages that were delivered.
-    pub(crate) fn delivered(self) -> Delivered {
-        Delivered {
-            bytes: self.bytes,
-            messages: self.messages,
-        }
-    }
-}
-
-impl From<Delivered> for Acknowledgement {
-    fn from(Delivered { bytes, messages }: Delivered) -> Self {
-        Self {
-            bytes,
-            messages,
-            digest: 0,
-        }
+        Err(TransportError::protocol(format!(
+            "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
+            self.digest
+        )))
     }
 }
 
@@ -116,8 +83,10 @@ mod tests {
     #[test]
     fn it_is_read_back_and_a_changed_bit_is_found() {
         let said = Acknowledgement {
-            bytes: 1 << 40,
-            messages: 77,
+            delivered: Delivered {
+                bytes: 1 << 40,
+                messages: 77,
+            },
             digest: 0xdead_beef,
         };
         let bytes = said.encode();

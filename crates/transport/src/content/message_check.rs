@@ -1,11 +1,13 @@
 //! Header of a message that may be lost, and the receiver's counts.
 
+use std::fmt;
+
 use super::{
     Marks,
     plan::{HEADER_BYTES, Plan, looks_right},
     stream_check::check,
 };
-use crate::clock::MonotonicTime;
+use crate::{clock::MonotonicTime, trial::watch::Delivered};
 
 /// Most messages of one transfer, so that a sequence number fits its place.
 pub(crate) const MOST_MESSAGES: u64 = u32::MAX as u64;
@@ -27,17 +29,14 @@ fn read_header(plan: &Plan, message: &[u8]) -> Option<(u64, MonotonicTime)> {
     (stored == check(plan.salt, &message[..12])).then_some((sequence.into(), MonotonicTime(sent)))
 }
 
-/// Check and counts of the messages of a transfer that may lose, duplicate and reorder them.
-#[derive(Debug)]
-pub(crate) struct MessageCheck {
-    plan: Plan,
+/// Counts of the messages of a flow that may lose, duplicate and reorder them.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
     seen: Marks,
-    next_expected: u64,
-    jitter: InterarrivalJitter,
+    /// One more than the highest number so far.
+    pub next_expected: u64,
     /// Distinct messages that came whole.
-    pub messages: u64,
-    /// Bytes of these messages.
-    pub bytes: u64,
+    pub delivered: Delivered,
     /// Copies of messages that had come already.
     pub duplicated: u64,
     /// Messages that came after one with a higher number (RFC 4737, 3.3).
@@ -46,103 +45,140 @@ pub(crate) struct MessageCheck {
     pub corrupted: u64,
 }
 
+impl Counts {
+    /// Counts message `number`, which is whole; returns whether it is new.
+    pub(crate) fn note(&mut self, number: u64, length: usize) -> bool {
+        if !self.seen.mark(number) {
+            self.duplicated += 1;
+            return false;
+        }
+        if number < self.next_expected {
+            self.reordered += 1;
+        } else {
+            self.next_expected = number + 1;
+        }
+        self.add(length);
+        true
+    }
+
+    fn add(&mut self, length: usize) {
+        self.delivered.messages += 1;
+        self.delivered.bytes += length as u64;
+    }
+}
+
+/// The receiver's part of a workload over messages.
+pub(crate) trait MessageSink: Send + fmt::Debug {
+    /// Takes one message; returns its time of sending if it carries one and is intact and new.
+    fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime>;
+
+    /// Returns the counts of the messages that have come.
+    fn counts(&self) -> &Counts;
+
+    /// Whether all is here.
+    fn is_complete(&self) -> bool;
+
+    /// Whether messages have numbers: without them they are counted and nothing else is known.
+    fn has_numbers(&self) -> bool {
+        true
+    }
+
+    /// Counts the messages that are here of the first `sent`. Without numbers, all that have arrived count, up to
+    /// `sent`.
+    fn arrived_of(&self, sent: u64) -> u64 {
+        match self.has_numbers() {
+            true => self.counts().seen.count_below(sent),
+            false => self.counts().delivered.messages.min(sent),
+        }
+    }
+
+    /// Returns the smoothed interarrival jitter in nanoseconds; `None` before the second message, and where
+    /// messages do not carry the time of sending.
+    fn interarrival_jitter(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns the next answer to what has come, if the workload has answers.
+    fn next_answer(&mut self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Check and counts of the messages of a transfer that may lose, duplicate and reorder them.
+#[derive(Debug)]
+pub(crate) struct MessageCheck {
+    plan: Plan,
+    jitter: InterarrivalJitter,
+    counts: Counts,
+}
+
 impl MessageCheck {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            seen: Marks::default(),
-            next_expected: 0,
             jitter: InterarrivalJitter::default(),
-            messages: 0,
-            bytes: 0,
-            duplicated: 0,
-            reordered: 0,
-            corrupted: 0,
+            counts: Counts::default(),
             plan: plan.clone(),
         }
-    }
-
-    /// Whether messages carry a header: without one they are counted and nothing else is known.
-    pub(crate) const fn has_headers(&self) -> bool {
-        self.plan.message >= HEADER_BYTES
-    }
-
-    /// Whether every message is here.
-    pub(crate) const fn is_complete(&self) -> bool {
-        self.messages == self.plan.count
-    }
-
-    /// Counts the messages that have arrived of the first `sent`. Without headers, all that have
-    /// arrived count, up to `sent`.
-    pub(crate) fn arrived_of(&self, sent: u64) -> u64 {
-        if !self.has_headers() {
-            return self.messages.min(sent);
-        }
-        self.seen.count_below(sent)
-    }
-
-    /// Returns the smoothed interarrival jitter in nanoseconds; `None` before the second message.
-    pub(crate) fn interarrival_jitter(&self) -> Option<f64> {
-        self.jitter.value()
-    }
-
-    /// Takes one message; returns its time of sending if it is intact and new.
-    pub(crate) fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime> {
-        let last = self.plan.count.saturating_sub(1);
-        if message.len() < HEADER_BYTES {
-            self.consume_bare(message);
-            return None;
-        }
-        let Some((sequence, sent)) = read_header(&self.plan, message) else {
-            self.corrupted += 1;
-            return None;
-        };
-        let right = sequence <= last
-            && message.len() == self.plan.length(sequence)
-            && looks_right(
-                &message[HEADER_BYTES..],
-                &self.plan.content[HEADER_BYTES..message.len()],
-            );
-        if !right {
-            self.corrupted += 1;
-            return None;
-        }
-        if !self.seen.mark(sequence) {
-            self.duplicated += 1;
-            return None;
-        }
-        if sequence < self.next_expected {
-            self.reordered += 1;
-        } else {
-            self.next_expected = sequence + 1;
-        }
-        self.jitter.add(sent, now);
-        self.messages += 1;
-        self.bytes += message.len() as u64;
-        Some(sent)
     }
 
     /// Takes a message that is too short for a header: any message of a transfer without headers,
     /// or the last one of a transfer with them.
     fn consume_bare(&mut self, message: &[u8]) {
-        let right = message == &self.plan.content[..message.len().min(self.plan.content.len())]
-            && self.plan.count > 0;
-        let last = self.plan.count.saturating_sub(1);
-        if self.has_headers() {
-            if !right || message.len() != self.plan.length(last) {
-                self.corrupted += 1;
-            } else if !self.seen.mark(last) {
-                self.duplicated += 1;
-            } else {
-                self.next_expected = last + 1;
-                self.messages += 1;
-                self.bytes += message.len() as u64;
-            }
-        } else if !right || self.messages > last {
-            self.corrupted += 1;
+        let (plan, length) = (&self.plan, message.len());
+        let right = message == &plan.content[..length.min(plan.content.len())] && plan.count > 0;
+        let last = plan.count.saturating_sub(1);
+        if !right {
+            self.counts.corrupted += 1;
+        } else if self.has_numbers() && length == plan.length(last) {
+            self.counts.note(last, length);
+        } else if !self.has_numbers() && self.counts.delivered.messages <= last {
+            self.counts.add(length);
         } else {
-            self.messages += 1;
-            self.bytes += message.len() as u64;
+            self.counts.corrupted += 1;
         }
+    }
+}
+
+impl MessageSink for MessageCheck {
+    fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime> {
+        if message.len() < HEADER_BYTES {
+            self.consume_bare(message);
+            return None;
+        }
+        let plan = &self.plan;
+        let read = read_header(plan, message).filter(|(sequence, _)| {
+            *sequence < plan.count
+                && message.len() == plan.length(*sequence)
+                && looks_right(
+                    &message[HEADER_BYTES..],
+                    &plan.content[HEADER_BYTES..message.len()],
+                )
+        });
+        let Some((sequence, sent)) = read else {
+            self.counts.corrupted += 1;
+            return None;
+        };
+        let is_new = self.counts.note(sequence, message.len());
+        is_new.then(|| {
+            self.jitter.add(sent, now);
+            sent
+        })
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn is_complete(&self) -> bool {
+        self.counts.delivered.messages == self.plan.count
+    }
+
+    fn has_numbers(&self) -> bool {
+        self.plan.message >= HEADER_BYTES
+    }
+
+    fn interarrival_jitter(&self) -> Option<f64> {
+        self.jitter.jitter
     }
 }
 
@@ -166,10 +202,6 @@ impl InterarrivalJitter {
             let jitter = self.jitter.unwrap_or(0.0);
             self.jitter = Some(jitter + (difference - jitter) / 16.0);
         }
-    }
-
-    fn value(&self) -> Option<f64> {
-        self.jitter
     }
 }
 
@@ -205,14 +237,15 @@ mod tests {
         check.consume(&damaged, MonotonicTime(0));
         check.consume(&message(&plan, 7, 0)[..99], MonotonicTime(0));
         check.consume(b"", MonotonicTime(0));
-        assert_eq!(check.messages, 9);
+        let counts = check.counts();
+        assert_eq!(counts.delivered.messages, 9);
         for (sent, arrived) in [(0, 0), (2, 2), (3, 2), (4, 3), (11, 9), (64, 9), (1000, 9)] {
             assert_eq!(check.arrived_of(sent), arrived, "of {sent}");
         }
-        assert_eq!(check.bytes, 805);
-        assert_eq!(check.duplicated, 2);
-        assert_eq!(check.reordered, 1);
-        assert_eq!(check.corrupted, 3);
+        assert_eq!(counts.delivered.bytes, 805);
+        assert_eq!(counts.duplicated, 2);
+        assert_eq!(counts.reordered, 1);
+        assert_eq!(counts.corrupted, 3);
         assert!(!check.is_complete());
     }
 
@@ -226,7 +259,8 @@ mod tests {
         assert!(check.is_complete());
         check.consume(b"X", MonotonicTime(0));
         check.consume(b"D", MonotonicTime(0));
-        assert_eq!((check.messages, check.corrupted), (5, 2));
+        let counts = check.counts();
+        assert_eq!((counts.delivered.messages, counts.corrupted), (5, 2));
     }
 
     #[test]
@@ -239,6 +273,6 @@ mod tests {
         let first = 1.0;
         let second = first - first / 16.0;
         let third = second + (16.0 - second) / 16.0;
-        assert_eq!(jitter.value(), Some(third));
+        assert_eq!(jitter.jitter, Some(third));
     }
 }

@@ -9,3 +9,10 @@ pub(crate) mod plan;
 pub(crate) mod stream_check;
 
 pub(crate) use marks::Marks;
+
+/// Reads the little-endian number at this place.
+pub(crate) fn number_at(bytes: &[u8], place: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[place..place + 8]);
+    u64::from_le_bytes(number)
+}

@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use crate::driver::{TransportError, Unsupported};
+use crate::driver::{Result, TransportError};
 
 /// Seed of the noise: the same on every host, so that two of them send the same file.
 const SEED: u64 = 0x7265_6761_7474_6121;
@@ -28,12 +28,10 @@ pub(crate) struct Noise {
 
 /// Returns the directory of the file, in which Regatta keeps other things for this user as well.
 fn place() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .unwrap_or_else(|| PathBuf::from("/var/tmp"));
-    cache.join("regatta")
+    let directory = |variable| std::env::var_os(variable).map(PathBuf::from);
+    let cache = directory("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| Some(directory("HOME")?.join(".cache")));
+    cache.unwrap_or_else(|| "/var/tmp".into()).join("regatta")
 }
 
 /// Returns the path of the file of white noise of this size.
@@ -48,12 +46,9 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let unfinished = path.with_extension(format!("{}.part", std::process::id()));
     let written = (|| {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&unfinished)?;
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true);
+        let mut file = options.mode(0o600).open(&unfinished)?;
         let mut random = ChaCha8Rng::seed_from_u64(SEED);
         let mut piece = vec![0; PIECE_BYTES];
         let mut left = size;
@@ -74,23 +69,20 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
 
 impl Noise {
     /// Opens the file of `size` bytes, and makes it first if it is not there.
-    pub(crate) fn of(size: u64) -> Result<Self, TransportError> {
+    pub(crate) fn of(size: u64) -> Result<Self> {
         let path = noise_file(size);
         let shown = path.display().to_string();
         let there = fs::metadata(&path).is_ok_and(|file| file.size() == size);
         if !there && let Err(error) = make(&path, size) {
-            return Err(if error.raw_os_error() == Some(libc::ENOSPC) {
-                TransportError::Unsupported(Unsupported {
-                    reason: format!(
-                        "no room for the file `{shown}` of {}",
-                        regatta_model::Bytes(size)
-                    ),
-                    hint: "free some, or set XDG_CACHE_HOME to a directory on a larger disk"
-                        .to_owned(),
-                })
-            } else {
-                TransportError::io(format!("cannot make the file `{shown}`"))(error)
-            });
+            if error.raw_os_error() != Some(libc::ENOSPC) {
+                let what = format!("cannot make the file `{shown}`");
+                return Err(TransportError::io(what)(error));
+            }
+            let size = regatta_model::Bytes(size);
+            return Err(TransportError::unsupported(
+                format!("no room for the file `{shown}` of {size}"),
+                "free some, or set XDG_CACHE_HOME to a directory on a larger disk",
+            ));
         }
         let file =
             File::open(&path).map_err(TransportError::io(format!("cannot open `{shown}`")))?;
@@ -100,27 +92,17 @@ impl Noise {
     /// Returns the file's name as shown in results: without directories, which differ between
     /// hosts.
     pub(crate) fn name(&self) -> String {
-        self.path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default()
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 
     /// Reads `length` bytes at `offset`. `memory` is used again once nobody holds what was read
     /// before.
-    pub(crate) fn read(
-        &self,
-        memory: &mut BytesMut,
-        offset: u64,
-        length: usize,
-    ) -> Result<Bytes, TransportError> {
+    pub(crate) fn read(&self, memory: &mut BytesMut, offset: u64, length: usize) -> Result<Bytes> {
         memory.resize(length, 0);
-        self.file
-            .read_exact_at(memory, offset)
-            .map_err(TransportError::io(format!(
-                "cannot read `{}`",
-                self.path.display()
-            )))?;
+        let read = self.file.read_exact_at(memory, offset);
+        let failed = || format!("cannot read `{}`", self.path.display());
+        read.map_err(|error| TransportError::io(failed())(error))?;
         Ok(memory.split().freeze())
     }
 }

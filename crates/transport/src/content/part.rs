@@ -4,7 +4,7 @@ use regatta_control::Role;
 use regatta_model::{BulkOptions, Direction};
 
 use super::plan::Plan;
-use crate::driver::TransportError;
+use crate::driver::{Result, TransportError};
 
 /// One direction's part on one flow.
 #[derive(Debug)]
@@ -18,6 +18,16 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Makes the part that a flow from the client is alone.
+    pub(crate) const fn from_client(index: u16, plan: Plan) -> Self {
+        Self {
+            index,
+            sent_by: Role::Sender,
+            plan,
+            offset: 0,
+        }
+    }
+
     /// Divides `size` bytes each way among the flows of a bulk transfer; `plan` makes the messages of a
     /// part from its size in bytes and its flow's index.
     ///
@@ -27,7 +37,7 @@ impl Part {
         options: &BulkOptions,
         size: u64,
         plan: impl Fn(u64, u32) -> Plan,
-    ) -> Result<Vec<Self>, TransportError> {
+    ) -> Result<Vec<Self>> {
         let senders: &[Role] = match options.direction {
             Direction::Forward | Direction::Reverse => &[Role::Sender],
             Direction::Both => &[Role::Sender, Role::Receiver],
@@ -57,8 +67,6 @@ impl Part {
 ///
 /// # Errors
 /// [`TransportError::Order`] for more than 65536 flows.
-pub(crate) fn index_of(number: usize) -> Result<u16, TransportError> {
-    u16::try_from(number).map_err(|_| TransportError::Order {
-        what: "more than 65536 flows are too many".to_owned(),
-    })
+pub(crate) fn index_of(number: usize) -> Result<u16> {
+    u16::try_from(number).map_err(|_| TransportError::order("more than 65536 flows are too many"))
 }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use regatta_control::TrialOrder;
 use regatta_model::{Bytes as Size, Pattern, WorkloadKind};
 
-use crate::driver::TransportError;
+use crate::driver::{Result, TransportError};
 
 /// Length of the header that a message opens with, in bytes. A shorter message has none.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let WorkloadKind::Bulk {
             size,
             message,
@@ -40,9 +40,9 @@ impl Plan {
             ..
         } = order.workload.kind
         else {
-            return Err(TransportError::Order {
-                what: format!("`{}` is not a bulk transfer", order.workload.kind.name()),
-            });
+            let name = order.workload.kind.name();
+            let what = format!("`{name}` is not a bulk transfer");
+            return Err(TransportError::order(what));
         };
         Self::of(order, "", size, message, pattern)
     }
@@ -55,18 +55,16 @@ impl Plan {
         size: Size,
         message: Size,
         pattern: Pattern,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         if message.0 == 0 {
-            return Err(TransportError::Order {
-                what: "a message of zero bytes cannot be sent".to_owned(),
-            });
+            let what = "a message of zero bytes cannot be sent";
+            return Err(TransportError::order(what));
         }
         // A message is never longer than all of it.
         let longest = message.0.min(size.0.max(1));
         if longest > LONGEST_MESSAGE {
-            return Err(TransportError::Order {
-                what: format!("a message of `{message}` is longer than 256 MiB"),
-            });
+            let what = format!("a message of `{message}` is longer than 256 MiB");
+            return Err(TransportError::order(what));
         }
         let message = longest as usize;
         let mut salt = crc32fast::Hasher::new();
@@ -113,10 +111,9 @@ impl Plan {
 
     /// Returns the length of message `sequence`, in bytes.
     pub(crate) fn length(&self, sequence: u64) -> usize {
-        if sequence + 1 < self.count {
-            self.message
-        } else {
-            (self.size - (self.count - 1) * self.message as u64) as usize
+        match sequence + 1 < self.count {
+            true => self.message,
+            false => (self.size - (self.count - 1) * self.message as u64) as usize,
         }
     }
 

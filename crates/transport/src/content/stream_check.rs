@@ -1,6 +1,7 @@
 //! Header of a message in a stream, and its check at the receiver.
 
 use super::plan::{HEADER_BYTES, Plan, looks_right};
+use crate::trial::watch::Delivered;
 
 /// Encodes a header: sequence number (8 bytes), length (4), check of both and of the trial (4);
 /// little-endian.
@@ -30,10 +31,8 @@ pub(crate) struct StreamCheck {
     offset: usize,
     header: [u8; HEADER_BYTES],
     sound: bool,
-    /// Bytes so far, of this transfer.
-    pub bytes: u64,
-    /// Whole messages whose check held.
-    pub messages: u64,
+    /// Bytes so far, of this transfer, and whole messages whose check held.
+    pub delivered: Delivered,
     /// Whole messages whose check failed.
     pub corrupted: u64,
 }
@@ -46,16 +45,20 @@ impl StreamCheck {
             offset: 0,
             header: [0; HEADER_BYTES],
             sound: true,
-            bytes: 0,
-            messages: 0,
+            delivered: Delivered::default(),
             corrupted: 0,
             plan: plan.clone(),
         }
     }
 
+    /// Returns the number of messages that are whole.
+    pub(crate) const fn whole(&self) -> u64 {
+        self.delivered.messages + self.corrupted
+    }
+
     /// Whether all of the transfer is here.
     pub(crate) const fn is_complete(&self) -> bool {
-        self.bytes == self.plan.size
+        self.delivered.bytes == self.plan.size
     }
 
     /// Whether no message is here in part.
@@ -73,7 +76,7 @@ impl StreamCheck {
         let given = piece.len();
         while !piece.is_empty() && !self.is_complete() {
             let taken = self.part(piece);
-            self.bytes += taken as u64;
+            self.delivered.bytes += taken as u64;
             self.offset += taken;
             if self.offset == self.length {
                 self.end_of_message();
@@ -104,7 +107,7 @@ impl StreamCheck {
 
     fn end_of_message(&mut self) {
         if self.sound {
-            self.messages += 1;
+            self.delivered.messages += 1;
         } else {
             self.corrupted += 1;
         }
@@ -157,7 +160,7 @@ mod tests {
                     assert_eq!(check.consume(part), part.len());
                 }
                 assert!(check.is_complete());
-                assert_eq!((check.messages, check.corrupted), (plan.count, 0));
+                assert_eq!((check.delivered.messages, check.corrupted), (plan.count, 0));
             }
         }
     }
@@ -171,7 +174,11 @@ mod tests {
             changed[position] ^= 0x10;
             let mut check = StreamCheck::new(&plan);
             check.consume(&changed);
-            assert_eq!((check.messages, check.corrupted), (2, 1), "{position}");
+            assert_eq!(
+                (check.delivered.messages, check.corrupted),
+                (2, 1),
+                "{position}"
+            );
         }
     }
 

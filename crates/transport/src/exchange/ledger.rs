@@ -46,15 +46,20 @@ pub(crate) enum Answered {
 pub(crate) struct Ledger {
     rules: Rules,
     begun: MonotonicTime,
-    sent: u64,
+    /// Number of requests that have left.
+    pub sent: u64,
     /// Requests from the oldest that waits on, in order of departure; `None` for one that waits no
     /// longer.
     waiting: VecDeque<Option<Departure>>,
-    unanswered: u64,
+    /// Number of requests that wait for their answer.
+    pub unanswered: u64,
     answered: Marks,
-    delays: Distribution,
-    late: u64,
-    given_up: u64,
+    /// Delays of the answers in time.
+    pub delays: Distribution,
+    /// Number of answers that came after their request was given up.
+    pub late: u64,
+    /// Number of requests that were given up.
+    pub given_up: u64,
     /// Departure of the first request.
     first: Option<Departure>,
     last_left: MonotonicTime,
@@ -71,7 +76,7 @@ impl Ledger {
             waiting: VecDeque::new(),
             unanswered: 0,
             answered: Marks::default(),
-            delays: Distribution::new(),
+            delays: Distribution::default(),
             late: 0,
             given_up: 0,
             first: None,
@@ -173,9 +178,7 @@ impl Ledger {
         };
         self.unanswered -= 1;
         self.delays.add(departure.counted_from, now);
-        while let Some(None) = self.waiting.front() {
-            self.waiting.pop_front();
-        }
+        self.forget_answered();
         Answered::InTime
     }
 
@@ -193,40 +196,20 @@ impl Ledger {
             self.waiting.pop_front();
             self.unanswered -= 1;
             self.given_up += 1;
-            while let Some(None) = self.waiting.front() {
-                self.waiting.pop_front();
-            }
+            self.forget_answered();
+        }
+    }
+
+    /// Forgets the oldest requests that wait no longer.
+    fn forget_answered(&mut self) {
+        while let Some(None) = self.waiting.front() {
+            self.waiting.pop_front();
         }
     }
 
     /// Whether all requests have left and none waits.
     pub(crate) const fn is_over(&self) -> bool {
         self.sent == self.rules.count && self.unanswered == 0
-    }
-
-    /// Returns the number of requests that have left.
-    pub(crate) const fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// Returns the number of requests that wait for their answer.
-    pub(crate) const fn unanswered(&self) -> u64 {
-        self.unanswered
-    }
-
-    /// Returns the number of requests that were given up.
-    pub(crate) const fn given_up(&self) -> u64 {
-        self.given_up
-    }
-
-    /// Returns the number of answers that came after their request was given up.
-    pub(crate) const fn late(&self) -> u64 {
-        self.late
-    }
-
-    /// Returns the delays of the answers in time.
-    pub(crate) const fn delays(&self) -> &Distribution {
-        &self.delays
     }
 
     /// Returns the answers in time over the time from the first departure, as counted, to the last
@@ -305,7 +288,7 @@ mod tests {
         assert!(ledger.is_over());
         let mut findings = crate::trial::findings::Findings::default();
         ledger
-            .delays()
+            .delays
             .report(DelayMetrics::MESSAGE, "sender", &mut findings);
         // 30, 20, 10 and 10 ms.
         assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 17.5e6);
@@ -354,21 +337,21 @@ mod tests {
         ledger.depart(at(0));
         assert_eq!(ledger.next_given_up(), at(100));
         ledger.give_up(at(99));
-        assert_eq!((ledger.given_up(), ledger.due(at(99), 9)), (0, 0));
+        assert_eq!((ledger.given_up, ledger.due(at(99), 9)), (0, 0));
         ledger.give_up(at(100));
-        assert_eq!((ledger.given_up(), ledger.due(at(100), 9)), (1, 1));
+        assert_eq!((ledger.given_up, ledger.due(at(100), 9)), (1, 1));
         ledger.depart(at(100));
         // The first one's answer must not be taken for the second one's.
         assert_eq!(ledger.answer(0, at(120)), Answered::Late);
-        assert_eq!(ledger.unanswered(), 1);
+        assert_eq!(ledger.unanswered, 1);
         assert_eq!(ledger.answer(0, at(121)), Answered::Stray);
         assert_eq!(ledger.answer(7, at(122)), Answered::Stray);
         assert_eq!(ledger.answer(1, at(130)), Answered::InTime);
         ledger.depart(at(130));
         ledger.give_up(at(230));
         assert!(ledger.is_over());
-        assert_eq!((ledger.late(), ledger.given_up()), (1, 2));
-        assert_eq!(ledger.delays().len(), 1);
+        assert_eq!((ledger.late, ledger.given_up), (1, 2));
+        assert_eq!(ledger.delays.len(), 1);
     }
 
     #[test]
@@ -380,7 +363,7 @@ mod tests {
         ledger.answer(1, at(35));
         assert_eq!(ledger.next_given_up(), at(50));
         ledger.give_up(at(65));
-        assert_eq!((ledger.given_up(), ledger.unanswered()), (1, 2));
+        assert_eq!((ledger.given_up, ledger.unanswered), (1, 2));
         assert_eq!(ledger.next_given_up(), at(70));
         ledger.answer(2, at(66));
         assert_eq!(ledger.next_given_up(), at(80));

@@ -9,11 +9,14 @@ use super::{
 };
 use crate::{
     clock::MonotonicTime,
-    content::{Marks, plan::Plan},
-    driver::TransportError,
+    content::{
+        message_check::{Counts, MessageSink},
+        plan::Plan,
+    },
+    driver::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
-    message_flow::{Agreed, Check, MessageSink, Shared, agree},
+    message_flow::{Agreed, Shared, agree},
     stop::Stop,
     trial::{Trial, message_control::Control, watch::Delivered},
 };
@@ -26,13 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Responder {
     requests: Plan,
     responses: Plan,
-    seen: Marks,
-    /// One more than the highest number so far.
-    next_expected: u64,
-    delivered: Delivered,
-    duplicated: u64,
-    reordered: u64,
-    corrupted: u64,
+    counts: Counts,
     /// Numbers of the requests that are not answered yet.
     unanswered: VecDeque<u64>,
     /// Memory for an answer.
@@ -41,39 +38,23 @@ pub(crate) struct Responder {
 
 impl MessageSink for Responder {
     fn consume(&mut self, message: &[u8], _: MonotonicTime) -> Option<MonotonicTime> {
-        let Some(number) = numbered::read(&self.requests, message, self.next_expected) else {
-            self.corrupted += 1;
-            return None;
-        };
-        if !self.seen.mark(number) {
-            self.duplicated += 1;
-            return None;
+        let counts = &mut self.counts;
+        match numbered::read(&self.requests, message, counts.next_expected) {
+            None => counts.corrupted += 1,
+            Some(number) if counts.note(number, message.len()) => {
+                self.unanswered.push_back(number);
+            }
+            Some(_) => {}
         }
-        if number < self.next_expected {
-            self.reordered += 1;
-        } else {
-            self.next_expected = number + 1;
-        }
-        self.delivered.messages += 1;
-        self.delivered.bytes += message.len() as u64;
-        self.unanswered.push_back(number);
         None
     }
 
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
     fn is_complete(&self) -> bool {
-        self.delivered.messages == self.requests.count
-    }
-
-    fn delivered(&self) -> Delivered {
-        self.delivered
-    }
-
-    fn arrived_of(&self, sent: u64) -> u64 {
-        self.seen.count_below(sent)
-    }
-
-    fn corrupted(&self) -> u64 {
-        self.corrupted
+        self.counts.delivered.messages == self.requests.count
     }
 
     fn next_answer(&mut self) -> Option<&[u8]> {
@@ -82,16 +63,6 @@ impl MessageSink for Responder {
         numbered::write(&self.responses, number, answer);
         Some(answer)
     }
-
-    fn check(&self) -> Check {
-        Check {
-            has_numbers: true,
-            corrupted: self.corrupted,
-            duplicated: self.duplicated,
-            reordered: self.reordered,
-            jitter: None,
-        }
-    }
 }
 
 impl Exchange {
@@ -99,12 +70,7 @@ impl Exchange {
         Responder {
             requests: self.requests.clone(),
             responses: self.responses.clone(),
-            seen: Marks::default(),
-            next_expected: 0,
-            delivered: Delivered::default(),
-            duplicated: 0,
-            reordered: 0,
-            corrupted: 0,
+            counts: Counts::default(),
             unanswered: VecDeque::new(),
             answer: self.responses.content.to_vec(),
         }
@@ -121,7 +87,7 @@ impl Exchange {
         endpoint: &E,
         flow: &mut E::Flow,
         asked: &mut Asked,
-    ) -> Result<Agreed, TransportError> {
+    ) -> Result<Agreed> {
         let trial = shared.trial;
         // A rate that the transport was given holds here as well.
         let gap = endpoint.pace().map_or(Duration::ZERO, |bits| {
@@ -131,21 +97,14 @@ impl Exchange {
         let rules = self.rules(!endpoint.reliable(), gap);
         asked.patience = rules.patience;
         asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
-        let early = self
-            .exchange(trial, (endpoint, flow), &shared.stop, asked)
-            .await?;
+        let exchanging = self.exchange(trial, (endpoint, flow), &shared.stop, asked);
+        let early = exchanging.await?;
         let over = MonotonicTime::now();
-        let agreed = match early {
-            Some(delivered) => Agreed {
-                in_band: true,
-                at: over,
-                delivered,
-            },
-            None => {
-                let sent = Delivered::sent(&trial.context.live);
-                agree(shared, flow, sent, over).await?
-            }
-        };
+        if let Some(delivered) = early {
+            return Ok(Agreed::in_band(over, delivered));
+        }
+        let sent = Delivered::sent(&trial.context.live);
+        let agreed = agree(shared, flow, sent, over).await?;
         // The exchange is over with its last answer; what follows is counting.
         Ok(Agreed { at: over, ..agreed })
     }
@@ -158,7 +117,7 @@ impl Exchange {
         (endpoint, flow): (&E, &mut E::Flow),
         stop: &Stop,
         asked: &mut Asked,
-    ) -> Result<Option<Delivered>, TransportError> {
+    ) -> Result<Option<Delivered>> {
         let Asked {
             ledger: Some(ledger),
             stray,
@@ -185,7 +144,7 @@ impl Exchange {
             let mut held = false;
             for _ in 0..due {
                 // A transport that loses messages does not wait for their reader.
-                held = patience.is_none() && !self.fits(ledger.unanswered());
+                held = patience.is_none() && !self.fits(ledger.unanswered);
                 if held {
                     *held_back = true;
                     break;
@@ -198,17 +157,15 @@ impl Exchange {
             if !batch.is_empty() {
                 flow.send_batch(&batch, plan.message).await?;
                 bytes += batch.len() as u64;
-                live.messages_sent.store(ledger.sent(), Ordering::Relaxed);
+                live.messages_sent.store(ledger.sent, Ordering::Relaxed);
                 live.bytes_sent.store(bytes, Ordering::Relaxed);
             }
-            let next_due = if held {
-                MonotonicTime::NEVER
-            } else {
-                ledger.next_due()
+            let next_due = match held {
+                true => MonotonicTime::NEVER,
+                false => ledger.next_due(),
             };
-            let until = next_due
-                .min(ledger.next_given_up())
-                .min(MonotonicTime::now() + LOOK);
+            let look = MonotonicTime::now() + LOOK;
+            let until = next_due.min(ledger.next_given_up()).min(look);
             if gone {
                 endpoint.executor().sleep_until(until).await;
                 continue;
@@ -219,7 +176,7 @@ impl Exchange {
                 Some(_) => {}
                 None => {
                     let now = *came.get_or_insert_with(MonotonicTime::now);
-                    let answered = numbered::read(&self.responses, arrival.data, ledger.sent())
+                    let answered = numbered::read(&self.responses, arrival.data, ledger.sent)
                         .map(|number| ledger.answer(number, now));
                     if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
                         *stray += 1;

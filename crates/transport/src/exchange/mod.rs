@@ -26,7 +26,7 @@ use crate::{
         message_check::MOST_MESSAGES,
         plan::{HEADER_BYTES, Plan},
     },
-    driver::{TransportError, Unsupported},
+    driver::{Result, TransportError},
     probe::longest_round_trip,
     trial::findings::Findings,
 };
@@ -55,7 +55,7 @@ enum Kind {
 pub(crate) struct Exchange {
     kind: Kind,
     /// Messages of the connecting end.
-    requests: Plan,
+    pub requests: Plan,
     /// Answers of the listening end.
     responses: Plan,
     arrivals: Arrivals,
@@ -69,12 +69,11 @@ impl Exchange {
     /// # Errors
     /// [`TransportError::Order`] for another workload, and for sizes, numbers and rates that make
     /// no sense; [`TransportError::Unsupported`] for content that only a bulk transfer reads.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let part = |name, count: u64, message: Bytes, pattern| {
             let size = count.checked_mul(message.0);
-            let size = size.ok_or_else(|| TransportError::Order {
-                what: format!("{count} messages of `{message}` are more than can be counted"),
-            })?;
+            let what = || format!("{count} messages of `{message}` are more than can be counted");
+            let size = size.ok_or_else(|| TransportError::order(what()))?;
             Plan::of(order, name, Bytes(size), message, pattern)
         };
         match order.workload.kind {
@@ -85,10 +84,10 @@ impl Exchange {
                 timeout,
             } => {
                 if pattern == Pattern::File {
-                    return Err(TransportError::Unsupported(Unsupported {
-                        reason: "`stop-and-wait` sends from memory, not from a file".to_owned(),
-                        hint: "write `pattern = \"random\"`, or `kind = \"bulk\"`".to_owned(),
-                    }));
+                    return Err(TransportError::unsupported(
+                        "`stop-and-wait` sends from memory, not from a file",
+                        "write `pattern = \"random\"`, or `kind = \"bulk\"`",
+                    ));
                 }
                 let requests = Plan::of(order, "", size, message, pattern)?;
                 let acknowledgement = Bytes(HEADER_BYTES as u64);
@@ -113,9 +112,8 @@ impl Exchange {
                     Arrivals::Closed { outstanding } => outstanding > 0,
                 };
                 if !sound {
-                    return Err(TransportError::Order {
-                        what: "requests that never leave cannot be answered".to_owned(),
-                    });
+                    let what = "requests that never leave cannot be answered";
+                    return Err(TransportError::order(what));
                 }
                 Ok(Self {
                     kind: Kind::RequestResponse,
@@ -125,15 +123,13 @@ impl Exchange {
                     patience: longest_round_trip(order).max(LEAST_PATIENCE),
                 })
             }
-            _ => Err(TransportError::Order {
-                what: format!("`{}` is not an exchange", order.workload.kind.name()),
-            }),
+            _ => {
+                let name = order.workload.kind.name();
+                Err(TransportError::order(format!(
+                    "`{name}` is not an exchange"
+                )))
+            }
         }
-    }
-
-    /// Returns the questions.
-    pub(crate) fn requests(&self) -> &Plan {
-        &self.requests
     }
 
     /// Refuses what cannot be told apart where messages can be lost.
@@ -141,24 +137,22 @@ impl Exchange {
     /// # Errors
     /// [`TransportError::Unsupported`] for messages too short for their number,
     /// [`TransportError::Order`] for more than can be numbered.
-    pub(crate) fn check_messages(&self) -> Result<(), TransportError> {
+    pub(crate) fn check_messages(&self) -> Result<()> {
         let shortest = self.requests.message.min(self.responses.message);
         // In stop-and-wait the message before and the one after are all that can be mistaken for
         // one, so that one byte is enough.
         if self.kind == Kind::RequestResponse && shortest < NUMBER_BYTES {
-            return Err(TransportError::Unsupported(Unsupported {
-                reason: format!(
-                    "a message of `{}` has no room for the number that tells it from others \
-                     where some can be lost",
-                    Bytes(shortest as u64)
-                ),
-                hint: format!("choose `request` and `response` of at least {NUMBER_BYTES} B"),
-            }));
+            let message = Bytes(shortest as u64);
+            let reason = format!(
+                "a message of `{message}` has no room for the number that tells it from others \
+                 where some can be lost"
+            );
+            let hint = format!("choose `request` and `response` of at least {NUMBER_BYTES} B");
+            return Err(TransportError::unsupported(reason, hint));
         }
         if self.requests.count > MOST_MESSAGES {
-            return Err(TransportError::Order {
-                what: format!("{} messages are more than 2^32 - 1", self.requests.count),
-            });
+            let what = format!("{} messages are more than 2^32 - 1", self.requests.count);
+            return Err(TransportError::order(what));
         }
         Ok(())
     }
@@ -167,9 +161,8 @@ impl Exchange {
     /// able to send the answers of all before this one if nobody reads them, or to leave the
     /// questions unread. Else each end could wait for the other to read.
     fn fits(&self, unanswered: u64) -> bool {
-        let questions = (unanswered + 1).saturating_mul(self.requests.message as u64);
-        let answers = (unanswered + 1).saturating_mul(self.responses.message as u64);
-        unanswered == 0 || questions.min(answers) <= HELD_BYTES
+        let least = self.requests.message.min(self.responses.message) as u64;
+        unanswered == 0 || (unanswered + 1).saturating_mul(least) <= HELD_BYTES
     }
 
     /// Returns the rules by which the questions leave. `patience` says whether an answer can be
@@ -198,11 +191,6 @@ pub(crate) struct Asked {
 }
 
 impl Exchange {
-    /// Returns the bytes of all questions.
-    pub(crate) fn size(&self) -> u64 {
-        self.requests.size
-    }
-
     /// Whether the exchange's goodput is meaningful.
     pub(crate) fn has_goodput(&self) -> bool {
         self.kind == Kind::StopAndWait
@@ -213,34 +201,26 @@ impl Exchange {
         let Some(ledger) = &asked.ledger else {
             return;
         };
-        ledger
-            .delays()
-            .report(DelayMetrics::MESSAGE, "sender", findings);
+        let delays = &ledger.delays;
+        delays.report(DelayMetrics::MESSAGE, "sender", findings);
         match self.kind {
-            Kind::StopAndWait => {
-                if asked.patience.is_some() {
-                    findings.count(id::MESSAGES_UNACKNOWLEDGED, ledger.given_up());
-                }
+            Kind::StopAndWait if asked.patience.is_some() => {
+                findings.count(id::MESSAGES_UNACKNOWLEDGED, ledger.given_up);
             }
+            Kind::StopAndWait => {}
             Kind::RequestResponse => {
                 findings.metric(id::REQUESTS_PER_SECOND, ledger.answers_per_second());
                 findings.metric(id::REQUEST_RATE_RATIO, ledger.rate_ratio());
-                findings.count(
-                    id::REQUESTS_UNANSWERED,
-                    ledger.sent() - ledger.delays().len(),
-                );
+                findings.count(id::REQUESTS_UNANSWERED, ledger.sent - ledger.delays.len());
             }
         }
         if let Some(patience) = asked.patience {
             findings.fact("answers.timeout", format_duration(patience));
-            findings.count(id::LATE_ANSWERS, ledger.late());
+            findings.count(id::LATE_ANSWERS, ledger.late);
         }
         if asked.stray > 0 {
-            findings.warn(
-                "answers_corrupted",
-                format!("{} answers came damaged, or twice", asked.stray),
-                "",
-            );
+            let message = format!("{} answers came damaged, or twice", asked.stray);
+            findings.warn("answers_corrupted", message, "");
         }
         if asked.held_back {
             findings.warn(

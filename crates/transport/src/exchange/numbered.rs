@@ -4,6 +4,7 @@
 //! begins with the low bytes of its number, at most four, and its pattern follows them.
 
 use crate::content::{
+    number_at,
     plan::{HEADER_BYTES, Plan, looks_right},
     stream_check::encode_header,
 };
@@ -36,9 +37,7 @@ pub(crate) fn write(plan: &Plan, number: u64, place: &mut [u8]) {
 pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     let length = message.len();
     let (number, begun) = if let Some(header) = message.first_chunk::<HEADER_BYTES>() {
-        let mut number = [0; 8];
-        number.copy_from_slice(&header[..8]);
-        let number = u64::from_le_bytes(number);
+        let number = number_at(header, 0);
         if *header != encode_header(plan, number, length) {
             return None;
         }

@@ -7,30 +7,25 @@ use crate::{
     clock::MonotonicTime,
     content::{
         acknowledgement::Acknowledgement,
-        plan::{HEADER_BYTES, Plan},
+        plan::Plan,
         stream_check::{StreamCheck, encode_header},
     },
-    driver::TransportError,
+    driver::{Result, TransportError},
     stream::{ByteStream, Received},
-    stream_flows::{SCRATCH_BYTES, Sink, Tally},
-    trial::{Trial, watch::Delivered},
+    stream_flows::{SCRATCH_BYTES, Sink},
+    trial::Trial,
 };
 
 /// Most questions that are handed over before answers are looked for.
 const AT_ONCE: u64 = 64;
 
 /// Hands one message of a plan to a stream.
-async fn send_one<S: ByteStream>(
-    plan: &Plan,
-    number: u64,
-    stream: &mut S,
-) -> Result<usize, TransportError> {
+async fn send_one<S: ByteStream>(plan: &Plan, number: u64, stream: &mut S) -> Result<usize> {
     let length = plan.length(number);
     let header = Plan::header(length);
-    let head: [u8; HEADER_BYTES] = encode_header(plan, number, length);
-    stream
-        .send_message(&head[..header], &plan.payload(length))
-        .await?;
+    let head = encode_header(plan, number, length);
+    let payload = plan.payload(length);
+    stream.send_message(&head[..header], &payload).await?;
     Ok(length)
 }
 
@@ -58,24 +53,12 @@ impl Sink for Responder {
         self.requests.consume(piece)
     }
 
-    fn is_complete(&self) -> bool {
-        self.requests.is_complete()
+    fn check(&self) -> &StreamCheck {
+        &self.requests
     }
 
-    fn is_between_messages(&self) -> bool {
-        self.requests.is_between_messages()
-    }
-
-    fn delivered(&self) -> Delivered {
-        Sink::delivered(&self.requests)
-    }
-
-    fn add_to(&self, tally: &mut Tally) {
-        self.requests.add_to(tally);
-    }
-
-    async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<(), TransportError> {
-        let whole = self.requests.messages + self.requests.corrupted;
+    async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<()> {
+        let whole = self.requests.whole();
         if self.answered == whole {
             return Ok(());
         }
@@ -99,21 +82,21 @@ impl Exchange {
         trial: &Trial,
         stream: &mut S,
         asked: &mut Asked,
-    ) -> Result<(MonotonicTime, Acknowledgement), TransportError> {
+    ) -> Result<(MonotonicTime, Acknowledgement)> {
         let live = &trial.context.live;
         let rules = self.rules(false, std::time::Duration::ZERO);
-        let ledger = asked
-            .ledger
-            .insert(Ledger::new(rules, MonotonicTime::now()));
+        let ledger = Ledger::new(rules, MonotonicTime::now());
+        let ledger = asked.ledger.insert(ledger);
         let mut answers = StreamCheck::new(&self.responses);
         let mut after = Vec::new();
-        let mut scratch = vec![0; SCRATCH_BYTES.min(answers_at_once(&self.responses))];
+        let some_answers = self.responses.message.saturating_mul(16).max(4096);
+        let mut scratch = vec![0; SCRATCH_BYTES.min(some_answers)];
         let (mut known, mut bytes) = (0, 0);
         while !answers.is_complete() {
             let due = ledger.due(MonotonicTime::now(), AT_ONCE);
             let mut held = false;
             for _ in 0..due {
-                held = !self.fits(ledger.unanswered());
+                held = !self.fits(ledger.unanswered);
                 if held {
                     asked.held_back = true;
                     break;
@@ -127,25 +110,22 @@ impl Exchange {
                 stream.flush().await?;
             }
             // A moment that has passed still gets what is there, and then the next ones leave.
-            let until = if held {
-                MonotonicTime::NEVER
-            } else {
-                ledger.next_due()
+            let until = match held {
+                true => MonotonicTime::NEVER,
+                false => ledger.next_due(),
             };
             let mut came = None;
-            let received = stream
-                .receive(&mut scratch, until, &mut |piece: &[u8]| {
-                    came.get_or_insert_with(MonotonicTime::now);
-                    let taken = answers.consume(piece);
-                    after.extend_from_slice(&piece[taken..]);
-                })
-                .await?;
-            if received == Received::Closed {
+            let mut take = |piece: &[u8]| {
+                came.get_or_insert_with(MonotonicTime::now);
+                let taken = answers.consume(piece);
+                after.extend_from_slice(&piece[taken..]);
+            };
+            if stream.receive(&mut scratch, until, &mut take).await? == Received::Closed {
                 return Err(TransportError::Closed { flow: "transfer" });
             }
             asked.stray = answers.corrupted;
             if let Some(now) = came {
-                while known < answers.messages + answers.corrupted {
+                while known < answers.whole() {
                     ledger.answer(known, now);
                     known += 1;
                 }
@@ -156,9 +136,4 @@ impl Exchange {
         got.check_bytes(self.requests.size)?;
         Ok((arrived, got))
     }
-}
-
-/// Returns the size of a receive buffer that takes some answers at once, in bytes.
-fn answers_at_once(responses: &Plan) -> usize {
-    responses.message.saturating_mul(16).max(4096)
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use regatta_control::TrialOrder;
 use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind};
 
+use super::{Content, Work};
 use crate::{
     content::{message_check::MOST_MESSAGES, part::Part, plan::Plan},
-    driver::{TransportError, Unsupported},
+    driver::{Result, TransportError},
 };
 
 /// The messages of all flows.
@@ -15,23 +16,18 @@ use crate::{
 pub(crate) struct Bulk {
     /// Messages of each flow, in the order of their indices; of a transfer with a duration as many as
     /// can be numbered.
-    pub parts: Vec<Part>,
-    /// Size of every message but a flow's last, in bytes.
-    pub message: usize,
-    /// Size that was asked for, both ways, in bytes.
-    pub size: u64,
+    parts: Vec<Part>,
     /// Time since the first connect call during which messages are sent; if absent, all are sent.
     pub duration: Option<Duration>,
-    pub warm_up: Duration,
 }
 
 impl Bulk {
-    /// Makes the messages of an order.
+    /// Makes the workload of an order.
     ///
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for what only streams can do.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(super) fn work(order: &TrialOrder) -> Result<Work> {
         let mut whole = Plan::new(order)?;
         let WorkloadKind::Bulk {
             size,
@@ -44,21 +40,14 @@ impl Bulk {
             // Making the plan has refused it.
             return Err(for_streams());
         };
-        let BulkOptions {
-            duration,
-            warm_up,
-            flows,
-            direction,
-            ..
-        } = options;
-        let here = BulkOptions {
-            duration,
-            warm_up,
-            flows,
-            direction,
-            ..BulkOptions::default()
+        let duration = options.duration;
+        let BulkOptions { finish, verify, .. } = BulkOptions::default();
+        let of_messages = BulkOptions {
+            finish,
+            verify,
+            ..options
         };
-        if options != here || pattern == Pattern::File {
+        if options != of_messages || pattern == Pattern::File {
             return Err(for_streams());
         }
         if duration.is_some() {
@@ -71,18 +60,17 @@ impl Bulk {
             Some(_) => whole.part(whole.size, index),
         })?;
         if let Some(part) = parts.iter().find(|part| part.plan.count > MOST_MESSAGES) {
-            let count = part.plan.count;
-            return Err(TransportError::Order {
-                what: format!("{count} messages are more than 2^32 - 1"),
-            });
+            let what = format!("{} messages are more than 2^32 - 1", part.plan.count);
+            return Err(TransportError::order(what));
         }
-        let ways = 1 + u64::from(direction == Direction::Both);
-        Ok(Self {
-            parts,
-            message: whole.message,
+        let ways = 1 + u64::from(options.direction == Direction::Both);
+        Ok(Work {
+            flows: parts.iter().map(|part| part.sent_by).collect(),
             size: size.0 * ways,
-            duration,
-            warm_up,
+            has_goodput: true,
+            longest_message: whole.message,
+            warm_up: options.warm_up,
+            content: Content::Bulk(Self { parts, duration }),
         })
     }
 
@@ -94,11 +82,9 @@ impl Bulk {
 
 /// Returns the error for options that only streams have.
 fn for_streams() -> TransportError {
-    TransportError::Unsupported(Unsupported {
-        reason:
-            "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: \
-                 these are for streams"
-                .to_owned(),
-        hint: "leave these keys out, or choose a transport of streams".to_owned(),
-    })
+    TransportError::unsupported(
+        "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: \
+                 these are for streams",
+        "leave these keys out, or choose a transport of streams",
+    )
 }

@@ -1,16 +1,17 @@
 //! Connecting end of a trial of flows of messages.
 
-use std::{net::SocketAddr, sync::Mutex, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use regatta_control::{Note, SideReport};
 
-use super::{Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
+use super::{Content, Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
+    sync::Mutex,
     trial::{
         LEAVING, MARGIN, Trial,
         connecting::{Connecting, Ended},
@@ -30,66 +31,48 @@ pub(super) async fn run<E: MessageEndpoint>(
     work: &Work,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Messages(endpoint);
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     end.begin();
-    let watch = Watch::Connecting(end.watch.ending(), Mutex::new(Heard::default()));
-    let shared = Shared::new(
-        (trial, work, endpoint.reliable()),
-        (&end.transfer, &end.over),
-        end.started,
-        watch,
-    );
+    let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(Heard::default()));
+    let stops = (&end.transfer, &end.over);
+    let work_here = (trial, work, endpoint.reliable());
+    let shared = Shared::new(work_here, stops, end.started, watch);
     let client = &Client {
         shared: &shared,
         end: &end,
     };
     // Starting the probe's thread takes longer than connecting over a short path.
-    let first = match shared.flows.len() {
+    let first = match shared.work.flows.len() {
         1 => Some(client.open(0, end.started).await),
         _ => None,
     };
     end.beside_probe(move || client.carry_all(first)).await;
     let (error, is_connected) = (shared.tally().error.take(), end.is_connected());
-    let ended = end.end(error.map_or(Ok(()), Err), is_connected)?;
+    let ended = end.end(error, is_connected)?;
     let (sends, receives) = shared.ways();
-    let (handed_over, ours) = match ended.end {
-        SenderEnd::Deadline {
-            sent, delivered, ..
-        } => (sent, delivered),
-        SenderEnd::Acknowledged { delivered, .. } => {
-            (Delivered::sent(&trial.context.live), delivered)
-        }
+    let ours = ended.end.delivered();
+    let handed_over = match ended.end {
+        SenderEnd::Deadline { sent, .. } => sent,
+        SenderEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
     };
     if ended.by_deadline() && receives {
-        trial.context.observer.send_note(Note::Received {
-            messages: ours.messages,
-            bytes: ours.bytes,
-        });
+        trial.tell(ours.received_note());
     }
-    let theirs = if sends || ended.by_deadline() {
-        theirs(&shared, ended.by_deadline())?
-    } else {
-        Delivered::default()
+    let theirs = match sends || ended.by_deadline() {
+        true => theirs(&shared, ended.by_deadline())?,
+        false => Delivered::default(),
     };
-    let delivered = Delivered {
-        bytes: ours.bytes + theirs.bytes,
-        messages: ours.messages + theirs.messages,
-    };
-    ended.report(&mut findings, work.size(), delivered, work.has_goodput());
+    let (delivered, has_goodput) = (ours + theirs, work.has_goodput);
+    ended.report(&mut findings, work.size, delivered, has_goodput);
     if receives {
         shared.report_received(ours, &mut findings);
-        findings.warm_up(work.warm_up());
+        findings.warm_up(work.warm_up);
     }
     if sends {
-        report_sent(
-            endpoint,
-            &shared,
-            (handed_over, theirs),
-            &ended,
-            &mut findings,
-        );
+        let sent = (handed_over, theirs);
+        report_sent(endpoint, &shared, sent, &ended, &mut findings);
     }
     shared.report_flows(&mut findings);
     Ok(findings.0)
@@ -104,25 +87,17 @@ fn report_sent<E: MessageEndpoint>(
     findings: &mut Findings,
 ) {
     let by_deadline = ended.by_deadline();
-    let arrived = if !by_deadline {
-        Some(theirs.messages)
-    } else if shared.reliable || shared.ways().1 {
+    let arrived = match by_deadline {
         // What a reliable flow would have sent again is not known, and of the other way nobody waits for
         // what was under way.
-        None
-    } else if theirs.messages < handed_over.messages {
-        arrived_late(shared)
-    } else {
-        Some(theirs.messages)
+        true if shared.reliable || shared.ways().1 => None,
+        true if theirs.messages < handed_over.messages => arrived_late(shared),
+        _ => Some(theirs.messages),
     };
-    let acknowledgement = match shared.tally().all_in_band && !by_deadline {
-        true => "in_band",
-        false => "control",
-    };
-    findings.fact("acknowledgement", acknowledgement);
-    match shared.work {
-        Work::Bulk(bulk) => findings.warm_up(bulk.warm_up),
-        Work::Exchange(exchange) => exchange.report(&shared.tally().asked, findings),
+    findings.acknowledgement(shared.tally().all_in_band && !by_deadline);
+    match &shared.work.content {
+        Content::Bulk(_) => findings.warm_up(shared.work.warm_up),
+        Content::Exchange(exchange) => exchange.report(&shared.tally().asked, findings),
     }
     findings.counters(shared.trial, ended.time());
     let sent = Sent {
@@ -136,11 +111,8 @@ fn report_sent<E: MessageEndpoint>(
 
 /// Returns what came to the other end: by the acknowledgements of all flows, or by its account over
 /// control.
-fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered, TransportError> {
-    let acknowledged = {
-        let tally = shared.tally();
-        (tally.all_in_band && !by_deadline).then_some(tally.acknowledged)
-    };
+fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered> {
+    let acknowledged = shared.tally().acknowledged().filter(|_| !by_deadline);
     match acknowledged.or_else(|| Some(shared.theirs()?.1)) {
         Some(theirs) => Ok(theirs),
         None => shared.trial.answer_over_control(),
@@ -174,9 +146,9 @@ struct Client<'a, 'c, E: MessageEndpoint> {
 
 impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
     /// Carries all flows, of which the first may be opened already.
-    async fn carry_all(&self, first: Option<Result<Opened<'a, E>, TransportError>>) {
+    async fn carry_all(&self, first: Option<Result<Opened<'a, E>>>) {
         let mut first = first.into_iter();
-        let tasks = (0..self.shared.flows.len())
+        let tasks = (0..self.shared.work.flows.len())
             .map(|index| {
                 let opened = first.next();
                 // The number of flows was checked when they were made.
@@ -187,7 +159,7 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
     }
 
     /// Carries one flow to its end, and opens it before that unless it is `opened`.
-    async fn carry(&self, index: u16, opened: Option<Result<Opened<'a, E>, TransportError>>) {
+    async fn carry(&self, index: u16, opened: Option<Result<Opened<'a, E>>>) {
         let shared = self.shared;
         let opened = match opened {
             Some(opened) => opened,
@@ -197,24 +169,16 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
             Ok(opened) => opened,
             Err(error) => return shared.broke(error),
         };
+        let endpoint = self.end.carrier.0;
         match receiver {
-            Some(receiver) => {
-                let executor = self.end.carrier.0.executor();
-                receiver.carry(executor, &mut flow).await;
-            }
-            None => sending::carry(shared, self.end.carrier.0, index, &mut flow).await,
+            Some(receiver) => receiver.carry(endpoint.executor(), &mut flow).await,
+            None => sending::carry(shared, endpoint, index, &mut flow).await,
         }
-        let mut tally = shared.tally();
-        tally.statistics.remember();
-        tally.facts.extend(flow.facts());
+        shared.tally().carried(&flow);
     }
 
     /// Makes a flow and opens it; its set-up counts from `begun`.
-    async fn open(
-        &self,
-        index: u16,
-        begun: MonotonicTime,
-    ) -> Result<Opened<'a, E>, TransportError> {
+    async fn open(&self, index: u16, begun: MonotonicTime) -> Result<Opened<'a, E>> {
         let (shared, end) = (self.shared, self.end);
         let (trial, endpoint) = (end.trial, end.carrier.0);
         let connecting = endpoint.connect(end.peer, Purpose::Transfer, &end.transfer);
@@ -236,7 +200,7 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
         let all = {
             let mut tally = shared.tally();
             tally.facts.extend(flow.facts());
-            tally.add_statistics(flow.statistics())
+            tally.opened(&flow)
         };
         if let Some(all) = all {
             end.watch.connection(&all);

@@ -6,11 +6,11 @@ use regatta_control::{Note, Role, SideReport};
 
 use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
-    message::{MessageEndpoint, MessageFlow},
+    message::MessageEndpoint,
     opening::Purpose,
-    stop::{Linked, Stop},
+    stop::Stop,
     trial::{
         Trial,
         carrier::Admitted,
@@ -27,7 +27,7 @@ pub(super) async fn run<E: MessageEndpoint>(
     trial: &Trial,
     work: &Work,
     endpoint: &E,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Messages(endpoint);
     let end = Listening::new(trial, &carrier)?;
     let end_ref = &end;
@@ -54,9 +54,9 @@ async fn serve_all<'a, E: MessageEndpoint>(
         Watch::Listening(&end.watch),
     );
     // One at a time waits for a flow: a wait may find the first message of another one, which wakes nobody else.
-    let (shared_ref, turns) = (&shared, &Turns::new(shared.flows.len(), &shared.stop));
+    let (shared_ref, turns) = (&shared, &Turns::new(shared.work.flows.len(), &shared.stop));
     let tasks = std::iter::once(Some(first))
-        .chain((1..shared.flows.len()).map(|_| None))
+        .chain((1..shared.work.flows.len()).map(|_| None))
         .enumerate()
         .map(|(task, first)| {
             move || async move {
@@ -81,7 +81,7 @@ async fn admit_next<E: MessageEndpoint>(
     end: &Listening<'_, Messages<'_, E>>,
     shared: &Shared<'_>,
 ) -> Option<Admitted<E::Flow>> {
-    let limit = end.watch.limit();
+    let limit = end.watch.limit;
     let mut judge = |message: &[u8]| end.admission().flow(end.trial, message);
     while !shared.stop.is_stopped() {
         let admitting = end.carrier.admit_by(end.trial, limit, &mut judge);
@@ -110,19 +110,17 @@ async fn serve<E: MessageEndpoint>(
     mut admitted: Admitted<E::Flow>,
 ) {
     let flow = admitted.index;
-    if usize::from(flow) >= shared.flows.len() {
+    if usize::from(flow) >= shared.work.flows.len() {
         let what = format!("the other end opened flow {flow}, which this transfer does not have");
-        return shared.broke(TransportError::Protocol { what });
+        return shared.broke(TransportError::protocol(what));
     }
-    let statistics = admitted.flow.statistics();
-    let all = shared.tally().add_statistics(statistics);
+    let all = shared.tally().opened(&admitted.flow);
     if shared.sends(flow) {
         if let Some(all) = all {
             let observer = &shared.trial.context.observer;
             observer.on_connection(Purpose::Transfer, Arc::downgrade(&all));
         }
-        let linked = Arc::new(Linked(admitted.stop.clone()));
-        shared.stop.on_stop(&linked);
+        let _linked = shared.stop.link(&admitted.stop);
         sending::carry(shared, endpoint, flow, &mut admitted.flow).await;
         shared.close_window();
     } else {
@@ -132,15 +130,13 @@ async fn serve<E: MessageEndpoint>(
             .await;
     }
     admitted.stop.stop();
-    let mut tally = shared.tally();
-    tally.statistics.remember();
-    tally.facts.extend(admitted.flow.facts());
+    shared.tally().carried(&admitted.flow);
 }
 
 fn report<E: MessageEndpoint>(
     end: &Listening<'_, Messages<'_, E>>,
     shared: &Shared<'_>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let (trial, watch) = (end.trial, &end.watch);
     let error = shared.tally().error.take();
     let outcome = end.outcome(error)?;
@@ -149,7 +145,7 @@ fn report<E: MessageEndpoint>(
         && shared.ways().1
     {
         let messages = arrived_of(end, shared, sent);
-        trial.context.observer.send_note(Note::Arrived { messages });
+        trial.tell(Note::Arrived { messages });
     }
     let mut findings = Findings::default();
     findings.stack(shared.tally().statistics.as_ref());
@@ -159,10 +155,7 @@ fn report<E: MessageEndpoint>(
         shared.report_received(outcome.delivered, &mut findings);
     }
     if sends {
-        let acknowledged = {
-            let tally = shared.tally();
-            tally.all_in_band.then_some(tally.acknowledged)
-        };
+        let acknowledged = shared.tally().acknowledged();
         let theirs = match outcome.is_complete {
             true => acknowledged.or_else(|| Some(watch.theirs()?.1)),
             false => watch.theirs_after_break(),

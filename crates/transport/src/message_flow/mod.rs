@@ -12,10 +12,9 @@ mod sending;
 mod tally;
 
 use std::{
-    fmt,
     net::SocketAddr,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -25,27 +24,45 @@ use regatta_control::{Note, Role, SideReport, TrialOrder};
 use regatta_model::WorkloadKind;
 
 pub(crate) use sending::{Agreed, agree};
-pub(crate) use tally::Check;
 
 use crate::{
     clock::MonotonicTime,
-    content::message_check::MessageCheck,
-    driver::{TransportError, Unsupported},
+    content::message_check::{MessageCheck, MessageSink},
+    driver::{Result, TransportError},
     exchange::Exchange,
     message::MessageEndpoint,
     stop::Stop,
+    sync::Mutex,
     trial::{
         Trial,
         warm_up::WarmUp,
         watch::{Delivered, ReceiverWatch, SenderEnding},
     },
 };
+use bulk::Bulk;
 use tally::Tally;
 
 /// Workload of flows of messages.
 #[derive(Debug)]
-pub(crate) enum Work {
-    Bulk(bulk::Bulk),
+pub(crate) struct Work {
+    content: Content,
+    /// Flows, by the role of the end that sends on each.
+    flows: Vec<Role>,
+    /// Bytes that the workload means to deliver, both ways.
+    size: u64,
+    /// Whether the workload's goodput is meaningful.
+    has_goodput: bool,
+    /// Length of the longest message, in bytes.
+    pub longest_message: usize,
+    /// Length of the beginning that is left out of goodput and of CPU time.
+    warm_up: Duration,
+}
+
+/// Content of the flows.
+#[derive(Debug)]
+enum Content {
+    Bulk(Bulk),
+    /// Questions and answers, which the only flow carries.
     Exchange(Exchange),
 }
 
@@ -55,130 +72,35 @@ impl Work {
     /// # Errors
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for what only streams can do.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         match &order.workload.kind {
-            WorkloadKind::Bulk { .. } => Ok(Self::Bulk(bulk::Bulk::new(order)?)),
+            WorkloadKind::Bulk { .. } => Bulk::work(order),
             WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-                let work = Exchange::new(order)?;
-                work.check_messages()?;
-                Ok(Self::Exchange(work))
+                let exchange = Exchange::new(order)?;
+                exchange.check_messages()?;
+                Ok(Self {
+                    flows: vec![Role::Sender],
+                    size: exchange.requests.size,
+                    has_goodput: exchange.has_goodput(),
+                    longest_message: exchange.longest_message(),
+                    warm_up: Duration::ZERO,
+                    content: Content::Exchange(exchange),
+                })
             }
             WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
-                Err(TransportError::Unsupported(Unsupported {
-                    reason: "messages without connections or streams cannot run this workload"
-                        .to_owned(),
-                    hint: "choose a transport of streams".to_owned(),
-                }))
+                Err(TransportError::unsupported(
+                    "messages without connections or streams cannot run this workload",
+                    "choose a transport of streams",
+                ))
             }
-        }
-    }
-
-    /// Returns the flows, by the role of the end that sends on each.
-    fn flows(&self) -> Vec<Role> {
-        match self {
-            Self::Bulk(bulk) => bulk.parts.iter().map(|part| part.sent_by).collect(),
-            Self::Exchange(_) => vec![Role::Sender],
-        }
-    }
-
-    /// Returns the bytes that the workload means to deliver, both ways.
-    fn size(&self) -> u64 {
-        match self {
-            Self::Bulk(bulk) => bulk.size,
-            Self::Exchange(exchange) => exchange.size(),
-        }
-    }
-
-    /// Whether the workload's goodput is meaningful.
-    fn has_goodput(&self) -> bool {
-        match self {
-            Self::Bulk(_) => true,
-            Self::Exchange(exchange) => exchange.has_goodput(),
-        }
-    }
-
-    /// Returns the length of the longest message, in bytes.
-    pub(crate) fn longest_message(&self) -> usize {
-        match self {
-            Self::Bulk(bulk) => bulk.message,
-            Self::Exchange(exchange) => exchange.longest_message(),
-        }
-    }
-
-    /// Returns the length of the beginning that is left out of goodput and of CPU time.
-    fn warm_up(&self) -> Duration {
-        match self {
-            Self::Bulk(bulk) => bulk.warm_up,
-            Self::Exchange(_) => Duration::ZERO,
         }
     }
 
     /// Makes the receiver's part of a flow.
     fn sink(&self, flow: u16) -> Box<dyn MessageSink> {
-        match self {
-            Self::Bulk(bulk) => Box::new(MessageCheck::new(&bulk.part(flow).plan)),
-            Self::Exchange(exchange) => Box::new(exchange.sink()),
-        }
-    }
-}
-
-/// The receiver's part of a workload over messages.
-pub(crate) trait MessageSink: Send + fmt::Debug {
-    /// Takes one message; returns its time of sending if it carries one and is intact and new.
-    fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime>;
-
-    /// Whether all is here.
-    fn is_complete(&self) -> bool;
-
-    /// Returns the number of distinct messages that are here, and their bytes.
-    fn delivered(&self) -> Delivered;
-
-    /// Counts the messages that are here of the first `sent`.
-    fn arrived_of(&self, sent: u64) -> u64;
-
-    /// Returns the number of messages that came damaged.
-    fn corrupted(&self) -> u64;
-
-    /// Returns the next answer to what has come, if the workload has answers.
-    fn next_answer(&mut self) -> Option<&[u8]> {
-        None
-    }
-
-    /// Returns what the check of the messages has found.
-    fn check(&self) -> Check;
-}
-
-impl MessageSink for MessageCheck {
-    fn consume(&mut self, message: &[u8], now: MonotonicTime) -> Option<MonotonicTime> {
-        Self::consume(self, message, now)
-    }
-
-    fn is_complete(&self) -> bool {
-        Self::is_complete(self)
-    }
-
-    fn delivered(&self) -> Delivered {
-        Delivered {
-            bytes: self.bytes,
-            messages: self.messages,
-        }
-    }
-
-    fn arrived_of(&self, sent: u64) -> u64 {
-        Self::arrived_of(self, sent)
-    }
-
-    fn corrupted(&self) -> u64 {
-        self.corrupted
-    }
-
-    fn check(&self) -> Check {
-        Check {
-            has_numbers: self.has_headers(),
-            corrupted: self.corrupted,
-            duplicated: self.duplicated,
-            reordered: self.reordered,
-            jitter: self.interarrival_jitter(),
+        match &self.content {
+            Content::Bulk(bulk) => Box::new(MessageCheck::new(&bulk.part(flow).plan)),
+            Content::Exchange(exchange) => Box::new(exchange.sink()),
         }
     }
 }
@@ -189,7 +111,7 @@ pub(crate) async fn run<E: MessageEndpoint>(
     work: &Work,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     if trial.order.connects() {
         connecting::run(trial, work, endpoint, peer).await
     } else {
@@ -210,7 +132,7 @@ struct Heard {
 
 /// Watch of an end, which ends the transfer and hears what the other end says over control.
 enum Watch<'a> {
-    Connecting(SenderEnding, Mutex<Heard>),
+    Connecting(Arc<SenderEnding>, Mutex<Heard>),
     Listening(&'a ReceiverWatch),
 }
 
@@ -218,8 +140,6 @@ enum Watch<'a> {
 pub(crate) struct Shared<'a> {
     pub trial: &'a Trial,
     work: &'a Work,
-    /// Role of the end that sends on each flow.
-    flows: Vec<Role>,
     /// Whether every message that was sent arrives.
     reliable: bool,
     /// Stop that ends the transfer: at the deadline, or when a flow breaks.
@@ -245,7 +165,7 @@ impl<'a> Shared<'a> {
         started: MonotonicTime,
         watch: Watch<'a>,
     ) -> Self {
-        let flows = work.flows();
+        let flows = &work.flows;
         let from_here = flows.iter().filter(|by| **by == trial.order.role).count();
         Self {
             trial,
@@ -254,30 +174,28 @@ impl<'a> Shared<'a> {
             stop: stop.clone(),
             over: over.clone(),
             started,
-            warm_up: WarmUp::since(&trial.context.observer, started, work.warm_up()),
+            warm_up: WarmUp::since(&trial.context.observer, started, work.warm_up),
             watch,
             open: AtomicUsize::new(flows.len()),
             to_receive: AtomicUsize::new(flows.len() - from_here),
             to_send: AtomicUsize::new(from_here),
-            tally: Mutex::new(Tally::new(trial.order.role.name())),
-            flows,
+            tally: Mutex::new(Tally::new(trial.order.role.name(), started)),
         }
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Nothing that can panic runs under this lock.
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tally.lock()
     }
 
     fn sends(&self, flow: u16) -> bool {
-        self.flows.get(usize::from(flow)) == Some(&self.trial.order.role)
+        self.work.flows.get(usize::from(flow)) == Some(&self.trial.order.role)
     }
 
     /// Returns whether flows carry data from this end, and whether flows carry data to it.
     fn ways(&self) -> (bool, bool) {
         let here = self.trial.order.role;
-        let out = self.flows.contains(&here);
-        (out, self.flows.iter().any(|sent_by| *sent_by != here))
+        let out = self.work.flows.contains(&here);
+        (out, self.work.flows.iter().any(|sent_by| *sent_by != here))
     }
 
     /// Returns what this end has got, by its live counters.
@@ -291,8 +209,7 @@ impl<'a> Shared<'a> {
             Watch::Listening(watch) => return watched(watch),
             Watch::Connecting(_, kept) => kept,
         };
-        // Nothing that can panic runs under this lock.
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = kept.lock();
         while let Some(note) = self.trial.context.mailbox.try_take() {
             let now = MonotonicTime::now();
             match note {
@@ -315,18 +232,14 @@ impl<'a> Shared<'a> {
 
     /// Returns the arrival of the other end's account of what it got, and the account.
     fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
-        self.heard(|heard| heard.theirs, ReceiverWatch::theirs)
+        self.heard(|heard| heard.theirs, |watch| watch.theirs())
     }
 
     /// Notes that a flow from this end has sent everything; the other end is told of the last one's.
     fn has_sent(&self) {
         if self.to_send.fetch_sub(1, Ordering::AcqRel) == 1 {
             let sent = Delivered::sent(&self.trial.context.live);
-            self.trial.context.observer.send_note(Note::Sent {
-                messages: sent.messages,
-                bytes: sent.bytes,
-                deadline_reached: false,
-            });
+            self.trial.tell(sent.sent_note(false));
         }
     }
 
@@ -341,8 +254,8 @@ impl<'a> Shared<'a> {
     fn ended(&self, at: MonotonicTime) -> bool {
         let last_end = {
             let mut tally = self.tally();
-            let last_end = tally.last_end.map_or(at, |last| last.max(at));
-            *tally.last_end.insert(last_end)
+            tally.last_end = tally.last_end.max(at);
+            tally.last_end
         };
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) == 1;
         match &self.watch {

@@ -6,15 +6,15 @@ use std::{
 };
 
 use hdrhistogram::Histogram as Hdr;
-use regatta_control::Note;
 
-use super::{MessageSink, Shared, Watch, tally::Received};
+use super::{Shared, Watch, tally::Received};
 use crate::{
     clock::MonotonicTime,
+    content::message_check::MessageSink,
     context::WindowEdge,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor,
-    message::MessageFlow,
+    message::{Arrival, MessageFlow},
     opening::Purpose,
     probe,
     stop::{Linked, Stop},
@@ -68,12 +68,9 @@ impl Ending {
             return all.unwrap_or(MonotonicTime::NEVER);
         }
         let path = &shared.trial.order.path;
-        let by_marker = self.marker.map(|at| {
-            if path.keeps_order {
-                at
-            } else {
-                at + path.longest_one_way
-            }
+        let by_marker = self.marker.map(|at| match path.keeps_order {
+            true => at,
+            false => at + path.longest_one_way,
         });
         // Control does not take the path: what was sent before it may be under way still, or wait
         // in the sender's own queues, so as long as something comes more may come. This is only
@@ -81,11 +78,8 @@ impl Ending {
         let by_note = shared
             .sent_there()
             .map(|at| last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK);
-        [by_marker, by_note]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(MonotonicTime::NEVER)
+        let never = MonotonicTime::NEVER;
+        by_marker.unwrap_or(never).min(by_note.unwrap_or(never))
     }
 }
 
@@ -126,11 +120,6 @@ impl<'a> Late<'a> {
         left.map_or(self.sent, |(_, messages)| messages.min(self.sent))
     }
 
-    /// Notes that nothing came between `since` and now.
-    fn is_silent(&mut self, since: MonotonicTime) {
-        self.silent_since = Some(since);
-    }
-
     /// Returns the moment from which nothing can come any more, as far as is known.
     fn moment(&self) -> MonotonicTime {
         let last = match self.watch.left(self.flow) {
@@ -144,47 +133,32 @@ impl<'a> Late<'a> {
     /// it could is over, and what had come by then is read, however late this end is with that.
     fn is_over(&self, sink: &dyn MessageSink) -> bool {
         let left = self.left();
-        if sink.delivered().messages >= left && sink.arrived_of(left) == left {
-            return true;
-        }
-        self.silent_since
-            .is_some_and(|since| since >= self.moment())
-    }
-}
-
-/// Raised when something has changed that a receiver without arrivals looks at: a note of the other end came, or the
-/// transfer was stopped.
-struct Change {
-    stop: Stop,
-    /// The note's stop keeps a weak reference.
-    _linked: Arc<Linked>,
-}
-
-impl Change {
-    fn new(shared: &Shared<'_>) -> Self {
-        // After its stop the transfer ends with the session at the latest.
-        let parent = match shared.stop.is_stopped() {
-            true => &shared.trial.stop,
-            false => &shared.stop,
-        };
-        let stop = parent.child();
-        let linked = Arc::new(Linked(stop.clone()));
-        let note = match &shared.watch {
-            Watch::Listening(watch) => watch.change(),
-            Watch::Connecting(..) => shared.trial.context.mailbox.arrival(),
-        };
-        note.on_stop(&linked);
-        Self {
-            stop,
-            _linked: linked,
-        }
+        let is_here = sink.counts().delivered.messages >= left && sink.arrived_of(left) == left;
+        is_here || self.silent_since >= Some(self.moment())
     }
 }
 
 impl Shared<'_> {
+    /// Returns a stop that is raised when something has changed that a receiver without arrivals looks at: a note of
+    /// the other end came, which holds as long as the link does, or the transfer was stopped.
+    fn change(&self) -> (Stop, Arc<Linked>) {
+        // After its stop the transfer ends with the session at the latest.
+        let parent = match self.stop.is_stopped() {
+            true => &self.trial.stop,
+            false => &self.stop,
+        };
+        let stop = parent.child();
+        let note = match &self.watch {
+            Watch::Listening(watch) => watch.change(),
+            Watch::Connecting(..) => self.trial.context.mailbox.arrival(),
+        };
+        let linked = note.link(&stop);
+        (stop, linked)
+    }
+
     /// Returns the most messages that were sent on one flow, of `sent` on all.
     pub(super) fn sent_on_flow(&self, sent: u64) -> u64 {
-        match self.flows.len() {
+        match self.work.flows.len() {
             1 => sent,
             _ => u64::MAX,
         }
@@ -236,17 +210,10 @@ impl<'a> Receiver<'a> {
 
     /// Counts what has come by `now`.
     fn count(&mut self, now: MonotonicTime) {
-        let (live, delivered) = (&self.shared.trial.context.live, self.sink.delivered());
-        let bytes = delivered.bytes - self.counted.bytes;
-        let messages = delivered.messages - self.counted.messages;
-        self.counted = delivered;
+        let (shared, delivered) = (self.shared, self.sink.counts().delivered);
         Deliveries::note(&mut self.deliveries, now, delivered.bytes);
-        live.messages_delivered
-            .fetch_add(messages, Ordering::Relaxed);
-        if !self.shared.warm_up.is_over(now) {
-            live.bytes_in_warm_up.fetch_add(bytes, Ordering::Relaxed);
-        }
-        live.bytes_delivered.fetch_add(bytes, Ordering::Release);
+        let came = delivered - std::mem::replace(&mut self.counted, delivered);
+        shared.warm_up.count(&shared.trial.context.live, now, came);
     }
 
     /// Carries the flow's part to its end, and tells the other end what came.
@@ -261,18 +228,13 @@ impl<'a> Receiver<'a> {
             flow: index,
             ..
         } = self;
-        let delivered = sink.delivered();
-        {
-            let mut tally = shared.tally();
-            Deliveries::merge(&mut tally.deliveries, deliveries);
-            // Both have the same bounds.
-            let _ = tally.one_way.add(&one_way);
-            tally.received.push(Received {
-                flow: index,
-                sink,
-                is_whole,
-            });
-        }
+        let delivered = sink.counts().delivered;
+        let received = Received {
+            flow: index,
+            sink,
+            is_whole,
+        };
+        shared.tally().add(received, deliveries, &one_way);
         let told = match result {
             Ok(true) => acknowledge(shared, flow, delivered, ending).await,
             Ok(false) => Ok(()),
@@ -288,22 +250,22 @@ impl<'a> Receiver<'a> {
         &mut self,
         executor: &impl Executor,
         flow: &mut F,
-    ) -> Result<bool, TransportError> {
+    ) -> Result<bool> {
         let shared = self.shared;
         let trial = shared.trial;
         let mut late: Option<Late<'_>> = None;
         // A sender that is gone says nothing; one that is there is stopped by its deadline.
         let patience = trial.order.deadline + MARGIN;
         let give_up = MonotonicTime::now() + patience;
-        let mut change = Change::new(shared);
-        let mut waits = Some(executor.waits(&change.stop));
+        let mut change = shared.change();
+        let mut waits = Some(executor.waits(&change.0));
         loop {
             // Before the state is looked at, so that no change of it is missed.
-            if change.stop.is_stopped() {
+            if change.0.is_stopped() {
                 waits = None;
-                change = Change::new(shared);
+                change = shared.change();
             }
-            let waits = waits.get_or_insert_with(|| executor.waits(&change.stop));
+            let waits = waits.get_or_insert_with(|| executor.waits(&change.0));
             // What comes after the deadline was not delivered within it.
             if let Some(now) = self.arrived.take()
                 && late.is_none()
@@ -324,10 +286,7 @@ impl<'a> Receiver<'a> {
                 break;
             }
             if give_up.has_passed() {
-                return Err(TransportError::TimedOut {
-                    what: "end of the transfer".to_owned(),
-                    seconds: patience.as_secs_f64(),
-                });
+                return Err(TransportError::timed_out("end of the transfer", patience));
             }
             if late.is_none() && shared.stop.is_stopped() {
                 match &shared.watch {
@@ -336,7 +295,8 @@ impl<'a> Receiver<'a> {
                     Watch::Connecting(..) => return Ok(false),
                 }
             }
-            let arrived = self.sink.delivered().messages + self.sink.corrupted();
+            let counts = self.sink.counts();
+            let arrived = counts.delivered.messages + counts.corrupted;
             let last = self.deliveries.map(|deliveries| deliveries.last);
             let end_at = self.ending.moment(shared, arrived, last);
             let is_late_over = (late.as_ref()).is_some_and(|late| late.is_over(self.sink.as_ref()));
@@ -347,10 +307,10 @@ impl<'a> Receiver<'a> {
             let late_until = late.as_ref().map_or(give_up, Late::moment);
             // What came in time is read also after that moment.
             let until = end_at.min(give_up).min(late_until);
-            let mut take = |arrival: crate::message::Arrival<'_>| self.take(arrival.data);
+            let mut take = |arrival: Arrival<'_>| self.take(arrival.data);
             let receiving = flow.receive_batch(until, &mut take);
             match (executor.wait(waits, receiving).await, &mut late) {
-                (Some(Ok(0)), Some(late)) => late.is_silent(began),
+                (Some(Ok(0)), Some(late)) => late.silent_since = Some(began),
                 (None | Some(Ok(_)), _) => {}
                 // The sender has closed the flow that its deadline stopped: nothing more comes.
                 (Some(Err(_)), Some(_)) if !trial.stop.is_stopped() => break,
@@ -368,7 +328,7 @@ async fn acknowledge<F: MessageFlow>(
     flow: &mut F,
     delivered: Delivered,
     ending: Ending,
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let is_last = shared.to_receive.fetch_sub(1, Ordering::AcqRel) == 1;
     if !shared.ended(MonotonicTime::now()) {
         return Ok(());
@@ -378,10 +338,7 @@ async fn acknowledge<F: MessageFlow>(
     message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;
     if is_last {
         let here = shared.here();
-        trial.context.observer.send_note(Note::Received {
-            messages: here.messages,
-            bytes: here.bytes,
-        });
+        trial.tell(here.received_note());
     }
     shared.close_window();
     // From here on nothing can fail that matters: both ends know by control.
@@ -393,7 +350,7 @@ impl Shared<'_> {
     /// Closes the window at an end that listens, once the transfer has ended.
     pub(super) fn close_window(&self) {
         if let Watch::Listening(watch) = &self.watch
-            && matches!(watch.end(), Some(ReceiverEnd::Complete { .. }))
+            && watch.is_complete()
         {
             self.trial.context.observer.on_window(WindowEdge::End);
         }
@@ -406,18 +363,18 @@ async fn answer_markers<F: MessageFlow>(
     flow: &mut F,
     acknowledgement: Control,
     mut ending: Ending,
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let trial = shared.trial;
     let silence = trial.probe.longest_round_trip * 2 + Duration::from_millis(100);
     let mut until = MonotonicTime::now() + silence;
     ending.unanswered = false;
     while !ending.done && !until.has_passed() && !trial.stop.is_stopped() {
-        flow.receive_batch(until, &mut |arrival| {
+        let mut take = |arrival: Arrival<'_>| {
             if let Some((_, control)) = Control::decode(trial, arrival.data) {
                 ending.note(control);
             }
-        })
-        .await?;
+        };
+        flow.receive_batch(until, &mut take).await?;
         if std::mem::take(&mut ending.unanswered) {
             until = MonotonicTime::now() + silence;
             message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;

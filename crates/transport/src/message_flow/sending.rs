@@ -7,13 +7,13 @@ use std::{
 
 use regatta_control::Note;
 
-use super::{Shared, Watch, Work, bulk::Bulk};
+use super::{Content, Shared, Watch};
 use crate::{
     clock::MonotonicTime,
     content::{message_check::write_header, plan::Plan},
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
-    message::{MessageEndpoint, MessageFlow},
+    message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,
     trial::{
         message_control::{self, Control},
@@ -38,6 +38,17 @@ pub(crate) struct Agreed {
     pub delivered: Delivered,
 }
 
+impl Agreed {
+    /// Makes the end of an acknowledgement that came in the flow.
+    pub(crate) const fn in_band(at: MonotonicTime, delivered: Delivered) -> Self {
+        Self {
+            in_band: true,
+            at,
+            delivered,
+        }
+    }
+}
+
 /// Carries a flow's part to its end; says so to the other end.
 pub(super) async fn carry<E: MessageEndpoint>(
     shared: &Shared<'_>,
@@ -46,9 +57,16 @@ pub(super) async fn carry<E: MessageEndpoint>(
     flow: &mut E::Flow,
 ) {
     let sent = AtomicU64::new(0);
-    let result = match shared.work {
-        Work::Bulk(bulk) => send(shared, endpoint, (bulk, index), flow, &sent).await,
-        Work::Exchange(exchange) => {
+    let result = match &shared.work.content {
+        Content::Bulk(bulk) => {
+            let until = (bulk.duration).map_or(MonotonicTime::NEVER, |it| shared.started + it);
+            let part = (&bulk.part(index).plan, until);
+            match send_data(shared, endpoint, part, flow, &sent).await {
+                Ok((handed_over, over)) => agree(shared, flow, handed_over, over.min(until)).await,
+                Err(error) => Err(error),
+            }
+        }
+        Content::Exchange(exchange) => {
             let mut asked = Default::default();
             let agreed = exchange.send(shared, endpoint, flow, &mut asked).await;
             shared.tally().asked = asked;
@@ -71,8 +89,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
         let mut tally = shared.tally();
         tally.left += sent.into_inner();
         tally.all_in_band &= agreed.in_band;
-        tally.acknowledged.bytes += agreed.delivered.bytes;
-        tally.acknowledged.messages += agreed.delivered.messages;
+        tally.acknowledged = tally.acknowledged + agreed.delivered;
     }
     shared.ended(agreed.at);
     if agreed.in_band {
@@ -91,31 +108,11 @@ async fn settle<F: MessageFlow>(shared: &Shared<'_>, index: u16, flow: &mut F, h
     // The counters lag behind by the batch under way, whose messages are among those given up.
     let messages = handed_over.saturating_sub(flow.settle().await);
     shared.tally().left += messages;
-    let note = Note::Left {
-        flow: index,
-        messages,
-    };
-    shared.trial.context.observer.send_note(note);
+    let flow = index;
+    shared.trial.tell(Note::Left { flow, messages });
 }
 
-/// Sends every message of a flow and its end marker, and waits for the acknowledgement. Counts what
-/// was handed over in `sent`.
-async fn send<E: MessageEndpoint>(
-    shared: &Shared<'_>,
-    endpoint: &E,
-    (bulk, index): (&Bulk, u16),
-    flow: &mut E::Flow,
-    sent: &AtomicU64,
-) -> Result<Agreed, TransportError> {
-    let plan = &bulk.part(index).plan;
-    let until = bulk
-        .duration
-        .map_or(MonotonicTime::NEVER, |duration| shared.started + duration);
-    let (handed_over, over) = send_data(shared, endpoint, (plan, until), flow, sent).await?;
-    agree(shared, flow, handed_over, over.min(until)).await
-}
-
-/// Sends every message, or as many as fit until `until`; returns what was handed over, and the moment
+/// Sends every message of a flow, or as many as fit until `until`, and counts them in `sent`; returns what was handed over, and the moment
 /// when the last message's time at the asked rate is over, which has passed if no rate was asked for. Notes
 /// the part of that rate that was kept.
 async fn send_data<E: MessageEndpoint>(
@@ -124,7 +121,7 @@ async fn send_data<E: MessageEndpoint>(
     (plan, until): (&Plan, MonotonicTime),
     flow: &mut E::Flow,
     sent: &AtomicU64,
-) -> Result<(Delivered, MonotonicTime), TransportError> {
+) -> Result<(Delivered, MonotonicTime)> {
     let live = &shared.trial.context.live;
     let pace = endpoint.pace().map(|bits| bits as f64 / 8e9);
     let mut at_once = flow.batch_messages(plan.message).max(1);
@@ -139,10 +136,8 @@ async fn send_data<E: MessageEndpoint>(
     let mut handed_over = Delivered::default();
     while handed_over.messages < plan.count {
         if pace.is_some() && !next.has_passed() {
-            let executor = endpoint.executor();
-            executor
-                .sleep_unless_stopped(next.min(until), &shared.stop)
-                .await;
+            let (executor, until) = (endpoint.executor(), next.min(until));
+            executor.sleep_unless_stopped(until, &shared.stop).await;
         }
         if shared.stop.is_stopped() {
             return Err(TransportError::Cancelled);
@@ -190,19 +185,16 @@ async fn await_acknowledgement<F: MessageFlow>(
     shared: &Shared<'_>,
     flow: &mut F,
     until: MonotonicTime,
-) -> Result<Option<Delivered>, TransportError> {
+) -> Result<Option<Delivered>> {
     let mut answer = None;
     while answer.is_none() {
-        let received = flow
-            .receive_batch(until, &mut |arrival| {
-                if let Some((_, Control::Acknowledgement(delivered))) =
-                    Control::decode(shared.trial, arrival.data)
-                {
-                    answer.get_or_insert(delivered);
-                }
-            })
-            .await?;
-        if received == 0 {
+        let mut take = |arrival: Arrival<'_>| {
+            let control = Control::decode(shared.trial, arrival.data);
+            if let Some((_, Control::Acknowledgement(delivered))) = control {
+                answer.get_or_insert(delivered);
+            }
+        };
+        if flow.receive_batch(until, &mut take).await? == 0 {
             break;
         }
     }
@@ -219,15 +211,10 @@ pub(crate) async fn agree<F: MessageFlow>(
     flow: &mut F,
     sent: Delivered,
     over: MonotonicTime,
-) -> Result<Agreed, TransportError> {
+) -> Result<Agreed> {
     let (trial, stop) = (shared.trial, &shared.stop);
     let round_trip = trial.order.path.round_trip_delay;
     let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
-    let in_band = |at, delivered| Agreed {
-        in_band: true,
-        at,
-        delivered,
-    };
     // What a reliable flow still sends again is not lost. The receiver says so unasked when it has
     // everything, which may be before the flow itself knows.
     let mut unasked = None;
@@ -240,7 +227,7 @@ pub(crate) async fn agree<F: MessageFlow>(
     if let Some(delivered) = unasked
         && over.has_passed()
     {
-        return Ok(in_band(MonotonicTime::now(), delivered));
+        return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
     }
     let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
     if !over.has_passed() {
@@ -250,7 +237,7 @@ pub(crate) async fn agree<F: MessageFlow>(
             flow.receive_batch(over, &mut |_| {}).await?;
         }
         if let Some(delivered) = early {
-            return Ok(in_band(MonotonicTime::now(), delivered));
+            return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
         }
     }
     loop {
@@ -260,7 +247,7 @@ pub(crate) async fn agree<F: MessageFlow>(
         message_control::send(trial, flow, Purpose::Transfer, Control::End(sent)).await?;
         let again = MonotonicTime::now() + again_after;
         if let Some(delivered) = await_acknowledgement(shared, flow, again).await? {
-            return Ok(in_band(MonotonicTime::now(), delivered));
+            return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
         }
         if let Some((at, delivered)) = shared.theirs()
             && (at + patience).has_passed()

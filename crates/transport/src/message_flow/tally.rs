@@ -6,13 +6,14 @@ use hdrhistogram::Histogram as Hdr;
 use regatta_control::Role;
 use regatta_model::metric::id;
 
-use super::{MessageSink, Shared};
+use super::Shared;
 use crate::{
     clock::MonotonicTime,
+    content::message_check::{Counts, MessageSink},
     context::StatisticsSource,
     driver::TransportError,
     exchange::Asked,
-    message::MessageEndpoint,
+    message::{MessageEndpoint, MessageFlow},
     probe,
     statistics::AllConnections,
     trial::{
@@ -20,47 +21,6 @@ use crate::{
         watch::Delivered,
     },
 };
-
-/// Result of the check of the messages of a flow, or of several.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Check {
-    /// Whether messages have numbers: without them they are counted and nothing else is known.
-    pub has_numbers: bool,
-    /// Messages that came damaged.
-    pub corrupted: u64,
-    pub duplicated: u64,
-    pub reordered: u64,
-    /// Smoothed interarrival jitter, in nanoseconds.
-    pub jitter: Option<f64>,
-}
-
-impl Check {
-    /// Combines the checks of several flows: counts are sums, the jitter is the mean over the flows that
-    /// have one, as iperf3 has it.
-    fn of_all(checks: &[Self]) -> Self {
-        let jitters: Vec<f64> = checks.iter().filter_map(|check| check.jitter).collect();
-        let sum = |count: fn(&Self) -> u64| checks.iter().map(count).sum();
-        Self {
-            has_numbers: checks.iter().all(|check| check.has_numbers),
-            corrupted: sum(|check| check.corrupted),
-            duplicated: sum(|check| check.duplicated),
-            reordered: sum(|check| check.reordered),
-            jitter: (!jitters.is_empty())
-                .then(|| jitters.iter().sum::<f64>() / jitters.len() as f64),
-        }
-    }
-
-    fn report(&self, findings: &mut Findings) {
-        if !self.has_numbers {
-            findings.fact("message_check", "count");
-            return;
-        }
-        findings.fact("message_check", "sequence");
-        findings.count(id::MESSAGES_DUPLICATED, self.duplicated);
-        findings.count(id::MESSAGES_REORDERED, self.reordered);
-        findings.metric(id::INTERARRIVAL_JITTER_NS, self.jitter);
-    }
-}
 
 /// A flow to this end, when it has ended.
 #[derive(Debug)]
@@ -77,7 +37,7 @@ pub(super) struct Tally {
     pub received: Vec<Received>,
     pub deliveries: Option<Deliveries>,
     pub one_way: Hdr<u64>,
-    /// Sum of the other end's acknowledgements; meaningless unless all came in their flows.
+    /// Sum of the other end's acknowledgements, and whether all came in their flows.
     pub acknowledged: Delivered,
     pub all_in_band: bool,
     /// Number of messages that have left this end, of flows that the deadline stopped and of those that
@@ -87,7 +47,8 @@ pub(super) struct Tally {
     pub rate_ratio: Option<f64>,
     /// Results of an exchange at the end that asks.
     pub asked: Asked,
-    pub last_end: Option<MonotonicTime>,
+    /// Latest end of a flow; the beginning of the transfer before the first.
+    pub last_end: MonotonicTime,
     pub statistics: Arc<AllConnections>,
     pub facts: BTreeMap<String, String>,
     /// Error of the first flow that failed.
@@ -95,8 +56,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Makes the totals of an end, `sender` or `receiver`.
-    pub(super) fn new(end: &'static str) -> Self {
+    /// Makes the totals of an end, `sender` or `receiver`, of a transfer that began at `started`.
+    pub(super) fn new(end: &'static str, started: MonotonicTime) -> Self {
         Self {
             received: Vec::new(),
             deliveries: None,
@@ -106,11 +67,24 @@ impl Tally {
             left: 0,
             rate_ratio: None,
             asked: Asked::default(),
-            last_end: None,
+            last_end: started,
             statistics: Arc::new(AllConnections::new(end)),
             facts: BTreeMap::new(),
             error: None,
         }
+    }
+
+    /// Adds a flow to this end that has ended.
+    pub(super) fn add(
+        &mut self,
+        received: Received,
+        deliveries: Option<Deliveries>,
+        one_way: &Hdr<u64>,
+    ) {
+        Deliveries::merge(&mut self.deliveries, deliveries);
+        // Both have the same bounds.
+        let _ = self.one_way.add(one_way);
+        self.received.push(received);
     }
 
     /// Notes the part of the asked rate that a flow from this end kept.
@@ -118,14 +92,22 @@ impl Tally {
         self.rate_ratio = Some(self.rate_ratio.map_or(ratio, |least| least.min(ratio)));
     }
 
+    /// Returns the sum of the other end's acknowledgements, if all came in their flows.
+    pub(super) fn acknowledged(&self) -> Option<Delivered> {
+        self.all_in_band.then_some(self.acknowledged)
+    }
+
     /// Adds the statistics of a flow's connection. Returns those of all if it is the first one.
-    pub(super) fn add_statistics(
-        &self,
-        of_flow: Option<Arc<dyn StatisticsSource>>,
-    ) -> Option<Arc<dyn StatisticsSource>> {
+    pub(super) fn opened(&self, flow: &impl MessageFlow) -> Option<Arc<dyn StatisticsSource>> {
         let is_first = self.statistics.is_empty();
-        self.statistics.add(of_flow?);
+        self.statistics.add(flow.statistics()?);
         is_first.then(|| Arc::clone(&self.statistics) as Arc<dyn StatisticsSource>)
+    }
+
+    /// Notes that a flow was carried to its end.
+    pub(super) fn carried(&mut self, flow: &impl MessageFlow) {
+        self.statistics.remember();
+        self.facts.extend(flow.facts());
     }
 }
 
@@ -153,8 +135,10 @@ impl Shared<'_> {
         let tally = self.tally();
         // The counters lag behind by the batch under way when the deadline came, part of which may
         // have been delivered.
-        let bytes = sent.handed_over.bytes.max(sent.theirs.bytes);
-        let mut messages = sent.handed_over.messages.max(sent.theirs.messages);
+        let Delivered {
+            bytes,
+            mut messages,
+        } = sent.handed_over.max(sent.theirs);
         let mut left = messages;
         if sent.by_deadline {
             // As the receiver counts them: a batch that was handed over after the deadline is in neither.
@@ -180,36 +164,44 @@ impl Shared<'_> {
                 findings.fact("messages_given_up.sender", given_up.to_string());
             }
         }
-        let warnings = endpoint.warnings(self.work.longest_message());
-        findings.0.measurements.warnings.extend(warnings);
+        let warnings = endpoint.warnings(self.work.longest_message);
+        findings.warnings(warnings);
     }
 
     /// Adds the results of the flows to this end, of which it had `delivered` when the transfer ended.
     pub(super) fn report_received(&self, delivered: Delivered, findings: &mut Findings) {
         let tally = self.tally();
-        let checks: Vec<Check> = (tally.received.iter())
-            .map(|received| received.sink.check())
-            .collect();
-        let check = Check::of_all(&checks);
-        let deliveries = tally.deliveries.filter(|_| self.work.has_goodput());
-        findings.delivery(delivered, check.corrupted, deliveries);
-        findings.warm_up_bytes(self.trial, self.work.warm_up(), u64::MAX);
-        check.report(findings);
+        let sinks = || tally.received.iter().map(|received| &received.sink);
+        let sum = |count: fn(&Counts) -> u64| sinks().map(|sink| count(sink.counts())).sum();
+        let deliveries = tally.deliveries.filter(|_| self.work.has_goodput);
+        findings.delivery(delivered, sum(|counts| counts.corrupted), deliveries);
+        findings.warm_up_bytes(self.trial, self.work.warm_up, u64::MAX);
+        if sinks().all(|sink| sink.has_numbers()) {
+            // As iperf3 has it: the mean over the flows that have one; of none it is not a number and left out.
+            let jitters: Vec<f64> = sinks().filter_map(|it| it.interarrival_jitter()).collect();
+            let jitter = jitters.iter().sum::<f64>() / jitters.len() as f64;
+            findings.fact("message_check", "sequence");
+            findings.count(id::MESSAGES_DUPLICATED, sum(|counts| counts.duplicated));
+            findings.count(id::MESSAGES_REORDERED, sum(|counts| counts.reordered));
+            findings.metric(id::INTERARRIVAL_JITTER_NS, jitter);
+        } else {
+            findings.fact("message_check", "count");
+        }
         // Of a transfer in both directions the delay is that of the way from the connecting host.
         let role = self.trial.order.role;
         if role == Role::Receiver && !tally.one_way.is_empty() {
             let median = tally.one_way.value_at_quantile(0.5) as f64;
             findings.metric(id::ONE_WAY_DELAY_NS, median);
             let histogram = probe::encode(id::ONE_WAY_DELAY_NS, role.name(), &tally.one_way);
-            findings.0.measurements.histograms.extend(histogram);
+            findings.histogram(histogram);
         }
     }
 
     /// Adds the number of flows of a bulk transfer, and the facts of the flows.
     pub(super) fn report_flows(&self, findings: &mut Findings) {
-        if let super::Work::Bulk(_) = self.work {
+        if let super::Content::Bulk(_) = &self.work.content {
             let (out, back) = self.ways();
-            let per_way = self.flows.len() / (usize::from(out) + usize::from(back)).max(1);
+            let per_way = self.work.flows.len() / (usize::from(out) + usize::from(back)).max(1);
             findings.fact("flows", per_way.to_string());
         }
         let tally = self.tally();

@@ -14,7 +14,7 @@ use crate::{
     clock::MonotonicTime,
     content::part::Part,
     context::StatisticsSource,
-    driver::TransportError,
+    driver::Result,
     exchange::Asked,
     executor::Executor as _,
     opening::Purpose,
@@ -35,7 +35,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     flows: &Flows,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     end.begin();
@@ -48,10 +48,9 @@ pub(super) async fn run<E: StreamEndpoint>(
         end: &end,
     };
     // Starting the probe's thread takes longer than connecting over a short path.
-    let opened = if flows.flows.len() == 1 || flows.schedule().is_some() {
-        client.open_all().await
-    } else {
-        Vec::new()
+    let opened = match flows.flows.len() == 1 || flows.schedule().is_some() {
+        true => client.open_all().await,
+        false => Vec::new(),
     };
     let client_ref = &client;
     let whole = end.beside_probe(move || client_ref.carry_all(opened)).await;
@@ -62,25 +61,14 @@ pub(super) async fn run<E: StreamEndpoint>(
     }
     // Only after the probe: the other end stops answering it when they are closed.
     end.close_beside(move || client_ref.close_all(whole)).await;
-    let (error, acknowledged) = {
-        let mut tally = shared.tally();
-        let error = tally.error.take();
-        (error.map_or(Ok(()), Err), tally.acknowledged.delivered())
-    };
-    let is_connected = end.is_connected();
+    let (error, is_connected) = (shared.tally().error.take(), end.is_connected());
     let ended = end.end(error, is_connected)?;
-    let (ours, theirs) = delivered_each_way(endpoint, &shared, &ended.end, acknowledged).await?;
-    let delivered = Delivered {
-        bytes: ours.bytes + theirs.bytes,
-        messages: ours.messages + theirs.messages,
-    };
-    let both_ways = flows
-        .flows
-        .iter()
-        .any(|flow| flow.sent_by == Role::Receiver);
+    let ours = ended.end.delivered();
+    let theirs = delivered_there(endpoint, &shared, &ended.end).await?;
+    let both_ways = (flows.flows.iter()).any(|flow| flow.sent_by == Role::Receiver);
     let size = flows.size * (1 + u64::from(both_ways));
     let has_goodput = flows.has_goodput() && flows.options.warm_up.is_zero();
-    ended.report(&mut findings, size, delivered, has_goodput);
+    ended.report(&mut findings, size, ours + theirs, has_goodput);
     if trial.order.role == Role::Sender {
         findings.counters(trial, ended.time());
         if !ended.by_deadline() && !shared.abandons() {
@@ -97,37 +85,26 @@ pub(super) async fn run<E: StreamEndpoint>(
     Ok(findings.0)
 }
 
-/// Returns the bytes and messages delivered to this end, and those delivered to the other one:
-/// `acknowledged` where the transfer came to its end.
-async fn delivered_each_way<E: StreamEndpoint>(
+/// Returns the bytes and messages delivered to the other end; tells it those delivered here where the deadline
+/// ended the transfer.
+async fn delivered_there<E: StreamEndpoint>(
     endpoint: &E,
     shared: &Shared<'_>,
     end: &SenderEnd,
-    acknowledged: Delivered,
-) -> Result<(Delivered, Delivered), TransportError> {
+) -> Result<Delivered> {
     let trial = shared.trial;
-    Ok(match *end {
-        SenderEnd::Deadline {
-            delivered: ours, ..
-        } => {
+    match end {
+        SenderEnd::Deadline { delivered, .. } => {
             if shared.ways().1 {
-                trial.context.observer.send_note(Note::Received {
-                    messages: ours.messages,
-                    bytes: ours.bytes,
-                });
+                trial.tell(delivered.received_note());
             }
-            (ours, trial.answer_over_control()?)
+            trial.answer_over_control()
         }
-        SenderEnd::Acknowledged {
-            delivered: ours, ..
-        } if shared.abandons() => {
-            let theirs = answer_while_closing(trial, endpoint, CONTROL_ANSWER).await?;
-            (ours, theirs)
+        SenderEnd::Acknowledged { .. } if shared.abandons() => {
+            answer_while_closing(trial, endpoint, CONTROL_ANSWER).await
         }
-        SenderEnd::Acknowledged {
-            delivered: ours, ..
-        } => (ours, acknowledged),
-    })
+        SenderEnd::Acknowledged { .. } => Ok(shared.tally().acknowledged),
+    }
 }
 
 /// Waits for the other end's account of what it got, at most this long, while the stack closes the
@@ -137,7 +114,7 @@ async fn answer_while_closing<E: StreamEndpoint>(
     trial: &Trial,
     endpoint: &E,
     within: Duration,
-) -> Result<Delivered, TransportError> {
+) -> Result<Delivered> {
     let until = MonotonicTime::now() + within;
     let (executor, mailbox) = (endpoint.executor(), &trial.context.mailbox);
     trial.context.stop.on_stop(mailbox);
@@ -162,9 +139,9 @@ struct Client<'a, 'c, E: StreamEndpoint> {
 
 impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// Opens all flows one after another, and begins the schedule where there is one.
-    async fn open_all(&self) -> Vec<Result<Opened<E>, TransportError>> {
+    async fn open_all(&self) -> Vec<Result<Opened<E>>> {
         let (shared, flows) = (self.shared, self.shared.flows);
-        let mut opened: Vec<Result<Opened<E>, TransportError>> = Vec::new();
+        let mut opened: Vec<Result<Opened<E>>> = Vec::new();
         let mut begun = shared.started;
         for flow in &flows.flows {
             let next = {
@@ -197,10 +174,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
 
     /// Carries all flows, of which the first are `opened`; returns those that came to their end and
     /// are to be closed.
-    async fn carry_all(
-        &self,
-        opened: Vec<Result<Opened<E>, TransportError>>,
-    ) -> Vec<(&Part, Opened<E>)> {
+    async fn carry_all(&self, opened: Vec<Result<Opened<E>>>) -> Vec<(&Part, Opened<E>)> {
         let mut opened = opened.into_iter();
         let tasks = (self.shared.flows.flows.iter())
             .map(|flow| {
@@ -226,15 +200,14 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     async fn carry<'f>(
         &self,
         flow: &'f Part,
-        opened: Option<Result<Opened<E>, TransportError>>,
+        opened: Option<Result<Opened<E>>>,
     ) -> Option<(&'f Part, Opened<E>)> {
         let (shared, trial) = (self.shared, self.shared.trial);
-        let opened = match opened {
-            Some(opened) => opened,
-            None => self.open(flow, MonotonicTime::now(), None).await,
-        };
         let with_probe = async {
-            let (connection, stream) = opened?;
+            let (connection, stream) = match opened {
+                Some(opened) => opened?,
+                None => self.open(flow, MonotonicTime::now(), None).await?,
+            };
             let mut probe = None;
             if let Some(connection) = &connection
                 && trial.probe.shares_connection()
@@ -255,16 +228,11 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             None => self.part(flow, &mut stream).await,
             Some(probe) => {
                 let stream = &mut stream;
-                let (whole, probed) =
-                    self.endpoint
-                        .executor()
-                        .join(
-                            move || async move { self.part(flow, stream).await },
-                            move || async move {
-                                self.end.probe_on(&mut StreamFlow::new((), probe)).await
-                            },
-                        )
-                        .await;
+                let carrying = move || async move { self.part(flow, stream).await };
+                let probing =
+                    move || async move { self.end.probe_on(&mut StreamFlow::new((), probe)).await };
+                let executor = self.endpoint.executor();
+                let (whole, probed) = executor.join(carrying, probing).await;
                 self.end.probed(probed);
                 whole
             }
@@ -298,7 +266,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             match &shared.flows.content {
                 Content::Exchange(exchange) => {
                     let (at, got) = exchange.ask(shared.trial, stream, &mut asked).await?;
-                    shared.tally().acknowledged = got;
+                    shared.tally().acknowledged = got.delivered;
                     Ok(at)
                 }
                 _ if shared.sends(flow) => {
@@ -318,7 +286,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     }
 
     /// Notes the end of a flow; the last one ends the transfer.
-    fn ended(&self, result: Result<MonotonicTime, TransportError>) {
+    fn ended(&self, result: Result<MonotonicTime>) {
         let shared = self.shared;
         let last = shared.ended(result);
         let (at, sound) = {
@@ -328,12 +296,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         if let Some(at) = at.filter(|_| last && sound) {
             if shared.abandons() {
                 // The receiver counts what comes until the end of the flow.
-                let sent = shared.sent();
-                shared.trial.context.observer.send_note(Note::Sent {
-                    messages: sent.messages,
-                    bytes: sent.bytes,
-                    deadline_reached: false,
-                });
+                shared.trial.tell(shared.sent().sent_note(false));
             }
             self.end.watch.acknowledged(at, shared.delivered());
         }
@@ -347,7 +310,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         flow: &Part,
         begun: MonotonicTime,
         shared_connection: Option<&E::Connection>,
-    ) -> Result<Opened<E>, TransportError> {
+    ) -> Result<Opened<E>> {
         let (shared, end) = (self.shared, self.end);
         let opening = async {
             let mut own = None;
@@ -363,10 +326,9 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 }
             };
             let index = flow.index.to_le_bytes();
-            let index = if shared.flows.have_indices() {
-                &index[..]
-            } else {
-                &[]
+            let index = match shared.flows.have_indices() {
+                true => &index[..],
+                false => &[],
             };
             let mut stream = open_stream(end.trial, connection, Purpose::Transfer, index).await?;
             if shared.abandons() && shared.sends(flow) {

@@ -1,6 +1,6 @@
 //! Contents of the flows: the workloads over streams, one variant each.
 
-use regatta_control::{Role, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::{BulkOptions, Bytes, Pattern, WorkloadKind, metric::DelayMetrics};
 
 use super::{
@@ -16,7 +16,7 @@ use crate::{
         plan::Plan,
         stream_check::StreamCheck,
     },
-    driver::TransportError,
+    driver::Result,
     exchange::{Exchange, streams::Responder},
     stream::ByteStream,
     trial::findings::Findings,
@@ -38,7 +38,7 @@ impl Flows {
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for what this transport or these hosts cannot do,
     /// [`TransportError::Io`] for a file that cannot be made.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         match order.workload.kind {
             WorkloadKind::Bulk {
                 size,
@@ -65,21 +65,26 @@ impl Flows {
         }
     }
 
-    /// Makes the flow of an exchange.
-    fn of_exchange(exchange: Exchange) -> Self {
+    /// Makes flows that are not those of a bulk transfer.
+    fn of(flows: Vec<Part>, size: u64, content: Content) -> Self {
         Self {
-            flows: vec![Part {
-                index: 0,
-                sent_by: Role::Sender,
-                plan: exchange.requests().clone(),
-                offset: 0,
-            }],
+            flows,
             options: BulkOptions::default(),
+            content,
             noise: None,
             file_bytes: 0,
-            size: exchange.size(),
-            content: Content::Exchange(exchange),
+            size,
         }
+    }
+
+    /// Makes the flow of an exchange.
+    fn of_exchange(exchange: Exchange) -> Self {
+        let flow = Part::from_client(0, exchange.requests.clone());
+        Self::of(
+            vec![flow],
+            exchange.requests.size,
+            Content::Exchange(exchange),
+        )
     }
 
     /// Makes the flows of messages that leave on a schedule.
@@ -88,30 +93,19 @@ impl Flows {
         schedule: Schedule,
         messages: u64,
         message: Bytes,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         schedule.check(messages)?;
         let size = messages.saturating_mul(message.0);
         let whole = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
         let flow = |number: u64| {
             let count = schedule.of_flow(number, messages);
             let index = index_of(number as usize)?;
-            Ok(Part {
-                index,
-                sent_by: Role::Sender,
-                plan: whole.part(count * message.0, index.into()),
-                offset: 0,
-            })
+            let plan = whole.part(count * message.0, index.into());
+            Ok(Part::from_client(index, plan))
         };
-        Ok(Self {
-            flows: (0..schedule.flows)
-                .map(flow)
-                .collect::<Result<_, TransportError>>()?,
-            options: BulkOptions::default(),
-            noise: None,
-            file_bytes: 0,
-            size,
-            content: Content::Scheduled(schedule),
-        })
+        let flows = (0..schedule.flows).map(flow);
+        let flows = flows.collect::<Result<_>>()?;
+        Ok(Self::of(flows, size, Content::Scheduled(schedule)))
     }
 
     /// Makes the flows of a bulk transfer.
@@ -120,33 +114,27 @@ impl Flows {
         size: Bytes,
         (message, pattern): (Bytes, Pattern),
         options: BulkOptions,
-    ) -> Result<Self, TransportError> {
-        let whole = match options.duration {
-            None => Plan::new(order)?,
-            // A message is not cut to a size that does not count.
-            Some(_) => Plan::of(order, "", Bytes(message.0.max(size.0)), message, pattern)?,
+    ) -> Result<Self> {
+        // A message is not cut to a size that does not count, and is read from one place of a file.
+        let file_bytes = match options.duration {
+            None => size.0,
+            Some(_) => size.0.max(message.0),
         };
+        let whole = Plan::of(order, "", Bytes(file_bytes), message, pattern)?;
         let flows = Part::of_bulk(&options, size.0, |part, index| match options.duration {
             None => whole.part(part, index),
             Some(_) => whole.endless(index),
         })?;
         let sends = flows.iter().any(|flow| flow.sent_by == order.role);
-        // A message is read from one place, so the file holds at least one.
-        let file_bytes = match options.duration {
-            None => size.0,
-            Some(_) => size.0.max(message.0),
-        };
         let noise = match pattern {
             Pattern::File if sends => Some(Noise::of(file_bytes)?),
             _ => None,
         };
         Ok(Self {
-            flows,
             options,
-            content: Content::Bulk,
             noise,
             file_bytes,
-            size: size.0,
+            ..Self::of(flows, size.0, Content::Bulk)
         })
     }
 
@@ -174,7 +162,7 @@ impl Shared<'_> {
         flow: &Part,
         stream: &mut impl ByteStream,
         rest: &[u8],
-    ) -> Result<MonotonicTime, TransportError> {
+    ) -> Result<MonotonicTime> {
         let plan = &flow.plan;
         match &self.flows.content {
             Content::Bulk => receive(self, StreamCheck::new(plan), stream, rest).await,
@@ -182,13 +170,8 @@ impl Shared<'_> {
                 receive(self, Responder::new(exchange), stream, rest).await
             }
             Content::Scheduled(schedule) => {
-                receive(
-                    self,
-                    Arrivals::new(schedule, flow.index, plan),
-                    stream,
-                    rest,
-                )
-                .await
+                let arrivals = Arrivals::new(schedule, flow.index, plan);
+                receive(self, arrivals, stream, rest).await
             }
         }
     }

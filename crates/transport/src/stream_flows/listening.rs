@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use regatta_control::{Note, Role, SideReport};
+use regatta_control::{Role, SideReport};
 
-use super::{Flows, Shared, receiving, sending};
+use super::{Flows, Shared, receiving::WELCOME, sending};
 use crate::{
     clock::MonotonicTime,
-    context::StatisticsSource,
-    driver::TransportError,
+    context::{StatisticsSource, WindowEdge},
+    driver::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
-    stop::{Linked, Stop},
-    stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact},
+    stop::Stop,
+    stream::{
+        ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact, send_now,
+    },
     trial::{
         Trial,
         carrier::{Admission, Admitted, Carrier},
@@ -38,7 +40,7 @@ pub(super) async fn run<E: StreamEndpoint>(
     trial: &Trial,
     flows: &Flows,
     endpoint: &E,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint);
     let end = Listening::new(trial, &carrier)?;
     let mut findings = Findings::default();
@@ -55,10 +57,9 @@ pub(super) async fn run<E: StreamEndpoint>(
     };
     let error = shared.tally().error.take();
     let outcome = end.outcome(error)?;
-    let theirs = if !outcome.is_complete && shared.ways().0 {
-        end.watch.theirs_after_break()
-    } else {
-        None
+    let theirs = match !outcome.is_complete && shared.ways().0 {
+        true => end.watch.theirs_after_break(),
+        false => None,
     };
     findings.connection(shared.statistics.as_ref());
     shared.report(&mut findings, outcome.delivered, theirs);
@@ -83,10 +84,9 @@ async fn serve_all<'a, E: StreamEndpoint>(
     let shared = Shared::new(trial, flows, stops, first.arrived);
     let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
     (trial.context.observer).on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-    let connections = if flows.share_connection() {
-        1
-    } else {
-        flows.flows.len()
+    let connections = match flows.share_connection() {
+        true => 1,
+        false => flows.flows.len(),
     };
     // The opening of the probe can be lost and come again after the flows'.
     let all = connections + usize::from(probe_is_missing);
@@ -102,9 +102,9 @@ async fn serve_all<'a, E: StreamEndpoint>(
         .map(|(task, first)| {
             move || async move {
                 let admitted = match first {
-                    Some(first) => {
+                    Some(_) => {
                         serving.turns.pass(task);
-                        Some(first)
+                        first
                     }
                     None => accept_next(serving, task).await,
                 };
@@ -130,7 +130,7 @@ async fn accept_next<E: StreamEndpoint>(
     let (end, accepting, turns) = (serving.end, &serving.accepting, &serving.turns);
     let executor = end.carrier.executor();
     turns.wait(task, executor).await;
-    let (limit, mut admission) = (end.watch.limit(), Admission::default());
+    let (limit, mut admission) = (end.watch.limit, Admission::default());
     // The window is open already. The next task waits while the opening of this one's connection is under way.
     let arrived = (&end.trial.stop, &|| turns.pass(task));
     let admitting = async {
@@ -148,10 +148,9 @@ async fn accept_next<E: StreamEndpoint>(
     // A driver may have taken the connection in while another task waited.
     turns.pass(task);
     // Those that the end of the transfer broke are no strangers.
-    let broken = if accepting.is_stopped() {
-        0
-    } else {
-        admission.broken
+    let broken = match accepting.is_stopped() {
+        true => 0,
+        false => admission.broken,
     };
     end.refuse(admission.refused + broken);
     match next? {
@@ -180,28 +179,22 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
     } = &mut admitted.flow;
     shared.statistics.add(connection.statistics());
     if trial.probe.shares_connection() {
-        let (connection, linked) = (&*connection, Arc::new(Linked(trial.stop.child())));
-        shared.stop.on_stop(&linked);
-        end.carrier
-            .executor()
-            .join(
-                move || async move {
-                    carry(serving, stream, rest).await;
-                    let broken = shared.tally().error.is_some();
-                    end.end_probe(broken).await;
-                },
-                move || async move {
-                    let accepting = accept_stream(trial, connection, MonotonicTime::NEVER).await;
-                    if let Ok((Some(Purpose::LoadProbe), mut stream, rest)) = accepting {
-                        echo(&mut stream, rest).await;
-                    }
-                    end.echoed.stop();
-                },
-            )
-            .await;
+        let connection = &*connection;
+        let carrying = move || async move {
+            carry(serving, stream, rest).await;
+            let broken = shared.tally().error.is_some();
+            end.end_probe(broken).await;
+        };
+        let echoing = move || async move {
+            let accepting = accept_stream(trial, connection, MonotonicTime::NEVER).await;
+            if let Ok((Some(Purpose::LoadProbe), mut stream, rest)) = accepting {
+                echo(&mut stream, rest).await;
+            }
+            end.echoed.stop();
+        };
+        end.carrier.executor().join(carrying, echoing).await;
     } else {
-        let linked = Arc::new(Linked(admitted.stop.clone()));
-        shared.stop.on_stop(&linked);
+        let _linked = shared.stop.link(&admitted.stop);
         carry_streams(serving, connection, (stream, rest)).await;
     }
     if !shared.abandons() {
@@ -219,12 +212,10 @@ async fn carry_streams<E: StreamEndpoint>(
     let mut others = Vec::new();
     let accepting = async {
         while shared.flows.share_connection() && others.len() + 1 < shared.flows.flows.len() {
-            let limit = end.watch.limit();
+            let limit = end.watch.limit;
             let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
             if purpose != Some(Purpose::Transfer) {
-                return Err(TransportError::Protocol {
-                    what: "a stream came that must not".to_owned(),
-                });
+                return Err(TransportError::protocol("a stream came that must not"));
             }
             others.push((stream, rest));
         }
@@ -263,7 +254,7 @@ async fn carry<E: StreamEndpoint, S: ByteStream>(
         let _ = stream.finish().await;
     }
     // The other end closes when it has the acknowledgement, and may be gone when that is seen here.
-    await_close(stream, serving.end.watch.limit()).await;
+    await_close(stream, serving.end.watch.limit).await;
 }
 
 /// Completes the transfer, if no flow failed, and ends the wait for further connections; called
@@ -273,13 +264,9 @@ fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
     if shared.tally().error.is_none() {
         let delivered = shared.delivered();
         if serving.end.watch.complete(delivered) {
-            let observer = &shared.trial.context.observer;
-            observer.on_window(crate::context::WindowEdge::End);
+            shared.trial.context.observer.on_window(WindowEdge::End);
             if shared.abandons() || shared.ways().0 {
-                observer.send_note(Note::Received {
-                    messages: delivered.messages,
-                    bytes: delivered.bytes,
-                });
+                shared.trial.tell(delivered.received_note());
             }
         }
     }
@@ -292,26 +279,24 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
     serving: &Serving<'_, E>,
     stream: &mut S,
     rest: &mut Vec<u8>,
-) -> Result<(bool, MonotonicTime), TransportError> {
+) -> Result<(bool, MonotonicTime)> {
     let shared = serving.shared;
     let until = opening_until(shared.trial);
-    let index = if shared.flows.have_indices() {
-        u16::from_le_bytes(read_exact(stream, rest, until).await?)
-    } else {
-        0
+    let index = match shared.flows.have_indices() {
+        true => u16::from_le_bytes(read_exact(stream, rest, until).await?),
+        false => 0,
     };
     let flows = &shared.flows.flows;
-    let flow = flows
-        .get(usize::from(index))
-        .ok_or_else(|| TransportError::Protocol {
-            what: format!("the other end opened flow {index}, which this transfer does not have"),
-        })?;
+    let unknown =
+        || format!("the other end opened flow {index}, which this transfer does not have");
+    let flow = flows.get(usize::from(index));
+    let flow = flow.ok_or_else(|| TransportError::protocol(unknown()))?;
     if shared.sends(flow) {
         let executor = serving.end.carrier.executor();
         return Ok((true, sending::send(shared, executor, flow, stream).await?));
     }
     if shared.flows.are_welcomed() {
-        receiving::welcome(stream).await?;
+        send_now(stream, WELCOME).await?;
     }
     Ok((false, shared.receive(flow, stream, rest).await?))
 }

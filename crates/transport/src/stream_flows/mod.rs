@@ -18,22 +18,23 @@ pub(crate) use receiving::{SCRATCH_BYTES, Sink};
 use std::{
     net::SocketAddr,
     sync::{
-        Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, MutexGuard, OnceLock,
         atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
 use regatta_control::SideReport;
-use regatta_model::{BulkOptions, Finish, metric::id};
+use regatta_model::{BulkOptions, Finish, Verify, metric::id};
 
 use crate::{
     clock::MonotonicTime,
-    content::{acknowledgement::Acknowledgement, noise::Noise, part::Part},
-    driver::TransportError,
+    content::{noise::Noise, part::Part},
+    driver::{Result, TransportError},
     exchange::Asked,
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
+    sync::Mutex,
     trial::{
         Trial,
         distribution::Distribution,
@@ -85,7 +86,7 @@ pub(crate) async fn run<E: StreamEndpoint>(
     flows: &Flows,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     if trial.order.connects() {
         connecting::run(trial, flows, endpoint, peer).await
     } else {
@@ -104,7 +105,7 @@ struct Shared<'a> {
     connections: Stop,
     /// Stop that is raised when every flow has ended.
     over: Stop,
-    statistics: std::sync::Arc<AllConnections>,
+    statistics: Arc<AllConnections>,
     started: MonotonicTime,
     /// Moments of the schedule, once it has begun, at its sending end.
     scheduled: OnceLock<schedule::Begun>,
@@ -124,7 +125,7 @@ pub(crate) struct Tally {
     corrupted: u64,
     deliveries: Option<Deliveries>,
     /// Sum of the other end's acknowledgements.
-    acknowledged: Acknowledgement,
+    acknowledged: Delivered,
     last_end: Option<MonotonicTime>,
     /// Results of the exchange at the end that asks.
     asked: Option<Asked>,
@@ -145,13 +146,12 @@ impl<'a> Shared<'a> {
             trial,
             flows,
             stop: stop.clone(),
-            connections: if trial.probe.shares_connection() {
-                trial.stop.child()
-            } else {
-                stop.clone()
+            connections: match trial.probe.shares_connection() {
+                true => trial.stop.child(),
+                false => stop.clone(),
             },
             over: over.clone(),
-            statistics: std::sync::Arc::new(AllConnections::new(trial.order.role.name())),
+            statistics: Arc::new(AllConnections::new(trial.order.role.name())),
             started,
             scheduled: OnceLock::new(),
             last_left: AtomicI64::new(0),
@@ -164,8 +164,7 @@ impl<'a> Shared<'a> {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        // Nothing that can panic runs under this lock.
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tally.lock()
     }
 
     fn abandons(&self) -> bool {
@@ -176,18 +175,6 @@ impl<'a> Shared<'a> {
         flow.sent_by == self.trial.order.role
     }
 
-    /// Whether the warm-up is over at `now`.
-    fn is_warm(&self, now: MonotonicTime) -> bool {
-        self.warm_up.is_over(now)
-    }
-
-    /// Returns the moment until which the flows of a transfer with a duration send; `None` without
-    /// a duration.
-    fn sends_until(&self) -> Option<MonotonicTime> {
-        let duration = self.flows.options.duration?;
-        Some(self.started + duration)
-    }
-
     /// Stops all flows for the error of one: what the others still do is of no use.
     fn broke(&self, error: TransportError) {
         self.tally().error.get_or_insert(error);
@@ -195,7 +182,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Notes the end of a flow, with the moment of it; returns whether it was the last one.
-    fn ended(&self, result: Result<MonotonicTime, TransportError>) -> bool {
+    fn ended(&self, result: Result<MonotonicTime>) -> bool {
         match result {
             Err(error) => self.broke(error),
             Ok(at) => {
@@ -227,6 +214,12 @@ impl<'a> Shared<'a> {
         Delivered::here(&self.trial.context.live)
     }
 
+    fn report_digest(&self, name: &str, digest: &AtomicU64, findings: &mut Findings) {
+        if self.flows.options.verify == Verify::Digest {
+            findings.digest(name, digest.load(Ordering::Relaxed));
+        }
+    }
+
     /// Adds the results of the flows to this end's report. `ours` is what this end had got when the
     /// transfer ended; `theirs` is what the other end has got of this end's, where that is known.
     fn report(&self, findings: &mut Findings, ours: Delivered, theirs: Option<Delivered>) {
@@ -234,13 +227,9 @@ impl<'a> Shared<'a> {
         let options = &self.flows.options;
         let tally = self.tally();
         if sends {
-            let mut sent = self.sent();
-            if let Some(theirs) = theirs {
-                // The counters lag behind by the message under way at the deadline, part of which
-                // may have been delivered.
-                sent.bytes = sent.bytes.max(theirs.bytes);
-                sent.messages = sent.messages.max(theirs.messages);
-            }
+            // The counters lag behind by the message under way at the deadline, part of which
+            // may have been delivered.
+            let sent = self.sent().max(theirs.unwrap_or_default());
             findings.count(id::BYTES_SENT, sent.bytes);
             findings.count(id::MESSAGES_SENT, sent.messages);
             if let Some((schedule, begun)) = self.flows.schedule().zip(self.scheduled.get()) {
@@ -251,20 +240,14 @@ impl<'a> Shared<'a> {
             if let Some(theirs) = theirs.filter(|_| self.abandons()) {
                 findings.lost(sent.messages - theirs.messages, sent.messages);
             }
-            if options.verify == regatta_model::Verify::Digest {
-                let digest = self.digest_sent.load(Ordering::Relaxed);
-                findings.fact("digest.sent", format!("{digest:016x}"));
-            }
+            self.report_digest("digest.sent", &self.digest_sent, findings);
         }
         if receives {
             let deliveries = tally.deliveries.filter(|_| self.flows.has_goodput());
             findings.delivery(ours, tally.corrupted, deliveries);
             // What comes after the deadline is in neither.
             findings.warm_up_bytes(self.trial, options.warm_up, ours.bytes);
-            if options.verify == regatta_model::Verify::Digest {
-                let digest = self.digest_delivered.load(Ordering::Relaxed);
-                findings.fact("digest.delivered", format!("{digest:016x}"));
-            }
+            self.report_digest("digest.delivered", &self.digest_delivered, findings);
         }
         if self.trial.order.connects() {
             findings.warm_up(options.warm_up);

@@ -2,14 +2,13 @@
 
 use std::{future::Future, sync::atomic::Ordering};
 
-use bytes::Bytes;
 use regatta_model::Verify;
 
 use super::{Shared, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
-    driver::TransportError,
+    driver::{Result, TransportError},
     stream::{ByteStream, Received},
     trial::{findings::Deliveries, watch::Delivered},
 };
@@ -21,34 +20,26 @@ pub(crate) const SCRATCH_BYTES: usize = 128 << 10;
 /// Answer of the receiving end to a flow that waits for it, sent once it knows the flow.
 pub(super) const WELCOME: &[u8] = b"!";
 
-/// Sends [`WELCOME`].
-pub(super) async fn welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
-    stream.send_message(WELCOME, &Bytes::new()).await?;
-    stream.flush().await
-}
-
 /// The receiver's part of a workload over a stream.
 pub(crate) trait Sink: Send {
     /// Takes the next bytes of the stream; returns how many belong to the workload.
     fn consume(&mut self, piece: &[u8]) -> usize;
 
+    /// Returns the check of the messages.
+    fn check(&self) -> &StreamCheck;
+
     /// Whether all is here.
-    fn is_complete(&self) -> bool;
-
-    /// Whether the next byte would begin a message.
-    fn is_between_messages(&self) -> bool;
-
-    /// Returns the bytes and messages that are here, whole and sound.
-    fn delivered(&self) -> Delivered;
+    fn is_complete(&self) -> bool {
+        self.check().is_complete()
+    }
 
     /// Adds the results to those of the other flows: the messages that came damaged.
-    fn add_to(&self, tally: &mut Tally);
+    fn add_to(&self, tally: &mut Tally) {
+        tally.corrupted += self.check().corrupted;
+    }
 
     /// Answers what has come, if the workload has answers.
-    fn answer<S: ByteStream>(
-        &mut self,
-        stream: &mut S,
-    ) -> impl Future<Output = Result<(), TransportError>> {
+    fn answer<S: ByteStream>(&mut self, stream: &mut S) -> impl Future<Output = Result<()>> {
         let _ = stream;
         async { Ok(()) }
     }
@@ -59,23 +50,8 @@ impl Sink for StreamCheck {
         Self::consume(self, piece)
     }
 
-    fn is_complete(&self) -> bool {
-        Self::is_complete(self)
-    }
-
-    fn is_between_messages(&self) -> bool {
-        Self::is_between_messages(self)
-    }
-
-    fn delivered(&self) -> Delivered {
-        Delivered {
-            bytes: self.bytes,
-            messages: self.messages,
-        }
-    }
-
-    fn add_to(&self, tally: &mut Tally) {
-        tally.corrupted += self.corrupted;
+    fn check(&self) -> &StreamCheck {
+        self
     }
 }
 
@@ -86,13 +62,12 @@ pub(super) async fn receive<K: Sink, S: ByteStream>(
     mut sink: K,
     stream: &mut S,
     rest: &[u8],
-) -> Result<MonotonicTime, TransportError> {
+) -> Result<MonotonicTime> {
     let mut digest = crc32fast::Hasher::new();
     let result = take(shared, stream, rest, &mut sink, &mut digest).await;
-    let digest = if shared.flows.options.verify == Verify::Digest {
-        u64::from(digest.finalize())
-    } else {
-        0
+    let digest = match shared.flows.options.verify {
+        Verify::Digest => u64::from(digest.finalize()),
+        _ => 0,
     };
     sink.add_to(&mut shared.tally());
     shared.digest_delivered.fetch_add(digest, Ordering::Relaxed);
@@ -108,12 +83,9 @@ pub(super) async fn receive<K: Sink, S: ByteStream>(
     if !ended {
         return Err(TransportError::Closed { flow: "transfer" });
     }
-    Acknowledgement {
-        digest,
-        ..sink.delivered().into()
-    }
-    .send(stream)
-    .await?;
+    let delivered = sink.check().delivered;
+    let acknowledgement = Acknowledgement { delivered, digest };
+    acknowledgement.send(stream).await?;
     Ok(MonotonicTime::now())
 }
 
@@ -125,7 +97,7 @@ async fn take<K: Sink, S: ByteStream>(
     rest: &[u8],
     sink: &mut K,
     digest: &mut crc32fast::Hasher,
-) -> Result<bool, TransportError> {
+) -> Result<bool> {
     let live = &shared.trial.context.live;
     let digests = shared.flows.options.verify == Verify::Digest;
     let mut scratch = vec![0; SCRATCH_BYTES + ALIGNMENT];
@@ -140,14 +112,8 @@ async fn take<K: Sink, S: ByteStream>(
     loop {
         if came > 0 {
             let now = MonotonicTime::now();
-            let delivered = sink.delivered();
-            let bytes = delivered.bytes - before.bytes;
-            if !shared.is_warm(now) {
-                live.bytes_in_warm_up.fetch_add(bytes, Ordering::Relaxed);
-            }
-            live.messages_delivered
-                .fetch_add(delivered.messages - before.messages, Ordering::Relaxed);
-            let all = live.bytes_delivered.fetch_add(bytes, Ordering::Release) + bytes;
+            let delivered = sink.check().delivered;
+            let all = shared.warm_up.count(live, now, delivered - before);
             before = delivered;
             Deliveries::note(&mut shared.tally().deliveries, now, all);
             sink.answer(stream).await?;
@@ -156,19 +122,20 @@ async fn take<K: Sink, S: ByteStream>(
             return Ok(true);
         }
         if closed {
-            return Ok(shared.flows.options.duration.is_some() && sink.is_between_messages());
+            return Ok(
+                shared.flows.options.duration.is_some() && sink.check().is_between_messages()
+            );
         }
         came = 0;
-        let received = stream
-            .receive(scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
-                let taken = sink.consume(piece);
-                if digests {
-                    digest.update(&piece[..taken]);
-                }
-                came += taken;
-            })
-            .await?;
+        let mut consume = |piece: &[u8]| {
+            let taken = sink.consume(piece);
+            if digests {
+                digest.update(&piece[..taken]);
+            }
+            came += taken;
+        };
+        let receiving = stream.receive(scratch, MonotonicTime::NEVER, &mut consume);
         // The last bytes may come with the end.
-        closed = received == Received::Closed;
+        closed = receiving.await? == Received::Closed;
     }
 }

@@ -18,8 +18,8 @@ use super::{Sink, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{plan::Plan, stream_check::StreamCheck},
-    driver::{TransportError, Unsupported},
-    trial::{distribution::Distribution, findings::Findings, watch::Delivered},
+    driver::{Result, TransportError},
+    trial::{distribution::Distribution, findings::Findings},
 };
 
 /// Length of the schedule's beginning, a moment that is the first data of each flow, in bytes.
@@ -48,8 +48,8 @@ impl Schedule {
     ///
     /// # Errors
     /// [`TransportError::Order`] and [`TransportError::Unsupported`], respectively.
-    pub(super) fn check(&self, messages: u64) -> Result<(), TransportError> {
-        let wrong = |what: String| Err(TransportError::Order { what });
+    pub(super) fn check(&self, messages: u64) -> Result<()> {
+        let wrong = |what: String| Err(TransportError::order(what));
         if messages == 0 || self.flows == 0 {
             return wrong("there is no message, or no stream for it".to_owned());
         }
@@ -60,13 +60,11 @@ impl Schedule {
             ));
         }
         if self.clock_offset_ns.is_none() {
-            return Err(TransportError::Unsupported(Unsupported {
-                reason:
-                    "each end has a clock of its own, and the offset between them is not known: \
-                         the delay of a message from one to the other cannot be measured"
-                        .to_owned(),
-                hint: "run this workload with `bed = \"netns\"`".to_owned(),
-            }));
+            return Err(TransportError::unsupported(
+                "each end has a clock of its own, and the offset between them is not known: \
+                         the delay of a message from one to the other cannot be measured",
+                "run this workload with `bed = \"netns\"`",
+            ));
         }
         Ok(())
     }
@@ -92,10 +90,9 @@ impl Schedule {
     /// never is, however late the end of the trial comes.
     pub(super) fn sends_at(&self, begun: Begun, flow: u16, sequence: u64) -> MonotonicTime {
         let due = self.due(begun.start, flow, sequence);
-        if due > begun.deadline {
-            MonotonicTime::NEVER
-        } else {
-            due
+        match due > begun.deadline {
+            true => MonotonicTime::NEVER,
+            false => due,
         }
     }
 
@@ -103,25 +100,23 @@ impl Schedule {
     /// for a single one.
     pub(super) fn rate_ratio(&self, begun: Begun, sent: u64, left: MonotonicTime) -> Option<f64> {
         let span_ns = left - begun.start;
-        (sent > 1 && span_ns > 0)
-            .then(|| (sent - 1) as f64 * 1e9 / self.per_second / span_ns as f64)
+        let ratio = || (sent - 1) as f64 * 1e9 / self.per_second / span_ns as f64;
+        (sent > 1 && span_ns > 0).then(ratio)
     }
 
     /// Adds the set-up times of the connections and how the messages were spread.
     pub(super) fn report_set_up(&self, times: &[Duration], findings: &mut Findings) {
-        let mut set_up = Distribution::new();
+        let mut set_up = Distribution::default();
         for time in times {
             set_up.add_duration(*time);
         }
         set_up.report(DelayMetrics::SET_UP, "sender", findings);
         findings.fact("streams", self.flows.to_string());
-        findings.fact(
-            "spread",
-            match self.spread {
-                Spread::Streams => "streams of one connection",
-                Spread::Connections => "connections",
-            },
-        );
+        let spread = match self.spread {
+            Spread::Streams => "streams of one connection",
+            Spread::Connections => "connections",
+        };
+        findings.fact("spread", spread);
     }
 }
 
@@ -153,12 +148,10 @@ impl<'a> Arrivals<'a> {
         self.start.extend_from_slice(&piece[..taken]);
         while taken < piece.len() && !self.check.is_complete() {
             let rest = &piece[taken..];
-            let number = self.check.messages + self.check.corrupted;
-            let sound = self.check.messages;
-            taken += self
-                .check
-                .consume(&rest[..rest.len().min(self.check.missing())]);
-            if self.check.messages > sound {
+            let (number, sound) = (self.check.whole(), self.check.delivered.messages);
+            let part = &rest[..rest.len().min(self.check.missing())];
+            taken += self.check.consume(part);
+            if self.check.delivered.messages > sound {
                 self.arrived.push((number, now));
             }
         }
@@ -175,12 +168,8 @@ impl Sink for Arrivals<'_> {
         self.start.len() == START_BYTES && self.check.is_complete()
     }
 
-    fn is_between_messages(&self) -> bool {
-        self.check.is_between_messages()
-    }
-
-    fn delivered(&self) -> Delivered {
-        Sink::delivered(&self.check)
+    fn check(&self) -> &StreamCheck {
+        &self.check
     }
 
     fn add_to(&self, tally: &mut Tally) {
@@ -193,7 +182,7 @@ impl Sink for Arrivals<'_> {
         let start = MonotonicTime(i64::from_le_bytes(*start).saturating_add(offset_ns));
         for (sequence, moment) in &self.arrived {
             let due = self.schedule.due(start, self.flow, *sequence);
-            let delays = tally.delays.get_or_insert_with(Distribution::new);
+            let delays = tally.delays.get_or_insert_default();
             delays.add(due, *moment);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use regatta_model::Verify;
 
 use super::{Shared, receiving::WELCOME};
@@ -14,9 +14,9 @@ use crate::{
         plan::{HEADER_BYTES, Plan},
         stream_check::encode_header,
     },
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor,
-    stream::{ByteStream, Received},
+    stream::{ByteStream, Received, send_now},
 };
 
 /// Most bytes between two looks at the clock, where a transfer ends by it.
@@ -34,19 +34,19 @@ pub(super) async fn send<S: ByteStream>(
     executor: &impl Executor,
     flow: &Part,
     stream: &mut S,
-) -> Result<MonotonicTime, TransportError> {
+) -> Result<MonotonicTime> {
     let schedule = shared.flows.schedule().zip(shared.scheduled.get());
     if let Some((_, begun)) = schedule {
-        let start = begun.start.0.to_le_bytes();
-        stream.send_message(&start, &Bytes::new()).await?;
-        stream.flush().await?;
+        send_now(stream, &begun.start.0.to_le_bytes()).await?;
     }
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
-    let looks_at_clock =
-        shared.flows.options.duration.is_some() || !shared.flows.options.warm_up.is_zero();
+    let options = &shared.flows.options;
+    let looks_at_clock = options.duration.is_some() || !options.warm_up.is_zero();
     let look_bytes = look_bytes(shared.trial.order.path.link_rate_bps);
-    let until = shared.sends_until().unwrap_or(MonotonicTime::NEVER);
-    let digests = shared.flows.options.verify == Verify::Digest;
+    let until = options
+        .duration
+        .map_or(MonotonicTime::NEVER, |time| shared.started + time);
+    let digests = options.verify == Verify::Digest;
     let mut digest = crc32fast::Hasher::new();
     let mut memory = BytesMut::new();
     // All messages but the last have the same payload; cutting it once saves counting references.
@@ -62,7 +62,7 @@ pub(super) async fn send<S: ByteStream>(
         }
         if looks_at_clock && sent >= next_look {
             let now = MonotonicTime::now();
-            shared.is_warm(now);
+            shared.warm_up.is_over(now);
             if now >= until {
                 break;
             }
@@ -70,10 +70,9 @@ pub(super) async fn send<S: ByteStream>(
         }
         let length = plan.length(sequence);
         let header = Plan::header(length);
-        let head: [u8; HEADER_BYTES] = if header > 0 {
-            encode_header(plan, sequence, length)
-        } else {
-            [0; HEADER_BYTES]
+        let head = match header {
+            0 => [0; HEADER_BYTES],
+            _ => encode_header(plan, sequence, length),
         };
         let part;
         let payload = match &shared.flows.noise {
@@ -84,11 +83,10 @@ pub(super) async fn send<S: ByteStream>(
             }
             // A transfer with a duration begins the file again.
             Some(noise) => {
-                let position = (flow.offset + sent) % shared.flows.file_bytes.max(1);
-                let position = position.min(shared.flows.file_bytes.saturating_sub(length as u64));
-                part = noise
-                    .read(&mut memory, position, length)?
-                    .slice(header..length);
+                let file_bytes = shared.flows.file_bytes;
+                let position = (flow.offset + sent) % file_bytes.max(1);
+                let position = position.min(file_bytes.saturating_sub(length as u64));
+                part = noise.read(&mut memory, position, length)?.slice(header..);
                 &part
             }
         };
@@ -107,13 +105,12 @@ pub(super) async fn send<S: ByteStream>(
         live.bytes_sent.fetch_add(length as u64, Ordering::Relaxed);
     }
     stream.flush().await?;
-    if shared.flows.options.duration.is_some() {
+    if options.duration.is_some() {
         stream.finish().await?;
     }
-    let digest = if digests {
-        u64::from(digest.finalize())
-    } else {
-        0
+    let digest = match digests {
+        true => u64::from(digest.finalize()),
+        false => 0,
     };
     shared.digest_sent.fetch_add(digest, Ordering::Relaxed);
     if shared.abandons() {
@@ -125,18 +122,15 @@ pub(super) async fn send<S: ByteStream>(
     got.check_bytes(sent)?;
     got.check_digest(digest)?;
     let mut tally = shared.tally();
-    tally.acknowledged.bytes += got.bytes;
-    tally.acknowledged.messages += got.messages;
+    tally.acknowledged = tally.acknowledged + got.delivered;
     Ok(arrived)
 }
 
 /// Waits until the receiving end knows the flow.
-pub(super) async fn await_welcome<S: ByteStream>(stream: &mut S) -> Result<(), TransportError> {
-    let mut scratch = [0; WELCOME.len()];
-    let received = stream
-        .receive(&mut scratch, MonotonicTime::NEVER, &mut |_: &[u8]| {})
-        .await?;
-    match received {
+pub(super) async fn await_welcome<S: ByteStream>(stream: &mut S) -> Result<()> {
+    let (mut scratch, mut discard) = ([0; WELCOME.len()], |_: &[u8]| {});
+    let receiving = stream.receive(&mut scratch, MonotonicTime::NEVER, &mut discard);
+    match receiving.await? {
         Received::Bytes(_) => Ok(()),
         Received::Closed | Received::TimedOut => Err(TransportError::Closed { flow: "transfer" }),
     }

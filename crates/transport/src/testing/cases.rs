@@ -265,11 +265,11 @@ macro_rules! contract_clauses {
             }
             a_transfer_s_warm_up_is_left_out
             what_files_cannot_do_is_unsupported {
-                several_flows(workloads::several_flows())
-                the_other_direction(workloads::direction(Direction::Reverse))
-                both_directions(workloads::direction(Direction::Both))
-                a_duration(workloads::duration())
-                abandoning(workloads::abandoning())
+                several_flows(workloads::bulk(|it| it.flows = 2))
+                the_other_direction(workloads::bulk(|it| it.direction = Direction::Reverse))
+                both_directions(workloads::bulk(|it| it.direction = Direction::Both))
+                a_duration(workloads::bulk(|it| it.duration = Some(Duration::from_secs(1))))
+                abandoning(workloads::bulk(|it| it.finish = Finish::Abandon))
                 stop_and_wait(workloads::stop_and_wait())
                 request_response(workloads::request_response())
                 short_connections(workloads::short_connections())
@@ -371,60 +371,27 @@ macro_rules! test_cases {
 /// Types that stand in the arguments of clauses.
 pub mod arguments {
     pub use crate::descriptor::Carries;
-    pub use regatta_model::{Direction, Handshake, Pattern, Spread};
+    pub use regatta_model::{Direction, Finish, Handshake, Pattern, Spread};
+    pub use std::time::Duration;
 }
 
 /// Workloads that stand in the arguments of clauses.
 pub mod workloads {
     use std::time::Duration;
 
-    use regatta_model::{
-        Arrivals, BulkOptions, Bytes, Direction, Finish, Handshake, Pattern, Spread, WorkloadKind,
-    };
+    use regatta_model::{Arrivals, BulkOptions, Bytes, Handshake, Pattern, Spread, WorkloadKind};
 
-    fn bulk(options: BulkOptions) -> WorkloadKind {
+    /// Returns a bulk transfer, of which `change` sets the options.
+    #[must_use]
+    pub fn bulk(change: impl FnOnce(&mut BulkOptions)) -> WorkloadKind {
+        let mut options = BulkOptions::default();
+        change(&mut options);
         WorkloadKind::Bulk {
             size: Bytes(1000),
             message: Bytes(100),
             pattern: Pattern::Data,
             options,
         }
-    }
-
-    /// Returns a bulk transfer over two flows.
-    #[must_use]
-    pub fn several_flows() -> WorkloadKind {
-        bulk(BulkOptions {
-            flows: 2,
-            ..BulkOptions::default()
-        })
-    }
-
-    /// Returns a bulk transfer in this direction.
-    #[must_use]
-    pub fn direction(direction: Direction) -> WorkloadKind {
-        bulk(BulkOptions {
-            direction,
-            ..BulkOptions::default()
-        })
-    }
-
-    /// Returns a bulk transfer of one second.
-    #[must_use]
-    pub fn duration() -> WorkloadKind {
-        bulk(BulkOptions {
-            duration: Some(Duration::from_secs(1)),
-            ..BulkOptions::default()
-        })
-    }
-
-    /// Returns a bulk transfer that its sender abandons.
-    #[must_use]
-    pub fn abandoning() -> WorkloadKind {
-        bulk(BulkOptions {
-            finish: Finish::Abandon,
-            ..BulkOptions::default()
-        })
     }
 
     /// Returns ten messages, one after another.

@@ -10,13 +10,15 @@ use std::{
 };
 
 use regatta_control::{Role, SideReport, TrialOrder};
-use regatta_model::{Bytes, OptionValue, ProbePlacement, STACK_FACTS, stack};
+use regatta_model::{
+    Bytes, OptionValue, Pattern, ProbePlacement, STACK_FACTS, WorkloadKind, stack,
+};
 
 use super::{Pair, run_pair, run_pair_stopped, run_pair_then, run_pair_while};
 use crate::{
     context::{TrialContext, WindowEdge},
     descriptor::{Carries, OptionError},
-    driver::{Driver, TransportError},
+    driver::{Driver, Result, TransportError},
     session::NOT_STATED,
 };
 
@@ -55,7 +57,7 @@ pub(super) fn pair(
     })
     .expect("both ends can be prepared");
     let what = format!("{}: {}", name(driver), words.into_inner());
-    let report = |side: &Result<SideReport, TransportError>, end: &str| match side {
+    let report = |side: &Result<SideReport>, end: &str| match side {
         Ok(report) => report.clone(),
         Err(error) => panic!("{what}: {end}: {}", error.reasons().join(": ")),
     };
@@ -67,52 +69,36 @@ pub(super) fn pair(
 }
 
 pub(super) fn metric(report: &SideReport, name: &str) -> f64 {
-    *report
-        .measurements
-        .metrics
-        .get(name)
-        .unwrap_or_else(|| panic!("no metric `{name}` in {:?}", report.measurements.metrics))
+    let metrics = &report.measurements.metrics;
+    let value = metrics.get(name);
+    *value.unwrap_or_else(|| panic!("no metric `{name}` in {metrics:?}"))
 }
 
 /// Unknown options are refused with the nearest name, and every default is accepted.
 pub fn options_are_checked(driver: &dyn Driver) {
-    let descriptor = driver.descriptor();
-    assert_eq!(driver.check_options(&BTreeMap::new()), Ok(()));
-    assert!(
-        driver.supported(&BTreeMap::new()).is_ok(),
-        "{}",
-        name(driver)
-    );
-    let unknown = BTreeMap::from([("no-such-option".to_owned(), OptionValue::Flag(true))]);
-    assert!(matches!(
-        driver.check_options(&unknown),
-        Err(OptionError::Unknown { .. })
-    ));
-    for option in descriptor.options {
+    let none = BTreeMap::new();
+    assert_eq!(driver.check_options(&none), Ok(()));
+    assert_eq!(driver.supported(&none), Ok(()), "{}", name(driver));
+    let check =
+        |name: &str, value| driver.check_options(&BTreeMap::from([(name.to_owned(), value)]));
+    let unknown = check("no-such-option", OptionValue::Flag(true));
+    assert!(matches!(unknown, Err(OptionError::Unknown { .. })));
+    for option in driver.descriptor().options {
         assert!(!option.help.is_empty() && !option.help.ends_with('.'));
-        let wrong = BTreeMap::from([(option.name.to_owned(), OptionValue::Number(i64::MIN))]);
-        assert!(
-            driver.check_options(&wrong).is_err(),
-            "`{}` takes any number",
-            option.name
-        );
+        let wrong = check(option.name, OptionValue::Number(i64::MIN));
+        assert!(wrong.is_err(), "`{}` takes any number", option.name);
     }
 }
 
 /// Messages of one byte, of a header's length and about it, of many packets; last ones shorter.
 pub fn every_size_is_delivered(driver: &dyn Driver, size: u64, message: u64) {
     let (sender, receiver, pair) = pair(driver, size, message, |_| {});
-    let what = format!(
-        "{} with {size} bytes in messages of {message}",
-        name(driver)
-    );
+    let name = name(driver);
+    let what = format!("{name} with {size} bytes in messages of {message}");
     let count = size.div_ceil(message) as f64;
     check_delivery(&sender, &receiver, (count, size as f64), &what);
     check_times(&sender, size, &what);
-    assert_eq!(
-        sender.measurements.facts["acknowledgement"], "in_band",
-        "{what}"
-    );
+    check_fact(&sender, "acknowledgement", "in_band", &what);
     check_edges(&pair, &what);
 }
 
@@ -132,6 +118,37 @@ pub(super) fn check_metrics(expected: &[(&SideReport, &str, f64)], what: &str) {
     for (end, name, value) in expected {
         assert_eq!(metric(end, name), *value, "{what}: {name}");
     }
+}
+
+/// The report has none of these metrics.
+pub(super) fn check_absent(report: &SideReport, names: &[&str], what: &str) {
+    let metrics = &report.measurements.metrics;
+    let found = names.iter().find(|name| metrics.contains_key(name));
+    assert_eq!(found, None, "{what}");
+}
+
+/// The report has this fact.
+pub(super) fn check_fact(report: &SideReport, name: &str, value: &str, what: &str) {
+    assert_eq!(report.measurements.facts[name], value, "{what}: {name}");
+}
+
+/// The digests of both ends agree.
+pub(super) fn check_digests(sender: &SideReport, receiver: &SideReport, what: &str) {
+    let sent = &sender.measurements.facts["digest.sent"];
+    check_fact(receiver, "digest.delivered", sent, what);
+}
+
+/// A goodput is that of the delivered bytes over the transfer time.
+pub(super) fn check_goodput(report: &SideReport, delivered: f64, what: &str) {
+    let goodput = delivered * 8e9 / metric(report, "transfer_time_ns");
+    let off = (metric(report, "goodput_bps") - goodput).abs();
+    assert!(off <= goodput * 1e-9, "{what}: {delivered}");
+}
+
+/// It has taken less than this time, in seconds.
+pub(super) fn check_within(begun: Instant, seconds: f64, what: &str) {
+    let took = begun.elapsed();
+    assert!(took.as_secs_f64() < seconds, "{what}: {took:?}");
 }
 
 /// The report has a warning of this code.
@@ -173,11 +190,7 @@ fn check_times(sender: &SideReport, delivered: u64, what: &str) {
     let span = sender.ended_monotonic_ns - sender.started_monotonic_ns;
     assert_eq!(time, span as f64, "{what}");
     assert!(time > 0.0, "{what}");
-    let goodput = delivered as f64 * 8e9 / time;
-    assert!(
-        (metric(sender, "goodput_bps") - goodput).abs() <= goodput * 1e-9,
-        "{what}"
-    );
+    check_goodput(sender, delivered as f64, what);
     let set_up = metric(sender, "set_up_time_ns");
     assert!(set_up > 0.0 && set_up <= time, "{what}");
 }
@@ -205,19 +218,17 @@ pub fn random_data_of_another_seed_is_not_delivered(driver: &dyn Driver) {
     })
     .expect("both ends can be prepared");
     if let Ok(receiver) = &pair.receiver {
-        assert_eq!(
-            metric(receiver, "messages_corrupted"),
-            10.0,
-            "{}",
-            name(driver)
-        );
-        assert_eq!(metric(receiver, "messages_delivered"), 0.0);
+        let expected = [
+            (receiver, "messages_corrupted", 10.0),
+            (receiver, "messages_delivered", 0.0),
+        ];
+        check_metrics(&expected, name(driver));
     }
 }
 
 fn random(order: &mut TrialOrder) {
-    if let regatta_model::WorkloadKind::Bulk { pattern, .. } = &mut order.workload.kind {
-        *pattern = regatta_model::Pattern::Random;
+    if let WorkloadKind::Bulk { pattern, .. } = &mut order.workload.kind {
+        *pattern = Pattern::Random;
     }
 }
 
@@ -234,28 +245,15 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     let what = name(driver);
     let idle = metric(&sender, "round_trip_delay_idle_ns");
     assert!((1e3..1e9).contains(&idle), "{what}: {idle}");
-    let of_five = sender
-        .measurements
-        .metrics
-        .get("round_trip_delay_idle_p99_ns");
-    assert_eq!(of_five, None, "{what}");
+    check_absent(&sender, &["round_trip_delay_idle_p99_ns"], what);
     assert!(metric(&sender, "probe_messages_sent") >= 1.0, "{what}");
     let mean = metric(&sender, "round_trip_delay_ns");
     assert!(metric(&sender, "round_trip_delay_max_ns") >= mean, "{what}");
-    assert_eq!(
-        sender.measurements.facts["probe.placement"], "own connection",
-        "{what}"
-    );
-    check_histograms(
-        &sender,
-        &["round_trip_delay_idle_ns", "round_trip_delay_ns"],
-        what,
-    );
-    let series = sender
-        .measurements
-        .series
-        .first()
-        .expect("a series of delays");
+    check_fact(&sender, "probe.placement", "own connection", what);
+    let histograms = ["round_trip_delay_idle_ns", "round_trip_delay_ns"];
+    check_histograms(&sender, &histograms, what);
+    let series = sender.measurements.series.first();
+    let series = series.expect("a series of delays");
     assert_eq!(series.t_ns.len(), series.values.len());
     let transfer = sender.started_monotonic_ns..sender.ended_monotonic_ns;
     let outside = series.t_ns.iter().find(|t| !transfer.contains(t));
@@ -280,15 +278,11 @@ pub fn a_probe_may_share_the_connection(driver: &dyn Driver) {
         probe.placement = ProbePlacement::Stream;
     });
     let what = name(driver);
-    assert_eq!(
-        sender.measurements.facts["probe.placement"], "own stream",
-        "{what}"
-    );
+    check_fact(&sender, "probe.placement", "own stream", what);
     let mean = metric(&sender, "stream_round_trip_delay_ns");
     let most = metric(&sender, "stream_round_trip_delay_max_ns");
     assert!(most >= mean, "{what}: {most} {mean}");
-    let other = sender.measurements.metrics.get("round_trip_delay_ns");
-    assert_eq!(other, None, "{what}");
+    check_absent(&sender, &["round_trip_delay_ns"], what);
 }
 
 /// Both ends together state every fact by which stacks are compared: a value, or why there is none.
@@ -311,10 +305,7 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
             }
         }
         let placement = if probed { "own connection" } else { "none" };
-        assert_eq!(
-            sender.measurements.facts["probe.placement"], placement,
-            "{what}"
-        );
+        check_fact(&sender, "probe.placement", placement, what);
     }
 }
 
@@ -327,10 +318,7 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
         order.workload.probe.under_load = true;
     });
     let what = name(driver);
-    assert!(
-        begun.elapsed() < deadline + Duration::from_millis(4600),
-        "{what}"
-    );
+    check_within(begun, 5.6, what);
     let delivered = metric(&receiver, "bytes_delivered");
     assert!(delivered > 0.0, "{what}");
     let connected = connected_time(&sender);
@@ -349,20 +337,13 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
 /// The connecting end says that its deadline ended the transfer, and as many delivered bytes as are
 /// counted at the end that got them: what comes after it counts at neither.
 pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &str) {
-    let said = (connecting.measurements.warnings.iter())
-        .find(|warning| warning.code == "deadline_reached");
-    let said = said.map(|warning| warning.message.as_str());
-    let bytes = Bytes(delivered as u64);
-    assert!(
-        said.is_some_and(|said| said.contains(&format!(": {bytes} of "))),
-        "{what}: {said:?}, {delivered}"
-    );
+    let mut said = connecting.measurements.warnings.iter();
+    let said = said.find(|warning| warning.code == "deadline_reached");
+    let said = said.map_or("", |warning| &warning.message);
+    let bytes = format!(": {} of ", Bytes(delivered as u64));
+    assert!(said.contains(&bytes), "{what}: {said:?}, {delivered}");
     // To the byte, which the sentence rounds.
-    let goodput = delivered * 8e9 / metric(connecting, "transfer_time_ns");
-    assert!(
-        (metric(connecting, "goodput_bps") - goodput).abs() <= goodput * 1e-9,
-        "{what}: {delivered}"
-    );
+    check_goodput(connecting, delivered, what);
 }
 
 /// Waits until the receiver has got some data.
@@ -395,11 +376,7 @@ pub fn an_abort_ends_a_receiver_that_waits(driver: &dyn Driver) {
         super::join(receiver)
     });
     assert!(matches!(result, Err(TransportError::Cancelled)));
-    assert!(
-        aborted.elapsed() < Duration::from_secs(1),
-        "{}",
-        name(driver)
-    );
+    check_within(aborted, 1.0, name(driver));
 }
 
 /// A sender whose receiver is gone fails, or stops at its deadline, and says why.
@@ -419,7 +396,7 @@ pub fn a_vanished_receiver_is_noticed(driver: &dyn Driver) {
     let what = name(driver);
     let error = pair.sender.expect_err("the receiver is gone");
     assert!(!error.reasons().concat().is_empty(), "{what}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{what}");
+    check_within(begun, 15.0, what);
 }
 
 /// A receiver whose sender is gone fails and says why.
@@ -439,7 +416,7 @@ pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
     let what = name(driver);
     let error = pair.receiver.expect_err("the sender is gone");
     assert!(!error.reasons().concat().is_empty(), "{what}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{what}");
+    check_within(begun, 15.0, what);
 }
 
 /// Longest time that data of a sender that has ended is still under way on loopback.
@@ -468,15 +445,11 @@ fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -
     // The receiver has ended too.
     let delivered = live.map(|live| live.bytes_delivered.load(Ordering::Relaxed));
     assert_eq!(delivered, Some(0), "{}", name(driver));
-    assert!(
-        begun.elapsed() < Duration::from_secs(15),
-        "{}",
-        name(driver)
-    );
+    check_within(begun, 15.0, name(driver));
     if let Ok(sender) = &pair.sender {
         // A transport of messages cannot tell a refusal from a path that loses everything.
-        assert_eq!(metric(sender, "goodput_bps"), 0.0);
-        assert_eq!(metric(sender, "bytes_sent"), 0.0);
+        let expected = [(sender, "goodput_bps", 0.0), (sender, "bytes_sent", 0.0)];
+        check_metrics(&expected, name(driver));
     }
     pair
 }

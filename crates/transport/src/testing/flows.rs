@@ -5,43 +5,63 @@ use std::time::Duration;
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKind};
 
-use super::contract::{check_warning, metric, pair, says_the_deadline};
+use super::contract::{
+    check_digests, check_metrics, check_warning, metric, pair, says_the_deadline,
+};
 use crate::driver::Driver;
 
-fn with(options: BulkOptions) -> impl Fn(&mut TrialOrder) {
-    move |order| {
-        if let WorkloadKind::Bulk { options: there, .. } = &mut order.workload.kind {
-            *there = options;
+/// Time after which the deadline ends a transfer that would take longer.
+const DEADLINE: Duration = Duration::from_millis(300);
+
+/// Both ends of a transfer.
+struct Ran {
+    sender: SideReport,
+    receiver: SideReport,
+    direction: Direction,
+    what: String,
+}
+
+impl Ran {
+    /// Returns the sum of a metric over the ends that have it.
+    fn total(&self, name: &str) -> f64 {
+        let ends = [&self.sender, &self.receiver].into_iter();
+        ends.filter_map(|end| end.measurements.metrics.get(name))
+            .sum()
+    }
+
+    /// Returns the report of the end that connects.
+    fn connecting(&self) -> &SideReport {
+        [&self.sender, &self.receiver][usize::from(self.direction == Direction::Reverse)]
+    }
+
+    /// Returns the bytes of both ways of a transfer of `size` bytes each way.
+    fn both_ways(&self, size: u64) -> f64 {
+        match self.direction {
+            Direction::Both => 2.0 * size as f64,
+            Direction::Forward | Direction::Reverse => size as f64,
         }
     }
 }
 
-/// Returns the sum of a metric over the ends that have it.
-fn total_of<'a>(
-    sender: &'a SideReport,
-    receiver: &'a SideReport,
-) -> impl Fn(&str) -> f64 + use<'a> {
-    move |name| {
-        [sender, receiver]
-            .iter()
-            .filter_map(|side| side.measurements.metrics.get(name))
-            .sum()
-    }
-}
-
-/// Returns the report of the end that connects.
-fn connecting<'a>(
-    sender: &'a SideReport,
-    receiver: &'a SideReport,
-    direction: Direction,
-) -> &'a SideReport {
-    [sender, receiver][usize::from(direction == Direction::Reverse)]
-}
-
-fn ways(direction: Direction) -> f64 {
-    match direction {
-        Direction::Both => 2.0,
-        Direction::Forward | Direction::Reverse => 1.0,
+/// Runs a transfer with the options and the order that `change` sets.
+fn run(
+    driver: &dyn Driver,
+    (size, message): (u64, u64),
+    change: impl Fn(&mut BulkOptions, &mut Duration),
+) -> Ran {
+    let name = driver.descriptor().name;
+    let mut options = BulkOptions::default();
+    change(&mut options, &mut Duration::default());
+    let (sender, receiver, _) = pair(driver, size, message, |order: &mut TrialOrder| {
+        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+            change(options, &mut order.deadline);
+        }
+    });
+    Ran {
+        sender,
+        receiver,
+        direction: options.direction,
+        what: format!("{name}, {size} bytes: {options:?}"),
     }
 }
 
@@ -53,69 +73,48 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
     size: u64,
     message: u64,
 ) {
-    let name = driver.descriptor().name;
-    let what = format!("{name}, {direction:?}, {flows} flows of {size} bytes");
-    let options = BulkOptions {
-        direction,
-        flows,
-        verify: Verify::Digest,
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, size, message, with(options));
-    let total = total_of(&sender, &receiver);
-    let ways = ways(direction);
-    assert_eq!(total("bytes_sent"), ways * size as f64, "{what}");
-    assert_eq!(total("bytes_delivered"), ways * size as f64, "{what}");
-    assert_eq!(
-        total("messages_sent"),
-        total("messages_delivered"),
-        "{what}"
-    );
-    assert_eq!(total("messages_corrupted"), 0.0, "{what}");
-    let connecting = connecting(&sender, &receiver, direction);
-    assert!(metric(connecting, "transfer_time_ns") > 0.0, "{what}");
-    assert!(metric(connecting, "set_up_time_ns") > 0.0, "{what}");
-    assert_eq!(
-        sender.measurements.facts["digest.sent"], receiver.measurements.facts["digest.delivered"],
-        "{what}"
-    );
+    let ran = run(driver, (size, message), |options, _| {
+        options.direction = direction;
+        options.flows = flows;
+        options.verify = Verify::Digest;
+    });
+    let (what, bytes) = (&ran.what, ran.both_ways(size));
+    assert_eq!(ran.total("bytes_sent"), bytes, "{what}");
+    assert_eq!(ran.total("bytes_delivered"), bytes, "{what}");
+    let sent = ran.total("messages_sent");
+    assert_eq!(sent, ran.total("messages_delivered"), "{what}");
+    assert_eq!(ran.total("messages_corrupted"), 0.0, "{what}");
+    assert!(metric(ran.connecting(), "transfer_time_ns") > 0.0, "{what}");
+    assert!(metric(ran.connecting(), "set_up_time_ns") > 0.0, "{what}");
+    check_digests(&ran.sender, &ran.receiver, what);
 }
 
 /// A transfer with a duration takes about as long as was asked, and all that was sent arrives.
 pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
-    let what = format!("{} for a time", driver.descriptor().name);
-    let options = BulkOptions {
-        duration: Some(Duration::from_millis(300)),
-        flows: 2,
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, 1, 20_000, with(options));
-    assert!(metric(&sender, "transfer_time_ns") >= 300e6, "{what}");
-    assert!(metric(&sender, "bytes_sent") >= 20_000.0, "{what}");
-    assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
+    let ran = run(driver, (1, 20_000), |options, _| {
+        options.duration = Some(Duration::from_millis(300));
+        options.flows = 2;
+    });
+    let (sender, receiver, what) = (&ran.sender, &ran.receiver, &ran.what);
+    assert!(metric(sender, "transfer_time_ns") >= 300e6, "{what}");
+    assert!(metric(sender, "bytes_sent") >= 20_000.0, "{what}");
+    assert_eq!(metric(receiver, "messages_corrupted"), 0.0, "{what}");
     for unit in ["bytes", "messages"] {
-        assert_eq!(
-            metric(&sender, &format!("{unit}_sent")),
-            metric(&receiver, &format!("{unit}_delivered")),
-            "{what}"
-        );
+        let sent = metric(sender, &format!("{unit}_sent"));
+        check_metrics(&[(receiver, &format!("{unit}_delivered"), sent)], what);
     }
 }
 
 /// Bytes that arrive during the warm-up are counted apart.
 pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
-    let what = format!("{} with a warm-up", driver.descriptor().name);
-    let options = BulkOptions {
-        duration: Some(Duration::from_millis(600)),
-        warm_up: Duration::from_millis(300),
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, 1, 20_000, with(options));
-    assert_eq!(metric(&sender, "warm_up_ns"), 3e8, "{what}");
-    let (warm, all) = (
-        metric(&receiver, "warm_up_bytes"),
-        metric(&receiver, "bytes_delivered"),
-    );
+    let ran = run(driver, (1, 20_000), |options, _| {
+        options.duration = Some(Duration::from_millis(600));
+        options.warm_up = Duration::from_millis(300);
+    });
+    let (sender, receiver, what) = (&ran.sender, &ran.receiver, &ran.what);
+    assert_eq!(metric(sender, "warm_up_ns"), 3e8, "{what}");
+    let warm = metric(receiver, "warm_up_bytes");
+    let all = metric(receiver, "bytes_delivered");
     assert!(warm > 0.0 && warm < all, "{what}: {warm} of {all}");
 }
 
@@ -126,27 +125,22 @@ pub fn flows_of_messages_end_after_their_duration(
     direction: Direction,
     flows: u32,
 ) {
-    let name = driver.descriptor().name;
-    let what = format!("{name}, {direction:?}, {flows} flows for a time");
-    let options = BulkOptions {
-        duration: Some(Duration::from_millis(600)),
-        warm_up: Duration::from_millis(300),
-        direction,
-        flows,
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, 1, 1000, with(options));
-    let connecting = connecting(&sender, &receiver, direction);
+    let ran = run(driver, (1, 1000), |options, _| {
+        options.duration = Some(Duration::from_millis(600));
+        options.warm_up = Duration::from_millis(300);
+        options.direction = direction;
+        options.flows = flows;
+    });
+    let (connecting, what) = (ran.connecting(), &ran.what);
     assert!(metric(connecting, "transfer_time_ns") >= 600e6, "{what}");
     assert!(metric(connecting, "set_up_time_ns") > 0.0, "{what}");
     assert_eq!(metric(connecting, "warm_up_ns"), 3e8, "{what}");
-    let total = total_of(&sender, &receiver);
-    let delivered = total("messages_delivered");
+    let delivered = ran.total("messages_delivered");
     assert!(delivered > 0.0, "{what}");
-    let (sent, lost) = (total("messages_sent"), total("messages_lost"));
+    let (sent, lost) = (ran.total("messages_sent"), ran.total("messages_lost"));
     assert_eq!(sent, delivered + lost, "{what}");
-    assert_eq!(total("messages_corrupted"), 0.0, "{what}");
-    let (warm, all) = (total("warm_up_bytes"), total("bytes_delivered"));
+    assert_eq!(ran.total("messages_corrupted"), 0.0, "{what}");
+    let (warm, all) = (ran.total("warm_up_bytes"), ran.total("bytes_delivered"));
     assert_eq!(all, delivered * 1000.0, "{what}");
     assert!(warm > 0.0 && warm < all, "{what}: {warm} of {all}");
 }
@@ -158,48 +152,37 @@ pub fn flows_of_messages_of_a_size_are_sent(
     flows: u32,
     size: u64,
 ) {
-    let name = driver.descriptor().name;
-    let what = format!("{name}, {direction:?}, {flows} flows of {size} bytes");
-    let options = BulkOptions {
-        direction,
-        flows,
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, size, 500, with(options));
-    let total = total_of(&sender, &receiver);
-    assert_eq!(total("bytes_sent"), ways(direction) * size as f64, "{what}");
-    let (sent, lost) = (total("messages_sent"), total("messages_lost"));
-    assert_eq!(sent, total("messages_delivered") + lost, "{what}");
-    assert_eq!(total("messages_corrupted"), 0.0, "{what}");
+    let ran = run(driver, (size, 500), |options, _| {
+        options.direction = direction;
+        options.flows = flows;
+    });
+    let what = &ran.what;
+    assert_eq!(ran.total("bytes_sent"), ran.both_ways(size), "{what}");
+    let (sent, lost) = (ran.total("messages_sent"), ran.total("messages_lost"));
+    assert_eq!(sent, ran.total("messages_delivered") + lost, "{what}");
+    assert_eq!(ran.total("messages_corrupted"), 0.0, "{what}");
     if lost == 0.0 {
-        assert_eq!(total("bytes_delivered"), total("bytes_sent"), "{what}");
+        let delivered = ran.total("bytes_delivered");
+        assert_eq!(delivered, ran.total("bytes_sent"), "{what}");
     }
 }
 
 /// Flows of more messages than fit into the deadline stop at both ends, which agree about what was
 /// delivered.
 pub fn the_deadline_ends_flows_of_messages(driver: &dyn Driver, direction: Direction, flows: u32) {
-    let name = driver.descriptor().name;
-    let what = format!("{name}, {direction:?}, {flows} flows at the deadline");
-    let options = BulkOptions {
-        direction,
-        flows,
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, 1 << 40, 1000, |order| {
-        with(options)(order);
-        order.deadline = Duration::from_millis(300);
+    let ran = run(driver, (1 << 40, 1000), |options, deadline| {
+        options.direction = direction;
+        options.flows = flows;
+        *deadline = DEADLINE;
     });
-    let connecting = connecting(&sender, &receiver, direction);
-    let total = total_of(&sender, &receiver);
-    let delivered = total("bytes_delivered");
+    let (what, delivered) = (&ran.what, ran.total("bytes_delivered"));
     assert!(delivered > 0.0, "{what}");
-    assert!(total("bytes_sent") >= delivered, "{what}");
-    says_the_deadline(connecting, delivered, &what);
-    let loss = sender.measurements.metrics.get("messages_lost").copied();
-    match (loss, direction, driver.descriptor().reliable) {
+    assert!(ran.total("bytes_sent") >= delivered, "{what}");
+    says_the_deadline(ran.connecting(), delivered, what);
+    let loss = ran.sender.measurements.metrics.get("messages_lost");
+    match (loss.copied(), direction, driver.descriptor().reliable) {
         (Some(lost), Direction::Forward, false) => {
-            let (sent, arrived) = (total("messages_sent"), total("messages_delivered"));
+            let (sent, arrived) = (ran.total("messages_sent"), ran.total("messages_delivered"));
             assert!(lost <= sent - arrived, "{what}: {lost} of {sent}");
         }
         // What was under way to the connecting end is not waited for.
@@ -223,50 +206,41 @@ pub fn a_file_is_read_and_delivered(driver: &dyn Driver) {
     let (sender, receiver, _) = pair(driver, 1_000_001, 30_000, change);
     assert_eq!(metric(&receiver, "bytes_delivered"), 1_000_001.0, "{what}");
     assert_eq!(metric(&receiver, "messages_corrupted"), 0.0, "{what}");
-    assert_eq!(
-        sender.measurements.facts["digest.sent"], receiver.measurements.facts["digest.delivered"],
-        "{what}"
-    );
+    check_digests(&sender, &receiver, &what);
 }
 
 /// The sender closes without waiting: what arrived is known at both ends, and it is flagged.
 pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
-    let what = format!("{} abandoned", driver.descriptor().name);
-    let options = BulkOptions {
-        finish: Finish::Abandon,
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, 3_000_000, 10_000, with(options));
-    let (sent, lost, delivered) = (
-        metric(&sender, "messages_sent"),
-        metric(&sender, "messages_lost"),
-        metric(&receiver, "messages_delivered"),
+    let ran = run(driver, (3_000_000, 10_000), |options, _| {
+        options.finish = Finish::Abandon;
+    });
+    let (sender, what) = (&ran.sender, &ran.what);
+    let (sent, lost) = (
+        metric(sender, "messages_sent"),
+        metric(sender, "messages_lost"),
     );
     assert_eq!(sent, 300.0, "{what}");
-    assert_eq!(sent - lost, delivered, "{what}");
-    check_warning(&sender, "abandoned", &what);
+    check_metrics(&[(&ran.receiver, "messages_delivered", sent - lost)], what);
+    check_warning(sender, "abandoned", what);
 }
 
 /// A transfer of more than fits into the deadline stops at both ends, which agree about what was
 /// delivered.
 pub fn the_deadline_ends_every_flow(driver: &dyn Driver, direction: Direction) {
-    let what = format!("{} {direction:?} at the deadline", driver.descriptor().name);
-    let options = BulkOptions {
-        direction,
-        flows: 2,
-        ..BulkOptions::default()
-    };
-    let (sender, receiver, _) = pair(driver, 1 << 45, 50_000, |order| {
-        with(options)(order);
-        order.deadline = Duration::from_millis(300);
+    let ran = run(driver, (1 << 45, 50_000), |options, deadline| {
+        options.direction = direction;
+        options.flows = 2;
+        *deadline = DEADLINE;
     });
-    let delivered = metric(&receiver, "bytes_delivered");
+    let (what, delivered) = (&ran.what, metric(&ran.receiver, "bytes_delivered"));
     assert!(delivered > 0.0, "{what}");
-    assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
-    let connecting = connecting(&sender, &receiver, direction);
+    assert!(metric(&ran.sender, "bytes_sent") >= delivered, "{what}");
     // From the first of the connections on; their mean is what is told.
-    assert!(metric(connecting, "transfer_time_ns") > 300e6, "{what}");
-    let within = 300e6 + metric(connecting, "set_up_time_ns") * 2.0 + 1e9;
-    assert!(metric(connecting, "transfer_time_ns") < within, "{what}");
-    says_the_deadline(connecting, delivered, &what);
+    let (time, set_up) = (
+        metric(ran.connecting(), "transfer_time_ns"),
+        metric(ran.connecting(), "set_up_time_ns"),
+    );
+    assert!(time > 300e6, "{what}");
+    assert!(time < 300e6 + set_up * 2.0 + 1e9, "{what}");
+    says_the_deadline(ran.connecting(), delivered, what);
 }

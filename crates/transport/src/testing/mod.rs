@@ -14,7 +14,7 @@ pub mod flows;
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, LazyLock, Mutex, PoisonError, Weak, mpsc},
+    sync::{Arc, LazyLock, Weak, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -28,9 +28,10 @@ use crate::{
         LiveCounters, Mailbox, Observer, ProtocolSample, StatisticsSource, TrialContext,
         WindowEdge, WindowStatistics,
     },
-    driver::{Driver, TransportError},
+    driver::{Driver, Result, TransportError},
     opening::Purpose,
     stop::Stop,
+    sync::Mutex,
 };
 
 /// An observer that keeps what it is told, and passes notes to a mailbox.
@@ -46,53 +47,49 @@ pub struct Recorder {
 impl Recorder {
     /// Passes notes to `mailbox`, that of the other end, from now on.
     pub fn connect(&self, mailbox: &Arc<Mailbox>) {
-        *lock(&self.peer) = Some(Arc::clone(mailbox));
+        *self.peer.lock() = Some(Arc::clone(mailbox));
     }
 
     /// Returns the edges of the window so far.
     #[must_use]
     pub fn edges(&self) -> Vec<WindowEdge> {
-        lock(&self.edges).clone()
+        self.edges.lock().clone()
     }
 
     /// Returns the notes that this end sent.
     #[must_use]
     pub fn notes(&self) -> Vec<Note> {
-        lock(&self.notes).clone()
+        self.notes.lock().clone()
     }
 
     /// Samples of the transfer's connection: when it is known, if it tells then, and at the end of the
     /// window.
     #[must_use]
     pub fn samples(&self) -> Vec<ProtocolSample> {
-        lock(&self.samples).clone()
+        self.samples.lock().clone()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Observer for Recorder {
     fn on_window(&self, edge: WindowEdge) {
-        lock(&self.edges).push(edge);
+        self.edges.lock().push(edge);
         if edge == WindowEdge::End {
-            let source = lock(&self.transfer).as_ref().and_then(Weak::upgrade);
+            let source = self.transfer.lock().as_ref().and_then(Weak::upgrade);
             let sample = source.and_then(|source| source.sample());
-            lock(&self.samples).extend(sample);
+            self.samples.lock().extend(sample);
         }
     }
 
     fn on_connection(&self, purpose: Purpose, source: Weak<dyn StatisticsSource>) {
         if purpose == Purpose::Transfer {
             let sample = source.upgrade().and_then(|source| source.sample());
-            lock(&self.samples).extend(sample);
-            *lock(&self.transfer) = Some(source);
+            self.samples.lock().extend(sample);
+            *self.transfer.lock() = Some(source);
         }
     }
 
     fn window_statistics(&self) -> WindowStatistics {
-        let samples = lock(&self.samples);
+        let samples = self.samples.lock();
         let in_flight = samples.iter().filter_map(|sample| sample.bytes_in_flight);
         WindowStatistics {
             at_end: samples.last().copied().unwrap_or_default(),
@@ -101,8 +98,8 @@ impl Observer for Recorder {
     }
 
     fn send_note(&self, note: Note) {
-        lock(&self.notes).push(note);
-        if let Some(peer) = lock(&self.peer).as_ref() {
+        self.notes.lock().push(note);
+        if let Some(peer) = self.peer.lock().as_ref() {
             peer.put(note);
         }
     }
@@ -195,9 +192,9 @@ static CERTIFICATE: LazyLock<(String, String)> = LazyLock::new(|| {
 /// Both ends of a trial that was run.
 pub struct Pair {
     /// Result of the sender.
-    pub sender: Result<SideReport, TransportError>,
+    pub sender: Result<SideReport>,
     /// Result of the receiver.
-    pub receiver: Result<SideReport, TransportError>,
+    pub receiver: Result<SideReport>,
     /// Observer of the sender.
     pub sender_seen: Arc<Recorder>,
     /// Observer of the receiver.
@@ -213,7 +210,7 @@ pub fn run_pair(
     size: u64,
     message: u64,
     change: impl Fn(&mut TrialOrder),
-) -> Result<Pair, TransportError> {
+) -> Result<Pair> {
     run_pair_while(driver, size, message, change, |_, _| {})
 }
 
@@ -228,15 +225,9 @@ pub fn run_pair_while(
     message: u64,
     change: impl Fn(&mut TrialOrder),
     meanwhile: impl FnOnce(&TrialContext, &TrialContext),
-) -> Result<Pair, TransportError> {
-    let both = Stop::new();
-    run_both(
-        driver,
-        (size, message),
-        change,
-        &both,
-        |sender, receiver, _| meanwhile(sender, receiver),
-    )
+) -> Result<Pair> {
+    let meanwhile = |sender: &_, receiver: &_, _: &_| meanwhile(sender, receiver);
+    run_both(driver, (size, message), change, &Stop::new(), meanwhile)
 }
 
 /// Runs both ends as [`run_pair`] does, and stops both at one moment: when `until`, which runs in
@@ -281,18 +272,13 @@ pub fn run_pair_then(
     message: u64,
     change: impl Fn(&mut TrialOrder),
     then: impl FnOnce(&TrialContext),
-) -> Result<Pair, TransportError> {
-    run_both(
-        driver,
-        (size, message),
-        change,
-        &Stop::new(),
-        |_, receiver, sender_ended| {
-            // A sender that panicked has ended too.
-            let _ = sender_ended.recv();
-            then(receiver);
-        },
-    )
+) -> Result<Pair> {
+    let meanwhile = |_: &_, receiver: &_, sender_ended: &mpsc::Receiver<()>| {
+        // A sender that panicked has ended too.
+        let _ = sender_ended.recv();
+        then(receiver);
+    };
+    run_both(driver, (size, message), change, &Stop::new(), meanwhile)
 }
 
 /// Runs both ends, which `both` stops; `meanwhile` has both contexts (sender, receiver), and is told
@@ -303,7 +289,7 @@ fn run_both(
     change: impl Fn(&mut TrialOrder),
     both: &Stop,
     meanwhile: impl FnOnce(&TrialContext, &TrialContext, &mpsc::Receiver<()>),
-) -> Result<Pair, TransportError> {
+) -> Result<Pair> {
     let name = driver.descriptor().name;
     let mut receiver_order = order_for(Role::Receiver, name, size, message);
     let mut sender_order = order_for(Role::Sender, name, size, message);
@@ -326,15 +312,14 @@ fn run_both(
     }
     let prepare_receiver = || driver.prepare(&receiver_order, receiver_context.clone());
     let prepare_sender = || driver.prepare(&sender_order, sender_context.clone());
-    let (sender, receiver, peers) = if receiver_order.connects() {
+    let (sender, receiver) = if receiver_order.connects() {
         let sender = prepare_sender()?;
-        let peer = sender.listen_address();
-        (sender, prepare_receiver()?, (None, peer))
+        (sender, prepare_receiver()?)
     } else {
         let receiver = prepare_receiver()?;
-        let peer = receiver.listen_address();
-        (prepare_sender()?, receiver, (peer, None))
+        (prepare_sender()?, receiver)
     };
+    let peers = (receiver.listen_address(), sender.listen_address());
     let (sender, receiver) = thread::scope(|scope| {
         let receiver = scope.spawn(move || receiver.run(peers.1));
         let (ended, sender_ended) = mpsc::channel();
@@ -356,8 +341,6 @@ fn run_both(
 }
 
 fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
-    match thread.join() {
-        Ok(value) => value,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    let joined = thread.join();
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -3,8 +3,8 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    mem,
+    sync::{Arc, atomic::Ordering},
 };
 
 use super::Content;
@@ -15,31 +15,25 @@ use crate::{
         stream_check::encode_header,
     },
     context::LiveCounters,
-    driver::TransportError,
+    driver::{Result, TransportError},
+    sync::Mutex,
     trial::{
         findings::Deliveries,
         warm_up::WarmUp,
-        watch::{Completion, Delivered},
+        watch::{Delivered, ReceiverEnding},
     },
 };
 
 /// Receiver of a transfer's content.
 pub struct Incoming {
     plan: Plan,
-    digest: bool,
+    /// Whether a digest was asked for.
+    pub(super) digest: bool,
     live: Arc<LiveCounters>,
     warm_up: Arc<WarmUp>,
-    /// Handle that ends the transfer with its last byte: closing the connections is no part of it.
-    completion: Option<Completion>,
+    /// Transfer that ends with its last byte: closing the connections is no part of it.
+    completion: Option<Arc<ReceiverEnding>>,
     state: Mutex<State>,
-}
-
-impl fmt::Debug for Incoming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming")
-            .field("size", &self.plan.size)
-            .finish_non_exhaustive()
-    }
 }
 
 #[derive(Default)]
@@ -62,6 +56,7 @@ struct Edge {
 }
 
 /// State of one part.
+#[derive(Default)]
 struct Part {
     length: u64,
     /// Bytes of the part that came in the warm-up.
@@ -80,7 +75,7 @@ impl Incoming {
         content: Content,
         live: &Arc<LiveCounters>,
         warm_up: &Arc<WarmUp>,
-        completion: Option<Completion>,
+        completion: Option<Arc<ReceiverEnding>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             plan: content.plan,
@@ -90,11 +85,6 @@ impl Incoming {
             completion,
             state: Mutex::default(),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic runs under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the size of the content, in bytes.
@@ -107,7 +97,7 @@ impl Incoming {
     /// arrived before from this very offset is forgotten: it is sent again.
     #[must_use]
     pub fn part(self: &Arc<Self>, start: u64) -> IncomingPart {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(part) = state.parts.remove(&start) {
             let live = &self.live;
             live.bytes_delivered
@@ -130,12 +120,8 @@ impl Incoming {
             start,
             message: None,
             part: Part {
-                length: 0,
-                in_warm_up: 0,
-                sound: 0,
-                corrupted: 0,
-                edges: Vec::new(),
                 digest: self.digest.then(crc32fast::Hasher::new),
+                ..Part::default()
             },
         }
     }
@@ -144,46 +130,30 @@ impl Incoming {
     fn edge(&self, state: &mut State, sequence: u64, change: impl FnOnce(&mut Edge)) {
         let length = self.plan.length(sequence) as u64;
         let edge = state.edges.entry(sequence).or_default();
-        let before = *edge;
+        // Whole messages, sound and not.
+        let counts = |edge: &Edge| match (edge.bytes == length, edge.unsound) {
+            (true, 0) => (1, 0),
+            (true, _) => (0, 1),
+            (false, _) => (0, 0),
+        };
+        let (sound, unsound) = counts(edge);
         change(edge);
-        let after = *edge;
-        let whole = |edge: Edge| edge.bytes == length;
+        let (now_sound, now_unsound) = counts(edge);
+        state.corrupted = state.corrupted + now_unsound - unsound;
         let delivered = &self.live.messages_delivered;
-        match (whole(before), before.unsound) {
-            (true, 0) => {
-                delivered.fetch_sub(1, Ordering::AcqRel);
-            }
-            (true, _) => state.corrupted -= 1,
-            (false, _) => {}
-        }
-        match (whole(after), after.unsound) {
-            (true, 0) => {
-                delivered.fetch_add(1, Ordering::AcqRel);
-            }
-            (true, _) => state.corrupted += 1,
-            (false, _) => {}
-        }
-    }
-
-    /// Whether a digest was asked for.
-    pub(super) fn digests(&self) -> bool {
-        self.digest
+        delivered.fetch_add(now_sound, Ordering::AcqRel);
+        delivered.fetch_sub(sound, Ordering::AcqRel);
     }
 
     /// Returns the bytes and messages delivered, by the live counters.
     pub(super) fn delivered(&self) -> Delivered {
-        Delivered {
-            bytes: self.live.bytes_delivered.load(Ordering::Acquire),
-            messages: self.live.messages_delivered.load(Ordering::Acquire),
-        }
+        Delivered::here(&self.live)
     }
 
-    pub(super) fn corrupted(&self) -> u64 {
-        self.lock().corrupted
-    }
-
-    pub(super) fn deliveries(&self) -> Option<Deliveries> {
-        self.lock().deliveries
+    /// Returns the number of damaged messages, and when data came.
+    pub(super) fn arrivals(&self) -> (u64, Option<Deliveries>) {
+        let state = self.state.lock();
+        (state.corrupted, state.deliveries)
     }
 
     /// Checks that the parts are the whole, each byte once; returns the CRC-32 of everything, zero
@@ -191,8 +161,8 @@ impl Incoming {
     ///
     /// # Errors
     /// [`TransportError::Protocol`] for a gap or an overlap.
-    pub(super) fn finish(&self) -> Result<u64, TransportError> {
-        let state = self.lock();
+    pub(super) fn finish(&self) -> Result<u64> {
+        let state = self.state.lock();
         let mut digest = crc32fast::Hasher::new();
         let mut end = 0;
         for (start, part) in &state.parts {
@@ -205,17 +175,14 @@ impl Incoming {
             end += part.length;
         }
         if end != self.plan.size {
-            return Err(TransportError::Protocol {
-                what: format!(
-                    "the transfer ended, and what arrived is whole up to byte {end} of {} only",
-                    self.plan.size
-                ),
-            });
+            let size = self.plan.size;
+            return Err(TransportError::protocol(format!(
+                "the transfer ended, and what arrived is whole up to byte {end} of {size} only"
+            )));
         }
-        Ok(if self.digest {
-            digest.finalize().into()
-        } else {
-            0
+        Ok(match self.digest {
+            true => digest.finalize().into(),
+            false => 0,
         })
     }
 }
@@ -241,15 +208,14 @@ impl IncomingPart {
     ///
     /// # Errors
     /// [`TransportError::Protocol`] for what lies beyond the content's end.
-    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), TransportError> {
+    pub fn take(&mut self, mut piece: &[u8]) -> Result<()> {
         let incoming = Arc::clone(&self.incoming);
         let plan = &incoming.plan;
         let came = piece.len() as u64;
         let mut at = self.start + self.part.length;
         if at.checked_add(came).is_none_or(|end| end > plan.size) {
-            return Err(TransportError::Protocol {
-                what: format!("{came} bytes came for place {at} of {} bytes", plan.size),
-            });
+            let what = format!("{came} bytes came for place {at} of {} bytes", plan.size);
+            return Err(TransportError::protocol(what));
         }
         if let Some(digest) = &mut self.part.digest {
             digest.update(piece);
@@ -283,18 +249,19 @@ impl IncomingPart {
         }
         self.part.sound += sound;
         let now = MonotonicTime::now();
-        let live = &self.incoming.live;
-        if !self.incoming.warm_up.is_over(now) {
+        if !incoming.warm_up.is_over(now) {
             self.part.in_warm_up += came;
-            live.bytes_in_warm_up.fetch_add(came, Ordering::Relaxed);
         }
-        live.messages_delivered.fetch_add(sound, Ordering::Relaxed);
-        let all = live.bytes_delivered.fetch_add(came, Ordering::Release) + came;
-        Deliveries::note(&mut incoming.lock().deliveries, now, all);
+        let delivered = Delivered {
+            bytes: came,
+            messages: sound,
+        };
+        let all = incoming.warm_up.count(&incoming.live, now, delivered);
+        Deliveries::note(&mut incoming.state.lock().deliveries, now, all);
         if all == plan.size
             && let Some(completion) = &incoming.completion
         {
-            completion.complete(incoming.delivered());
+            completion.complete_window(incoming.delivered());
         }
         Ok(())
     }
@@ -314,17 +281,9 @@ impl Drop for IncomingPart {
         if let Some(message) = self.message.take() {
             self.edge(message);
         }
-        let nothing = Part {
-            length: 0,
-            in_warm_up: 0,
-            sound: 0,
-            corrupted: 0,
-            edges: Vec::new(),
-            digest: None,
-        };
-        let part = mem::replace(&mut self.part, nothing);
+        let part = mem::take(&mut self.part);
         let incoming = &self.incoming;
-        let mut state = incoming.lock();
+        let mut state = incoming.state.lock();
         state.corrupted += part.corrupted;
         for (sequence, bytes, sound) in &part.edges {
             incoming.edge(&mut state, *sequence, |edge| {

@@ -19,12 +19,7 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Pattern, Verify, Warning, WorkloadKind};
@@ -33,12 +28,13 @@ use crate::{
     applicable,
     clock::MonotonicTime,
     content::{noise::Noise, plan::Plan},
-    context::{Observer, ProtocolSample, StatisticsSource, WindowEdge},
-    driver::{TransportError, Unsupported},
+    context::{Observer, StatisticsSource, WindowEdge},
+    driver::{Result, Unsupported},
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    trial::{Trial, warm_up::WarmUp},
+    sync::Mutex,
+    trial::{Trial, warm_up::WarmUp, watch::SenderEnding},
 };
 
 pub use incoming::{Incoming, IncomingPart};
@@ -61,7 +57,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The error that keeps it from listening.
-    fn offer(&self) -> Result<String, TransportError>;
+    fn offer(&self) -> Result<String>;
 
     /// Sends everything, and returns the moment when the other end's acknowledgement of all of it
     /// arrived, in the system's own way. Blocks; returns soon with any error after the stop is
@@ -75,7 +71,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         outgoing: &Arc<Outgoing>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<MonotonicTime, TransportError>;
+    ) -> Result<MonotonicTime>;
 
     /// Receives everything and returns as soon as that is acknowledged. Blocks; returns soon with
     /// any error after the stop is raised.
@@ -87,7 +83,7 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         incoming: &Arc<Incoming>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<(), TransportError>;
+    ) -> Result<()>;
 
     /// Returns facts about this end when all is done, by the full name of the fact.
     fn facts(&self) -> BTreeMap<String, String> {
@@ -103,101 +99,65 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
 /// The connections of one end's transfer: added by the driver as they are made, read by the sampler
 /// and for the report.
 pub struct Connections {
-    all: AllConnections,
+    all: Arc<AllConnections>,
     /// Observer and warm-up of a receiver, for which the first connection opens the window.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
-    /// Callback of a sender for each connection that is made.
-    connected: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Transfer of a sender, which each connection that is made tells so.
+    transfer: Option<Arc<SenderEnding>>,
     times: Mutex<Times>,
 }
 
 #[derive(Default)]
 struct Times {
+    /// Arrival of the first connection, at a receiver.
     first: Option<MonotonicTime>,
+    /// Set-up times of the connections, at a sender.
     set_up: Vec<Duration>,
 }
 
 impl Connections {
-    /// Makes the connections of a receiver.
-    fn arriving(end: &'static str, window: (Arc<dyn Observer>, Arc<WarmUp>)) -> Arc<Self> {
+    /// Makes the connections of an end.
+    fn new(
+        trial: &Trial,
+        window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
+        transfer: Option<Arc<SenderEnding>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            all: AllConnections::new(end),
-            window: Some(window),
-            connected: None,
+            all: Arc::new(AllConnections::new(trial.order.role.name())),
+            window,
+            transfer,
             times: Mutex::default(),
         })
-    }
-
-    /// Makes the connections of a sender.
-    fn made_here(end: &'static str, connected: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self {
-            all: AllConnections::new(end),
-            window: None,
-            connected: Some(Box::new(connected)),
-            times: Mutex::default(),
-        })
-    }
-
-    fn times(&self) -> MutexGuard<'_, Times> {
-        // Nothing that can panic runs under this lock.
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a connection of the transfer has come to the receiver, before any work for it.
     /// The first one opens the window.
     pub fn arrived(&self) {
-        let mut times = self.times();
-        if times.first.is_some() {
-            return;
-        }
-        // In this order, as everywhere: opening the window takes some tens of microseconds, which
-        // are no part of it.
-        if let Some((observer, _)) = &self.window {
+        let mut times = self.times.lock();
+        if let Some((observer, warm_up)) = &self.window
+            && times.first.is_none()
+        {
+            // In this order, as everywhere: opening the window takes some tens of microseconds, which
+            // are no part of it.
             observer.on_window(WindowEdge::Start);
-        }
-        let now = MonotonicTime::now();
-        if let Some((_, warm_up)) = &self.window {
+            let now = *times.first.insert(MonotonicTime::now());
             warm_up.begin(now);
         }
-        times.first = Some(now);
     }
 
     /// Adds a connection of the transfer; `took` is the time from its own connect call, at a
     /// sender.
     pub fn made(&self, source: Arc<dyn StatisticsSource>, took: Option<Duration>) {
-        if let Some(connected) = &self.connected {
-            connected();
+        if let Some(transfer) = &self.transfer {
+            transfer.connected(MonotonicTime::now());
         }
         self.all.add(source);
-        self.times().set_up.extend(took);
+        self.times.lock().set_up.extend(took);
     }
 
     /// Samples every connection and keeps the samples; to be called before one is closed.
     pub fn remember(&self) {
         self.all.remember();
-    }
-
-    /// Returns the set-up times of the connections.
-    fn set_up(&self) -> Vec<Duration> {
-        self.times().set_up.clone()
-    }
-
-    fn first(&self) -> Option<MonotonicTime> {
-        self.times().first
-    }
-}
-
-impl StatisticsSource for Connections {
-    fn sample(&self) -> Option<ProtocolSample> {
-        self.all.sample()
-    }
-
-    fn facts(&self) -> BTreeMap<String, String> {
-        self.all.facts()
-    }
-
-    fn metrics(&self) -> BTreeMap<&'static str, f64> {
-        self.all.metrics()
     }
 }
 
@@ -217,7 +177,7 @@ impl Content {
     /// # Errors
     /// [`TransportError::Unsupported`] for what cannot be asked of a transfer,
     /// [`TransportError::Order`] for an order that cannot be carried out.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         applicable::over_files(&order.transport.driver, &order.workload.kind)?;
         let plan = Plan::new(order)?;
         let WorkloadKind::Bulk {
@@ -226,9 +186,10 @@ impl Content {
         else {
             unreachable!("`Plan::new` takes nothing else");
         };
-        let noise = (pattern == Pattern::File && order.connects())
-            .then(|| Noise::of(plan.size))
-            .transpose()?;
+        let noise = match pattern {
+            Pattern::File if order.connects() => Some(Noise::of(plan.size)?),
+            _ => None,
+        };
         Ok(Self {
             plan,
             noise,
@@ -250,23 +211,19 @@ pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
         return Ok(());
     }
     let (what, hint) = if options.flows != left_alone.flows {
-        (
-            "`flows`",
-            "leave it out, and set the transport's `connections`",
-        )
+        let hint = "leave it out, and set the transport's `connections`";
+        ("flows", hint)
     } else if options.direction != left_alone.direction {
-        ("`direction`", "leave it out, or choose another transport")
+        ("direction", "leave it out, or choose another transport")
     } else if options.duration.is_some() {
-        ("`duration`", "write a `size` instead")
+        ("duration", "write a `size` instead")
     } else {
-        ("`finish`", "leave it out, or choose another transport")
+        ("finish", "leave it out, or choose another transport")
     };
-    Err(Unsupported {
-        reason: format!(
-            "whole files are moved to the listening host, all of them and once: there is no {what}"
-        ),
-        hint: hint.to_owned(),
-    })
+    let reason = format!(
+        "whole files are moved to the listening host, all of them and once: there is no `{what}`"
+    );
+    Err(Unsupported::new(reason, hint))
 }
 
 /// Runs one end.
@@ -275,7 +232,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     content: Content,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     if trial.order.connects() {
         sending::run(trial, content, endpoint, peer).await
     } else {

@@ -5,15 +5,12 @@ use bytes::Bytes;
 use super::LONGEST_OFFER;
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     stream::{ByteStream, Received},
 };
 
 /// Sends the offer: its length (4 bytes, little-endian), then the text.
-pub(super) async fn make_offer<S: ByteStream>(
-    stream: &mut S,
-    offer: &str,
-) -> Result<(), TransportError> {
+pub(super) async fn make_offer<S: ByteStream>(stream: &mut S, offer: &str) -> Result<()> {
     debug_assert!(offer.len() <= LONGEST_OFFER);
     let length = (offer.len() as u32).to_le_bytes();
     let text = Bytes::copy_from_slice(offer.as_bytes());
@@ -25,7 +22,7 @@ pub(super) async fn make_offer<S: ByteStream>(
 pub(super) async fn await_offer<S: ByteStream>(
     stream: &mut S,
     until: MonotonicTime,
-) -> Result<String, TransportError> {
+) -> Result<String> {
     let begun = MonotonicTime::now();
     let mut bytes = Vec::new();
     let mut wanted = 4;
@@ -33,23 +30,15 @@ pub(super) async fn await_offer<S: ByteStream>(
     loop {
         while bytes.len() < wanted {
             let missing = (wanted - bytes.len()).min(scratch.len());
-            let received = stream
-                .receive(&mut scratch[..missing], until, &mut |piece: &[u8]| {
-                    bytes.extend_from_slice(piece);
-                })
-                .await?;
-            match received {
+            let mut take = |piece: &[u8]| bytes.extend_from_slice(piece);
+            let receiving = stream.receive(&mut scratch[..missing], until, &mut take);
+            let flow = "control stream";
+            match receiving.await? {
                 Received::Bytes(_) => {}
-                Received::Closed => {
-                    return Err(TransportError::Closed {
-                        flow: "control stream",
-                    });
-                }
+                Received::Closed => return Err(TransportError::Closed { flow }),
                 Received::TimedOut => {
-                    return Err(TransportError::TimedOut {
-                        what: "offer of the receiver".to_owned(),
-                        seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                    });
+                    let what = "offer of the receiver";
+                    return Err(TransportError::timed_out_since(what, begun));
                 }
             }
         }
@@ -58,13 +47,11 @@ pub(super) async fn await_offer<S: ByteStream>(
         }
         let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
         if length == 0 || length > LONGEST_OFFER {
-            return Err(TransportError::Protocol {
-                what: format!("the receiver announced an offer of {length} bytes"),
-            });
+            let what = format!("the receiver announced an offer of {length} bytes");
+            return Err(TransportError::protocol(what));
         }
         wanted = 4 + length;
     }
-    String::from_utf8(bytes.split_off(4)).map_err(|_| TransportError::Protocol {
-        what: "the receiver's offer is no text".to_owned(),
-    })
+    String::from_utf8(bytes.split_off(4))
+        .map_err(|_| TransportError::protocol("the receiver's offer is no text"))
 }

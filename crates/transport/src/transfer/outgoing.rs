@@ -2,9 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -14,13 +13,10 @@ use bytes::BytesMut;
 use super::Content;
 use crate::{
     clock::MonotonicTime,
-    content::{
-        noise::Noise,
-        plan::{HEADER_BYTES, Plan},
-        stream_check::encode_header,
-    },
+    content::{noise::Noise, plan::Plan, stream_check::encode_header},
     context::LiveCounters,
-    driver::TransportError,
+    driver::{Result, TransportError},
+    sync::Mutex,
     trial::warm_up::WarmUp,
 };
 
@@ -32,26 +28,15 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// The content of a transfer.
 pub struct Outgoing {
-    plan: Plan,
-    noise: Option<Noise>,
+    pub(super) plan: Plan,
+    /// File that the content is read from, where there is one.
+    pub(super) noise: Option<Noise>,
     live: Arc<LiveCounters>,
     /// Bytes read so far; those that had to be sent again count again.
     read: AtomicU64,
-    digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
+    /// Digests of the parts that were read, by their offsets; absent where none was asked for.
+    pub(super) digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
     warm_up: Arc<WarmUp>,
-}
-
-impl fmt::Debug for Outgoing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing")
-            .field("size", &self.plan.size)
-            .finish_non_exhaustive()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under this lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Outgoing {
@@ -74,20 +59,6 @@ impl Outgoing {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.plan.size
-    }
-
-    pub(super) fn messages(&self) -> u64 {
-        self.plan.count
-    }
-
-    /// Whether a digest was asked for.
-    pub(super) fn digests(&self) -> bool {
-        self.digests.is_some()
-    }
-
-    /// Returns the name of the file that the content is read from, where there is one.
-    pub(super) fn file(&self) -> Option<String> {
-        self.noise.as_ref().map(Noise::name)
     }
 
     /// Makes a part of the content that is read front to back, from offset `start` on.
@@ -118,7 +89,7 @@ impl Outgoing {
     }
 
     /// Fills `place` with the bytes from `offset` on, which are within the content.
-    fn fill(&self, offset: u64, place: &mut [u8]) -> Result<(), TransportError> {
+    fn fill(&self, offset: u64, place: &mut [u8]) -> Result<()> {
         if let Some(noise) = &self.noise {
             let mut memory = BytesMut::new();
             place.copy_from_slice(&noise.read(&mut memory, offset, place.len())?);
@@ -144,13 +115,13 @@ impl Outgoing {
     }
 
     /// Returns the CRC-32 of everything that was sent; zero where it was not asked for.
-    pub(super) fn digest(&self) -> Result<u64, TransportError> {
+    pub(super) fn digest(&self) -> Result<u64> {
         let Some(digests) = &self.digests else {
             return Ok(0);
         };
         let mut whole = crc32fast::Hasher::new();
         let mut end = 0;
-        for (start, (length, digest)) in lock(digests).iter() {
+        for (start, (length, digest)) in digests.lock().iter() {
             if *start != end {
                 // A part was cut and sent again from another place: what was read of it overlaps.
                 return self.digest_again();
@@ -164,7 +135,7 @@ impl Outgoing {
         Ok(whole.finalize().into())
     }
 
-    fn digest_again(&self) -> Result<u64, TransportError> {
+    fn digest_again(&self) -> Result<u64> {
         let mut digest = crc32fast::Hasher::new();
         let mut piece = vec![0; PIECE_BYTES];
         let mut offset = 0;
@@ -209,15 +180,13 @@ impl Window {
             return None;
         }
         if self.bytes.is_empty() {
-            for _ in 0..self.messages {
-                self.bytes.extend_from_slice(&plan.content);
-            }
+            self.bytes = plan.content.repeat(self.messages as usize);
         }
         if self.first != Some(first) {
             let header = Plan::header(plan.message);
             for number in 0..self.messages {
                 let start = number as usize * plan.message;
-                let bytes: [u8; HEADER_BYTES] = encode_header(plan, first + number, plan.message);
+                let bytes = encode_header(plan, first + number, plan.message);
                 self.bytes[start..start + header].copy_from_slice(&bytes[..header]);
             }
             self.first = Some(first);
@@ -247,7 +216,7 @@ impl OutgoingPart {
         offset: u64,
         max: usize,
         scratch: &'a mut [u8],
-    ) -> Result<&'a [u8], TransportError> {
+    ) -> Result<&'a [u8]> {
         let Self {
             outgoing,
             start,
@@ -258,13 +227,11 @@ impl OutgoingPart {
         let left = outgoing.plan.size.saturating_sub(offset);
         let max = usize::try_from(left).unwrap_or(usize::MAX).min(max);
         if max == 0 {
-            return Err(TransportError::Protocol {
-                what: format!("byte {offset} of {} was asked for", outgoing.plan.size),
-            });
+            let what = format!("byte {offset} of {} was asked for", outgoing.plan.size);
+            return Err(TransportError::protocol(what));
         }
-        let ready = window
-            .as_mut()
-            .and_then(|window| window.at(&outgoing.plan, offset));
+        let window = window.as_mut();
+        let ready = window.and_then(|window| window.at(&outgoing.plan, offset));
         let bytes = match ready {
             Some(ready) => &ready[..ready.len().min(max)],
             None => {
@@ -293,7 +260,9 @@ impl Drop for OutgoingPart {
         if let (Some(digests), Some(digest)) = (&self.outgoing.digests, self.digest.take())
             && self.at > self.start
         {
-            lock(digests).insert(self.start, (self.at - self.start, digest));
+            digests
+                .lock()
+                .insert(self.start, (self.at - self.start, digest));
         }
     }
 }

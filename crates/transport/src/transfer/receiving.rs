@@ -8,9 +8,8 @@ use super::{Connections, Content, Incoming, TransferEndpoint, offer::make_offer}
 use crate::{
     content::acknowledgement::Acknowledgement,
     context::StatisticsSource,
-    driver::TransportError,
+    driver::Result,
     opening::Purpose,
-    stop::Stop,
     stream::{ByteStream, await_close},
     trial::{
         Trial,
@@ -19,7 +18,6 @@ use crate::{
         listening::Listening,
         streams::{FlowOf, Streams},
         warm_up::WarmUp,
-        watch::{ReceiverEnd, ReceiverWatch},
     },
 };
 
@@ -27,7 +25,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     trial: &Trial,
     content: Content,
     endpoint: &E,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let carrier = Streams(endpoint.flows());
     let end = Listening::new(trial, &carrier)?;
     let mut findings = Findings::default();
@@ -35,30 +33,22 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let observer = Arc::clone(&trial.context.observer);
     let warm_up = Arc::new(WarmUp::new(&observer, content.warm_up));
     let window = (Arc::clone(&observer), Arc::clone(&warm_up));
-    let connections = Connections::arriving(trial.order.role.name(), window);
-    let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
-    let completion = Some(end.watch.completion());
+    let connections = Connections::new(trial, Some(window), None);
+    let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
+    let completion = Some(Arc::clone(&end.watch));
     let incoming = Incoming::new(content, &trial.context.live, &warm_up, completion);
-    let taking = Taking {
-        watch: &end.watch,
-        endpoint,
-        incoming: &incoming,
-        connections: &connections,
-        stop: &end.transfer,
+    let (end_ref, incoming_ref, connections_ref) = (&end, &incoming, &connections);
+    let taking = move |mut control: Admitted<FlowOf<E::Flows>>, _: bool| async move {
+        observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
+        let stream = &mut control.flow.stream;
+        let taking = take_all(endpoint, end_ref, stream, (incoming_ref, connections_ref));
+        let result = taking.await;
+        if result.is_err() {
+            end_ref.end_probe(true).await;
+        }
+        (result, control.arrived)
     };
-    let (taking_ref, end_ref) = (&taking, &end);
-    let taken = end
-        .beside_echo(
-            move |mut control: Admitted<FlowOf<E::Flows>>, _| async move {
-                observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-                let result = taking_ref.all(&mut control.flow.stream).await;
-                if result.is_err() {
-                    end_ref.end_probe(true).await;
-                }
-                (result, control.arrived)
-            },
-        )
-        .await;
+    let taken = end.beside_echo(taking).await;
     let (result, arrived) = match taken {
         Ok(taken) => taken,
         Err(error) => return end.without_transfer(findings, error),
@@ -66,10 +56,9 @@ pub(crate) async fn run<E: TransferEndpoint>(
 
     // What was whole must have come to a sound end as well, unless its sender was stopped before it
     // knew.
-    let is_complete = matches!(end.watch.end(), Some(ReceiverEnd::Complete { .. }));
     let (digest, error) = match result {
         Ok(digest) => (digest, None),
-        Err(error) if is_complete && !end.transfer.is_stopped() => {
+        Err(error) if end.watch.is_complete() && !end.transfer.is_stopped() => {
             return Err(trial.explain(error));
         }
         Err(error) => (None, Some(error)),
@@ -81,43 +70,37 @@ pub(crate) async fn run<E: TransferEndpoint>(
         false => outcome.delivered,
     };
     if let Some(digest) = digest {
-        findings.fact("digest.delivered", format!("{digest:016x}"));
+        findings.digest("digest.delivered", digest);
     }
-    findings.connection(connections.as_ref());
-    findings.delivery(delivered, incoming.corrupted(), incoming.deliveries());
+    findings.connection(connections.all.as_ref());
+    let (corrupted, deliveries) = incoming.arrivals();
+    findings.delivery(delivered, corrupted, deliveries);
     // What comes after the deadline is in neither.
-    findings.warm_up_bytes(trial, warm_up.length(), delivered.bytes);
+    findings.warm_up_bytes(trial, warm_up.length, delivered.bytes);
     findings.facts(endpoint.facts());
-    findings.0.measurements.warnings.extend(endpoint.warnings());
-    Ok(end.report(findings, connections.first().unwrap_or(arrived), outcome.at))
+    findings.warnings(endpoint.warnings());
+    Ok(end.report(
+        findings,
+        connections.times.lock().first.unwrap_or(arrived),
+        outcome.at,
+    ))
 }
 
-/// State of the transfer itself at the receiver.
-struct Taking<'a, E> {
-    watch: &'a ReceiverWatch,
-    endpoint: &'a E,
-    incoming: &'a Arc<Incoming>,
-    connections: &'a Arc<Connections>,
-    stop: &'a Stop,
-}
-
-impl<E: TransferEndpoint> Taking<'_, E> {
-    /// Receives everything and acknowledges it; returns the digest where one was asked for.
-    async fn all<S: ByteStream>(&self, control: &mut S) -> Result<Option<u64>, TransportError> {
-        make_offer(control, &self.endpoint.offer()?).await?;
-        self.endpoint
-            .receive(self.incoming, self.connections, self.stop)?;
-        let digest = self.incoming.finish()?;
-        let delivered = self.incoming.delivered();
-        // A transfer of no bytes has no last one.
-        self.watch.completion().complete(delivered);
-        Acknowledgement {
-            digest,
-            ..delivered.into()
-        }
-        .send(control)
-        .await?;
-        await_close(control, self.watch.limit()).await;
-        Ok(self.incoming.digests().then_some(digest))
-    }
+/// Receives everything and acknowledges it; returns the digest where one was asked for.
+async fn take_all<E: TransferEndpoint, S: ByteStream>(
+    endpoint: &E,
+    end: &Listening<'_, Streams<'_, E::Flows>>,
+    control: &mut S,
+    (incoming, connections): (&Arc<Incoming>, &Arc<Connections>),
+) -> Result<Option<u64>> {
+    make_offer(control, &endpoint.offer()?).await?;
+    endpoint.receive(incoming, connections, &end.transfer)?;
+    let digest = incoming.finish()?;
+    let delivered = incoming.delivered();
+    // A transfer of no bytes has no last one.
+    end.watch.complete_window(delivered);
+    let acknowledgement = Acknowledgement { delivered, digest };
+    acknowledgement.send(control).await?;
+    await_close(control, end.watch.limit).await;
+    Ok(incoming.digest.then_some(digest))
 }

@@ -10,7 +10,7 @@ use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
     context::{LiveCounters, StatisticsSource},
-    driver::TransportError,
+    driver::Result,
     opening::Purpose,
     trial::{
         Trial, carrier::Carrier as _, connecting::Connecting, findings::Findings, streams::Streams,
@@ -23,7 +23,7 @@ pub(crate) async fn run<E: TransferEndpoint>(
     content: Content,
     endpoint: &E,
     peer: Option<SocketAddr>,
-) -> Result<SideReport, TransportError> {
+) -> Result<SideReport> {
     let (live, carrier) = (&trial.context.live, Streams(endpoint.flows()));
     let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
     // The connection on which both ends meet is open, and the receiver's offer is here, before the
@@ -41,13 +41,13 @@ pub(crate) async fn run<E: TransferEndpoint>(
     let outgoing = Outgoing::new(content, live, &warm_up);
 
     end.begin();
-    let connections = Connections::made_here(trial.order.role.name(), end.watch.on_connected());
+    let connections = Connections::new(trial, None, Some(Arc::clone(&end.watch)));
     warm_up.begin(end.started);
-    let statistics: Arc<dyn StatisticsSource> = Arc::clone(&connections) as _;
+    let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
     end.watch.connection(&statistics);
     let whole = Delivered {
         bytes: outgoing.size(),
-        messages: outgoing.messages(),
+        messages: outgoing.plan.count,
     };
     let (outgoing_ref, connections_ref, end_ref) = (&outgoing, &connections, &end);
     let result = end
@@ -56,8 +56,8 @@ pub(crate) async fn run<E: TransferEndpoint>(
             sending.map(|at| end_ref.watch.acknowledged(at, whole))
         })
         .await;
-    let mut ended = end.end(result, !connections.all.is_empty())?;
-    ended.set_up = connections.set_up();
+    let mut ended = end.end(result.err(), !connections.all.is_empty())?;
+    ended.set_up = connections.times.lock().set_up.clone();
     let delivered = ended.delivered()?;
     if !ended.by_deadline() {
         let got = Acknowledgement::of(&mut control.stream, Vec::new()).await;
@@ -65,32 +65,28 @@ pub(crate) async fn run<E: TransferEndpoint>(
         check(&got, &outgoing, &mut findings)?;
     }
     ended.report(&mut findings, outgoing.size(), delivered, true);
-    findings.warm_up(warm_up.length());
+    findings.warm_up(warm_up.length);
     findings.counters(trial, ended.time());
     report_sent(&mut findings, live, delivered);
-    if let Some(file) = outgoing.file() {
-        findings.fact("file", file);
+    if let Some(noise) = &outgoing.noise {
+        findings.fact("file", noise.name());
     }
     findings.endpoint(endpoint.flows());
-    findings.connection(connections.as_ref());
+    findings.connection(connections.all.as_ref());
     findings.facts(endpoint.facts());
-    findings.0.measurements.warnings.extend(endpoint.warnings());
+    findings.warnings(endpoint.warnings());
     Streams::<E::Flows>::close(control, MonotonicTime::now()).await;
     ended.close().await;
     Ok(findings.0)
 }
 
 /// Checks that the receiver has all that was sent.
-fn check(
-    got: &Acknowledgement,
-    outgoing: &Outgoing,
-    findings: &mut Findings,
-) -> Result<(), TransportError> {
+fn check(got: &Acknowledgement, outgoing: &Outgoing, findings: &mut Findings) -> Result<()> {
     got.check_bytes(outgoing.size())?;
     got.check_digest(outgoing.digest()?)?;
     findings.nothing_lost();
-    if outgoing.digests() {
-        findings.fact("digest.sent", format!("{:016x}", got.digest));
+    if outgoing.digests.is_some() {
+        findings.digest("digest.sent", got.digest);
     }
     Ok(())
 }
@@ -98,7 +94,7 @@ fn check(
 /// Adds the bytes and messages that were sent: at least those delivered, as the counters run ahead by
 /// what was read for the connections and has not left.
 fn report_sent(findings: &mut Findings, live: &LiveCounters, delivered: Delivered) {
-    let sent = Delivered::sent(live);
-    findings.count(id::BYTES_SENT, sent.bytes.max(delivered.bytes));
-    findings.count(id::MESSAGES_SENT, sent.messages.max(delivered.messages));
+    let sent = Delivered::sent(live).max(delivered);
+    findings.count(id::BYTES_SENT, sent.bytes);
+    findings.count(id::MESSAGES_SENT, sent.messages);
 }

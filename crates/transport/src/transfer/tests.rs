@@ -131,7 +131,7 @@ fn parts_in_any_order_and_cut_ones_that_come_again_make_the_whole() {
             (size, count),
             "seed {seed}"
         );
-        assert_eq!(incoming.corrupted(), 0, "seed {seed}");
+        assert_eq!(incoming.arrivals().0, 0, "seed {seed}");
         assert_eq!(got.bytes_delivered.load(Ordering::Relaxed), size);
         assert_eq!(sent.bytes_sent.load(Ordering::Relaxed), size);
         assert_eq!(sent.messages_sent.load(Ordering::Relaxed), count);
@@ -147,7 +147,7 @@ fn a_changed_byte_is_one_corrupted_message_also_on_an_edge() {
         let mut part = incoming.part(start as u64);
         part.take(&bytes[start..end]).expect("within the content");
     }
-    assert_eq!(incoming.corrupted(), 1);
+    assert_eq!(incoming.arrivals().0, 1);
     assert_eq!(incoming.delivered().messages, 2);
     assert_ne!(
         incoming.finish().expect("whole"),
@@ -157,7 +157,7 @@ fn a_changed_byte_is_one_corrupted_message_also_on_an_edge() {
     bytes[1016] ^= 1;
     incoming.part(0).take(&bytes[..1500]).expect("within");
     assert_eq!(
-        (incoming.corrupted(), incoming.delivered().messages),
+        (incoming.arrivals().0, incoming.delivered().messages),
         (0, 3)
     );
 }

@@ -5,7 +5,7 @@ use std::{future::Future, net::SocketAddr, time::Duration};
 
 use super::Trial;
 use crate::{
-    clock::MonotonicTime, driver::TransportError, executor::Executor, opening::Purpose, stop::Stop,
+    clock::MonotonicTime, driver::Result, executor::Executor, opening::Purpose, stop::Stop,
 };
 
 /// A flow that has shown this trial's token.
@@ -41,7 +41,7 @@ pub(crate) trait ProbeFlow {
     fn holds_back(&self) -> bool;
 
     /// Sends one message.
-    fn send(&mut self, message: &[u8]) -> impl Future<Output = Result<(), TransportError>>;
+    fn send(&mut self, message: &[u8]) -> impl Future<Output = Result<()>>;
 
     /// Waits for answers, of `length` bytes each, and passes them to `answer`; returns false if the
     /// moment has come.
@@ -50,7 +50,7 @@ pub(crate) trait ProbeFlow {
         length: usize,
         until: MonotonicTime,
         answer: &mut (impl FnMut(&[u8]) + Send),
-    ) -> impl Future<Output = Result<bool, TransportError>>;
+    ) -> impl Future<Output = Result<bool>>;
 
     /// Tells the other end that the probe is done, where that spares it a wait.
     fn say_done(&mut self, trial: &Trial, purpose: Purpose) -> impl Future<Output = ()>;
@@ -71,7 +71,7 @@ pub(crate) trait Carrier: Sync {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> impl Future<Output = Result<Self::Flow, TransportError>>;
+    ) -> impl Future<Output = Result<Self::Flow>>;
 
     /// Closes a flow in good order, at most until `until`.
     fn close(flow: Self::Flow, until: MonotonicTime) -> impl Future<Output = ()>;
@@ -83,7 +83,7 @@ pub(crate) trait Carrier: Sync {
         trial: &Trial,
         until: MonotonicTime,
         admission: &mut Admission,
-    ) -> impl Future<Output = Result<Admitted<Self::Flow>, TransportError>>;
+    ) -> impl Future<Output = Result<Admitted<Self::Flow>>>;
 
     /// Sends the messages of a probe back, until its sender has done, or is known to have done once
     /// `over` is raised.

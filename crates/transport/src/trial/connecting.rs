@@ -3,12 +3,7 @@
 //! out beside the probe ([`Connecting::beside_probe`]), ends ([`Connecting::end`]), and is reported
 //! ([`Ended::report`]).
 
-use std::{
-    future::Future,
-    net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::Future, net::SocketAddr, time::Duration};
 
 use super::{
     Trial,
@@ -20,11 +15,12 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::Phase,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     probe::{Delays, Probed},
     stop::Stop,
+    sync::Mutex,
 };
 
 /// Longest time that closing may take once both ends agree on what was delivered.
@@ -53,17 +49,12 @@ struct Probe<F> {
     probed: Option<Probed>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Probes the idle path. Returns the flow if it is the one that is probed under load.
 async fn probe_idle<C: Carrier>(
     trial: &Trial,
     carrier: &C,
     peer: SocketAddr,
-) -> Result<(Probed, Option<C::Flow>), TransportError> {
+) -> Result<(Probed, Option<C::Flow>)> {
     let (purpose, stop) = match trial.probe.keeps_flow() {
         true => (Purpose::LoadProbe, trial.stop.clone()),
         false => (Purpose::IdleProbe, trial.stop.child()),
@@ -82,8 +73,7 @@ async fn probe_idle<C: Carrier>(
         // A path too lossy to connect in time is a result; whatever else is wrong will be wrong
         // with the transfer as well.
         Err(error @ TransportError::TimedOut { .. }) => {
-            let delays = Delays::default();
-            let broken = Some(error);
+            let (delays, broken) = (Delays::default(), Some(error));
             Ok((Probed { delays, broken }, None))
         }
         Err(error) => Err(error),
@@ -97,7 +87,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         trial: &'a Trial,
         carrier: &'a C,
         peer: Option<SocketAddr>,
-    ) -> Result<(Self, Findings), TransportError> {
+    ) -> Result<(Self, Findings)> {
         let peer = trial.peer_of(peer)?;
         trial.context.live.set_phase(Phase::Idle);
         let mut findings = Findings::default();
@@ -145,7 +135,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
     pub(crate) fn connected(&self, begun: MonotonicTime) {
         let now = MonotonicTime::now();
         self.watch.connected(now);
-        lock(&self.set_up).push(now.since(begun));
+        self.set_up.lock().push(now.since(begun));
     }
 
     /// Runs the work with the probe under load beside it, which ends when the work does or raises
@@ -154,25 +144,18 @@ impl<'a, C: Carrier> Connecting<'a, C> {
     where
         F: Future<Output: Send>,
     {
-        let Some(mut flow) = lock(&self.probe).flow.take() else {
+        let working = move || async move {
             let output = work().await;
             self.over.stop();
-            return output;
+            output
+        };
+        let Some(mut flow) = self.probe.lock().flow.take() else {
+            return working().await;
         };
         let flow_ref = &mut flow;
-        let (output, probed) = self
-            .carrier
-            .executor()
-            .join(
-                move || async move {
-                    let output = work().await;
-                    self.over.stop();
-                    output
-                },
-                move || async move { self.probe_on(flow_ref).await },
-            )
-            .await;
-        *lock(&self.probe) = Probe {
+        let probing = move || async move { self.probe_on(flow_ref).await };
+        let (output, probed) = self.carrier.executor().join(working, probing).await;
+        *self.probe.lock() = Probe {
             flow: Some(flow),
             probed: Some(probed),
         };
@@ -184,7 +167,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
     where
         F: Future<Output: Send>,
     {
-        let flow = lock(&self.probe).flow.take();
+        let flow = self.probe.lock().flow.take();
         closing().await;
         if let Some(flow) = flow {
             C::close(flow, MonotonicTime::now()).await;
@@ -199,24 +182,22 @@ impl<'a, C: Carrier> Connecting<'a, C> {
 
     /// Keeps the results of the probe under load, which had no flow of its own.
     pub(crate) fn probed(&self, probed: Probed) {
-        lock(&self.probe).probed = Some(probed);
+        self.probe.lock().probed = Some(probed);
     }
 
-    /// Ends the watch; returns the end of the transfer. `result` is that of the work.
+    /// Ends the watch; returns the end of the transfer. `error` is that of the work.
     ///
     /// # Errors
     /// The error of a transfer that had no end, and that of one which was never `connected` by its
     /// deadline. When the deadline has stopped it, the stack's complaint about that is no news.
     pub(crate) fn end(
         self,
-        result: Result<(), TransportError>,
+        error: Option<TransportError>,
         connected: bool,
-    ) -> Result<Ended<'a, C>, TransportError> {
+    ) -> Result<Ended<'a, C>> {
         let trial = self.trial;
         trial.context.live.set_phase(Phase::Done);
         let loaded = self.watch.loaded_since();
-        let probe = self.probe.into_inner();
-        let set_up = self.set_up.into_inner();
         match self.watch.finish() {
             Some(SenderEnd::Deadline { .. }) if !connected => Err(trial.no_connection()),
             Some(end) => Ok(Ended {
@@ -224,19 +205,19 @@ impl<'a, C: Carrier> Connecting<'a, C> {
                 started: self.started,
                 loaded,
                 end,
-                set_up: set_up.unwrap_or_else(PoisonError::into_inner),
-                probe: probe.unwrap_or_else(PoisonError::into_inner),
+                set_up: self.set_up.into_inner(),
+                probe: self.probe.into_inner(),
             }),
             None => {
                 let closed = TransportError::Closed { flow: "transfer" };
-                Err(trial.explain(result.err().unwrap_or(closed)))
+                Err(trial.explain(error.unwrap_or(closed)))
             }
         }
     }
 
     /// Whether any connection was made.
     pub(crate) fn is_connected(&self) -> bool {
-        !lock(&self.set_up).is_empty()
+        !self.set_up.lock().is_empty()
     }
 }
 
@@ -263,10 +244,10 @@ impl<C: Carrier> Ended<'_, C> {
 
     /// Returns the bytes and messages delivered to the other end: by its acknowledgement, or by its
     /// account over control.
-    pub(crate) fn delivered(&self) -> Result<Delivered, TransportError> {
-        match self.end {
-            SenderEnd::Acknowledged { delivered, .. } => Ok(delivered),
-            SenderEnd::Deadline { .. } => self.trial.answer_over_control(),
+    pub(crate) fn delivered(&self) -> Result<Delivered> {
+        match self.by_deadline() {
+            false => Ok(self.end.delivered()),
+            true => self.trial.answer_over_control(),
         }
     }
 

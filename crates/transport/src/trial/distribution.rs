@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram as Hdr;
-use regatta_model::{Histogram, metric::DelayMetrics};
+use regatta_model::metric::DelayMetrics;
 
 use super::findings::Findings;
 use crate::{
@@ -20,15 +20,17 @@ pub(crate) struct Distribution {
     max_ns: f64,
 }
 
-impl Distribution {
-    pub(crate) fn new() -> Self {
+impl Default for Distribution {
+    fn default() -> Self {
         Self {
             histogram: new_histogram(),
             sum_ns: 0.0,
             max_ns: 0.0,
         }
     }
+}
 
+impl Distribution {
     /// Adds the time from `from` to `to`; zero if `to` is earlier.
     pub(crate) fn add(&mut self, from: MonotonicTime, to: MonotonicTime) {
         self.add_duration(to.since(from));
@@ -56,10 +58,6 @@ impl Distribution {
             .then(|| (self.histogram.value_at_quantile(quantile) as f64).min(self.max_ns))
     }
 
-    fn histogram(&self, name: &str, side: &str) -> Option<Histogram> {
-        encode(name, side, &self.histogram)
-    }
-
     /// Writes mean, median, 95th percentile, of 100 delays or more the 99th, and the maximum if there
     /// is a metric for it, and the histogram under the name of the mean.
     pub(crate) fn report(&self, names: DelayMetrics, side: &str, findings: &mut Findings) {
@@ -72,11 +70,7 @@ impl Distribution {
         if let Some(max) = names.max {
             findings.metric(max, (self.len() > 0).then_some(self.max_ns));
         }
-        findings
-            .0
-            .measurements
-            .histograms
-            .extend(self.histogram(names.mean, side));
+        findings.histogram(encode(names.mean, side, &self.histogram));
     }
 }
 
@@ -86,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_exact_and_quantiles_have_three_digits() {
-        let mut delays = Distribution::new();
+        let mut delays = Distribution::default();
         for ms in 1..=100_u64 {
             delays.add_duration(Duration::from_millis(ms));
         }
@@ -113,7 +107,7 @@ mod tests {
     #[test]
     fn a_99th_percentile_takes_a_hundred_delays() {
         for (delays, said) in [(99, false), (100, true)] {
-            let mut distribution = Distribution::new();
+            let mut distribution = Distribution::default();
             for ms in 1..=delays {
                 distribution.add_duration(Duration::from_millis(ms));
             }
@@ -132,7 +126,7 @@ mod tests {
     #[test]
     fn nothing_is_said_of_no_delays() {
         let mut findings = Findings::default();
-        Distribution::new().report(DelayMetrics::MESSAGE, "receiver", &mut findings);
+        Distribution::default().report(DelayMetrics::MESSAGE, "receiver", &mut findings);
         assert!(
             findings.0.measurements.metrics.is_empty()
                 && findings.0.measurements.histograms.is_empty()

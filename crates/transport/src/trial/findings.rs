@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
-    Bytes, ProbePlacement, Warning, WorkloadKind,
+    Bytes, Histogram, ProbePlacement, Warning, WorkloadKind,
     metric::{DelayMetrics, id, series_id},
     units::format_duration,
     warning_code,
@@ -73,6 +73,11 @@ impl Findings {
         }
     }
 
+    /// Adds a metric that is a span of time, in nanoseconds, if there is one.
+    fn time(&mut self, name: &str, time: Option<Duration>) {
+        self.metric(name, time.map(|time| time.as_nanos() as f64));
+    }
+
     /// Adds a metric that is a number of things.
     pub fn count(&mut self, name: &str, value: u64) {
         self.metric(name, value as f64);
@@ -80,19 +85,29 @@ impl Findings {
 
     /// Adds a fact, which replaces one of the same name.
     pub fn fact(&mut self, name: &str, value: impl Into<String>) {
-        self.0
-            .measurements
-            .facts
-            .insert(name.to_owned(), value.into());
+        let facts = &mut self.0.measurements.facts;
+        facts.insert(name.to_owned(), value.into());
     }
 
     /// Adds a warning.
     pub fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
-        self.0.measurements.warnings.push(Warning {
-            code: code.to_owned(),
-            message: message.into(),
-            hint: hint.into(),
-        });
+        let warning = Warning::new(code, message, hint);
+        self.0.measurements.warnings.push(warning);
+    }
+
+    /// Adds a digest, which is a fact.
+    pub(crate) fn digest(&mut self, name: &str, digest: u64) {
+        self.fact(name, format!("{digest:016x}"));
+    }
+
+    /// Adds warnings.
+    pub(crate) fn warnings(&mut self, warnings: Vec<Warning>) {
+        self.0.measurements.warnings.extend(warnings);
+    }
+
+    /// Adds a histogram, if there is one.
+    pub(crate) fn histogram(&mut self, histogram: Option<Histogram>) {
+        self.0.measurements.histograms.extend(histogram);
     }
 
     /// Adds that the sender closed without the acknowledgement, with the warning at that end.
@@ -110,8 +125,8 @@ impl Findings {
 
     /// Adds the facts and warnings of an end of streams.
     pub(crate) fn endpoint(&mut self, endpoint: &impl StreamEndpoint) {
-        self.0.measurements.facts.extend(endpoint.facts());
-        self.0.measurements.warnings.extend(endpoint.warnings());
+        self.facts(endpoint.facts());
+        self.warnings(endpoint.warnings());
     }
 
     /// Adds that every message which was sent was delivered.
@@ -143,19 +158,21 @@ impl Findings {
         self.span(started, end.at());
         self.metric(id::TRANSFER_TIME_NS, (end.at() - started) as f64);
         if matches!(end, SenderEnd::Deadline { .. }) {
-            self.warn(
-                warning_code::DEADLINE_REACHED,
-                format!(
-                    "the transfer was stopped at its deadline of {}; measured is what was \
-                     delivered by then: {measured}",
-                    format_duration(trial.order.deadline),
-                ),
-                format!(
-                    "give a longer `deadline` or {}",
-                    trial.order.workload.kind.shorter()
-                ),
+            let deadline = format_duration(trial.order.deadline);
+            let message = format!(
+                "the transfer was stopped at its deadline of {deadline}; measured is what was \
+                 delivered by then: {measured}"
             );
+            let shorter = trial.order.workload.kind.shorter();
+            let hint = format!("give a longer `deadline` or {shorter}");
+            self.warn(warning_code::DEADLINE_REACHED, message, hint);
         }
+    }
+
+    /// Adds the way of the acknowledgement.
+    pub(crate) fn acknowledgement(&mut self, in_band: bool) {
+        let way = if in_band { "in_band" } else { "control" };
+        self.fact("acknowledgement", way);
     }
 
     /// Adds the sender's metrics of the transfer of `size` bytes.
@@ -167,23 +184,13 @@ impl Findings {
         delivered: Delivered,
         set_up: Option<Duration>,
     ) {
-        let acknowledgement = match end {
-            SenderEnd::Acknowledged { .. } => "in_band",
-            SenderEnd::Deadline { .. } => "control",
-        };
-        self.fact("acknowledgement", acknowledgement);
-        self.metric(
-            id::SET_UP_TIME_NS,
-            set_up.map(|time| time.as_nanos() as f64),
-        );
+        self.acknowledgement(matches!(end, SenderEnd::Acknowledged { .. }));
+        self.time(id::SET_UP_TIME_NS, set_up);
+        let (bytes, all) = (Bytes(delivered.bytes), Bytes(size));
         let measured = match &trial.order.workload.kind {
-            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
-                Bytes(delivered.bytes).to_string()
-            }
-            _ if delivered.bytes < size => {
-                format!("{} of {}", Bytes(delivered.bytes), Bytes(size))
-            }
-            _ => format!("all {}, which the sender did not know yet", Bytes(size)),
+            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => bytes.to_string(),
+            _ if bytes < all => format!("{bytes} of {all}"),
+            _ => format!("all {all}, which the sender did not know yet"),
         };
         self.times(trial, started, end, &measured);
     }
@@ -191,10 +198,8 @@ impl Findings {
     /// Adds the delivered bits over the time of the transfer.
     pub fn goodput(&mut self, delivered: Delivered, transfer: Duration) {
         let nanoseconds = transfer.as_nanos() as f64;
-        self.metric(
-            id::GOODPUT_BPS,
-            delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0),
-        );
+        let goodput = delivered.bytes as f64 * 8e9 / nanoseconds.max(1.0);
+        self.metric(id::GOODPUT_BPS, goodput);
     }
 
     /// Adds the sender's counters from its stack, at the end of the transfer. Its levels (window, RTT)
@@ -204,19 +209,7 @@ impl Findings {
             at_end: last,
             max_bytes_in_flight,
         } = trial.context.observer.window_statistics();
-        self.metric(
-            id::MIN_RTT_NS,
-            last.min_rtt.map(|rtt| rtt.as_nanos() as f64),
-        );
-        self.metric(
-            id::RETRANSMITTED_PACKETS,
-            last.retransmitted_packets.map(|count| count as f64),
-        );
-        if let (Some(again), Some(sent)) = (last.retransmitted_packets, last.packets_sent)
-            && sent > 0
-        {
-            self.metric(id::RETRANSMIT_RATIO, again as f64 / sent as f64);
-        }
+        self.own_counters(trial);
         // Without a bottleneck on the path the receiver's pace is the limit, as it must be. A window
         // that fills the path only keeps its queue short.
         if let Some(limited) = last.window_limited
@@ -224,15 +217,11 @@ impl Findings {
             && limited.time > transfer / 5
             && !fills(&trial.order.path, max_bytes_in_flight)
         {
-            self.warn(
-                warning_code::WINDOW_LIMITED,
-                format!(
-                    "the receiver's window, not the path, limited the sender for {} of {}",
-                    format_duration(limited.time),
-                    format_duration(transfer)
-                ),
-                limited.hint,
+            let [time, all] = [limited.time, transfer].map(format_duration);
+            let message = format!(
+                "the receiver's window, not the path, limited the sender for {time} of {all}"
             );
+            self.warn(warning_code::WINDOW_LIMITED, message, limited.hint);
         }
     }
 
@@ -244,8 +233,7 @@ impl Findings {
         if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {
             self.metric(id::RETRANSMIT_RATIO, again / sent as f64);
         }
-        let min_rtt = last.min_rtt.map(|rtt| rtt.as_nanos() as f64);
-        self.metric(id::MIN_RTT_NS, min_rtt);
+        self.time(id::MIN_RTT_NS, last.min_rtt);
     }
 
     /// Adds facts, which replace those of the same name.
@@ -264,7 +252,7 @@ impl Findings {
     /// Adds the length of the warm-up that is left out.
     pub(crate) fn warm_up(&mut self, warm_up: Duration) {
         if !warm_up.is_zero() {
-            self.metric(id::WARM_UP_NS, warm_up.as_nanos() as f64);
+            self.time(id::WARM_UP_NS, Some(warm_up));
         }
     }
 
@@ -286,25 +274,15 @@ impl Findings {
         let delays = &probed.delays;
         self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
         self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
-        self.0
-            .measurements
-            .histograms
-            .extend(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
-        let asked = trial.probe.idle_messages;
-        if delays.answers() < u64::from(asked) {
-            let why = probed
-                .broken
-                .as_ref()
-                .map(|error| format!(": {error}"))
-                .unwrap_or_default();
-            self.warn(
-                "idle_probe_incomplete",
-                format!(
-                    "{} of {asked} probe messages before the transfer were answered{why}",
-                    delays.answers()
-                ),
-                "",
+        self.histogram(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
+        let (answers, asked) = (delays.answers(), trial.probe.idle_messages);
+        if answers < u64::from(asked) {
+            let broken = probed.broken.as_ref();
+            let why = broken.map_or_else(String::new, |error| format!(": {error}"));
+            let message = format!(
+                "{answers} of {asked} probe messages before the transfer were answered{why}"
             );
+            self.warn("idle_probe_incomplete", message, "");
         }
     }
 
@@ -318,14 +296,13 @@ impl Findings {
     ) {
         let delays = probed.delays.scheduled_within(loaded, end.at());
         let placement = trial.probe.placement;
-        let (names, series) = match placement {
-            ProbePlacement::Connection => {
-                (DelayMetrics::ROUND_TRIP, series_id::ROUND_TRIP_DELAY_NS)
-            }
-            ProbePlacement::Stream => (
-                DelayMetrics::STREAM_ROUND_TRIP,
-                series_id::STREAM_ROUND_TRIP_DELAY_NS,
-            ),
+        let names = match placement {
+            ProbePlacement::Connection => DelayMetrics::ROUND_TRIP,
+            ProbePlacement::Stream => DelayMetrics::STREAM_ROUND_TRIP,
+        };
+        let series = match placement {
+            ProbePlacement::Connection => series_id::ROUND_TRIP_DELAY_NS,
+            ProbePlacement::Stream => series_id::STREAM_ROUND_TRIP_DELAY_NS,
         };
         self.fact("probe.placement", placement.name());
         self.fact("probe.interval", format_duration(trial.probe.interval));
@@ -338,21 +315,15 @@ impl Findings {
         }
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
-        self.0
-            .measurements
-            .histograms
-            .extend(delays.histogram(names.mean));
+        self.histogram(delays.histogram(names.mean));
         if delays.answers() > 0 {
             self.0.measurements.series.push(delays.series(series));
         }
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
         if let Some(error) = probed.broken.as_ref().filter(|_| !by_deadline) {
-            self.warn(
-                "probe_broken",
-                format!("the probe under load ended before the transfer: {error}"),
-                "",
-            );
+            let message = format!("the probe under load ended before the transfer: {error}");
+            self.warn("probe_broken", message, "");
         }
     }
 
@@ -366,27 +337,19 @@ impl Findings {
         self.count(id::BYTES_DELIVERED, delivered.bytes);
         self.count(id::MESSAGES_DELIVERED, delivered.messages);
         self.count(id::MESSAGES_CORRUPTED, corrupted);
-        self.metric(
-            id::RECEIVER_GOODPUT_BPS,
-            deliveries.and_then(|deliveries| deliveries.goodput(delivered.bytes)),
-        );
+        let goodput = deliveries.and_then(|all| all.goodput(delivered.bytes));
+        self.metric(id::RECEIVER_GOODPUT_BPS, goodput);
         if corrupted > 0 {
-            self.warn(
-                warning_code::MESSAGES_CORRUPTED,
-                format!("{corrupted} messages arrived damaged"),
-                "",
-            );
+            let message = format!("{corrupted} messages arrived damaged");
+            self.warn(warning_code::MESSAGES_CORRUPTED, message, "");
         }
     }
 
     /// Adds the number of flows that were not admitted.
     pub(crate) fn refused(&mut self, flows: u64) {
         if flows > 0 {
-            self.warn(
-                "flow_refused",
-                format!("{flows} flows without this trial's token were refused"),
-                "",
-            );
+            let message = format!("{flows} flows without this trial's token were refused");
+            self.warn("flow_refused", message, "");
         }
     }
 }
@@ -394,9 +357,8 @@ impl Findings {
 /// Whether `in_flight_max` bytes are at least the path's bandwidth-delay product; `false` where the
 /// stack or the path do not tell.
 fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
-    in_flight_max
-        .zip(path.bandwidth_delay_product())
-        .is_some_and(|(bytes, product)| bytes >= product)
+    let product = path.bandwidth_delay_product();
+    product.is_some() && in_flight_max >= product
 }
 
 #[cfg(test)]

@@ -2,10 +2,7 @@
 //! comes, which is carried out while the probe's messages are sent back
 //! ([`Listening::beside_echo`]), ends ([`Listening::outcome`]), and is reported.
 
-use std::{
-    future::Future,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{future::Future, sync::MutexGuard};
 
 use regatta_control::SideReport;
 
@@ -16,8 +13,13 @@ use super::{
     watch::{Delivered, ReceiverEnd, ReceiverWatch},
 };
 use crate::{
-    clock::MonotonicTime, context::Phase, driver::TransportError, executor::Executor as _,
-    opening::Purpose, stop::Stop,
+    clock::MonotonicTime,
+    context::Phase,
+    driver::{Result, TransportError},
+    executor::Executor as _,
+    opening::Purpose,
+    stop::Stop,
+    sync::Mutex,
 };
 
 /// The listening end of a trial.
@@ -43,7 +45,7 @@ pub(crate) struct Outcome {
 }
 
 impl<'a, C: Carrier> Listening<'a, C> {
-    pub(crate) fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self, TransportError> {
+    pub(crate) fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self> {
         let watch = ReceiverWatch::new(trial)?;
         trial.context.live.set_phase(Phase::Idle);
         Ok(Self {
@@ -59,10 +61,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
 
     /// Returns the flows that asked to be admitted.
     pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
-        // Nothing that can panic runs under this lock.
-        self.admission
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.admission.lock()
     }
 
     /// Counts flows that were not admitted.
@@ -70,33 +69,30 @@ impl<'a, C: Carrier> Listening<'a, C> {
         self.admission().refused += flows;
     }
 
-    async fn admit(&self) -> Result<Admitted<C::Flow>, TransportError> {
+    async fn admit(&self) -> Result<Admitted<C::Flow>> {
         let mut admission = std::mem::take(&mut *self.admission());
-        let until = self.watch.limit();
+        let until = self.watch.limit;
         let admitted = self.carrier.admit(self.trial, until, &mut admission).await;
         *self.admission() = admission;
         admitted
     }
 
     /// Admits flows until one comes that is not an idle probe's, which is answered meanwhile.
-    async fn admit_after_idle(&self) -> Result<Admitted<C::Flow>, TransportError> {
+    async fn admit_after_idle(&self) -> Result<Admitted<C::Flow>> {
         let mut next = self.admit().await?;
         while next.purpose == Purpose::IdleProbe {
             let (stop, idle) = (next.stop.clone(), &mut next);
             // The next flow is admitted even if the end of the idle probe's is under way still: its
             // last packet may be lost and come again much later.
-            let (admitted, ()) = self
-                .carrier
-                .executor()
-                .join(
-                    move || async move {
-                        let admitted = self.admit().await;
-                        stop.stop();
-                        admitted
-                    },
-                    move || async move { self.carrier.echo(self.trial, idle, &Stop::new()).await },
-                )
-                .await;
+            let admitting = move || async move {
+                let admitted = self.admit().await;
+                stop.stop();
+                admitted
+            };
+            let echoing =
+                move || async move { self.carrier.echo(self.trial, idle, &Stop::new()).await };
+            let executor = self.carrier.executor();
+            let (admitted, ()) = executor.join(admitting, echoing).await;
             next = admitted?;
         }
         Ok(next)
@@ -110,7 +106,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     pub(crate) async fn beside_echo<T: Send, F>(
         &self,
         work: impl FnOnce(Admitted<C::Flow>, bool) -> F + Send,
-    ) -> Result<T, TransportError>
+    ) -> Result<T>
     where
         F: Future<Output = T>,
     {
@@ -121,42 +117,36 @@ impl<'a, C: Carrier> Listening<'a, C> {
         };
         let (trial, probe_ref) = (self.trial, &mut probe);
         let probe_is_missing = trial.probe.has_flow() && transfer.is_some();
-        let transferring = move || async move {
+        let transfer_it = move || async move {
             let transfer = match transfer {
                 Some(transfer) => transfer,
                 None => self.admit_after_idle().await?,
             };
             if transfer.purpose != Purpose::Transfer {
-                return Err(TransportError::Protocol {
-                    what: format!(
-                        "the sender opened the {} where the transfer was due",
-                        transfer.purpose.name()
-                    ),
-                });
+                let opened = transfer.purpose.name();
+                return Err(TransportError::protocol(format!(
+                    "the sender opened the {opened} where the transfer was due"
+                )));
             }
             trial.context.live.set_phase(Phase::Transfer);
             self.watch.transfer(&self.transfer);
             Ok(work(transfer, probe_is_missing).await)
         };
-        let (output, ()) = self
-            .carrier
-            .executor()
-            .join(
-                move || async move {
-                    let output = transferring().await;
-                    self.end_probe(false).await;
-                    output
-                },
-                move || async move {
-                    if let Some(probe) = probe_ref {
-                        self.carrier.echo(trial, probe, &self.over).await;
-                    }
-                    if !trial.probe.shares_connection() {
-                        self.echoed.stop();
-                    }
-                },
-            )
-            .await;
+        let transferring = move || async move {
+            let output = transfer_it().await;
+            self.end_probe(false).await;
+            output
+        };
+        let echoing = move || async move {
+            if let Some(probe) = probe_ref {
+                self.carrier.echo(trial, probe, &self.over).await;
+            }
+            if !trial.probe.shares_connection() {
+                self.echoed.stop();
+            }
+        };
+        let executor = self.carrier.executor();
+        let (output, ()) = executor.join(transferring, echoing).await;
         output
     }
 
@@ -173,7 +163,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     ///
     /// # Errors
     /// That error, of a transfer that had no end.
-    pub(crate) fn outcome(&self, error: Option<TransportError>) -> Result<Outcome, TransportError> {
+    pub(crate) fn outcome(&self, error: Option<TransportError>) -> Result<Outcome> {
         let (at, delivered, is_complete) = match self.watch.end_after_break() {
             Some(ReceiverEnd::Complete { at, delivered }) => (at, delivered, true),
             Some(ReceiverEnd::Deadline { at, delivered, .. }) => (at, delivered, false),
@@ -195,7 +185,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         &self,
         mut findings: Findings,
         error: TransportError,
-    ) -> Result<SideReport, TransportError> {
+    ) -> Result<SideReport> {
         match self.watch.end() {
             Some(ReceiverEnd::Deadline { at, .. }) => {
                 findings.delivery(Delivered::default(), 0, None);
@@ -214,11 +204,8 @@ impl<'a, C: Carrier> Listening<'a, C> {
         ended: MonotonicTime,
     ) -> SideReport {
         findings.span(started, ended);
-        let (refused, broken) = {
-            let admission = self.admission();
-            (admission.refused, admission.broken)
-        };
-        findings.refused(refused + broken);
+        let admission = self.admission();
+        findings.refused(admission.refused + admission.broken);
         self.trial.context.live.set_phase(Phase::Done);
         findings.0
     }

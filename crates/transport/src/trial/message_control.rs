@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{Trial, watch::Delivered};
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
-    message::MessageFlow,
+    content::number_at,
+    driver::{Result, TransportError},
+    message::{Arrival, MessageFlow},
     opening::{self, OPENING_BYTES, Purpose},
 };
 
@@ -45,14 +46,12 @@ impl Control {
 
     /// Encodes a message of the flow with this purpose.
     pub(crate) fn encode(self, trial: &Trial, purpose: Purpose) -> [u8; CONTROL_BYTES] {
-        let counts = match self {
-            Self::Open(index) => Delivered {
-                messages: index.into(),
-                ..Delivered::default()
-            },
-            Self::End(counts) | Self::Acknowledgement(counts) => counts,
-            _ => Delivered::default(),
-        };
+        let mut counts = Delivered::default();
+        match self {
+            Self::Open(index) => counts.messages = index.into(),
+            Self::End(totals) | Self::Acknowledgement(totals) => counts = totals,
+            Self::Opened | Self::Done => {}
+        }
         let mut bytes = [0; CONTROL_BYTES];
         bytes[..4].copy_from_slice(&MARK);
         bytes[4..28].copy_from_slice(&opening::encode(trial.token, purpose));
@@ -78,17 +77,12 @@ impl Control {
     fn decode_marked(trial: &Trial, message: &[u8]) -> Option<(Purpose, Self)> {
         let opening = message[4..28].try_into().ok()?;
         let purpose = opening::decode(opening, trial.token)?;
-        let number = |at: usize| {
-            let mut number = [0; 8];
-            number.copy_from_slice(&message[at..at + 8]);
-            u64::from_le_bytes(number)
-        };
         if message[45..] != crc32fast::hash(&message[..45]).to_le_bytes() {
             return None;
         }
         let counts = Delivered {
-            bytes: number(29),
-            messages: number(37),
+            bytes: number_at(message, 29),
+            messages: number_at(message, 37),
         };
         let control = match message[28] {
             1 => Self::Open(u16::try_from(counts.messages).ok()?),
@@ -108,17 +102,9 @@ pub(crate) async fn send<F: MessageFlow>(
     flow: &mut F,
     purpose: Purpose,
     control: Control,
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let message = control.encode(trial, purpose);
     flow.send_batch(&message, message.len()).await
-}
-
-/// Returns the time after which an opening without an answer is sent again.
-fn open_again_after(trial: &Trial) -> Duration {
-    trial
-        .probe
-        .longest_round_trip
-        .max(Duration::from_millis(25))
 }
 
 /// Opens a flow with this purpose and index: asks until the other end answers, or until `take`, which
@@ -129,30 +115,26 @@ pub(crate) async fn open<F: MessageFlow>(
     (purpose, index): (Purpose, u16),
     until: MonotonicTime,
     take: &mut (impl FnMut(&[u8]) -> bool + Send),
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let begun = MonotonicTime::now();
+    let again_after = (trial.probe.longest_round_trip).max(Duration::from_millis(25));
     let mut opened = false;
     while !opened {
         if until.has_passed() {
-            return Err(TransportError::TimedOut {
-                what: format!("answer to the opening of the {}", purpose.name()),
-                seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-            });
+            let what = format!("answer to the opening of the {}", purpose.name());
+            return Err(TransportError::timed_out_since(what, begun));
         }
         if trial.stop.is_stopped() {
             return Err(TransportError::Cancelled);
         }
         send(trial, flow, purpose, Control::Open(index)).await?;
-        let again = until.min(MonotonicTime::now() + open_again_after(trial));
+        let again = until.min(MonotonicTime::now() + again_after);
         while !opened {
-            let received = flow
-                .receive_batch(again, &mut |arrival| {
-                    opened |= Control::decode(trial, arrival.data)
-                        == Some((purpose, Control::Opened))
-                        || take(arrival.data);
-                })
-                .await?;
-            if received == 0 {
+            let mut look = |arrival: Arrival<'_>| {
+                let control = Control::decode(trial, arrival.data);
+                opened |= control == Some((purpose, Control::Opened)) || take(arrival.data);
+            };
+            if flow.receive_batch(again, &mut look).await? == 0 {
                 break;
             }
         }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,
@@ -31,7 +31,7 @@ impl<F: MessageFlow> ProbeFlow for F {
         false
     }
 
-    async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
+    async fn send(&mut self, message: &[u8]) -> Result<()> {
         self.send_batch(message, message.len()).await
     }
 
@@ -40,7 +40,7 @@ impl<F: MessageFlow> ProbeFlow for F {
         _: usize,
         until: MonotonicTime,
         answer: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<bool, TransportError> {
+    ) -> Result<bool> {
         let mut take = |arrival: Arrival<'_>| answer(arrival.data);
         Ok(self.receive_batch(until, &mut take).await? > 0)
     }
@@ -88,18 +88,18 @@ impl<E: MessageEndpoint> Messages<'_, E> {
         trial: &Trial,
         until: MonotonicTime,
         judge: &mut (impl FnMut(&[u8]) -> Option<(Purpose, u16)> + Send),
-    ) -> Result<Admitted<E::Flow>, TransportError> {
+    ) -> Result<Admitted<E::Flow>> {
         let stop = trial.stop.child();
         let mut admitted = None;
-        let mut admit = |message: &[u8]| {
-            let flow = judge(message);
-            if flow.is_some() {
+        let mut admit = |message: &[u8]| match judge(message) {
+            Some(flow) => {
                 admitted = Some((flow, MonotonicTime::now()));
+                true
             }
-            flow.is_some()
+            None => false,
         };
         let mut flow = self.0.accept(until, &stop, &mut admit).await?;
-        let Some((Some((purpose, index)), arrived)) = admitted else {
+        let Some(((purpose, index), arrived)) = admitted else {
             return Err(TransportError::Closed { flow: "new flow" });
         };
         message_control::send(trial, &mut flow, purpose, Control::Opened).await?;
@@ -128,7 +128,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<E::Flow, TransportError> {
+    ) -> Result<E::Flow> {
         let mut flow = self.0.connect(peer, purpose, stop).await?;
         message_control::open(trial, &mut flow, (purpose, 0), until, &mut |_| false).await?;
         Ok(flow)
@@ -141,7 +141,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         trial: &Trial,
         until: MonotonicTime,
         admission: &mut Admission,
-    ) -> Result<Admitted<E::Flow>, TransportError> {
+    ) -> Result<Admitted<E::Flow>> {
         let mut judge = |message: &[u8]| admission.flow(trial, message);
         self.admit_by(trial, until, &mut judge).await
     }

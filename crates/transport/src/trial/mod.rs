@@ -15,13 +15,17 @@ pub(crate) mod turns;
 pub(crate) mod warm_up;
 pub(crate) mod watch;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use regatta_control::{Note, TrialOrder};
 
 use crate::{
-    clock::MonotonicTime, context::TrialContext, driver::TransportError, opening::Token,
-    probe::ProbePlan, stop::Stop,
+    clock::MonotonicTime,
+    context::TrialContext,
+    driver::{Result, TransportError},
+    opening::Token,
+    probe::ProbePlan,
+    stop::Stop,
 };
 use watch::Delivered;
 
@@ -69,7 +73,7 @@ impl Trial {
     ///
     /// # Errors
     /// [`TransportError::Order`] for a token that is none.
-    pub fn new(order: &TrialOrder, context: TrialContext) -> Result<Self, TransportError> {
+    pub fn new(order: &TrialOrder, context: TrialContext) -> Result<Self> {
         Ok(Self {
             token: Token::parse(&order.token)?,
             probe: ProbePlan::new(order),
@@ -100,10 +104,8 @@ impl Trial {
     /// Returns the outcome of a trial whose set-up was not completed, over any transport.
     #[must_use]
     pub fn no_connection(&self) -> TransportError {
-        self.explain(TransportError::TimedOut {
-            what: "connection".to_owned(),
-            seconds: self.order.connect_deadline.as_secs_f64(),
-        })
+        let within = self.order.connect_deadline;
+        self.explain(TransportError::timed_out("connection", within))
     }
 
     /// Replaces the time-out of a flow's opening by [`Trial::no_connection`].
@@ -116,29 +118,29 @@ impl Trial {
 
     /// Returns an error of the transport, or the abort of the trial if that is what caused it.
     pub(crate) fn explain(&self, error: TransportError) -> TransportError {
-        if self.context.stop.is_stopped() {
-            TransportError::Cancelled
-        } else {
-            error
+        match self.context.stop.is_stopped() {
+            true => TransportError::Cancelled,
+            false => error,
         }
     }
 
     /// Returns the peer's address, which an end that connects must have.
-    pub(crate) fn peer_of(
-        &self,
-        peer: Option<std::net::SocketAddr>,
-    ) -> Result<std::net::SocketAddr, TransportError> {
+    pub(crate) fn peer_of(&self, peer: Option<SocketAddr>) -> Result<SocketAddr> {
         debug_assert!(self.order.connects());
-        peer.ok_or_else(|| TransportError::Order {
-            what: "the connecting end needs the other one's address".to_owned(),
-        })
+        let none = "the connecting end needs the other one's address";
+        peer.ok_or_else(|| TransportError::order(none))
+    }
+
+    /// Passes a note to the other end over control.
+    pub(crate) fn tell(&self, note: Note) {
+        self.context.observer.send_note(note);
     }
 
     /// Waits for the receiver's account over control of what it got.
     ///
     /// # Errors
     /// [`TransportError::TimedOut`] without one, [`TransportError::Cancelled`] if the trial is aborted.
-    pub fn answer_over_control(&self) -> Result<Delivered, TransportError> {
+    pub fn answer_over_control(&self) -> Result<Delivered> {
         let until = MonotonicTime::now() + CONTROL_ANSWER;
         self.context.stop.on_stop(&self.context.mailbox);
         while let Some(note) = self.context.mailbox.take_until(until) {
@@ -150,17 +152,12 @@ impl Trial {
     }
 
     pub(crate) fn no_answer_over_control(&self) -> TransportError {
-        self.explain(TransportError::TimedOut {
-            what: "answer of the receiver over control".to_owned(),
-            seconds: CONTROL_ANSWER.as_secs_f64(),
-        })
+        let what = "answer of the receiver over control";
+        self.explain(TransportError::timed_out(what, CONTROL_ANSWER))
     }
 
     /// Returns the outcome of a receiver that heard nothing of its sender for too long.
     pub(crate) fn timed_out(&self) -> TransportError {
-        TransportError::TimedOut {
-            what: "end of the transfer".to_owned(),
-            seconds: self.limit().as_secs_f64(),
-        }
+        TransportError::timed_out("end of the transfer", self.limit())
     }
 }

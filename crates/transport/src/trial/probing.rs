@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{Trial, carrier::ProbeFlow};
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor,
     opening::Purpose,
     probe::{Delays, MOST_UNDER_WAY, Probed, Schedule, write_probe},
@@ -18,7 +18,7 @@ async fn receive<F: ProbeFlow>(
     flow: &mut F,
     until: MonotonicTime,
     delays: &mut Delays,
-) -> Result<bool, TransportError> {
+) -> Result<bool> {
     let live = &trial.context.live;
     let mut take = |answer: &[u8]| {
         if let Some(delay) = delays.answer(answer, MonotonicTime::now()) {
@@ -101,7 +101,7 @@ async fn scheduled_messages<F: ProbeFlow>(
     flow: &mut F,
     (over, schedule): (&Stop, &mut Schedule),
     delays: &mut Delays,
-) -> Result<(), TransportError> {
+) -> Result<()> {
     let mut message = vec![0; trial.probe.message];
     let mut has_room = true;
     let mut held_back = 0;

@@ -2,8 +2,6 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use bytes::Bytes;
-
 use super::{
     Trial,
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
@@ -11,12 +9,13 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
-    driver::TransportError,
+    driver::{Result, TransportError},
     executor::Executor as _,
     opening::{self, OPENING_BYTES, Purpose},
     stop::Stop,
     stream::{
         Accepted, ByteStream, Received, StreamConnection, StreamEndpoint, StreamOf, read_exact,
+        send_now,
     },
 };
 
@@ -60,9 +59,8 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
         !self.stream.sends_at_once()
     }
 
-    async fn send(&mut self, message: &[u8]) -> Result<(), TransportError> {
-        self.stream.send_message(message, &Bytes::new()).await?;
-        self.stream.flush().await
+    async fn send(&mut self, message: &[u8]) -> Result<()> {
+        send_now(&mut self.stream, message).await
     }
 
     async fn receive(
@@ -70,7 +68,7 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
         length: usize,
         until: MonotonicTime,
         answer: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<bool, TransportError> {
+    ) -> Result<bool> {
         let mut scratch = vec![0; length.max(4096)];
         let rest = &mut self.rest;
         let mut take = |piece: &[u8]| {
@@ -95,20 +93,19 @@ pub(crate) async fn open_stream<C: StreamConnection>(
     connection: &C,
     purpose: Purpose,
     index: &[u8],
-) -> Result<C::Stream, TransportError> {
+) -> Result<C::Stream> {
     let mut stream = connection.open_stream().await?;
     let head = [&opening::encode(trial.token, purpose)[..], index].concat();
-    stream.send_message(&head, &Bytes::new()).await?;
-    stream.flush().await?;
+    send_now(&mut stream, &head).await?;
     Ok(stream)
 }
 
 /// Reads a stream's opening: its purpose, or `None` if it has none of this trial, and what came
 /// after it.
-pub(crate) async fn read_opening<S: ByteStream>(
+async fn read_opening<S: ByteStream>(
     trial: &Trial,
     stream: &mut S,
-) -> Result<(Option<Purpose>, Vec<u8>), TransportError> {
+) -> Result<(Option<Purpose>, Vec<u8>)> {
     let until = opening_until(trial);
     let mut rest = Vec::with_capacity(OPENING_BYTES);
     match read_exact::<OPENING_BYTES, S>(stream, &mut rest, until).await {
@@ -123,7 +120,7 @@ pub(crate) async fn accept_stream<C: StreamConnection>(
     trial: &Trial,
     connection: &C,
     until: MonotonicTime,
-) -> Result<(Option<Purpose>, C::Stream, Vec<u8>), TransportError> {
+) -> Result<(Option<Purpose>, C::Stream, Vec<u8>)> {
     let mut stream = connection.accept_stream(until).await?;
     let (purpose, rest) = read_opening(trial, &mut stream).await?;
     Ok((purpose, stream, rest))
@@ -136,22 +133,15 @@ pub(crate) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
     let mut back = rest;
     loop {
         if !back.is_empty() {
-            let sent = async {
-                stream.send_message(&back, &Bytes::new()).await?;
-                stream.flush().await
-            };
-            if sent.await.is_err() {
+            if send_now(stream, &back).await.is_err() {
                 return;
             }
             back.clear();
         }
-        let received = stream
-            .receive(&mut scratch, MonotonicTime::NEVER, &mut |piece: &[u8]| {
-                back.extend_from_slice(piece);
-            })
-            .await;
+        let mut take = |piece: &[u8]| back.extend_from_slice(piece);
+        let receiving = stream.receive(&mut scratch, MonotonicTime::NEVER, &mut take);
         // The sender's end of the probe says what broke; here it only ends.
-        if !matches!(received, Ok(Received::Bytes(_))) {
+        if !matches!(receiving.await, Ok(Received::Bytes(_))) {
             return;
         }
     }
@@ -172,7 +162,7 @@ impl<E: StreamEndpoint> Streams<'_, E> {
         until: MonotonicTime,
         admission: &mut Admission,
         (parent, arrived): (&Stop, &(impl Fn() + Sync)),
-    ) -> Result<Admitted<FlowOf<E>>, TransportError> {
+    ) -> Result<Admitted<FlowOf<E>>> {
         loop {
             let stop = parent.child();
             let mut came = MonotonicTime::now();
@@ -188,14 +178,15 @@ impl<E: StreamEndpoint> Streams<'_, E> {
             };
             match accept_stream(trial, &connection, opening_until(trial)).await {
                 Ok((Some(purpose), stream, rest)) => {
+                    let flow = StreamFlow {
+                        connection,
+                        stream,
+                        rest,
+                    };
                     return Ok(Admitted {
                         purpose,
                         index: 0,
-                        flow: StreamFlow {
-                            connection,
-                            stream,
-                            rest,
-                        },
+                        flow,
                         arrived: came,
                         stop,
                     });
@@ -223,7 +214,7 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Self::Flow, TransportError> {
+    ) -> Result<Self::Flow> {
         let connection = self.0.connect(peer, purpose, until, stop).await?;
         let stream = open_stream(trial, &connection, purpose, &[]).await?;
         Ok(StreamFlow::new(connection, stream))
@@ -239,10 +230,10 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         trial: &Trial,
         until: MonotonicTime,
         admission: &mut Admission,
-    ) -> Result<Admitted<Self::Flow>, TransportError> {
+    ) -> Result<Admitted<Self::Flow>> {
         let open_window = || trial.context.observer.on_window(WindowEdge::Start);
-        self.admit_with(trial, until, admission, (&trial.stop, &open_window))
-            .await
+        let arrived = (&trial.stop, &open_window);
+        self.admit_with(trial, until, admission, arrived).await
     }
 
     async fn echo(&self, _: &Trial, probe: &mut Admitted<Self::Flow>, _: &Stop) {

@@ -1,7 +1,6 @@
 //! Warm-up: beginning of a transfer that its figures leave out.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicI64, Ordering},
@@ -9,26 +8,19 @@ use std::{
     time::Duration,
 };
 
+use super::watch::Delivered;
 use crate::{
     clock::MonotonicTime,
-    context::{Observer, WindowEdge},
+    context::{LiveCounters, Observer, WindowEdge},
 };
 
 /// The warm-up of one end of a transfer.
 pub(crate) struct WarmUp {
     observer: Arc<dyn Observer>,
-    length: Duration,
+    pub length: Duration,
     /// [`MonotonicTime::NEVER`] until the transfer begins.
     until: AtomicI64,
     over: AtomicBool,
-}
-
-impl fmt::Debug for WarmUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WarmUp")
-            .field("length", &self.length)
-            .finish_non_exhaustive()
-    }
 }
 
 impl WarmUp {
@@ -59,9 +51,17 @@ impl WarmUp {
             .store((started + self.length).0, Ordering::Release);
     }
 
-    /// Returns the length.
-    pub(crate) const fn length(&self) -> Duration {
-        self.length
+    /// Counts what has been delivered since the last call, at `now`; returns all bytes that are here.
+    pub(crate) fn count(&self, live: &LiveCounters, now: MonotonicTime, came: Delivered) -> u64 {
+        if !self.is_over(now) {
+            live.bytes_in_warm_up
+                .fetch_add(came.bytes, Ordering::Relaxed);
+        }
+        live.messages_delivered
+            .fetch_add(came.messages, Ordering::Relaxed);
+        live.bytes_delivered
+            .fetch_add(came.bytes, Ordering::Release)
+            + came.bytes
     }
 
     /// Whether the warm-up is over at `now`. The window over which CPU time is charged begins anew

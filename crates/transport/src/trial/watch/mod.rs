@@ -8,13 +8,22 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::Ordering;
+use std::{
+    ops::{Add, Sub},
+    sync::atomic::Ordering,
+    thread::{self, JoinHandle},
+};
 
-pub(crate) use receiver::{Completion, ReceiverEnd, ReceiverWatch};
+use regatta_control::Note;
+
+pub(crate) use receiver::{ReceiverEnd, ReceiverEnding, ReceiverWatch};
 pub use sender::SenderEnd;
 pub(crate) use sender::{SenderEnding, SenderWatch};
 
-use crate::context::LiveCounters;
+use crate::{
+    context::LiveCounters,
+    driver::{Result, TransportError},
+};
 
 /// Bytes and messages of a transfer: those that were sent, or those that arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,5 +50,68 @@ impl Delivered {
             bytes: live.bytes_delivered.load(Ordering::Acquire),
             messages: live.messages_delivered.load(Ordering::Acquire),
         }
+    }
+
+    /// Returns the larger count of each.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.max(other.bytes),
+            messages: self.messages.max(other.messages),
+        }
+    }
+
+    /// Returns the note that all of this was sent, or what was sent by the deadline.
+    pub(crate) const fn sent_note(self, deadline_reached: bool) -> Note {
+        Note::Sent {
+            messages: self.messages,
+            bytes: self.bytes,
+            deadline_reached,
+        }
+    }
+
+    /// Returns the note that this was received.
+    pub(crate) const fn received_note(self) -> Note {
+        Note::Received {
+            messages: self.messages,
+            bytes: self.bytes,
+        }
+    }
+}
+
+impl Add for Delivered {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            messages: self.messages + other.messages,
+        }
+    }
+}
+
+impl Sub for Delivered {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes - other.bytes,
+            messages: self.messages - other.messages,
+        }
+    }
+}
+
+/// Thread of a watch.
+struct WatchThread(Option<JoinHandle<()>>);
+
+impl WatchThread {
+    fn start(name: &str, watch: impl FnOnce() + Send + 'static) -> Result<Self> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(watch);
+        Ok(Self(Some(thread.map_err(TransportError::thread)?)))
+    }
+
+    /// Waits for the end of the thread. A panic there was reported when it happened; the transfer's own end
+    /// stands.
+    fn join(&mut self) {
+        let _ = self.0.take().map(JoinHandle::join);
     }
 }

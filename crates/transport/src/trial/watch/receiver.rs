@@ -1,20 +1,16 @@
 //! The receiver's watch: notes of the sender, and the end of the transfer.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{collections::BTreeMap, mem, ops::Deref, sync::Arc, time::Duration};
 
 use regatta_control::Note;
 
-use super::Delivered;
+use super::{Delivered, WatchThread};
 use crate::{
     clock::MonotonicTime,
     context::{TrialContext, WindowEdge},
-    driver::TransportError,
+    driver::Result,
     stop::Stop,
+    sync::Watched,
     trial::Trial,
 };
 
@@ -56,7 +52,7 @@ struct ReceiverState {
     /// Whether the connecting end has closed its connections.
     closed: bool,
     /// Whether the thread has ended: no further note will be heard.
-    deaf: bool,
+    thread_ended: bool,
     /// Stop of the transfer's flow, once that is there.
     transfer: Option<Stop>,
     /// Stop that is raised when the sender has sent everything.
@@ -65,21 +61,18 @@ struct ReceiverState {
     change: Stop,
 }
 
-struct ReceiverShared {
-    state: Mutex<ReceiverState>,
-    changed: Condvar,
+/// State of a transfer at its receiver, by which it can be ended from elsewhere.
+pub(crate) struct ReceiverEnding {
+    state: Watched<ReceiverState>,
     context: TrialContext,
     session: Stop,
-    limit: MonotonicTime,
+    /// Moment until which this end waits for the other.
+    pub limit: MonotonicTime,
     /// Longest time that a packet which closes a connection is waited for.
     close_within: Duration,
 }
 
-impl ReceiverShared {
-    fn lock(&self) -> MutexGuard<'_, ReceiverState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl ReceiverEnding {
     fn watch(&self) {
         let mut closed_by = None;
         while let Some(note) = self.next_note(&mut closed_by) {
@@ -87,17 +80,18 @@ impl ReceiverShared {
             self.announce();
         }
         if self.limit.has_passed() {
-            self.lock().end.get_or_insert(ReceiverEnd::TimedOut);
+            let mut state = self.state.lock();
+            state.end.get_or_insert(ReceiverEnd::TimedOut);
+            drop(state);
             self.session.stop();
         }
-        self.lock().deaf = true;
+        self.state.lock().thread_ended = true;
         self.announce();
     }
 
     /// Ends the waits for a change of the state.
     fn announce(&self) {
-        let change = std::mem::take(&mut self.lock().change);
-        self.changed.notify_all();
+        let change = self.state.change(|state| mem::take(&mut state.change));
         change.stop();
     }
 
@@ -110,7 +104,7 @@ impl ReceiverShared {
                 ..
             } => self.stop_at_deadline(now, messages),
             Note::Sent { messages, .. } => {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 state.sent.get_or_insert((now, messages));
                 let until_sent = state.until_sent.clone();
                 drop(state);
@@ -119,13 +113,13 @@ impl ReceiverShared {
                 }
             }
             Note::Left { flow, messages } => {
-                self.lock().left.insert(flow, (now, messages));
+                self.state.lock().left.insert(flow, (now, messages));
             }
             Note::Received { messages, bytes } => {
-                self.lock().theirs = Some((now, Delivered { bytes, messages }));
+                self.state.lock().theirs = Some((now, Delivered { bytes, messages }));
             }
             Note::Closed => {
-                self.lock().closed = true;
+                self.state.lock().closed = true;
                 if !self.stop_if_closed() {
                     *closed_by = Some(now + self.close_within);
                 }
@@ -145,15 +139,17 @@ impl ReceiverShared {
                 return note;
             }
             *closed_by = None;
-            if moment.has_passed() && self.lock().end.is_some() {
+            if moment.has_passed() && self.state.lock().end.is_some() {
                 self.session.stop();
             }
         }
         mailbox.take_until(self.limit)
     }
 
-    fn complete(&self, delivered: Delivered) -> bool {
-        let mut state = self.lock();
+    /// Ends the transfer: all that will be counted is counted. Returns false if it had ended
+    /// otherwise.
+    pub(crate) fn complete(&self, delivered: Delivered) -> bool {
+        let mut state = self.state.lock();
         if state.end.is_some() {
             return false;
         }
@@ -169,7 +165,7 @@ impl ReceiverShared {
     /// Stops the session of a complete transfer whose other end has closed: it has the acknowledgement, so
     /// nothing that is under way still is needed. The packets that close would come later than the note, or never.
     fn stop_if_closed(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let over = state.closed && matches!(state.end, Some(ReceiverEnd::Complete { .. }));
         drop(state);
         if over {
@@ -180,92 +176,48 @@ impl ReceiverShared {
 
     fn stop_at_deadline(&self, now: MonotonicTime, sent: u64) {
         let here = Delivered::here(&self.context.live);
-        let (delivered, first, transfer) = {
-            let mut state = self.lock();
-            let transfer = state.transfer.clone();
-            match state.end {
-                Some(
-                    ReceiverEnd::Complete { delivered, .. }
-                    | ReceiverEnd::Deadline { delivered, .. },
-                ) => (delivered, false, transfer),
-                Some(ReceiverEnd::TimedOut) => return,
-                None => {
-                    state.end = Some(ReceiverEnd::Deadline {
-                        at: now,
-                        delivered: here,
-                        // The count lags behind by the batch under way.
-                        sent: sent.max(here.messages),
-                    });
-                    (here, true, transfer)
-                }
-            }
+        let deadline = ReceiverEnd::Deadline {
+            at: now,
+            delivered: here,
+            // The count lags behind by the batch under way.
+            sent: sent.max(here.messages),
         };
-        self.changed.notify_all();
-        if first {
-            self.context.observer.on_window(WindowEdge::End);
-        }
-        self.context.observer.send_note(Note::Received {
-            messages: delivered.messages,
-            bytes: delivered.bytes,
+        let (before, transfer) = self.state.change(|state| {
+            let before = state.end;
+            state.end = before.or(Some(deadline));
+            (before, state.transfer.clone())
         });
-        if !first {
-            // Everything had been counted before the deadline.
-            self.context.observer.send_note(Note::Arrived {
-                messages: delivered.messages,
-            });
+        let observer = &self.context.observer;
+        match before {
+            Some(ReceiverEnd::TimedOut) => return,
+            None => {
+                observer.on_window(WindowEdge::End);
+                observer.send_note(here.received_note());
+            }
+            Some(
+                ReceiverEnd::Complete { delivered, .. } | ReceiverEnd::Deadline { delivered, .. },
+            ) => {
+                observer.send_note(delivered.received_note());
+                // Everything had been counted before the deadline.
+                observer.send_note(Note::Arrived {
+                    messages: delivered.messages,
+                });
+            }
         }
         // The probe's last messages are answered still, if there is a transfer to stop alone.
         transfer.as_ref().unwrap_or(&self.session).stop();
     }
-}
 
-/// Handle that ends a transfer from elsewhere; see [`ReceiverWatch::completion`].
-pub(crate) struct Completion(Arc<ReceiverShared>);
-
-impl Completion {
-    /// Completes the transfer, unless it had ended otherwise.
-    pub(crate) fn complete(&self, delivered: Delivered) {
-        if self.0.complete(delivered) {
-            self.0.context.observer.on_window(WindowEdge::End);
+    /// Completes the transfer and its window, unless it had ended otherwise.
+    pub(crate) fn complete_window(&self, delivered: Delivered) {
+        if self.complete(delivered) {
+            self.context.observer.on_window(WindowEdge::End);
         }
-    }
-}
-
-/// The receiver's watch. Dropping it closes the mailbox and ends its thread.
-pub(crate) struct ReceiverWatch {
-    shared: Arc<ReceiverShared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl ReceiverWatch {
-    /// Starts the thread. The session is stopped when nothing is heard until the trial's limit, at the
-    /// sender's deadline if that comes before the transfer's flow, and when the connecting end has
-    /// closed its connections and this one does not notice.
-    pub(crate) fn new(trial: &Trial) -> Result<Self, TransportError> {
-        let context = &trial.context;
-        context.stop.on_stop(&context.mailbox);
-        let shared = Arc::new(ReceiverShared {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            context: context.clone(),
-            session: trial.stop.clone(),
-            limit: MonotonicTime::now() + trial.limit(),
-            close_within: trial.order.path.longest_one_way + CLOSE_SLACK,
-        });
-        let watched = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("receiver-watch".to_owned())
-            .spawn(move || watched.watch())
-            .map_err(TransportError::thread)?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
     }
 
     /// Has the sender's deadline raise `stop` from now on, and not the stop of the whole session.
     pub(crate) fn transfer(&self, stop: &Stop) {
-        let mut state = self.shared.lock();
+        let mut state = self.state.lock();
         state.transfer = Some(stop.clone());
         let late = state.end.is_some();
         drop(state);
@@ -277,7 +229,7 @@ impl ReceiverWatch {
     /// Raises `stop` when the sender says that it has sent everything: for a workload whose
     /// receiver cannot know by itself which message was the last.
     pub(crate) fn stop_when_sent(&self, stop: &Stop) {
-        let mut state = self.shared.lock();
+        let mut state = self.state.lock();
         state.until_sent = Some(stop.clone());
         let late = state.sent.is_some();
         drop(state);
@@ -286,43 +238,27 @@ impl ReceiverWatch {
         }
     }
 
-    /// Returns the moment until which this end waits for the other.
-    pub(crate) fn limit(&self) -> MonotonicTime {
-        self.shared.limit
-    }
-
-    /// Ends the transfer: all that will be counted is counted. Returns false if it had ended
-    /// otherwise.
-    pub(crate) fn complete(&self, delivered: Delivered) -> bool {
-        self.shared.complete(delivered)
-    }
-
-    /// Returns a handle that ends the transfer, and its window, where the last byte arrives.
-    pub(crate) fn completion(&self) -> Completion {
-        Completion(Arc::clone(&self.shared))
-    }
-
     /// Returns a stop that is raised by the next note.
     pub(crate) fn change(&self) -> Stop {
-        self.shared.lock().change.clone()
+        self.state.lock().change.clone()
     }
 
     /// Returns the arrival of the sender's note that it has sent everything, and the number of
     /// messages that it sent.
     pub(crate) fn sent(&self) -> Option<(MonotonicTime, u64)> {
-        self.shared.lock().sent
+        self.state.lock().sent
     }
 
     /// Returns the arrival of the note that nothing more leaves a flow of a sender that the deadline
     /// stopped, and the number of messages that have left it.
     pub(crate) fn left(&self, flow: u16) -> Option<(MonotonicTime, u64)> {
-        self.shared.lock().left.get(&flow).copied()
+        self.state.lock().left.get(&flow).copied()
     }
 
     /// Returns the arrival of the connecting end's account of what it got from this one, and the
     /// account.
     pub(crate) fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
-        self.shared.lock().theirs
+        self.state.lock().theirs
     }
 
     /// Waits for the outcome of a transfer whose flow has ended before all was there: a sender that
@@ -343,40 +279,63 @@ impl ReceiverWatch {
     }
 
     /// Waits for a part of the state that a note sets, at most [`BREAK_PATIENCE`].
-    fn heard<T>(&self, what: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
+    fn heard<T>(&self, part: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
-        let mut state = self.shared.lock();
-        loop {
-            let heard = what(&state);
-            let time = until.remaining();
-            if heard.is_some() || state.deaf || time.is_zero() {
-                return heard;
-            }
-            state = self
-                .shared
-                .changed
-                .wait_timeout(state, time)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
+        let heard = self.state.wait_for(until, |state| {
+            let heard = part(state);
+            (heard.is_some() || state.thread_ended).then_some(heard)
+        });
+        heard.flatten()
     }
 
     /// Returns the outcome of the transfer, if it has ended.
     pub(crate) fn end(&self) -> Option<ReceiverEnd> {
-        self.shared.lock().end
+        self.state.lock().end
     }
 
-    fn end_thread(&mut self) {
-        self.shared.context.mailbox.close();
-        if let Some(thread) = self.thread.take() {
-            // A panic there was reported when it happened; the transfer's own end stands.
-            let _ = thread.join();
-        }
+    /// Whether the transfer has come to its end before its sender's deadline.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.end(), Some(ReceiverEnd::Complete { .. }))
+    }
+}
+
+/// The receiver's watch. Dropping it closes the mailbox and ends its thread.
+pub(crate) struct ReceiverWatch {
+    ending: Arc<ReceiverEnding>,
+    thread: WatchThread,
+}
+
+impl Deref for ReceiverWatch {
+    type Target = Arc<ReceiverEnding>;
+
+    fn deref(&self) -> &Arc<ReceiverEnding> {
+        &self.ending
+    }
+}
+
+impl ReceiverWatch {
+    /// Starts the thread. The session is stopped when nothing is heard until the trial's limit, at the
+    /// sender's deadline if that comes before the transfer's flow, and when the connecting end has
+    /// closed its connections and this one does not notice.
+    pub(crate) fn new(trial: &Trial) -> Result<Self> {
+        let context = &trial.context;
+        context.stop.on_stop(&context.mailbox);
+        let ending = Arc::new(ReceiverEnding {
+            state: Watched::default(),
+            context: context.clone(),
+            session: trial.stop.clone(),
+            limit: MonotonicTime::now() + trial.limit(),
+            close_within: trial.order.path.longest_one_way + CLOSE_SLACK,
+        });
+        let watched = Arc::clone(&ending);
+        let thread = WatchThread::start("receiver-watch", move || watched.watch())?;
+        Ok(Self { ending, thread })
     }
 }
 
 impl Drop for ReceiverWatch {
     fn drop(&mut self) {
-        self.end_thread();
+        self.ending.context.mailbox.close();
+        self.thread.join();
     }
 }

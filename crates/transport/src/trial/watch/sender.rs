@@ -1,20 +1,15 @@
 //! The sender's watch: deadlines, and the edges of the transfer window.
 
-use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
-use regatta_control::Note;
-
-use super::Delivered;
+use super::{Delivered, WatchThread};
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, TrialContext, WindowEdge},
-    driver::TransportError,
+    driver::Result,
     opening::Purpose,
     stop::Stop,
+    sync::Watched,
 };
 
 /// Outcome of a transfer at its sender.
@@ -47,6 +42,13 @@ impl SenderEnd {
             Self::Acknowledged { at, .. } | Self::Deadline { at, .. } => *at,
         }
     }
+
+    /// Returns the bytes and messages that were acknowledged, or had come to this end.
+    pub(crate) const fn delivered(&self) -> Delivered {
+        match self {
+            Self::Acknowledged { delivered, .. } | Self::Deadline { delivered, .. } => *delivered,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -58,9 +60,9 @@ struct SenderState {
     finished: bool,
 }
 
-struct SenderShared {
-    state: Mutex<SenderState>,
-    changed: Condvar,
+/// State of a transfer at its sender, by which it can be ended from elsewhere.
+pub(crate) struct SenderEnding {
+    state: Watched<SenderState>,
     context: TrialContext,
     transfer: Stop,
     /// Longest time from the first connect call until the transfer can carry data.
@@ -69,35 +71,16 @@ struct SenderShared {
     deadline: Duration,
 }
 
-impl SenderShared {
-    fn lock(&self) -> MutexGuard<'_, SenderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn connected(&self, at: MonotonicTime) -> MonotonicTime {
-        let mut state = self.lock();
-        let at = *state.connected.get_or_insert(at);
-        drop(state);
-        self.changed.notify_all();
-        at
-    }
-
+impl SenderEnding {
     fn watch(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.finished && state.end.is_none() {
-            let Some(started) = state.started else {
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-                continue;
+            let deadline = match (state.started, state.connected) {
+                (None, _) => MonotonicTime::NEVER,
+                (_, Some(connected)) => connected + self.deadline,
+                (Some(started), None) => started + self.connect_deadline,
             };
-            let deadline = match state.connected {
-                Some(connected) => connected + self.deadline,
-                None => started + self.connect_deadline,
-            };
-            let now = MonotonicTime::now();
-            if now >= deadline {
+            if deadline.has_passed() {
                 let live = &self.context.live;
                 let sent = Delivered::sent(live);
                 state.end = Some(SenderEnd::Deadline {
@@ -106,149 +89,108 @@ impl SenderShared {
                     delivered: Delivered::here(live),
                 });
                 drop(state);
-                self.stop_at_deadline(sent);
-                return;
+                return self.stop_at_deadline(sent);
             }
-            state = self
-                .changed
-                .wait_timeout(state, deadline.since(now))
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = self.state.wait(state, deadline);
         }
     }
 
     fn stop_at_deadline(&self, sent: Delivered) {
         // The note goes first: what the receiver has when it comes is what counts.
-        self.context.observer.send_note(Note::Sent {
-            messages: sent.messages,
-            bytes: sent.bytes,
-            deadline_reached: true,
-        });
+        self.context.observer.send_note(sent.sent_note(true));
         self.context.observer.on_window(WindowEdge::End);
         self.transfer.stop();
-    }
-}
-
-/// Handle that ends a transfer from elsewhere; see [`SenderWatch::ending`].
-pub(crate) struct SenderEnding(Arc<SenderShared>);
-
-impl SenderEnding {
-    /// Ends the transfer with the receiver's acknowledgement, unless the deadline came first.
-    pub(crate) fn acknowledged(&self, at: MonotonicTime, delivered: Delivered) {
-        let mut state = self.0.lock();
-        if state.end.is_some() {
-            return;
-        }
-        state.end = Some(SenderEnd::Acknowledged { at, delivered });
-        drop(state);
-        self.0.context.observer.on_window(WindowEdge::End);
-        self.0.changed.notify_all();
-    }
-
-    /// Whether the deadline has stopped the transfer.
-    pub(crate) fn is_by_deadline(&self) -> bool {
-        matches!(self.0.lock().end, Some(SenderEnd::Deadline { .. }))
-    }
-}
-
-/// The sender's watch. Dropping it ends its thread.
-pub(crate) struct SenderWatch {
-    shared: Arc<SenderShared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl SenderWatch {
-    /// Starts the thread; the time to connect runs from [`SenderWatch::arm`], the deadline from
-    /// [`SenderWatch::connected`].
-    pub(crate) fn new(
-        context: &TrialContext,
-        transfer: &Stop,
-        (connect_deadline, deadline): (Duration, Duration),
-    ) -> Result<Self, TransportError> {
-        let shared = Arc::new(SenderShared {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            context: context.clone(),
-            transfer: transfer.clone(),
-            connect_deadline,
-            deadline,
-        });
-        let watched = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("sender-watch".to_owned())
-            .spawn(move || watched.watch())
-            .map_err(TransportError::thread)?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
     }
 
     /// Opens the transfer window; returns the moment from which the transfer time counts.
     pub(crate) fn arm(&self) -> MonotonicTime {
-        self.shared.context.observer.on_window(WindowEdge::Start);
+        self.context.observer.on_window(WindowEdge::Start);
         let started = MonotonicTime::now();
-        self.shared.lock().started = Some(started);
-        self.shared.changed.notify_all();
+        self.state.change(|state| state.started = Some(started));
         started
     }
 
     /// Starts the deadline: the transfer can carry data since `at`, unless another of its
     /// connections could before. Returns the moment since which it can.
     pub(crate) fn connected(&self, at: MonotonicTime) -> MonotonicTime {
-        self.shared.connected(at)
-    }
-
-    /// Returns a function that does what [`SenderWatch::connected`] does, for callers that outlive
-    /// a borrow of the watch.
-    pub(crate) fn on_connected(&self) -> impl Fn() + Send + Sync + use<> {
-        let shared = Arc::clone(&self.shared);
-        move || {
-            shared.connected(MonotonicTime::now());
-        }
-    }
-
-    /// Returns the moment from which the transfer's time counts.
-    pub(crate) fn started(&self) -> MonotonicTime {
-        let started = self.shared.lock().started;
-        started.unwrap_or_else(MonotonicTime::now)
+        self.state
+            .change(|state| *state.connected.get_or_insert(at))
     }
 
     /// Since when the transfer could carry data; since it began, before that.
     pub(crate) fn loaded_since(&self) -> MonotonicTime {
-        let connected = self.shared.lock().connected;
-        connected.unwrap_or_else(|| self.started())
+        let state = self.state.lock();
+        let loaded = state.connected.or(state.started);
+        loaded.unwrap_or_else(MonotonicTime::now)
     }
 
     /// Lets the observer sample this connection.
     pub(crate) fn connection(&self, source: &Arc<dyn StatisticsSource>) {
-        let observer = &self.shared.context.observer;
+        let observer = &self.context.observer;
         observer.on_connection(Purpose::Transfer, Arc::downgrade(source));
     }
 
     /// Ends the transfer with the receiver's acknowledgement, unless the deadline came first.
     pub(crate) fn acknowledged(&self, at: MonotonicTime, delivered: Delivered) {
-        self.ending().acknowledged(at, delivered);
+        let mut state = self.state.lock();
+        if state.end.is_some() {
+            return;
+        }
+        state.end = Some(SenderEnd::Acknowledged { at, delivered });
+        drop(state);
+        self.context.observer.on_window(WindowEdge::End);
+        self.state.notify();
     }
 
-    /// Returns a handle that ends a transfer from elsewhere.
-    pub(crate) fn ending(&self) -> SenderEnding {
-        SenderEnding(Arc::clone(&self.shared))
+    /// Whether the deadline has stopped the transfer.
+    pub(crate) fn is_by_deadline(&self) -> bool {
+        matches!(self.state.lock().end, Some(SenderEnd::Deadline { .. }))
+    }
+}
+
+/// The sender's watch. Dropping it ends its thread.
+pub(crate) struct SenderWatch {
+    ending: Arc<SenderEnding>,
+    thread: WatchThread,
+}
+
+impl Deref for SenderWatch {
+    type Target = Arc<SenderEnding>;
+
+    fn deref(&self) -> &Arc<SenderEnding> {
+        &self.ending
+    }
+}
+
+impl SenderWatch {
+    /// Starts the thread; the time to connect runs from [`SenderEnding::arm`], the deadline from
+    /// [`SenderEnding::connected`].
+    pub(crate) fn new(
+        context: &TrialContext,
+        transfer: &Stop,
+        (connect_deadline, deadline): (Duration, Duration),
+    ) -> Result<Self> {
+        let ending = Arc::new(SenderEnding {
+            state: Watched::default(),
+            context: context.clone(),
+            transfer: transfer.clone(),
+            connect_deadline,
+            deadline,
+        });
+        let watched = Arc::clone(&ending);
+        let thread = WatchThread::start("sender-watch", move || watched.watch())?;
+        Ok(Self { ending, thread })
     }
 
     /// Ends the thread; returns the outcome of the transfer, if it has ended.
     pub(crate) fn finish(mut self) -> Option<SenderEnd> {
         self.end_thread();
-        self.shared.lock().end
+        self.state.lock().end
     }
 
     fn end_thread(&mut self) {
-        self.shared.lock().finished = true;
-        self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // A panic there was reported when it happened; the transfer's own end stands.
-            let _ = thread.join();
-        }
+        self.state.change(|state| state.finished = true);
+        self.thread.join();
     }
 }
 

@@ -1,0 +1,25 @@
+//! Events of a trial.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use regatta_control::{Note, Progress, SideReport};
+
+use crate::failure::Failure;
+
+/// Function that takes the events of a trial, from any thread.
+pub(crate) type Tell = Arc<dyn Fn(TrialEvent) + Send + Sync>;
+
+/// Messages from a trial's threads to the loop of [`crate::serve`].
+#[derive(Debug)]
+pub(crate) enum TrialEvent {
+    /// The trial is prepared; a receiver listens on this address.
+    Ready(Option<SocketAddr>),
+    /// The transfer begins.
+    Began,
+    /// Counters of the transfer under way.
+    Progress(Progress),
+    /// Note for the other end, to be passed on.
+    Note(Note),
+    /// The thread has ended.
+    Ended(Result<Box<SideReport>, Failure>),
+}
