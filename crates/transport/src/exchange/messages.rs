@@ -133,12 +133,15 @@ impl Exchange {
         let mut early = None;
         let mut gone = false;
         let mut bytes = 0;
-        while !ledger.is_over() {
+        loop {
+            let now = MonotonicTime::now();
+            ledger.give_up(now);
+            if ledger.is_over() {
+                return Ok(early);
+            }
             if stop.is_stopped() {
                 return Err(TransportError::Cancelled);
             }
-            let now = MonotonicTime::now();
-            ledger.give_up(now);
             let due = ledger.due(now, at_once);
             batch.clear();
             let mut held = false;
@@ -191,6 +194,5 @@ impl Exchange {
                 Err(error) => return Err(error),
             }
         }
-        Ok(early)
     }
 }
