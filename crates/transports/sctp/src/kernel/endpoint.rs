@@ -140,7 +140,7 @@ impl End {
                     Bytes(self.sizes.needed_bytes)
                 ),
                 hint: if window.is_some() {
-                    "leave the option `window` out, or set a larger one".to_owned()
+                    "leave the option `receive_window` out, or set a larger one".to_owned()
                 } else {
                     format!(
                         "run `sysctl -w net.core.{sysctl}={}` as root on that host",
@@ -158,7 +158,7 @@ impl End {
                     Bytes(window as u64),
                     Bytes(message as u64)
                 ),
-                hint: "leave the option `window` out, or send shorter messages".to_owned(),
+                hint: "leave the option `receive_window` out, or send shorter messages".to_owned(),
             });
         }
         if MULTIHOMING.flag(values) && self.further.is_empty() {
