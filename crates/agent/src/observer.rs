@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_control::{Note, Progress, Role, TrialOrder};
 use regatta_model::Series;
 use regatta_telemetry::{
@@ -15,7 +16,7 @@ use regatta_telemetry::{
 };
 use regatta_transport::{
     LiveCounters, Observer, Phase, ProtocolSample, Purpose, StatisticsSource, Stop, WindowEdge,
-    WindowStatistics, sync::Mutex,
+    WindowStatistics,
 };
 
 use crate::{

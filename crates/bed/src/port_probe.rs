@@ -11,11 +11,12 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::OwnedFd,
     process::ExitCode,
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_control::Host;
 use regatta_model::PortRange;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -27,7 +28,6 @@ use crate::{
     hosts::OTHER_ADDRESS,
     launch::{Errors, Input},
     messages::write_line,
-    path_daemon::lock,
     test_bed::TestBed as _,
 };
 
@@ -191,7 +191,7 @@ fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
                 })
                 .map_err(|error| format!("cannot listen at {address}: {error}")),
             Request::Reach { from, to, ports } => Ok(reach(from, to, &ports)),
-            Request::Arrived => Ok(Ports::from([(Protocol::Udp, lock(&arrived).clone())])),
+            Request::Arrived => Ok(Ports::from([(Protocol::Udp, arrived.lock().clone())])),
         };
         write_line(output, &answer)?;
     }
@@ -279,7 +279,7 @@ impl Protocol {
                 thread::spawn(move || {
                     let mut datagram = [0; 16];
                     while let Ok((length, from)) = socket.recv_from(&mut datagram) {
-                        lock(&arrived).insert(port);
+                        arrived.lock().insert(port);
                         let _ = socket.send_to(&datagram[..length], from);
                     }
                 });
@@ -371,7 +371,7 @@ mod tests {
             asked.entry(protocol).or_default().insert(7309);
         }
         assert_eq!(reach(local, local, &asked), ports);
-        assert_eq!(*arrived.lock().expect("noted"), all);
+        assert_eq!(*arrived.lock(), all);
         drop((taken, listeners));
     }
 }

@@ -6,7 +6,6 @@ use std::{
     io::{self, BufRead, Read, Write},
     os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -14,6 +13,7 @@ use nix::{
     fcntl::{FcntlArg, fcntl},
     sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr},
 };
+use parking_lot::Mutex;
 use regatta_bed::Stop;
 use regatta_model::{
     shell::printable,
@@ -331,8 +331,7 @@ struct User<'a> {
 
 impl Prompter for User<'_> {
     fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>> {
-        let lines = self.passwords.lines.lock();
-        let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.passwords.lines.lock();
         let Some(fd) = self.passwords.fd else {
             let secret = ask(&format!("{} ", prompt.trim_end()));
             self.lacks_terminal = secret.is_err();

@@ -4,12 +4,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use regatta_bed::{Errors, HOST_MONITOR, Launcher as _, Stop};
 use regatta_engine::HostMonitor;
 use regatta_model::{
@@ -66,7 +67,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
         move || {
             // Nobody hears it once the time is over, and then nothing is left to stop.
             let _ = wake.send(Wake::Stop);
-            if let Some(opening) = lock(&to_end).take() {
+            if let Some(opening) = to_end.lock().take() {
                 opening.ask();
             }
         }
@@ -82,7 +83,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
         opened => opened?,
     };
     // From now on a stop ends the monitors in good order.
-    lock(&to_end).take();
+    to_end.lock().take();
     let monitors: Vec<Named> = (opened.into_iter())
         .map(|host| start(host, args.interval, &wake))
         .collect::<Result<_, _>>()?;
@@ -97,10 +98,6 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     }
     written.finish(args)?;
     early.map_or(Ok(Code::Measured), |why| Err(Failure::told(why)))
-}
-
-fn lock(to_end: &Mutex<Option<Stop>>) -> MutexGuard<'_, Option<Stop>> {
-    to_end.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Refuses what cannot be carried out, before anything is started.

@@ -7,11 +7,12 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use regatta_bed::{
     BedError, Errors, Input, LaunchedProcess, Stop,
     hosts::{self, Connect, HostEnd, SessionLauncher},
@@ -141,8 +142,7 @@ impl Opened {
         ssh_ports: &[u16],
         environment: Vec<(String, String)>,
     ) -> HostEnd {
-        let first = self.connector.first.lock();
-        *first.unwrap_or_else(PoisonError::into_inner) = Some(self.session);
+        *self.connector.first.lock() = Some(self.session);
         HostEnd {
             name: self.name,
             address,
@@ -530,7 +530,7 @@ fn bootstrap_hint(error: &(dyn std::error::Error + Send + Sync + 'static)) -> St
 
 impl Connect for Connector {
     fn connect(&self) -> Result<Session, BedError> {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first.lock();
         match first.take().filter(|session| session.ended().is_none()) {
             Some(session) => Ok(session),
             None => Ok(self.greeted(self.start()?)?.0),

@@ -3,13 +3,14 @@
 use std::{
     fs::File,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     thread::JoinHandle,
     time::Instant,
 };
 
+use parking_lot::Mutex;
 use regatta_bed::{Input, LaunchedProcess, TestBed, write_line};
 use regatta_control::{FromAgent, Host, PROTOCOL_VERSION, ToAgent};
 use regatta_model::HostFacts;
@@ -97,7 +98,7 @@ impl Agent {
                 // Output that cannot be read any more has ended.
                 let _ = each_line(errors.into(), LONGEST_ERROR, |line| {
                     let text = String::from_utf8_lossy(line).trim_end().to_owned();
-                    lock(&kept).keep(text);
+                    kept.lock().keep(text);
                     true
                 });
             })?);
@@ -219,16 +220,12 @@ impl Agent {
         let status_in_words = status
             .as_ref()
             .map(|status| format!("its process ended with {status}"));
-        let last_words = lock(&last_words).in_words();
+        let last_words = last_words.lock().in_words();
         AgentExit {
             killed: status.is_none(),
             reasons: status_in_words.into_iter().chain(last_words).collect(),
         }
     }
-}
-
-fn lock(lines: &Mutex<LastLines>) -> MutexGuard<'_, LastLines> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read_answers(output: File, host: Host, generation: u32, signals: &Sender<Signal>) {

@@ -3,11 +3,12 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use regatta_report::RunData;
 use tokio::sync::watch;
 
@@ -97,7 +98,7 @@ impl Shared {
 
     /// Returns the state. Only for the thread of the hub, which never waits while it has it.
     pub fn run(&self) -> MutexGuard<'_, LiveRun> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.run.lock()
     }
 
     /// Reads the trials so far.

@@ -4,11 +4,7 @@
 //! it; requests for another host name are refused, so that no name can be made to point here (DNS rebinding). The page
 //! loads nothing from elsewhere, and its policy forbids it to.
 
-use std::{
-    convert::Infallible,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use axum::{
     Router,
@@ -22,6 +18,7 @@ use axum::{
     routing::get,
 };
 use futures_util::stream;
+use parking_lot::Mutex;
 
 use crate::shared::{Shared, Watching};
 
@@ -165,7 +162,7 @@ async fn report(State(page): State<Page>) -> Response {
 
 fn make_report(page: &Page, done: u32) -> Result<String, String> {
     // Two requests make one report.
-    let mut kept = page.report.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = page.report.lock();
     if let (Some(text), true) = (&kept.text, kept.done == done) {
         return Ok(text.clone());
     }

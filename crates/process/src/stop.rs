@@ -2,9 +2,11 @@
 
 use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::wait::{descriptor, readable};
 
@@ -29,7 +31,7 @@ struct State {
 impl Stop {
     /// Asks to stop: kills the processes, and wakes whoever [sleeps](Self::sleep).
     pub fn ask(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.is_asked = true;
         for process in state.processes.drain(..) {
             kill(&process);
@@ -40,7 +42,7 @@ impl Stop {
     /// Whether a stop was asked for.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        self.lock().is_asked
+        self.0.state.lock().is_asked
     }
 
     /// Has the stop kill a child of this process that nobody has waited for yet; at once if it was asked for before.
@@ -49,7 +51,7 @@ impl Stop {
         let Some(process) = descriptor(child) else {
             return;
         };
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if state.is_asked {
             kill(&process);
             return;
@@ -64,13 +66,9 @@ impl Stop {
     /// Sleeps until the stop is asked for, for `within` at most; returns whether it is.
     #[must_use]
     pub fn sleep(&self, within: Duration) -> bool {
-        let waited = (self.0.asked).wait_timeout_while(self.lock(), within, |it| !it.is_asked);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.state.lock();
+        (self.0.asked).wait_while_for(&mut state, |it| !it.is_asked, within);
         state.is_asked
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

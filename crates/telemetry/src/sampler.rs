@@ -1,11 +1,8 @@
 //! The thread that takes the samples of a window, on a monotonic schedule.
 
-use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::{sync::Arc, thread::JoinHandle, time::Duration};
 
+use parking_lot::{Condvar, Mutex};
 use regatta_model::Series;
 
 use crate::{
@@ -76,14 +73,9 @@ struct Shared {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Orders> {
-        // Nothing that can panic runs under this lock.
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes the orders, and wakes the sampler's thread.
     fn change(&self, change: impl FnOnce(&mut Orders)) {
-        change(&mut self.lock());
+        change(&mut self.orders.lock());
         self.changed.notify_all();
     }
 
@@ -99,7 +91,7 @@ impl Shared {
     /// Takes note of a sample of the window that was the `begun`-th to begin. One of an earlier
     /// window, which the thread was taking when that ended, is ignored.
     fn observe(&self, begun: u64, sample: &FlowSample) {
-        let mut orders = self.lock();
+        let mut orders = self.orders.lock();
         if orders.begun == begun {
             orders.max_bytes_in_flight = orders.max_bytes_in_flight.max(sample.bytes_in_flight);
         }
@@ -134,7 +126,7 @@ impl Clock for RealClock<'_> {
     }
 
     fn wait_until(&self, moment_ns: i64) -> bool {
-        let mut orders = self.shared.lock();
+        let mut orders = self.shared.orders.lock();
         loop {
             if orders.quit || orders.end.is_some() || orders.begun != self.begun {
                 return false;
@@ -144,8 +136,7 @@ impl Clock for RealClock<'_> {
                 return true;
             }
             let left = Duration::from_nanos(left.unsigned_abs());
-            let waited = self.shared.changed.wait_timeout(orders, left);
-            orders = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.changed.wait_for(&mut orders, left);
         }
     }
 }
@@ -223,7 +214,7 @@ impl Sampler {
     /// transport does not report them.
     #[must_use]
     pub fn max_bytes_in_flight(&self) -> Option<u64> {
-        self.shared.lock().max_bytes_in_flight
+        self.shared.orders.lock().max_bytes_in_flight
     }
 
     /// Returns the series of the window, once it has ended; none if it never began or did not end.
@@ -255,10 +246,9 @@ fn run(
 ) -> Option<SeriesBuilder> {
     let mut window = None;
     loop {
-        let mut orders = shared.lock();
+        let mut orders = shared.orders.lock();
         while !orders.quit && orders.end.is_none() && orders.start.is_none() {
-            let waited = shared.changed.wait(orders);
-            orders = waited.unwrap_or_else(PoisonError::into_inner);
+            shared.changed.wait(&mut orders);
         }
         if orders.quit {
             return None;
@@ -385,13 +375,13 @@ mod tests {
         shared.begin(Reading::default());
         shared.observe(1, &sample(Some(900)));
         shared.begin(Reading::default());
-        assert_eq!(shared.lock().max_bytes_in_flight, None);
+        assert_eq!(shared.orders.lock().max_bytes_in_flight, None);
         // A sample that the thread took before the window began again.
         shared.observe(1, &sample(Some(900)));
         for bytes in [Some(10), Some(30), None, Some(20)] {
             shared.observe(2, &sample(bytes));
         }
-        assert_eq!(shared.lock().max_bytes_in_flight, Some(30));
+        assert_eq!(shared.orders.lock().max_bytes_in_flight, Some(30));
     }
 
     /// The real thread, driven by edges: no figure here depends on how fast this host is.

@@ -34,7 +34,7 @@ mod statistics;
 pub mod stop;
 pub mod stream;
 mod stream_flows;
-pub mod sync;
+mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transfer;

@@ -8,12 +8,10 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
 use regatta_model::metric::{id, series_id};
 
-use crate::{
-    context::{ProtocolSample, StatisticsSource},
-    sync::Mutex,
-};
+use crate::context::{ProtocolSample, StatisticsSource};
 
 /// Statistics of one connection, and their last sample: a closed connection gives none any more.
 struct Source {
@@ -134,10 +132,9 @@ impl StatisticsSource for AllConnections {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{Condvar, Mutex},
-        thread,
-    };
+    use std::thread;
+
+    use parking_lot::Condvar;
 
     use super::*;
 
@@ -146,7 +143,7 @@ mod tests {
 
     impl StatisticsSource for Fading {
         fn sample(&self) -> Option<ProtocolSample> {
-            let number = self.0.lock().expect("not poisoned").take()?;
+            let number = self.0.lock().take()?;
             Some(ProtocolSample {
                 retransmitted_packets: Some(number),
                 packets_sent: (number > 0).then_some(number * 10),
@@ -166,9 +163,9 @@ mod tests {
     impl StatisticsSource for Slow {
         fn sample(&self) -> Option<ProtocolSample> {
             self.readings.fetch_add(1, Ordering::SeqCst);
-            let mut may_end = self.may_end.lock().expect("not poisoned");
+            let mut may_end = self.may_end.lock();
             while !*may_end {
-                may_end = self.ended.wait(may_end).expect("not poisoned");
+                self.ended.wait(&mut may_end);
             }
             Some(ProtocolSample::default())
         }
@@ -186,7 +183,7 @@ mod tests {
             while all.asked.load(Ordering::SeqCst) < FLOWS {
                 thread::yield_now();
             }
-            *slow.may_end.lock().expect("not poisoned") = true;
+            *slow.may_end.lock() = true;
             slow.ended.notify_all();
         });
         // That under way when the last one asked, and one that began after.

@@ -11,10 +11,12 @@ use std::{
     task::{Poll, Waker},
 };
 
+use parking_lot::Mutex;
+
 use crate::{
     clock::MonotonicTime,
     driver::{Result, TransportError},
-    sync::{Mutex, Watched},
+    sync::Watched,
 };
 
 /// A blocked operation that can be made to return at once: a socket, a connection, a wait.

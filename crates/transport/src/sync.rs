@@ -1,29 +1,8 @@
-//! Locks over values that are whole at any moment: a panic of another holder does not matter.
+//! Values with threads that wait for changes of them.
 
-use std::sync::{self, Condvar, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::clock::MonotonicTime;
-
-/// Mutex that a panic does not poison: nothing that can panic runs while it is held.
-#[derive(Debug, Default)]
-pub struct Mutex<T>(sync::Mutex<T>);
-
-impl<T> Mutex<T> {
-    /// Makes a mutex of a value.
-    pub const fn new(value: T) -> Self {
-        Self(sync::Mutex::new(value))
-    }
-
-    /// Waits for the lock.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the value.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Value with threads that wait for a change of it.
 #[derive(Debug, Default)]
@@ -50,17 +29,12 @@ impl<T> Watched<T> {
     }
 
     /// Waits for a change of the locked value, at most until the moment. May return without either.
-    pub(crate) fn wait<'a>(
-        &self,
-        value: MutexGuard<'a, T>,
-        until: MonotonicTime,
-    ) -> MutexGuard<'a, T> {
+    pub(crate) fn wait(&self, value: &mut MutexGuard<'_, T>, until: MonotonicTime) {
         if until == MonotonicTime::NEVER {
-            let waited = self.changed.wait(value);
-            return waited.unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(value);
+        } else {
+            self.changed.wait_for(value, until.remaining());
         }
-        let waited = self.changed.wait_timeout(value, until.remaining());
-        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Waits until `look` finds something in the value, at most until the moment.
@@ -75,7 +49,7 @@ impl<T> Watched<T> {
             if found.is_some() || until.has_passed() {
                 return found;
             }
-            value = self.wait(value, until);
+            self.wait(&mut value, until);
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{
     },
     path::Path,
     process::{Child, Command, ExitCode, ExitStatus, Stdio},
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
 
@@ -28,6 +28,7 @@ use nix::{
     },
     unistd::{ForkResult, Pid, fork},
 };
+use parking_lot::Mutex;
 use regatta_model::{Clock, causes};
 use regatta_process::{die_with_parent, wait_and_reap};
 
@@ -236,7 +237,7 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     let listening = Arc::clone(&exchange);
     thread("exchange", move || {
         while watch.read_events().is_ok() {
-            lock(&listening).pass_on();
+            listening.lock().pass_on();
         }
     })?;
     let mut kernel = start(order, wires)?;
@@ -253,7 +254,7 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     // It has ended, and its console with it.
     let _ = console.join();
-    lock(&exchange).pass_on();
+    exchange.lock().pass_on();
     pass_on(&verdict(status, &last_words.try_iter().collect::<Vec<_>>()));
     Ok(())
 }

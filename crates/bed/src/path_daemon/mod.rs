@@ -25,7 +25,6 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     os::fd::AsRawFd,
     process::ExitCode,
-    sync::{Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
 };
 
@@ -298,11 +297,6 @@ fn spawn<T: Send + 'static>(
 ) -> Result<JoinHandle<T>, DaemonError> {
     let thread = thread::Builder::new().name(name.to_owned());
     thread.spawn(work).map_err(DaemonError::Thread)
-}
-
-/// Locks a mutex, poisoned or not: a thread that panicked has left no state that is wrong.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the FNV-1a hash of a text.

@@ -6,11 +6,12 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     iter,
     process::Child,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_model::shell::printable;
 use regatta_process::end_within;
 
@@ -65,10 +66,7 @@ impl Carrier {
 
     /// Returns the last lines of its standard error.
     fn said(&self) -> String {
-        let last_errors = self
-            .last_errors
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last_errors = self.last_errors.lock();
         let said: Vec<&str> = last_errors.iter().map(String::as_str).collect();
         said.join("; ")
     }
@@ -110,7 +108,7 @@ fn keep_lines(from: impl Read, kept: &Mutex<VecDeque<String>>) {
                 if std::env::var_os("REGATTA_LOG").is_some() {
                     eprintln!("{text}");
                 }
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut kept = kept.lock();
                 if !text.is_empty() {
                     if kept.len() == KEPT_LINES {
                         kept.pop_front();

@@ -7,7 +7,7 @@ use std::{
     os::fd::OwnedFd,
     process::{ChildStdin, Command, Stdio},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -15,6 +15,7 @@ use std::{
 };
 
 use nix::{fcntl::OFlag, unistd::pipe2};
+use parking_lot::{Condvar, Mutex};
 use regatta_model::shell::printable;
 use regatta_process::{Preparation, Stop};
 
@@ -123,7 +124,7 @@ impl Session {
     /// Returns the reason for which the session has ended; `None` while it lasts.
     #[must_use]
     pub fn ended(&self) -> Option<String> {
-        self.state.lock().ended.clone()
+        self.state.processes.lock().ended.clone()
     }
 
     /// Sends a line for whoever runs the server, as long as the session lasts.
@@ -164,7 +165,7 @@ impl Session {
             ended: None,
         };
         {
-            let mut processes = self.state.lock();
+            let mut processes = self.state.processes.lock();
             if let Some(reason) = &processes.ended {
                 return Err(io::Error::new(io::ErrorKind::BrokenPipe, reason.clone()));
             }
@@ -198,7 +199,7 @@ impl Session {
 impl RemoteClock for Session {
     fn exchange(&self, count: usize, within: Duration) -> Vec<[i64; 4]> {
         let until = Instant::now() + within;
-        self.state.lock().exchanges.clear();
+        self.state.processes.lock().exchanges.clear();
         for asked in 1..=count {
             if self.outgoing.send(Frame::new(Kind::Clock, 0, [])).is_err() {
                 break;
@@ -207,15 +208,14 @@ impl RemoteClock for Session {
                 processes.ended.is_none() && processes.exchanges.len() < asked
             };
             let left = until.saturating_duration_since(Instant::now());
-            let state = &self.state;
-            let waited = state
-                .changed
-                .wait_timeout_while(state.lock(), left, is_missing);
-            if waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+            let mut processes = self.state.processes.lock();
+            let changed = &self.state.changed;
+            let waited = changed.wait_while_for(&mut processes, is_missing, left);
+            if waited.timed_out() {
                 break;
             }
         }
-        std::mem::take(&mut self.state.lock().exchanges)
+        std::mem::take(&mut self.state.processes.lock().exchanges)
     }
 }
 
@@ -340,23 +340,17 @@ pub(super) fn greet(
 }
 
 impl State {
-    fn lock(&self) -> MutexGuard<'_, Processes> {
-        self.processes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a frame of the server.
     fn take(&self, mut frame: Frame) {
         if frame.kind == Kind::Time {
             frame.stamp();
             if let Some(times) = frame.times() {
-                self.lock().exchanges.push(times);
+                self.processes.lock().exchanges.push(times);
                 self.changed.notify_all();
             }
             return;
         }
-        let mut processes = self.lock();
+        let mut processes = self.processes.lock();
         let Some(process) = processes.running.get_mut(&frame.process) else {
             return;
         };
@@ -385,7 +379,7 @@ impl State {
     }
 
     fn end(&self, reason: String) {
-        let mut processes = self.lock();
+        let mut processes = self.processes.lock();
         for process in processes.running.values_mut() {
             process.output = None;
             process.errors = None;
@@ -414,10 +408,8 @@ impl LaunchedProcess for ProcessHandle {
             let process = processes.running.get(&self.number);
             processes.ended.is_none() && process.is_none_or(|process| process.ended.is_none())
         };
-        let waited = state
-            .changed
-            .wait_timeout_while(state.lock(), within, is_running);
-        let (processes, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut processes = state.processes.lock();
+        (state.changed).wait_while_for(&mut processes, is_running, within);
         let process = processes.running.get(&self.number);
         let status = process.and_then(|process| process.ended.clone());
         status.or_else(|| processes.ended.clone())
@@ -430,7 +422,7 @@ impl LaunchedProcess for ProcessHandle {
             let _ = self.ended(EXIT_LIMIT);
         }
         // Whoever reads its output sees the end.
-        let mut processes = self.session.state.lock();
+        let mut processes = self.session.state.processes.lock();
         processes.running.remove(&self.number);
     }
 }
@@ -444,7 +436,7 @@ impl Write for ProcessInput {
         let Session {
             outgoing, state, ..
         } = &self.0.session;
-        if let Some(reason) = &state.lock().ended {
+        if let Some(reason) = &state.processes.lock().ended {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, reason.clone()));
         }
         outgoing.send_all(Kind::Input, self.0.number, bytes)?;

@@ -6,12 +6,13 @@ use std::{
     io::{self, Read, Write},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     process::{Child, ChildStdin, ExitCode, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use nix::{sched::CloneFlags, unistd::Pid};
+use parking_lot::Mutex;
 use regatta_model::shell::printable;
 use regatta_process::{
     Executable, Preparation, await_end, become_subreaper, descendants, ended_within,
@@ -196,7 +197,7 @@ pub(crate) fn serve(
             }
             Kind::Kill => {
                 inputs.remove(&number);
-                if let Some(child) = locked(&children).get_mut(&number) {
+                if let Some(child) = children.lock().get_mut(&number) {
                     let _ = child.kill();
                 }
             }
@@ -215,7 +216,7 @@ pub(crate) fn serve(
     };
     drop(inputs);
     let until = Instant::now() + EXIT_LIMIT;
-    let left = std::mem::take(&mut *locked(&children));
+    let left = std::mem::take(&mut *children.lock());
     for mut child in left.into_values() {
         let _ = ended_within(&mut child, until.saturating_duration_since(Instant::now()));
         let _ = child.kill();
@@ -267,7 +268,7 @@ fn start(
     let input = child.stdin.take().expect(no_pipe);
     let output: OwnedFd = child.stdout.take().expect(no_pipe).into();
     let errors = child.stderr.take().map(OwnedFd::from);
-    locked(children).insert(number, child);
+    children.lock().insert(number, child);
     carry(output, Kind::Output, number, outgoing)?;
     if let Some(errors) = errors {
         carry(errors, Kind::Errors, number, outgoing)?;
@@ -278,7 +279,7 @@ fn start(
         .spawn(move || {
             let _ = wait_without_reaping(pid);
             // Absent once the session is over.
-            let child = locked(&children).remove(&number);
+            let child = children.lock().remove(&number);
             if let Some(mut child) = child {
                 let status = child
                     .wait()
@@ -314,12 +315,8 @@ fn carry(from: OwnedFd, kind: Kind, number: u32, outgoing: &Outgoing) -> io::Res
 }
 
 fn open_namespace(place: NamespaceOf, children: &Children) -> io::Result<File> {
-    let children = locked(children);
+    let children = children.lock();
     let daemon = children.get(&place.process);
     let id = daemon.map(Child::id).ok_or(io::ErrorKind::NotFound)?;
     File::open(format!("/proc/{id}/fd/{}", place.file))
-}
-
-fn locked(children: &Children) -> MutexGuard<'_, BTreeMap<u32, Child>> {
-    children.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,11 +4,12 @@ use std::{
     io::{self, Write},
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use regatta_bed::{Stop, session};
 use regatta_model::{shell::printable, units::format_duration};
 use rustls::{ClientConnection, Connection, pki_types::ServerName};
@@ -78,7 +79,7 @@ pub fn open(
             let mut tls = Connection::Client(tls);
             let carried = relay(&mut tls, &tcp, &theirs, &OnceLock::new());
             let reason = carried.err().map(|error| error.to_string());
-            *of_relay.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+            *of_relay.lock() = reason;
         })
         .map_err(failed)?;
     let began = Instant::now();
@@ -124,7 +125,7 @@ pub fn open(
 
 /// Returns the reason for the end of a session.
 fn explain(error: &io::Error, ending: &Mutex<Option<String>>, limit: Option<Duration>) -> String {
-    let of_relay = ending.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let of_relay = ending.lock().take();
     match (limit, of_relay) {
         (Some(limit), _) => format!(
             "the server ends a client after {} (its `--max-time`)",

@@ -9,11 +9,12 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_model::{PortRange, shell::printable};
 use rustls::ServerConfig;
 use serde::Serialize;
@@ -65,18 +66,14 @@ struct Numbered<'a> {
 }
 
 impl EventOutput {
-    fn lock(&self) -> MutexGuard<'_, LineOutput> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn write(&self, client: u64, event: &ClientEvent) {
         // A full disk does not end the service.
         let _ = if self.json {
-            self.lock().json(&Numbered { client, event })
+            self.output.lock().json(&Numbered { client, event })
         } else {
             let text = event.text(false, None);
             let lines = text.lines().map(|line| format!("[{client}] {line}\n"));
-            self.lock().text(&lines.collect::<String>())
+            self.output.lock().text(&lines.collect::<String>())
         };
     }
 }
@@ -89,7 +86,7 @@ impl Server {
             output::err(line.trim_end());
             return;
         }
-        let _ = self.events.lock().text(&line);
+        let _ = self.events.output.lock().text(&line);
     }
 }
 
@@ -125,7 +122,7 @@ pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
         args.port, server.data_ports
     );
     if args.logfile.is_some() && !args.json {
-        server.events.lock().text(&listening)?;
+        server.events.output.lock().text(&listening)?;
     }
     // The file can be for others, too, and the token is a secret.
     output::out(&format!(

@@ -1,11 +1,8 @@
 //! Turns of the clients of a server.
 
-use std::{
-    collections::VecDeque,
-    io,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, io, time::Duration};
+
+use parking_lot::{Condvar, Mutex};
 
 /// Time between two messages to a client that waits.
 const NEWS: Duration = Duration::from_secs(1);
@@ -49,10 +46,6 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for the turn of a client. `tell` sends it how many are ahead, and fails once it has gone.
     ///
     /// # Errors
@@ -62,7 +55,7 @@ impl Queue {
         client: u64,
         mut tell: impl FnMut(usize) -> io::Result<()>,
     ) -> Result<Turn<'_>, NoTurn> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.running + state.waiting.len() >= self.most {
             return Err(NoTurn::Full);
         }
@@ -81,7 +74,7 @@ impl Queue {
             let ahead = place + state.running;
             drop(state);
             let told = tell(ahead);
-            state = self.lock();
+            state = self.state.lock();
             if told.is_err() {
                 state.waiting.retain(|it| *it != client);
                 drop(state);
@@ -90,8 +83,7 @@ impl Queue {
             }
             let is_first = state.waiting.front() == Some(&client);
             if !(is_first && state.running < self.parallel) {
-                let waited = self.changed.wait_timeout(state, NEWS);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                self.changed.wait_for(&mut state, NEWS);
             }
         }
     }
@@ -99,7 +91,7 @@ impl Queue {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.lock().running -= 1;
+        self.0.state.lock().running -= 1;
         self.0.changed.notify_all();
     }
 }

@@ -5,12 +5,13 @@ mod of_run;
 use std::{
     fs::File,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         mpsc::{self, Receiver, Sender},
     },
     thread::JoinHandle,
 };
 
+use parking_lot::Mutex;
 use regatta_bed::{Input, Launched, LaunchedProcess, write_line};
 use regatta_model::{
     HostSamples,
@@ -73,7 +74,7 @@ impl HostMonitor {
         let (name, kept) = (host.to_owned(), Arc::clone(&gathered));
         let reader = spawn(format!("samples of {host}"), move || {
             let why = read_samples(output.into(), &name, &kept);
-            lock(&kept).ended = Some(why);
+            kept.lock().ended = Some(why);
             on_end();
         })?;
         Ok(Self {
@@ -94,19 +95,19 @@ impl HostMonitor {
     /// Returns the samples that have come since the last call.
     #[must_use]
     pub fn take(&self) -> Vec<HostSamples> {
-        std::mem::take(&mut lock(&self.gathered).batches)
+        std::mem::take(&mut self.gathered.lock().batches)
     }
 
     /// Returns the number of samples so far.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        lock(&self.gathered).samples
+        self.gathered.lock().samples
     }
 
     /// Returns the reason for which no more samples come; `None` while they do.
     #[must_use]
     pub fn ended(&self) -> Option<String> {
-        lock(&self.gathered).ended.clone()
+        self.gathered.lock().ended.clone()
     }
 
     /// Ends the process, if need be by killing it, and returns the samples that were not taken yet,
@@ -124,13 +125,9 @@ impl HostMonitor {
         let status = process_output::end(process);
         // The process is gone, so its output is closed and the reader ends.
         let _ = reader.join();
-        let samples = std::mem::take(&mut lock(&gathered).batches);
+        let samples = std::mem::take(&mut gathered.lock().batches);
         (samples, status)
     }
-}
-
-fn lock(gathered: &Mutex<Gathered>) -> MutexGuard<'_, Gathered> {
-    gathered.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Writes requests until nobody can make any more; then the input is closed.
@@ -148,7 +145,7 @@ fn read_samples(output: File, host: &str, gathered: &Mutex<Gathered>) -> String 
     let read = each_line(output, LONGEST_LINE, |line| {
         let added = serde_json::from_slice(line)
             .map_err(|error| error.to_string())
-            .and_then(|line| lock(gathered).add(host, line));
+            .and_then(|line| gathered.lock().add(host, line));
         malformed = added.err().map(|error| {
             let text = beginning(line, 100);
             format!("it wrote `{text}`, which is not a sample: {error}")

@@ -4,10 +4,11 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, PipeWriter, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_bed::{
     BedError, Host, Launched, LaunchedProcess, LinkCounters, PathCounters, TestBed,
     capture::{CaptureOrder, CaptureSummary},
@@ -245,12 +246,12 @@ impl LaunchedProcess for FakeProcess {
     }
 
     fn ended(&mut self, _within: Duration) -> Option<String> {
-        let output = self.output.lock().unwrap();
+        let output = self.output.lock();
         output.is_none().then(|| "exit status: 0".to_owned())
     }
 
     fn kill(&mut self) {
-        self.output.lock().unwrap().take();
+        self.output.lock().take();
     }
 }
 
@@ -285,7 +286,7 @@ impl TestBed for FakeBed {
             for line in BufReader::new(in_reader).lines() {
                 let heard = serde_json::from_str(&line.unwrap()).unwrap();
                 for act in script(heard) {
-                    let mut output = output.lock().unwrap();
+                    let mut output = output.lock();
                     let Some(pipe) = output.as_mut() else { return };
                     match act {
                         Act::Say(answer) => {
@@ -301,7 +302,7 @@ impl TestBed for FakeBed {
                     }
                 }
             }
-            output.lock().unwrap().take();
+            output.lock().take();
         });
         Ok(Launched {
             input: Box::new(in_writer),
@@ -352,7 +353,7 @@ impl TestBed for FakeBed {
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
         if std::mem::take(&mut self.agents_die_in_check) {
             for output in &self.outputs {
-                output.lock().unwrap().take();
+                output.lock().take();
             }
         }
         Ok(PathCheck {

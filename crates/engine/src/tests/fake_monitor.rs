@@ -2,10 +2,11 @@
 
 use std::{
     io::{BufRead, BufReader, PipeReader, PipeWriter, Write},
-    sync::{Arc, Condvar, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::{Condvar, Mutex};
 use regatta_bed::{Launched, LaunchedProcess};
 use regatta_model::host_sample::MonitorRequest;
 
@@ -37,15 +38,13 @@ impl LaunchedProcess for Process {
 
     fn ended(&mut self, within: Duration) -> Option<String> {
         let (ended, changed) = &*self.0;
-        let ended = ended.lock().unwrap();
-        let (ended, _) = changed
-            .wait_timeout_while(ended, within, |ended| !*ended)
-            .unwrap();
+        let mut ended = ended.lock();
+        changed.wait_while_for(&mut ended, |ended| !*ended, within);
         ended.then(|| "exit status: 0".to_owned())
     }
 
     fn kill(&mut self) {
-        *self.0.0.lock().unwrap() = true;
+        *self.0.0.lock() = true;
         self.0.1.notify_all();
     }
 }
@@ -72,8 +71,7 @@ fn act(monitor: Monitor, ended: &Ended, requests: PipeReader, mut samples: PipeW
     match monitor {
         Monitor::Dead | Monitor::Refused => {}
         Monitor::Deaf => {
-            let killed = ended.0.lock().unwrap();
-            drop(ended.1.wait_while(killed, |killed| !*killed).unwrap());
+            ended.1.wait_while(&mut ended.0.lock(), |killed| !*killed);
         }
         Monitor::Writes(text) => samples.write_all(text.as_bytes()).unwrap(),
         Monitor::Well => {

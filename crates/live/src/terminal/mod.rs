@@ -4,7 +4,7 @@ mod draw;
 
 use std::{
     io::{self, IsTerminal, Stderr, Write, stderr, stdin},
-    sync::{Mutex, Once, PoisonError},
+    sync::Once,
 };
 
 use nix::{
@@ -12,6 +12,7 @@ use nix::{
     sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr},
     unistd::{getpgrp, tcgetpgrp},
 };
+use parking_lot::Mutex;
 use ratatui::{
     Terminal,
     backend::CrosstermBackend,
@@ -68,7 +69,7 @@ impl Screen {
     /// Those of writing to the terminal.
     pub fn begin(&mut self) -> io::Result<()> {
         restore_at_exit();
-        *ON.lock().unwrap_or_else(PoisonError::into_inner) = Some(quiet_input());
+        *ON.lock() = Some(quiet_input());
         execute!(stderr(), EnterAlternateScreen, Hide)?;
         let mut terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
         terminal.clear()?;
@@ -125,7 +126,7 @@ fn quiet_input() -> Option<Termios> {
 
 /// Turns the terminal view off, if it is on, so that what is written next stays visible.
 pub fn restore() {
-    let mut on = ON.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut on = ON.lock();
     let Some(input) = on.take() else {
         return;
     };

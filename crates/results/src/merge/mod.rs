@@ -17,10 +17,11 @@ mod part;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::OnceLock,
     thread,
 };
 
+use parking_lot::Mutex;
 use regatta_model::{HostFacts, Outcome, RunHeader, RunPart, Study, Warning};
 
 use self::part::{Attempt, OpenPart};
@@ -84,7 +85,7 @@ impl Merge {
     pub fn open(paths: &[PathBuf]) -> Result<Self, MergeError> {
         let read: Vec<OnceLock<_>> = paths.iter().map(|_| OnceLock::new()).collect();
         let next = Mutex::new(paths.iter().zip(&read));
-        let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let take = || next.lock().next();
         let threads = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 0..threads.min(paths.len()) {

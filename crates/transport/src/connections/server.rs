@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
+use parking_lot::Mutex;
 use regatta_control::SideReport;
 
 use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
@@ -13,7 +14,6 @@ use crate::{
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, Received, StreamConnection, StreamEndpoint, await_close},
-    sync::Mutex,
     trial::{
         Trial,
         carrier::{Admission, Admitted, Carrier as _},

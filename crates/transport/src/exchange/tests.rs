@@ -4,13 +4,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Arrivals, Bytes, OptionValue, Pattern, WorkloadKind};
 
@@ -161,11 +162,7 @@ struct Endpoint {
 
 impl Endpoint {
     fn end(&self) -> End {
-        let end = self
-            .end
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let end = self.end.lock().take();
         end.expect("a trial without probes has one flow")
     }
 }
@@ -297,7 +294,7 @@ impl Driver for Lossy {
             Role::Sender => (&self.sender, false),
             Role::Receiver => (&self.receiver, true),
         };
-        let end = end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let end = end.lock().take();
         let endpoint = Endpoint {
             end: Mutex::new(end),
             reliable: self.reliable,

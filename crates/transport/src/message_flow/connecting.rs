@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use regatta_control::{Note, SideReport};
 
 use super::{Content, Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
@@ -11,7 +12,6 @@ use crate::{
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
-    sync::Mutex,
     trial::{
         LEAVING, MARGIN, Trial,
         connecting::{Connecting, Ended},

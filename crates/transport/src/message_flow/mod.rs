@@ -14,12 +14,13 @@ mod tally;
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, MutexGuard,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use regatta_control::{Note, Role, SideReport, TrialOrder};
 use regatta_model::WorkloadKind;
 
@@ -32,7 +33,6 @@ use crate::{
     exchange::Exchange,
     message::MessageEndpoint,
     stop::Stop,
-    sync::Mutex,
     trial::{
         Trial,
         warm_up::WarmUp,

@@ -18,11 +18,12 @@ pub(crate) use receiving::{SCRATCH_BYTES, Sink};
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, MutexGuard, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use regatta_control::SideReport;
 use regatta_model::{BulkOptions, Finish, Verify, metric::id};
 
@@ -34,7 +35,6 @@ use crate::{
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    sync::Mutex,
     trial::{
         Trial,
         distribution::Distribution,

@@ -20,6 +20,7 @@ use std::{
 };
 
 use base64::Engine as _;
+use parking_lot::Mutex;
 use regatta_control::{Note, PathHints, Role, SideReport, TlsMaterial, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
 
@@ -31,7 +32,6 @@ use crate::{
     driver::{Driver, Result, TransportError},
     opening::Purpose,
     stop::Stop,
-    sync::Mutex,
 };
 
 /// An observer that keeps what it is told, and passes notes to a mailbox.

@@ -7,6 +7,8 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use parking_lot::Mutex;
+
 use super::Content;
 use crate::{
     clock::MonotonicTime,
@@ -16,7 +18,6 @@ use crate::{
     },
     context::LiveCounters,
     driver::{Result, TransportError},
-    sync::Mutex,
     trial::{
         findings::Deliveries,
         warm_up::WarmUp,

@@ -21,6 +21,7 @@ mod tests;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Pattern, Verify, Warning, WorkloadKind};
 
@@ -33,7 +34,6 @@ use crate::{
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    sync::Mutex,
     trial::{Trial, warm_up::WarmUp, watch::SenderEnding},
 };
 

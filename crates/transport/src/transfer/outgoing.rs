@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::BytesMut;
+use parking_lot::Mutex;
 
 use super::Content;
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
     content::{noise::Noise, plan::Plan, stream_check::encode_header},
     context::LiveCounters,
     driver::{Result, TransportError},
-    sync::Mutex,
     trial::warm_up::WarmUp,
 };
 

@@ -5,6 +5,8 @@
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
+use parking_lot::Mutex;
+
 use super::{
     Trial,
     carrier::Carrier,
@@ -20,7 +22,6 @@ use crate::{
     opening::Purpose,
     probe::{Delays, Probed},
     stop::Stop,
-    sync::Mutex,
 };
 
 /// Longest time that closing may take once both ends agree on what was delivered.

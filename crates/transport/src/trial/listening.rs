@@ -2,8 +2,9 @@
 //! comes, which is carried out while the probe's messages are sent back
 //! ([`Listening::beside_echo`]), ends ([`Listening::outcome`]), and is reported.
 
-use std::{future::Future, sync::MutexGuard};
+use std::future::Future;
 
+use parking_lot::{Mutex, MutexGuard};
 use regatta_control::SideReport;
 
 use super::{
@@ -19,7 +20,6 @@ use crate::{
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    sync::Mutex,
 };
 
 /// The listening end of a trial.

@@ -5,9 +5,10 @@ use std::{
     io,
     net::IpAddr,
     os::fd::BorrowedFd,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use rand::RngExt as _;
 use regatta_control::TrialOrder;
 use regatta_model::{PortRange, Warning};
@@ -28,7 +29,6 @@ use regatta_transport_wdt::{
 use crate::{
     content::{ContentSink, ContentSource},
     host::TrialHost,
-    lock,
     options::Options,
 };
 
@@ -66,7 +66,7 @@ impl Endpoint {
         };
         if !order.connects() {
             let listening = endpoint.listen()?;
-            *lock(&endpoint.listening) = Some(listening);
+            *endpoint.listening.lock() = Some(listening);
         }
         Ok(endpoint)
     }
@@ -108,7 +108,7 @@ impl Endpoint {
             return Err(wrong);
         }
         let report = ended.map_err(TransportError::stack("the WDT transfer failed"))?;
-        *lock(&self.report) = Some(report);
+        *self.report.lock() = Some(report);
         Ok(())
     }
 }
@@ -142,7 +142,7 @@ impl TransferEndpoint for Endpoint {
     }
 
     fn offer(&self) -> Result<String, TransportError> {
-        match &*lock(&self.listening) {
+        match &*self.listening.lock() {
             Some((_, url)) => Ok(url.to_secret_string()),
             None => Err(no_listener()),
         }
@@ -186,7 +186,7 @@ impl TransferEndpoint for Endpoint {
         connections: &Arc<Connections>,
         stop: &Stop,
     ) -> Result<(), TransportError> {
-        let (listener, url) = lock(&self.listening).take().ok_or_else(no_listener)?;
+        let (listener, url) = self.listening.lock().take().ok_or_else(no_listener)?;
         let sink = ContentSink::new(incoming, self.options.files);
         let defaults = receiver::Options::default();
         let options = receiver::Options {
@@ -216,7 +216,7 @@ impl TransferEndpoint for Endpoint {
             facts.push(("cipher", cipher.to_owned()));
             facts.push(("crypto", crypto.to_owned()));
         }
-        if let Some(report) = &*lock(&self.report) {
+        if let Some(report) = &*self.report.lock() {
             let blocks = report.ports.iter().map(|port| port.blocks.to_string());
             let blocks: Vec<_> = blocks.collect();
             facts.push(("wdt.blocks", report.blocks.to_string()));
@@ -243,7 +243,7 @@ impl TransferEndpoint for Endpoint {
                 hint: "give a larger `size`, or a smaller `block_size`".to_owned(),
             });
         }
-        if let Some(report) = &*lock(&self.report) {
+        if let Some(report) = &*self.report.lock() {
             let again = report
                 .ports
                 .iter()

@@ -6,18 +6,17 @@ use std::{
     io,
     net::{IpAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_transport::{
     Abort, ProtocolSample, StatisticsSource, Stop, TransportError, transfer::Connections,
 };
 use regatta_transport_tcp::parts::{self, Settings};
 use regatta_transport_wdt::host::Host;
 use socket2::SockRef;
-
-use crate::lock;
 
 /// Host of a transfer under way.
 pub(crate) struct TrialHost<'a> {
@@ -50,7 +49,7 @@ impl<'a> TrialHost<'a> {
     }
 
     pub(crate) fn wrong(&self) -> Option<TransportError> {
-        lock(&self.wrong).take()
+        self.wrong.lock().take()
     }
 }
 
@@ -75,7 +74,7 @@ impl Host for TrialHost<'_> {
         let facts = match self.settings.facts(socket.as_fd()) {
             Ok(facts) => facts,
             Err(error) => {
-                lock(&self.wrong).get_or_insert(error);
+                self.wrong.lock().get_or_insert(error);
                 return self.stop.stop();
             }
         };
@@ -84,7 +83,7 @@ impl Host for TrialHost<'_> {
             facts,
         });
         self.stop.on_stop(&handle);
-        lock(&self.handles).push(Arc::clone(&handle));
+        self.handles.lock().push(Arc::clone(&handle));
         self.connections.made(handle, took);
     }
 

@@ -10,17 +10,10 @@ mod endpoint;
 mod host;
 mod options;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use regatta_transport::Driver;
 
 /// The driver of this crate: `wdt`.
 #[must_use]
 pub fn drivers() -> &'static [&'static dyn Driver] {
     &[&driver::Wdt]
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

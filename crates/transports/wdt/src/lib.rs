@@ -41,8 +41,6 @@ pub mod source;
 pub mod status;
 pub mod url;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 pub use failure::{Failure, PortReport, Report};
 pub use inbox::WireError;
 
@@ -51,8 +49,3 @@ pub const VERSION: u32 = 32;
 /// The oldest version with the same encoding; it introduced the change of the IV within a
 /// connection.
 pub const OLDEST_VERSION: u32 = 30;
-
-/// Locks state that is consistent also after a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -11,12 +11,14 @@ use std::{
     fs::File,
     io::{self, Write},
     sync::{
-        Arc, Mutex, TryLockError,
+        Arc,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
     thread::JoinHandle,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 pub(super) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
 use self::sequence::{Event, Seen, Sequence};
@@ -25,7 +27,7 @@ use super::{
     clock::{monotonic_ns, unix_ns},
     corruption,
     error::DaemonError,
-    kernel_release, lock, spawn,
+    kernel_release, spawn,
     tun::HEADER_BYTES,
 };
 use crate::capture::{CaptureOrder, CaptureSummary};
@@ -135,10 +137,8 @@ impl Tap {
         if self.own.events.is_empty() && self.own.missed == [0, 0] {
             return;
         }
-        let mut shared = match self.shared.try_lock() {
-            Ok(shared) => shared,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+        let Some(mut shared) = self.shared.try_lock() else {
+            return;
         };
         if shared.events.is_empty() && shared.missed == [0, 0] {
             std::mem::swap(&mut *shared, &mut self.own);
@@ -151,7 +151,7 @@ impl Tap {
     /// Hands the last reports over.
     pub(super) fn finish(mut self) {
         let shared = Arc::clone(&self.shared);
-        lock(&shared).append(&mut self.own);
+        shared.lock().append(&mut self.own);
     }
 }
 
@@ -249,7 +249,7 @@ impl Writer {
             let last = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
             batch.events.clear();
             batch.bytes.clear();
-            std::mem::swap(&mut *lock(shared), &mut batch);
+            std::mem::swap(&mut *shared.lock(), &mut batch);
             self.take(&batch);
             add(&mut missed, std::mem::take(&mut batch.missed));
             if last {

@@ -22,12 +22,9 @@ mod sampler;
 mod schedule;
 mod wires;
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{io, sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
 
 pub(super) use self::chain::Chain;
@@ -42,7 +39,7 @@ use self::{
 use super::{
     Path, attributes,
     error::{DaemonError, InterfaceError},
-    kernel_release, lock,
+    kernel_release,
     namespaces::Namespace,
     netlink,
     qdisc::{self, Netem, Qdisc},
@@ -153,7 +150,7 @@ impl Path for NetemPath {
         }
         let links = [&condition.forward, &condition.reverse];
         let wanted = stages(condition, links, self.setup, seed)?;
-        let mut installed = lock(&self.installed);
+        let mut installed = self.installed.lock();
         installed.replace(condition.mtu_bytes, wanted)?;
         self.sampler.watch(installed.watched(), true);
         self.condition = Some((condition.clone(), seed));
@@ -178,7 +175,7 @@ impl Path for NetemPath {
             let seed = seed.rotate_left(32).wrapping_add(index as u64 + 1);
             let links = [&step.forward, &step.reverse];
             let wanted = stages(&condition, links, setup, seed)?;
-            let mut installed = lock(&installed);
+            let mut installed = installed.lock();
             installed.change(wanted)?;
             sampler.watch(installed.watched(), false);
             Ok(())
@@ -192,7 +189,7 @@ impl Path for NetemPath {
             schedule.outcome()?;
         }
         let most_bytes = self.sampler.most_bytes();
-        lock(&self.installed).counters(most_bytes)
+        self.installed.lock().counters(most_bytes)
     }
 }
 

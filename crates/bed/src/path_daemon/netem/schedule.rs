@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::path_daemon::{clock, error::DaemonError, lock, spawn};
+use parking_lot::Mutex;
+
+use crate::path_daemon::{clock, error::DaemonError, spawn};
 
 /// Running schedule. Dropping it ends it: no further steps are taken.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ impl Schedule {
                     return;
                 }
                 if let Err(error) = take(index) {
-                    *lock(&outcome) = Some(error);
+                    *outcome.lock() = Some(error);
                     return;
                 }
             }
@@ -50,7 +52,7 @@ impl Schedule {
 
     /// Returns the error that kept the schedule from taking a step, once; `Ok` afterwards.
     pub(super) fn outcome(&self) -> Result<(), DaemonError> {
-        lock(&self.failed).take().map_or(Ok(()), Err)
+        self.failed.lock().take().map_or(Ok(()), Err)
     }
 }
 

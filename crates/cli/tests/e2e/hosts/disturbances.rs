@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
 };
 
@@ -12,6 +12,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use parking_lot::Mutex;
 use regatta_process::children;
 use regatta_results::{Reader, RunState};
 use regatta_telemetry::testing::repetitions;
@@ -150,9 +151,7 @@ impl Run {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 // The last line of one that is killed may be cut off.
                 if let Ok(event) = serde_json::from_str(&line) {
-                    to.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(event);
+                    to.lock().push(event);
                 }
             }
         });
@@ -192,7 +191,7 @@ impl Run {
 
     /// Returns the trials that were reported as committed: index, attempt, outcome.
     fn reported(&self) -> BTreeSet<(u64, u64, String)> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.events.lock();
         let ended = events
             .iter()
             .filter(|event| event["event"] == "trial_ended");

@@ -7,12 +7,11 @@
 use std::{
     collections::{BTreeSet, VecDeque},
     ops::Range,
-    sync::{
-        Mutex, PoisonError,
-        mpsc::{self, Receiver, Sender},
-    },
+    sync::mpsc::{self, Receiver, Sender},
     thread::{self, ScopedJoinHandle},
 };
+
+use parking_lot::Mutex;
 
 use super::{Files, GuestRun};
 use crate::{
@@ -156,10 +155,7 @@ fn work(
 ) -> Result<Ending, EngineError> {
     let mut done = run.options.done.clone();
     loop {
-        let chunk = {
-            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.take(&run.plan, &mut done)
-        };
+        let chunk = queue.lock().take(&run.plan, &mut done);
         let Some(Chunk { blocks, is_first }) = chunk else {
             return Ok(Ending::Complete);
         };

@@ -7,13 +7,13 @@ mod progress;
 use std::{
     path::PathBuf,
     sync::{
-        Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use regatta_bed::{
     SECOND_GUEST_COMMAND, Stop,
     guest::{Guest, GuestError, Image, Order, Said, wires},

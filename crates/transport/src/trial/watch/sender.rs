@@ -91,7 +91,7 @@ impl SenderEnding {
                 drop(state);
                 return self.stop_at_deadline(sent);
             }
-            state = self.state.wait(state, deadline);
+            self.state.wait(&mut state, deadline);
         }
     }
 

@@ -15,8 +15,10 @@ use std::{
     io,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::Path,
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use super::{
     below::{Below, if_there, reserve},
@@ -25,7 +27,6 @@ use super::{
 };
 use crate::{
     codec::{FileChunks, FileHeader},
-    lock,
     path::RelativePath,
     sink::{Sink, SinkWriter},
 };
@@ -248,7 +249,7 @@ impl DirectorySink {
             state: Mutex::default(),
         };
         if options.resume {
-            let mut state = lock(&shared.state);
+            let mut state = shared.state.lock();
             let path = directory.join(OsStr::from_bytes(journal::DIRECTORY.to_bytes()));
             for file in journal::load(&shared.staging, &path)? {
                 // What could not be named in the end is no use: it comes again, and is refused then.
@@ -270,7 +271,7 @@ impl DirectorySink {
     /// The first file that could not be named, or of which something is missing: the transfer has
     /// then failed all the same. Files that were named before it stay.
     pub fn commit(&self) -> io::Result<u64> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         state.whole_bytes()?;
         let mut named = 0;
         while let Some(first) = state.files.first_entry() {
@@ -302,11 +303,11 @@ impl Sink for DirectorySink {
     type Writer = DirectoryWriter;
 
     fn held(&self) -> Vec<FileChunks> {
-        lock(&self.0.state).held()
+        self.0.state.lock().held()
     }
 
     fn forget(&self) -> io::Result<()> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         for sequence in state.files.keys() {
             self.0.staging.remove(&staged(*sequence)?)?;
         }
@@ -315,14 +316,14 @@ impl Sink for DirectorySink {
     }
 
     fn counted(&self, block: &FileHeader) {
-        if let Some(entry) = lock(&self.0.state).files.get_mut(&block.sequence) {
+        if let Some(entry) = self.0.state.lock().files.get_mut(&block.sequence) {
             let end = block.offset.saturating_add(block.length);
             entry.counted.add(block.offset, end);
         }
     }
 
     fn check(&self, bytes: u64) -> io::Result<()> {
-        let whole = lock(&self.0.state).whole_bytes()?;
+        let whole = self.0.state.lock().whole_bytes()?;
         if whole == bytes {
             return Ok(());
         }
@@ -331,7 +332,7 @@ impl Sink for DirectorySink {
     }
 
     fn begin(&self, block: &FileHeader) -> io::Result<DirectoryWriter> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         if let Some(previous) = block.allocation.replaces()
             && previous != block.sequence
             && state.paths.get(&block.path) == Some(&previous)
@@ -398,7 +399,7 @@ impl SinkWriter for DirectoryWriter {
 
     fn finish(&mut self) -> io::Result<()> {
         self.finished = true;
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let Some(entry) = state.files.get_mut(&self.sequence) else {
             return Ok(());
         };
@@ -420,7 +421,7 @@ impl Drop for DirectoryWriter {
         if self.finished {
             return;
         }
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         if let Some(entry) = state.files.get_mut(&self.sequence) {
             entry.ranges.cut(self.start, self.at);
         }
@@ -429,7 +430,7 @@ impl Drop for DirectoryWriter {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         if self.options.resume {
             let held = state.held();
             // What cannot be kept is as if it had never come.

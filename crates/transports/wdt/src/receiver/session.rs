@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::codec::{Abort, Checkpoint, Done, FileChunks, Reply};
 use crate::crypto::DEFAULT_TAG_INTERVAL_BYTES;
 use crate::failure::{Failure, PortReport, Report};
-use crate::lock;
 use crate::sink::Sink;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
@@ -157,14 +157,14 @@ impl<K: Sink> Session<K> {
 
     /// Ends the transfer with `failure`, unless it has failed before; the sender is told.
     pub fn fail(&self, failure: Failure) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.failure.get_or_insert(failure);
         self.has_changed(&mut state);
     }
 
     /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
-        lock(&self.state).failure.clone()
+        self.state.lock().failure.clone()
     }
 
     /// Returns the outcome, once every connection has ended.
@@ -172,7 +172,7 @@ impl<K: Sink> Session<K> {
     /// # Errors
     /// The reason of the failure, also if not every block came by the sender's own count.
     pub fn finish(&self) -> Result<Report, Failure> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         if let Some(failure) = &state.failure {
             return Err(failure.clone());
         }
@@ -198,24 +198,22 @@ impl<K: Sink> Session<K> {
 
     /// Returns the number of changes for which a waiting connection may go on.
     pub fn changes(&self) -> u64 {
-        lock(&self.state).changes
+        self.state.lock().changes
     }
 
     /// Sleeps until the number of [changes](Self::changes) differs from `since`, `timeout` at most.
     pub fn wait_for_change(&self, since: u64, timeout: Duration) {
         let unchanged = |state: &mut State| state.changes == since;
-        drop(
-            self.changed
-                .wait_timeout_while(lock(&self.state), timeout, unchanged),
-        );
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, unchanged, timeout);
     }
 
     pub(crate) fn failed(&self) -> bool {
-        lock(&self.state).failure.is_some()
+        self.state.lock().failure.is_some()
     }
 
     pub(super) fn abort(&self, version: u32, status: Status) -> Abort {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let blocks = state.ports.iter().map(|port| port.report.blocks);
         Abort {
             version,
@@ -226,20 +224,20 @@ impl<K: Sink> Session<K> {
 
     /// Returns the deadline for the first connection to a port.
     pub(super) fn first_connection_until(&self) -> Duration {
-        match lock(&self.state).began {
+        match self.state.lock().began {
             Some(began) => began + self.options.other_connections,
             None => self.options.first_connection,
         }
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        lock(&self.state).began.is_some()
+        self.state.lock().began.is_some()
     }
 
     /// Reports SETTINGS of this transfer; by then the sender has read the last checkpoint of this
     /// port.
     pub(super) fn settled(&self, index: usize, now: Duration) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.began.get_or_insert(now);
         let port = &mut state.ports[index];
         port.report.connections += 1;
@@ -249,7 +247,7 @@ impl<K: Sink> Session<K> {
 
     /// Records the refusal of a connection that does not belong to the transfer.
     pub(super) fn turned_away(&self, why: &Failure) {
-        lock(&self.state).turned_away = Some(why.clone());
+        self.state.lock().turned_away = Some(why.clone());
     }
 
     pub(super) fn size(&self, bytes: u64) {
@@ -262,12 +260,12 @@ impl<K: Sink> Session<K> {
 
     /// Returns the port's checkpoint, with which a reconnection begins.
     pub(super) fn checkpoint(&self, index: usize) -> Checkpoint {
-        lock(&self.state).ports[index].checkpoint()
+        self.state.lock().ports[index].checkpoint()
     }
 
     /// Adds a whole block; one that is not `verified` counts once a tag has verified it.
     pub(super) fn block(&self, index: usize, bytes: u64, verified: bool) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let port = &mut state.ports[index];
         port.unverified_blocks += 1;
         port.unverified_bytes += bytes;
@@ -278,13 +276,13 @@ impl<K: Sink> Session<K> {
 
     /// Counts blocks of this port that a tag verified, or that were acknowledged without one.
     pub(super) fn count(&self, index: usize, blocks: u64, bytes: u64) {
-        lock(&self.state).ports[index].count(blocks, bytes);
+        self.state.lock().ports[index].count(blocks, bytes);
     }
 
     /// Reports a valid FILE or DONE, which shows that the sender has read the list of lost ports
     /// sent here.
     pub(super) fn heard(&self, index: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let port = &mut state.ports[index];
         port.seen = port.offered;
     }
@@ -292,7 +290,7 @@ impl<K: Sink> Session<K> {
     /// Returns the port's answer to a sender that asks for the chunks of an earlier transfer, and
     /// the chunks that follow it: WAIT while another port is sending them, ACK after that.
     pub(super) fn listing(&self, index: usize) -> (Reply, Vec<FileChunks>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         match state.chunks {
             Chunks::Told => (Reply::Ack, Vec::new()),
             Chunks::Telling(other) if other != index => (Reply::Wait, Vec::new()),
@@ -307,14 +305,14 @@ impl<K: Sink> Session<K> {
 
     /// Reports the sender's answer to the chunks.
     pub(super) fn chunks_told(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.chunks = Chunks::Told;
         self.has_changed(&mut state);
     }
 
     /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
     pub(super) fn not_asked(&self) -> io::Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Unasked {
             self.sink.forget()?;
         }
@@ -324,7 +322,7 @@ impl<K: Sink> Session<K> {
 
     /// Reports DONE on a port.
     pub(super) fn done(&self, index: usize, done: Done) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.done.is_some_and(|before| before != done) {
             let detail = "the sender's totals contradict each other";
             let failure = Failure::new(Status::Protocol, detail);
@@ -338,7 +336,7 @@ impl<K: Sink> Session<K> {
     /// Returns the message that is due on a port which has received DONE: the checkpoints of ports
     /// that were given up, or DONE once everything has arrived.
     pub(super) fn judge(&self, index: usize) -> Option<Reply> {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         let lost = state.lost.len();
         let port = &mut state.ports[index];
         if port.seen < lost {
@@ -375,7 +373,7 @@ impl<K: Sink> Session<K> {
     /// Reports that a port's connection broke; `partial` has the part of a block that arrived for
     /// good, if there is one.
     pub(super) fn disconnected(&self, index: usize, partial: Checkpoint) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.chunks == Chunks::Telling(index) {
             state.chunks = Chunks::Unanswered;
         }
@@ -394,7 +392,7 @@ impl<K: Sink> Session<K> {
     /// Reports the end of a port; if it failed, the sender is sent its checkpoint on the other
     /// ports.
     pub(super) fn ended(&self, index: usize, failure: Option<Failure>) {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         let port = &mut state.ports[index];
         if port.phase != Phase::Ended {
             port.phase = Phase::Ended;

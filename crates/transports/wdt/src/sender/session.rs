@@ -2,16 +2,16 @@
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::history::History;
 use super::throttle::{RateLimit, Throttle};
 use crate::codec::{Allocation, Checkpoint, Done, FileChunks, Settings};
 use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES};
 use crate::failure::{Failure, PortReport, Report};
-use crate::lock;
 use crate::queue::{Block, Queue};
 use crate::source::{Source, SourceFile};
 use crate::status::Status;
@@ -142,27 +142,27 @@ impl<S: Source> Session<S> {
 
     /// Returns the size of all files in bytes.
     pub fn total_bytes(&self) -> u64 {
-        lock(&self.state).queue.bytes
+        self.state.lock().queue.bytes
     }
 
     /// Ends the transfer with `failure`, unless it has failed before.
     pub fn fail(&self, failure: Failure) {
-        lock(&self.state).failure.get_or_insert(failure);
+        self.state.lock().failure.get_or_insert(failure);
     }
 
     /// Returns the number of blocks of the whole transfer.
     pub fn blocks(&self) -> u64 {
-        lock(&self.state).queue.blocks
+        self.state.lock().queue.blocks
     }
 
     /// Returns the time at which the receiver first said that it has everything.
     pub fn confirmed(&self) -> Option<Instant> {
-        lock(&self.state).confirmed
+        self.state.lock().confirmed
     }
 
     /// Returns the reason why the transfer failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
-        lock(&self.state).failure.clone()
+        self.state.lock().failure.clone()
     }
 
     /// Returns the outcome, once every connection has ended.
@@ -170,7 +170,7 @@ impl<S: Source> Session<S> {
     /// # Errors
     /// The reason of the failure, also if the receiver never said that it has everything.
     pub fn finish(&self) -> Result<Report, Failure> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         if let Some(failure) = state.given_up.as_ref().or(state.failure.as_ref()) {
             return Err(failure.clone());
         }
@@ -199,7 +199,7 @@ impl<S: Source> Session<S> {
 
     /// Returns the state of a file at the receiver.
     pub(super) fn allocation(&self, file: usize) -> Allocation {
-        let known = lock(&self.state).allocations.get(file).copied();
+        let known = self.state.lock().allocations.get(file).copied();
         known.unwrap_or(Allocation::New)
     }
 
@@ -208,7 +208,7 @@ impl<S: Source> Session<S> {
     /// # Errors
     /// [`Status::Protocol`] if they came before, or two files have one sequence id.
     pub(super) fn resume(&self, chunks: Vec<FileChunks>) -> Result<(), Failure> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut numbers = HashSet::new();
         let twice = chunks.iter().any(|file| !numbers.insert(file.sequence));
         if twice || !state.asks_for_chunks {
@@ -240,7 +240,7 @@ impl<S: Source> Session<S> {
     pub(super) fn settings(&self) -> Settings {
         let milliseconds =
             |timeout: Duration| timeout.as_millis().clamp(1, i32::MAX as u128) as u32;
-        let state = lock(&self.state);
+        let state = self.state.lock();
         Settings {
             version: state.version,
             read_timeout_ms: milliseconds(self.options.read_timeout),
@@ -256,7 +256,7 @@ impl<S: Source> Session<S> {
 
     /// Returns the condition that ends or restarts the work of a port, whatever its state.
     pub(super) fn verdict(&self, index: usize) -> Verdict {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         if state.failure.is_some() {
             Verdict::Over
         } else if state.ports[index].dead {
@@ -267,12 +267,12 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn connected(&self, index: usize) {
-        lock(&self.state).ports[index].report.connections += 1;
+        self.state.lock().ports[index].report.connections += 1;
     }
 
     /// Takes the next block for a port, if there is one.
     pub(super) fn next_block(&self, index: usize) -> Option<Block> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.given_up.is_some() || state.ports[index].dead {
             return None;
         }
@@ -282,7 +282,7 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn done(&self) -> Done {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let given_up = state.given_up.as_ref();
         Done {
             status: given_up.map_or(0, |failure| failure.status.code()),
@@ -293,7 +293,7 @@ impl<S: Source> Session<S> {
 
     /// Sends nothing more but DONE with this failure's status; the first one stands.
     pub(super) fn give_up(&self, failure: Failure) {
-        lock(&self.state).given_up.get_or_insert(failure);
+        self.state.lock().given_up.get_or_insert(failure);
     }
 
     pub(super) fn wrote_payload(&self, bytes: u64) {
@@ -303,7 +303,7 @@ impl<S: Source> Session<S> {
     /// Returns the time at which more payload may be sent, after `bytes` of it were.
     pub(super) fn next_payload(&self, bytes: u64, now: Duration) -> Duration {
         let throttle = self.throttle.as_ref();
-        throttle.map_or(now, |throttle| lock(throttle).sent(bytes, now))
+        throttle.map_or(now, |throttle| throttle.lock().sent(bytes, now))
     }
 
     /// Returns the maximum payload that one connection sends at a time, in bytes.
@@ -314,11 +314,11 @@ impl<S: Source> Session<S> {
     }
 
     pub(super) fn acknowledge_all(&self, index: usize) {
-        lock(&self.state).ports[index].history.acknowledge_all();
+        self.state.lock().ports[index].history.acknowledge_all();
     }
 
     pub(super) fn confirm(&self, index: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.ports[index].history.acknowledge_all();
         state.confirmed.get_or_insert_with(Instant::now);
     }
@@ -329,7 +329,7 @@ impl<S: Source> Session<S> {
         index: usize,
         checkpoint: &Checkpoint,
     ) -> Result<bool, Failure> {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         let port = &mut state.ports[index];
         let (number, named) = (port.report.port, checkpoint.port);
         if named != number {
@@ -345,7 +345,7 @@ impl<S: Source> Session<S> {
 
     /// Applies the checkpoints of ports that the receiver has given up.
     pub(super) fn global_checkpoint(&self, list: &[Checkpoint]) -> Result<(), Failure> {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         for checkpoint in list {
             let mut ports = state.ports.iter_mut();
             let Some(port) = ports.find(|port| port.report.port == checkpoint.port) else {
@@ -365,7 +365,7 @@ impl<S: Source> Session<S> {
     /// Changes to `version`, which the receiver asked for on a connection of `generation`; all
     /// connections begin again with it.
     pub(super) fn renegotiate(&self, version: u32, generation: u32) -> Result<(), Failure> {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         if generation != state.generation {
             // Another connection was told before; this one learns of it from the session.
             return Ok(());
@@ -386,13 +386,13 @@ impl<S: Source> Session<S> {
 
     /// Gives a port's blocks back, as it begins again with another version.
     pub(super) fn begin_again(&self, index: usize) {
-        let state = &mut *lock(&self.state);
+        let state = &mut *self.state.lock();
         state.ports[index].history.give_all_back(&mut state.queue);
     }
 
     /// Records that a port is given up; others may still do its work.
     pub(super) fn port_ended(&self, index: usize, failure: &Failure) {
-        let report = &mut lock(&self.state).ports[index].report;
+        let report = &mut self.state.lock().ports[index].report;
         report.failure.get_or_insert(failure.clone());
     }
 }
