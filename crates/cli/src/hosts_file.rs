@@ -9,6 +9,7 @@ use std::{
 };
 
 use regatta_model::{
+    directories,
     shell::quoted,
     study::{LOCAL, RemoteHost},
 };
@@ -123,7 +124,7 @@ impl HostsFile {
 /// # Errors
 /// If there is no home directory.
 pub fn config_directory() -> Result<PathBuf, Failure> {
-    base("XDG_CONFIG_HOME", ".config")
+    directories::config().ok_or_else(|| no_home("XDG_CONFIG_HOME"))
 }
 
 /// Returns the directory of files that can be made again.
@@ -131,17 +132,12 @@ pub fn config_directory() -> Result<PathBuf, Failure> {
 /// # Errors
 /// If there is no home directory.
 pub fn cache_directory() -> Result<PathBuf, Failure> {
-    base("XDG_CACHE_HOME", ".cache")
+    directories::cache().ok_or_else(|| no_home("XDG_CACHE_HOME"))
 }
 
-fn base(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
-    let named = std::env::var_os(variable).map(PathBuf::from);
-    let named = named.filter(|path| path.is_absolute());
-    let usual = || std::env::home_dir().map(|home| home.join(usual));
+fn no_home(variable: &str) -> Failure {
     let hint = format!("set `HOME` or `{variable}`");
-    let base = named.or_else(usual);
-    let base = base.ok_or_else(|| Failure::input("there is no home directory", hint))?;
-    Ok(base.join("regatta"))
+    Failure::input("there is no home directory", hint)
 }
 
 /// Writes a file of the user's alone, whole or not at all.

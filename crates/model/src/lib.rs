@@ -1,10 +1,11 @@
 //! Data types of Regatta: study, condition, workload, units, outcomes, metric names.
 //!
-//! This crate does no input or output: a study is parsed from text that the caller has read. Every
-//! other crate may use this one; it uses none of them.
+//! This crate does no input or output: a study is parsed from text that the caller has read. Only the names of the
+//! user's [`directories`] come from the environment. Every other crate may use this one; it uses none of them.
 
 mod causes;
 pub mod condition;
+pub mod directories;
 pub mod host_sample;
 pub mod metric;
 mod metric_values;

@@ -5,13 +5,14 @@
 //! prints the directory then.
 
 use std::{
-    env, fs,
+    fs,
     io::{self, Read, Write},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
 
 use flate2::{Compression, write::GzEncoder};
+use regatta_model::directories;
 use sha2::{Digest, Sha256};
 
 use crate::cache::{hexadecimal, mark_used, prune};
@@ -106,11 +107,8 @@ fn say(line: &str) -> io::Result<()> {
 
 /// Returns the directory of the files of all programs.
 fn cache() -> io::Result<PathBuf> {
-    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let named = named.filter(|path| path.is_absolute());
-    let base = named.or_else(|| env::home_dir().map(|home| home.join(".cache")));
-    base.map(|base| base.join("regatta/programs"))
-        .ok_or_else(|| io::Error::other("there is no home directory"))
+    let cache = directories::cache().map(|cache| cache.join("programs"));
+    cache.ok_or_else(|| io::Error::other("there is no home directory"))
 }
 
 /// Returns the directory of the files of an archive, which is read from `input` if they are not there.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::{Clock, Words as _};
+use regatta_model::{Clock, Words as _, directories};
 use regatta_process::end_within;
 
 /// Environment variable that names a kernel for every guest of this user.
@@ -184,11 +184,7 @@ fn cache() -> Option<PathBuf> {
     if let Some(own) = env::var_os("REGATTA_LAB_KERNELS") {
         return Some(own.into());
     }
-    let caches = match env::var_os("XDG_CACHE_HOME") {
-        Some(own) => PathBuf::from(own),
-        None => Path::new(&env::var_os("HOME")?).join(".cache"),
-    };
-    Some(caches.join("regatta/lab-kernel"))
+    Some(directories::cache()?.join("lab-kernel"))
 }
 
 /// Returns the newest kernel of the cache, or else the installed one.

@@ -10,6 +10,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use regatta_model::directories;
 
 use crate::driver::{Result, TransportError};
 
@@ -28,10 +29,7 @@ pub(crate) struct Noise {
 
 /// Returns the directory of the file, in which Regatta keeps other things for this user as well.
 fn place() -> PathBuf {
-    let directory = |variable| std::env::var_os(variable).map(PathBuf::from);
-    let cache = directory("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| Some(directory("HOME")?.join(".cache")));
-    cache.unwrap_or_else(|| "/var/tmp".into()).join("regatta")
+    directories::cache().unwrap_or_else(|| "/var/tmp/regatta".into())
 }
 
 /// Returns the path of the file of white noise of this size.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         mpsc::{self, RecvTimeoutError, Sender},
     },
     time::{Duration, Instant},
