@@ -4,12 +4,11 @@
 use std::{
     io,
     sync::{Arc, Weak, atomic::Ordering},
-    time::Duration,
 };
 
 use parking_lot::Mutex;
 use regatta_control::{Note, Progress, Role, TrialOrder};
-use regatta_model::Series;
+use regatta_model::{Series, units::nanoseconds};
 use regatta_telemetry::{
     FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, Subject, WindowDeltas,
     interface_of, monotonic_ns, process,
@@ -67,10 +66,6 @@ impl Reported {
     fn elapsed_ns(&self) -> u64 {
         u64::try_from(monotonic_ns() - self.began_ns).unwrap_or_default()
     }
-}
-
-fn nanoseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Source of the sampler's figures, which also reports the transfer under way.

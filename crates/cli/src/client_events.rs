@@ -2,13 +2,14 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use regatta_engine::unix_ns;
 use regatta_model::{
     BitRate, Bytes, Outcome, TrialRecord, Warning, metric::id, shell::printable,
     units::format_duration,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::output::{counted, in_lines, now_unix_ns};
+use crate::output::{counted, in_lines};
 
 /// Version of the events' form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -132,7 +133,7 @@ impl From<&TrialRecord> for Ended {
         let metrics = &measurements.metrics;
         Self {
             trial: record.index,
-            time_unix_ns: now_unix_ns(),
+            time_unix_ns: unix_ns(),
             transport: record.transport.clone(),
             outcome: record.outcome,
             reasons: record.reasons.clone(),

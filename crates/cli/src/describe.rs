@@ -5,14 +5,15 @@ use std::{fmt::Write, time::Duration};
 use regatta_engine::{Done, Plan};
 use regatta_live::rough;
 use regatta_model::{
-    Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning, units::format_duration,
+    Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning,
+    units::{format_duration, nanoseconds},
 };
 use serde::Serialize;
 
 use crate::{
     checks::UnsupportedCell,
     exit::Failure,
-    output::{self, counted, nanoseconds},
+    output::{self, counted},
     swept,
 };
 

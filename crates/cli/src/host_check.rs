@@ -5,7 +5,11 @@ use std::{
 };
 
 use regatta_bed::{Bed, Errors, Host, Launcher as _, Stop, TestBed as _, port_probe::ReachedPorts};
-use regatta_model::{Condition, Link, PathCheck, PathSetup, study::LOCAL, units::format_duration};
+use regatta_model::{
+    Condition, Link, PathCheck, PathSetup,
+    study::LOCAL,
+    units::{format_duration, nanoseconds},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -121,7 +125,7 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
     printer.json(json!({
         "event": "host",
         "name": name,
-        "reached_in_ns": output::nanoseconds(took),
+        "reached_in_ns": nanoseconds(took),
         "ssh": addresses.map(|[here, there]| json!({ "from": here, "to": there })),
         "transfers_to": address.or(addresses.map(|[_, there]| there)),
         "capabilities": found["capabilities"],

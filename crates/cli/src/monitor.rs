@@ -17,7 +17,7 @@ use regatta_model::{
     HostSamples,
     host_sample::MonitorRequest,
     shell::{printable, quoted},
-    units::format_duration,
+    units::{format_duration, nanoseconds},
 };
 use regatta_report::{HostTimeline, timeline};
 use regatta_results::hosts_csv::{GrowingHostsCsv, HOSTS_FILE_NAME};
@@ -133,7 +133,7 @@ fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Name
     };
     let monitor = HostMonitor::start(&host, launched, on_end).context(doing)?;
     monitor.request(MonitorRequest {
-        interval_ns: output::nanoseconds(interval),
+        interval_ns: nanoseconds(interval),
         trial: None,
     });
     Ok(Named { host, monitor })

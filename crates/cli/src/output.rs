@@ -1,9 +1,6 @@
 //! Writing to the terminal: results on standard output, everything else on standard error.
 
-use std::{
-    io::{self, IsTerminal, Write},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::io::{self, IsTerminal, Write};
 
 use regatta_model::{Warning, shell::printable};
 use serde::Serialize;
@@ -144,18 +141,6 @@ pub fn unless_gone(written: io::Result<()>) -> Result<(), OutputError> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }
-}
-
-/// Returns the time of this machine's clock, in nanoseconds since 1970.
-pub fn now_unix_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let since = since.map_or(0, |since| since.as_nanos());
-    i64::try_from(since).unwrap_or(i64::MAX)
-}
-
-/// Returns a span of time in nanoseconds, the largest number for one that is longer.
-pub fn nanoseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Writes a warning and its hint to standard error.

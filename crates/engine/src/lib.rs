@@ -34,6 +34,6 @@ pub use estimate::Estimate;
 pub use event::{Ending, Event, Listener, ListenerError};
 pub use monitor::HostMonitor;
 pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};
-pub use run::{ProgressListener, Run, RunOptions, TrialProgress};
+pub use run::{ProgressListener, Run, RunOptions, TrialProgress, unix_ns};
 pub use shards::ShardsError;
 pub use stop::Stopper;

@@ -1,13 +1,12 @@
 //! Makes the state of a run of its events and of the reports of the trial under way.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::collections::{BTreeMap, HashMap};
 
 use regatta_control::{Host, Progress};
-use regatta_engine::{Ending, Event, TrialProgress};
-use regatta_model::{Direction, Measurements, Outcome, Study, TrialRecord, metric};
+use regatta_engine::{Ending, Event, TrialProgress, unix_ns};
+use regatta_model::{
+    Direction, Measurements, Outcome, Study, TrialRecord, metric, units::signed_nanoseconds,
+};
 
 use crate::{
     model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, Now},
@@ -16,17 +15,6 @@ use crate::{
 
 /// Shortest time between two reports of an end of which rates are made.
 const LEAST_NS: u64 = 20_000_000;
-
-/// Returns the time in nanoseconds since the Unix epoch.
-#[must_use]
-pub fn unix_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, nanoseconds)
-}
-
-fn nanoseconds(span: Duration) -> i64 {
-    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
-}
 
 /// State of a run, and what it is made from.
 #[derive(Debug, Default)]
@@ -159,7 +147,7 @@ impl Fold {
         }
         let now = &mut self.run.now;
         (now.trials, now.done) = (self.pace.trials, self.pace.done);
-        let left = self.pace.left().map(nanoseconds);
+        let left = self.pace.left().map(signed_nanoseconds);
         now.ends_unix_ns = left.map(|left| unix_ns().saturating_add(left));
     }
 

@@ -324,6 +324,12 @@ pub fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Returns a time span in whole nanoseconds, to calculate with times of clocks; of more than 292 years the largest number.
+#[must_use]
+pub fn signed_nanoseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
 /// Serde for [`Duration`] as whole nanoseconds, under names that end in `_ns`.
 pub mod nanos {
     use std::time::Duration;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread::JoinHandle, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
-use regatta_model::Series;
+use regatta_model::{Series, units::signed_nanoseconds};
 
 use crate::{
     clock::monotonic_ns,
@@ -32,7 +32,7 @@ impl Schedule {
         let interval = interval.max(Self::SHORTEST);
         Self {
             start_ns,
-            interval_ns: i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX),
+            interval_ns: signed_nanoseconds(interval),
         }
     }
 
@@ -268,7 +268,7 @@ fn run(
             // The rest of an interval is a sample of its own unless it is so short that counters
             // in ticks would only show their grain.
             let rest = end.monotonic_ns - builder.last_ns();
-            let least = i64::try_from(interval.as_nanos() / 4).unwrap_or(i64::MAX);
+            let least = signed_nanoseconds(interval / 4);
             if builder.is_empty() || rest >= least {
                 builder.push(end, last);
             }

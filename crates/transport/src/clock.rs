@@ -6,6 +6,7 @@ use std::{
 };
 
 use nix::time::ClockId;
+use regatta_model::units::signed_nanoseconds;
 
 /// A moment on this host's `CLOCK_MONOTONIC`, in nanoseconds.
 ///
@@ -50,8 +51,7 @@ impl Add<Duration> for MonotonicTime {
 
     /// Saturates at [`MonotonicTime::NEVER`].
     fn add(self, span: Duration) -> Self {
-        let ns = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
-        Self(self.0.saturating_add(ns))
+        Self(self.0.saturating_add(signed_nanoseconds(span)))
     }
 }
 

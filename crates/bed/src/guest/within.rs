@@ -12,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+use regatta_model::units::nanoseconds;
+
 use crate::path_daemon::monotonic_ns;
 
 /// Directory that both sides write to, in the daemon's own memory.
@@ -66,7 +68,7 @@ const TIMER_GRAIN: Duration = Duration::from_millis(5120);
 /// with a virtual clock a trial becomes the same whatever trials came before it, and the wait costs
 /// nothing.
 pub fn wait_for_timers() {
-    let grain = TIMER_GRAIN.as_nanos() as u64;
+    let grain = nanoseconds(TIMER_GRAIN);
     let left = grain - monotonic_ns() % grain;
     thread::sleep(Duration::from_nanos(left));
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nix::{sys::time::TimeSpec, time::ClockId};
+use regatta_model::units::nanoseconds;
 
 fn read(clock: ClockId) -> u64 {
     // Every kernel has the clocks that are read here. They count up from zero or from the Unix epoch.
@@ -142,7 +143,7 @@ impl Coalescing {
     /// Fits the time between wake-ups to a path with the one-way delay `delay`.
     pub(crate) fn fit(&mut self, delay: Duration) {
         let [least, most] = BETWEEN;
-        self.between_ns = (delay / OF_DELAY).clamp(least, most).as_nanos() as u64;
+        self.between_ns = nanoseconds((delay / OF_DELAY).clamp(least, most));
     }
 
     /// Counts a packet that was read `now`.

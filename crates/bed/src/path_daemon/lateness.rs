@@ -3,6 +3,8 @@
 
 use std::{fs::File, os::unix::fs::FileExt, time::Duration};
 
+use regatta_model::units::nanoseconds;
+
 /// Shortest wait that counts as sleep: in a shorter one a packet may have been there already.
 const SHORTEST_SLEEP_NS: u64 = 50_000;
 
@@ -24,7 +26,7 @@ pub(super) struct Lateness {
 impl Lateness {
     pub(super) fn new(late_after: Duration) -> Self {
         Self {
-            late_after_ns: late_after.as_nanos() as u64,
+            late_after_ns: nanoseconds(late_after),
             ..Self::default()
         }
     }

@@ -31,6 +31,7 @@ use std::{
 
 use bytes::Bytes;
 use clap::ValueEnum;
+use regatta_model::units::nanoseconds;
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, aws_lc_rs, ring},
@@ -231,7 +232,7 @@ impl Client {
 fn transferred(acknowledged: [u8; 8], time: Duration) -> Result<()> {
     let transferred = Transferred {
         bytes: u64::from_be_bytes(acknowledged),
-        transfer_time_ns: time.as_nanos() as u64,
+        transfer_time_ns: nanoseconds(time),
     };
     println!("{}", serde_json::to_string(&transferred)?);
     Ok(())

@@ -3,12 +3,10 @@
 use std::{collections::VecDeque, time::Duration};
 
 use regatta_control::{Host, Progress};
-use regatta_model::Direction;
+use regatta_engine::unix_ns;
+use regatta_model::{Direction, units::nanoseconds};
 
-use crate::{
-    client_events::{Delivered, Interval},
-    output::{nanoseconds, now_unix_ns},
-};
+use crate::client_events::{Delivered, Interval};
 
 /// Share of an interval below which the last one is not shown, as of iperf3.
 const LEAST_SHARE: u64 = 10;
@@ -203,7 +201,7 @@ impl Intervals {
         Some(Interval {
             is_both_ways: self.direction == Direction::Both,
             trial: self.trial,
-            time_unix_ns: now_unix_ns(),
+            time_unix_ns: unix_ns(),
             from_ns: before.elapsed_ns,
             to_ns: now.elapsed_ns,
             forward: (server.delivered()).filter(|_| self.direction != Direction::Reverse),

@@ -19,7 +19,7 @@ use nix::{
 use regatta_bed::{ServerBed, session::Session};
 use regatta_engine::{
     Done, Ending, Event, Listener, ListenerError, Plan, ProgressListener, Run, RunOptions,
-    TrialProgress,
+    TrialProgress, unix_ns,
 };
 use regatta_model::{
     Bytes, Direction, Outcome, Study, TrialRecord, shell::quoted, units::format_duration,
@@ -378,7 +378,7 @@ impl Screen {
             schema_version: SCHEMA_VERSION,
             trial,
             trials: self.trials,
-            time_unix_ns: output::now_unix_ns(),
+            time_unix_ns: unix_ns(),
             transport: transport.to_owned(),
             workload: self.workload.clone(),
             from,
@@ -442,7 +442,7 @@ impl Screen {
         let error = failure.map(|failure| {
             let (message, hint) = failure.in_words();
             Failed {
-                time_unix_ns: output::now_unix_ns(),
+                time_unix_ns: unix_ns(),
                 message,
                 hint,
             }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_engine::Event;
+use regatta_engine::{Event, unix_ns};
 use regatta_live::{Activity, Fold, LiveRun, Load, Look, ShardCounts};
 use regatta_report::RunData;
 use regatta_results::{Reader, ResultsError};
@@ -19,7 +19,7 @@ use super::{
     shards::{Queue, Shard, ShardState, ShardedPlan},
     starts::Start,
 };
-use crate::{exit::Failure, merged_run, output::now_unix_ns};
+use crate::{exit::Failure, merged_run};
 
 /// Most reasons of missing shards that are told.
 const MOST_TOLD: usize = 3;
@@ -169,7 +169,7 @@ fn missing(shards: &[Shard]) -> impl Iterator<Item = String> {
 
 fn ends_unix_ns(trials: u32, shards: &[Shard]) -> Option<i64> {
     let left_ns = Shard::seconds_left(trials, shards)? * 1e9;
-    Some(now_unix_ns().saturating_add(left_ns as i64))
+    Some(unix_ns().saturating_add(left_ns as i64))
 }
 
 /// Merges the trials so far in a directory for temporary files, and reads them.

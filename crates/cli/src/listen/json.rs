@@ -1,9 +1,9 @@
 //! Machine output: one JSON value per line on standard output, the summary last.
 
-use regatta_engine::{Event, Listener, ListenerError};
+use regatta_engine::{Event, Listener, ListenerError, unix_ns};
 use serde::Serialize;
 
-use crate::output::{self, now_unix_ns};
+use crate::output;
 
 /// Listener that writes each event as a line.
 pub struct JsonLines;
@@ -28,7 +28,7 @@ struct Last<'a, S: Serialize> {
 fn line<T: Serialize>(event: &T) -> Result<String, serde_json::Error> {
     let mut line = serde_json::to_string(&Line {
         event,
-        time_unix_ns: now_unix_ns(),
+        time_unix_ns: unix_ns(),
     })?;
     line.push('\n');
     Ok(line)

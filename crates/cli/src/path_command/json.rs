@@ -3,13 +3,11 @@
 use std::{fs, path::Path};
 
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, TestBed as _};
+use regatta_engine::unix_ns;
 use regatta_model::{Condition, Link};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    exit::{Failure, OrFailure as _},
-    output,
-};
+use crate::exit::{Failure, OrFailure as _};
 
 /// Path whose command has ended.
 pub struct PathSummary<'a> {
@@ -44,7 +42,7 @@ impl PathSummary<'_> {
             "client": self.bed.address(Host::Client),
             "server": self.bed.address(Host::Server),
             "started_unix_ns": self.started_unix_ns,
-            "ended_unix_ns": output::now_unix_ns(),
+            "ended_unix_ns": unix_ns(),
             "exit_code": self.exit_code,
             "forward": way(&counters.forward, &condition.forward)?,
             "reverse": way(&counters.reverse, &condition.reverse)?,

@@ -22,6 +22,7 @@ use regatta_bed::{
     capture::CaptureOrder,
     program::{Program, ProgramOrder},
 };
+use regatta_engine::unix_ns;
 use regatta_model::{BedKind, Condition, PathSetup, study::StudyFile};
 use regatta_process::readable;
 
@@ -70,7 +71,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code, Failure> {
         }
     };
     say(&words::beginning(&condition, &bed, seed));
-    let started_unix_ns = output::now_unix_ns();
+    let started_unix_ns = unix_ns();
 
     let environment = addresses(&bed);
     let mut server = match &args.server {

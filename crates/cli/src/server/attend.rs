@@ -11,6 +11,7 @@ use std::{
 
 use regatta_agent::ServedLimits;
 use regatta_bed::session::serve_client;
+use regatta_model::units::nanoseconds;
 use rustls::{Connection, ServerConnection};
 use socket2::SockRef;
 
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::{
     client_events::ClientEvent,
-    output::nanoseconds,
     pinned_tls::{Hello, relay, set_up},
 };
 

@@ -17,7 +17,8 @@ use regatta_bed::{Stop, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
     Clock, HOST_NAME, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart, TrialRecord,
-    Warning, units::nanoseconds,
+    Warning,
+    units::{nanoseconds, signed_nanoseconds},
 };
 use serde::{Deserialize, Serialize};
 
@@ -116,12 +117,11 @@ pub struct TrialProgress {
     pub dropped: Option<[u64; 2]>,
 }
 
-/// Returns the time in nanoseconds since the Unix epoch.
-pub(crate) fn unix_ns() -> i64 {
+/// Returns the time of this machine's clock, in nanoseconds since the Unix epoch.
+#[must_use]
+pub fn unix_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-    })
+    since.map_or(0, signed_nanoseconds)
 }
 
 impl Run {

@@ -22,8 +22,9 @@ use ratatui::{
         terminal::{EnterAlternateScreen, LeaveAlternateScreen},
     },
 };
+use regatta_engine::unix_ns;
 
-use crate::{error::LiveError, fold::unix_ns, model::LiveRun};
+use crate::{error::LiveError, model::LiveRun};
 
 /// Settings to restore, while the screen is on: those of the terminal's input, if standard input is one.
 static ON: Mutex<Option<Option<Termios>>> = Mutex::new(None);

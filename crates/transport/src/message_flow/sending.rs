@@ -6,6 +6,7 @@ use std::{
 };
 
 use regatta_control::Note;
+use regatta_model::units::signed_nanoseconds;
 
 use super::{Content, Shared, Watch};
 use crate::{
@@ -168,7 +169,7 @@ async fn send_data<E: MessageEndpoint>(
         if let Some(bytes_per_ns) = pace {
             let span = Duration::from_nanos((end as f64 / bytes_per_ns).ceil() as u64);
             // A batch that is longer than the limit is made up for as a whole.
-            let most = CATCH_UP.max(span).as_nanos() as i64;
+            let most = signed_nanoseconds(CATCH_UP.max(span));
             let earliest = MonotonicTime(now.0.saturating_sub(most));
             next = next.max(earliest) + span;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram as Hdr;
-use regatta_model::metric::DelayMetrics;
+use regatta_model::{metric::DelayMetrics, units::signed_nanoseconds};
 
 use super::findings::Findings;
 use crate::{
@@ -37,7 +37,7 @@ impl Distribution {
     }
 
     pub(crate) fn add_duration(&mut self, delay: Duration) {
-        let ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        let ns = signed_nanoseconds(delay);
         record(&mut self.histogram, ns, 1);
         self.sum_ns += ns as f64;
         self.max_ns = self.max_ns.max(ns as f64);

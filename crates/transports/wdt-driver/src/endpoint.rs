@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use rand::RngExt as _;
 use regatta_control::TrialOrder;
-use regatta_model::{PortRange, Warning};
+use regatta_model::{PortRange, Warning, units::signed_nanoseconds};
 use regatta_transport::{
     MonotonicTime, Stop, TransferEndpoint, TransportError,
     transfer::{Connections, Incoming, Outgoing},
@@ -176,8 +176,9 @@ impl TransferEndpoint for Endpoint {
         // Closing the connections in good order takes a round trip more.
         let since = session.confirmed().map(|at| at.elapsed());
         let since = since.unwrap_or_default();
-        let nanoseconds = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-        Ok(MonotonicTime(MonotonicTime::now().0 - nanoseconds))
+        Ok(MonotonicTime(
+            MonotonicTime::now().0 - signed_nanoseconds(since),
+        ))
     }
 
     fn receive(

@@ -26,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
+use regatta_model::{AskedAchieved, Condition, Link, PathCheck, units::nanoseconds};
 
 pub(crate) use self::{
     expected::LossPlace,
@@ -283,7 +283,7 @@ fn run_train(
 ) -> Result<TrainResult, DaemonError> {
     // When the last packet was sent, on the monotonic clock; the largest number until then.
     let ended = AtomicU64::new(u64::MAX);
-    let patience = (train.longest + GRACE).as_nanos() as u64;
+    let patience = nanoseconds(train.longest + GRACE);
     let is_over = || ended.load(Ordering::Acquire).saturating_add(patience) < monotonic_ns();
     let (arrivals, departures) = both(
         || receive_train(train, base, to, is_over),

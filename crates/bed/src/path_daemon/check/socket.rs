@@ -14,7 +14,7 @@ use nix::{
         time::TimeSpec,
     },
 };
-use regatta_model::PortRange;
+use regatta_model::{PortRange, units::nanoseconds};
 use regatta_process::readable;
 
 use super::super::{error::DaemonError, namespaces::Namespace};
@@ -164,7 +164,7 @@ impl Prober {
                 return Ok(Some(Arrival {
                     number: u64::from_le_bytes(words[0]),
                     held_ns: u64::from_le_bytes(words[1]),
-                    at_unix_ns: Duration::from(stamp).as_nanos() as u64,
+                    at_unix_ns: nanoseconds(stamp.into()),
                 }));
             }
         }

@@ -2,7 +2,7 @@
 //! the sparse round trips.
 
 use regatta_emulation::delay_moments;
-use regatta_model::{AskedAchieved, Condition, DelayDistribution, Link};
+use regatta_model::{AskedAchieved, Condition, DelayDistribution, Link, units::nanoseconds};
 
 use super::{
     DIRECTIONS, LossPlace, MEAN_TOLERANCE, NORMAL_QUANTILE, SPREAD_TOLERANCE,
@@ -31,7 +31,7 @@ impl Delays {
     /// Computes the delays: each packet's time under way less the time at the bottleneck, which
     /// sends one packet after the other at the link's rate.
     fn of(link: &Link, train: Train, losses: LossPlace, result: &TrainResult) -> Self {
-        let transmission_ns = plan::transmission(link, train.packet_bytes).as_nanos() as u64;
+        let transmission_ns = nanoseconds(plan::transmission(link, train.packet_bytes));
         let skipped = lost_before_rate(link, losses) > 0.5;
         let mut arrived = vec![None; result.departures.len()];
         let (mut reordered, mut latest) = (0, 0);
@@ -205,7 +205,7 @@ mod tests {
         let mut result = TrainResult::default();
         for place in 0..=train.packets {
             let paced = (place + 1).saturating_sub(train.head_start);
-            let now = begun + paced * train.interval.as_nanos() as u64;
+            let now = begun + paced * nanoseconds(train.interval);
             if place < train.packets {
                 let mut packet = vec![0; train.packet_bytes as usize];
                 packet[..8].copy_from_slice(&place.to_le_bytes());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use regatta_model::{
     Condition, GilbertElliott, Link, LossBy, Offloads, PathSetup, Placement, QueueDiscipline,
-    RateOf,
+    RateOf, units::nanoseconds,
 };
 
 use super::{
@@ -278,10 +278,6 @@ fn loss(random: f64, bursts: Option<GilbertElliott>) -> Loss {
             good_loss: either(bursts.good_loss_ratio.0),
         },
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn microseconds(time: Duration) -> u32 {

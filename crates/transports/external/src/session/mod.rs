@@ -7,7 +7,9 @@ mod told;
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{Note, SideReport, TrialOrder};
-use regatta_model::{Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind};
+use regatta_model::{
+    Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind, units::nanoseconds,
+};
 use regatta_transport::{
     Delivered, Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
 };
@@ -173,10 +175,6 @@ fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, 
         }
         (Some(port), _) => Ok(port),
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn request(

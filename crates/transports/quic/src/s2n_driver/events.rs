@@ -6,9 +6,9 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
+use regatta_model::units::nanoseconds;
 use s2n_quic::{
     connection,
     provider::{
@@ -64,10 +64,6 @@ pub(super) struct Watch {
     pub(super) alpn: OnceLock<Vec<u8>>,
     /// Set when one of the ends has closed the connection, or the connection failed.
     closed: SetOnce<()>,
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Watch {
@@ -238,12 +234,12 @@ impl Subscriber for Writer {
         event: &events::RecoveryMetrics<'_>,
     ) {
         let watch = &followed.watch;
-        watch.min_rtt_ns.set(nanos(event.min_rtt));
+        watch.min_rtt_ns.set(nanoseconds(event.min_rtt));
         watch
             .congestion_window_bytes
             .set(event.congestion_window.into());
         watch.bytes_in_flight.set(event.bytes_in_flight.into());
-        watch.smoothed_rtt_ns.set(nanos(event.smoothed_rtt));
+        watch.smoothed_rtt_ns.set(nanoseconds(event.smoothed_rtt));
     }
 
     fn on_mtu_updated(
