@@ -11,6 +11,7 @@ use std::{
 
 use regatta_control::{FromAgent, PROTOCOL_VERSION, ToAgent, TrialOrder};
 use regatta_model::HostFacts;
+use regatta_process::write_line;
 use regatta_telemetry::{host_facts, monotonic_ns};
 use regatta_transport::Driver;
 
@@ -118,13 +119,7 @@ impl<W: Write> Agent<W> {
     }
 
     fn say(&mut self, message: &FromAgent) -> Result<(), AgentError> {
-        let mut line =
-            serde_json::to_vec(message).map_err(|error| AgentError::Output(error.into()))?;
-        line.push(b'\n');
-        self.output
-            .write_all(&line)
-            .and_then(|()| self.output.flush())
-            .map_err(AgentError::Output)
+        write_line(&mut self.output, message).map_err(AgentError::Output)
     }
 
     fn greet(&mut self) -> Result<(), AgentError> {

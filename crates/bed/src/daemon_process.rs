@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use regatta_process::readable;
+use regatta_process::{readable, write_line};
 use serde::de::DeserializeOwned;
 
 use crate::{
     error::{BedError, Reported},
     launch::{Errors, Input, LaunchedProcess, Launcher},
-    messages::{Answer, ToDaemon, write_line},
+    messages::{Answer, ToDaemon},
 };
 
 /// Time that a daemon has to end by itself before it is killed.

@@ -1,9 +1,6 @@
 //! Messages between the controller and the path daemon: JSON lines, one answer to each request.
 
-use std::{
-    io::{self, Write},
-    net::IpAddr,
-};
+use std::net::IpAddr;
 
 use regatta_control::Host;
 use regatta_model::{Condition, Emulator, LossBy, Offloads, PathSetup, Placement, PortRange};
@@ -14,17 +11,6 @@ use crate::capture::CaptureOrder;
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
 pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 10;
-
-/// Writes a message as one line of JSON.
-///
-/// # Errors
-/// Errors of writing.
-pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    to.write_all(&line)?;
-    to.flush()
-}
 
 /// Requests of the controller, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ use std::{
 use parking_lot::Mutex;
 use regatta_control::Host;
 use regatta_model::PortRange;
+use regatta_process::write_line;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use socket2::{Domain, Socket, Type};
 
@@ -27,7 +28,6 @@ use crate::{
     error::{BedError, exit_code},
     hosts::OTHER_ADDRESS,
     launch::{Errors, Input},
-    messages::write_line,
     test_bed::TestBed as _,
 };
 

@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use regatta_process::write_line;
+
 use crate::{
     exit::{Failure, OrFailure as _},
     output::{self, OutputError},
@@ -58,11 +60,9 @@ impl LineOutput {
     /// # Errors
     /// The place cannot be written.
     pub fn json(&mut self, value: &impl serde::Serialize) -> Result<(), OutputError> {
-        let mut line = serde_json::to_string(value).map_err(std::io::Error::from)?;
-        line.push('\n');
         match &mut self.file {
-            None => output::exactly(&line),
-            Some(file) => Ok(file.write_all(line.as_bytes())?),
+            None => output::json_line(value),
+            Some(file) => Ok(write_line(file, value)?),
         }
     }
 }

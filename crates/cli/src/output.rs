@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use regatta_model::{Warning, shell::printable};
+use regatta_process::write_line;
 use serde::Serialize;
 
 use crate::{
@@ -66,6 +67,14 @@ pub fn out(text: &str) -> Result<(), Failure> {
 /// As [`exactly`].
 pub fn lines(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
     exact_lines(lines.map(|line| Ok(encoded(&printable(&line)).to_string())))
+}
+
+/// Writes a value as a line of JSON to standard output.
+///
+/// # Errors
+/// As [`exactly`].
+pub fn json_line(value: &impl Serialize) -> Result<(), OutputError> {
+    unless_gone(write_line(&mut io::stdout().lock(), value))
 }
 
 /// Writes each value as a line of JSON to standard output as they come, until the reader has gone.

@@ -1,6 +1,7 @@
-//! Child processes: starting them so that they end with their parent, waiting for them, and finding
-//! and killing everything that they started.
+//! Child processes: starting them so that they end with their parent, waiting for them, sending them messages, and
+//! finding and killing everything that they started.
 
+mod line;
 mod own;
 mod start;
 mod stop;
@@ -8,6 +9,7 @@ pub mod testing;
 mod tree;
 mod wait;
 
+pub use line::write_line;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};
 pub use stop::Stop;

@@ -30,17 +30,14 @@ use nix::{
 };
 use parking_lot::Mutex;
 use regatta_model::{Clock, causes};
-use regatta_process::{die_with_parent, wait_and_reap};
+use regatta_process::{die_with_parent, wait_and_reap, write_line};
 
 use super::{
     INIT_COMMAND, mounts,
     order::{Instructions, Order, PROTOCOL_VERSION, Said},
     within::{EXCHANGE, MESSAGES, exchange},
 };
-use crate::{
-    messages::write_line,
-    path_daemon::{DaemonError, become_able, lock},
-};
+use crate::path_daemon::{DaemonError, become_able};
 
 /// Lines of the console that explain an end.
 const LAST_WORDS: usize = 8;

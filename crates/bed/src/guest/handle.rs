@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_process::{Preparation, end_within};
+use regatta_process::{Preparation, end_within, write_line};
 
 use super::{
     DAEMON_COMMAND,
@@ -19,7 +19,6 @@ use super::{
 use crate::{
     error::BedError,
     launch::{self, LaunchedProcess as _},
-    messages::write_line,
 };
 
 /// Time that a daemon has to end by itself before it is killed.

@@ -42,7 +42,7 @@ pub(crate) use netlink::loopback_up;
 use real::RealPath;
 use regatta_control::Host;
 use regatta_model::{Condition, Emulator, PathCheck, PathSetup, causes};
-use regatta_process::die_with_parent;
+use regatta_process::{die_with_parent, write_line};
 use serde::Serialize;
 use serde_json::Value;
 use userspace::UserspacePath;
@@ -51,7 +51,7 @@ use crate::{
     capture::{CaptureOrder, CaptureSummary},
     messages::{
         Answer, DAEMON_PROTOCOL_VERSION, End, LinkCounters, Made, PathCounters, PathForm, Probe,
-        Shaping, ToDaemon, write_line,
+        Shaping, ToDaemon,
     },
 };
 

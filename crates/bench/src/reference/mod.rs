@@ -22,15 +22,11 @@ mod quiche;
 mod quinn;
 mod s2n;
 
-use std::{
-    io::{BufRead, Write},
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{io::BufRead, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use clap::ValueEnum;
+use regatta_bed::write_line;
 use regatta_model::units::nanoseconds;
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
@@ -175,9 +171,7 @@ fn listens(address: SocketAddr, certificate_pem: String) -> Result<()> {
         address,
         certificate_pem,
     };
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(&listening)?)?;
-    Ok(out.flush()?)
+    Ok(write_line(&mut std::io::stdout().lock(), &listening)?)
 }
 
 /// Settings of the sending end: TLS, address and data.

@@ -25,13 +25,11 @@ struct Last<'a, S: Serialize> {
     summary: &'a S,
 }
 
-fn line<T: Serialize>(event: &T) -> Result<String, serde_json::Error> {
-    let mut line = serde_json::to_string(&Line {
+fn write<T: Serialize>(event: &T) -> Result<(), ListenerError> {
+    Ok(output::json_line(&Line {
         event,
         time_unix_ns: unix_ns(),
-    })?;
-    line.push('\n');
-    Ok(line)
+    })?)
 }
 
 impl JsonLines {
@@ -40,18 +38,16 @@ impl JsonLines {
     /// # Errors
     /// Standard output cannot be written, for another reason than that its reader is gone.
     pub fn summary<S: Serialize>(&self, directory: &str, summary: &S) -> Result<(), ListenerError> {
-        output::exactly(&line(&Last {
+        write(&Last {
             event: "summary",
             directory,
             summary,
-        })?)?;
-        Ok(())
+        })
     }
 }
 
 impl Listener for JsonLines {
     fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
-        output::exactly(&line(event)?)?;
-        Ok(())
+        write(event)
     }
 }

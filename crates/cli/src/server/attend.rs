@@ -1,7 +1,7 @@
 //! One client of a server: handshake, turn, session.
 
 use std::{
-    io::{self, Write},
+    io,
     net::{IpAddr, SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     sync::{Arc, OnceLock},
@@ -12,6 +12,7 @@ use std::{
 use regatta_agent::ServedLimits;
 use regatta_bed::session::serve_client;
 use regatta_model::units::nanoseconds;
+use regatta_process::write_line;
 use rustls::{Connection, ServerConnection};
 use socket2::SockRef;
 
@@ -74,7 +75,7 @@ impl Client {
                 let most = server.max_clients;
                 let reason = format!("the server has as many clients as it takes ({most})");
                 let told = io::Error::other(&*reason);
-                tell(&mut ours, &Hello::Refused { reason })?;
+                write_line(&mut ours, &Hello::Refused { reason })?;
                 drop(ours);
                 Err(told)
             }
@@ -108,12 +109,6 @@ impl Client {
     }
 }
 
-fn tell(client: &mut UnixStream, hello: &Hello) -> io::Result<()> {
-    let mut line = serde_json::to_vec(hello)?;
-    line.push(b'\n');
-    client.write_all(&line)
-}
-
 /// Tells a client the limits, and waits for its turn.
 fn take_turn<'a>(
     server: &'a Server,
@@ -125,9 +120,11 @@ fn take_turn<'a>(
         max_time_ns: nanoseconds(server.max_time),
         max_bytes: server.max_bytes,
     };
-    tell(client, &limits).map_err(|_| NoTurn::Gone)?;
+    write_line(client, &limits).map_err(|_| NoTurn::Gone)?;
     let queue = &server.queue;
-    queue.enter(number, |ahead| tell(client, &Hello::Waiting { ahead }))
+    queue.enter(number, |ahead| {
+        write_line(client, &Hello::Waiting { ahead })
+    })
 }
 
 /// Serves the session of a client on the thread with which its agents end.

@@ -12,7 +12,7 @@ use regatta_model::{
     host_sample::{MonitorLine, MonitorRequest},
     shell::printable,
 };
-use regatta_process::readable;
+use regatta_process::{readable, write_line};
 
 use super::{HostSampler, Taken};
 
@@ -156,13 +156,7 @@ impl<W: Write> Monitor<W> {
             trial: self.trial,
             sample,
         };
-        let written = serde_json::to_vec(&line).map_err(io::Error::from);
-        let written = written.and_then(|mut line| {
-            line.push(b'\n');
-            self.output.write_all(&line)?;
-            self.output.flush()
-        });
-        written.map_err(MonitorError::Output)?;
+        write_line(&mut self.output, &line).map_err(MonitorError::Output)?;
         self.next += self.interval;
         let now = Instant::now();
         if self.next < now {

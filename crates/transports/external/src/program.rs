@@ -7,7 +7,7 @@
 //! have left the group are found by a mark in their environment.
 
 use std::{
-    io::{self, BufRead as _, BufReader, Read, Write as _},
+    io::{self, BufRead as _, BufReader, Read},
     os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{self, ChildStdin, Stdio},
@@ -28,7 +28,7 @@ use nix::{
     unistd::Pid,
 };
 use parking_lot::Mutex;
-use regatta_process::{children, die_with_parent, kill_marked, wait_without_reaping};
+use regatta_process::{children, die_with_parent, kill_marked, wait_without_reaping, write_line};
 use regatta_transport::{MonotonicTime, Stop, TransportError};
 
 use crate::{
@@ -272,12 +272,10 @@ impl Program {
     /// Sends a message to the program.
     pub(crate) fn tell(&mut self, message: &ToProgram) -> Result<(), Broken> {
         let deaf = |source| Broken::Program(ProgramError::Deaf(source));
-        let mut line = serde_json::to_vec(message).map_err(|error| deaf(error.into()))?;
-        line.push(b'\n');
         let Some(input) = &mut self.input else {
             return Err(deaf(io::ErrorKind::BrokenPipe.into()));
         };
-        match input.write_all(&line) {
+        match write_line(input, message) {
             Ok(()) => Ok(()),
             // It has ended, or has closed its input; how it ended tells more.
             Err(error) => match self.inbox.ended_by(MonotonicTime::now() + LAST_WORDS) {

@@ -15,14 +15,13 @@ use nix::{
     sys::signal::{SigSet, Signal, kill},
     unistd::getppid,
 };
-use regatta_process::{Preparation, ended_within, readable};
+use regatta_process::{Preparation, ended_within, readable, write_line};
 use serde::{Deserialize, Serialize};
 
 use super::{former::Former, record::Record};
 use crate::{
     error::{exit_code, in_one_line},
     launch,
-    messages::write_line,
     path_daemon::error::InterfaceError,
 };
 
