@@ -197,7 +197,7 @@ mod tests {
         };
         assert_eq!(walk(10, usize::MAX, children_of), [11, 12, 13]);
         assert_eq!(walk(10, 2, children_of), [11, 12]);
-        assert_eq!(walk(12, usize::MAX, children_of), []);
+        assert_eq!(walk(12, usize::MAX, children_of), Vec::<i32>::new());
     }
 
     /// Starts a shell, in a session of its own, that has started another process.
