@@ -97,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bed",
         &["model", "stats", "control", "emulation", "process"],
     ),
+    ("test-contract", &["transport", "model", "control"]),
     ("test-support", &["bed"]),
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Returns the capability that a driver must name for a handshake; none for a full one.
-pub(crate) const fn capability(handshake: Handshake) -> Option<&'static str> {
+pub const fn capability(handshake: Handshake) -> Option<&'static str> {
     match handshake {
         Handshake::Full => None,
         Handshake::Resumed => Some("resumption"),

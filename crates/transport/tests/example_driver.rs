@@ -291,4 +291,4 @@ impl ByteStream for Stream {
 
 // 5. The contract of every driver, one test for each clause: sizes from one byte up, deadline,
 // vanished peers, strangers.
-regatta_transport::contract_tests! { tcp_std: streams => &TcpStd }
+regatta_test_contract::contract_tests! { tcp_std: streams => &TcpStd }

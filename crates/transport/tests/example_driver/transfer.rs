@@ -238,4 +238,4 @@ impl TransferEndpoint for Files {
     }
 }
 
-regatta_transport::contract_tests! { files_std: files => &FilesStd }
+regatta_test_contract::contract_tests! { files_std: files => &FilesStd }

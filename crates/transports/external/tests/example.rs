@@ -24,7 +24,7 @@ fn race(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     .unwrap_or_else(|error| panic!("{}", error.reasons().join(": ")))
 }
 
-regatta_transport::test_cases! { every_size_and_pattern_is_delivered:
+regatta_test_contract::test_cases! { every_size_and_pattern_is_delivered:
     size_0_message_1(0, 1, Pattern::Data)
     size_1_message_1(1, 1, Pattern::Data)
     size_500_message_1_zeros(500, 1, Pattern::Zeros)

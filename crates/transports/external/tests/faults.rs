@@ -105,7 +105,7 @@ fn a_program_that_cannot_run_here_is_unsupported_with_its_reason_and_hint() {
     }
 }
 
-regatta_transport::test_cases! { rubbish_is_shown_and_a_flood_of_it_ends:
+regatta_test_contract::test_cases! { rubbish_is_shown_and_a_flood_of_it_ends:
     a_line_of_something_else(
         "echo 'hello, world'\nsleep 60",
         Role::Sender,
@@ -150,7 +150,7 @@ fn said(lines: &[&str]) -> Script {
 }
 
 // More than there is, less than there is, and other bytes.
-regatta_transport::test_cases! { figures_that_cannot_be_are_refused:
+regatta_test_contract::test_cases! { figures_that_cannot_be_are_refused:
     too_many_bytes("\"bytes\":1001,\"crc32\":1", "it speaks of `1001` bytes, and there are `1000`")
     too_few_bytes(
         "\"bytes\":999,\"crc32\":1",
@@ -254,7 +254,7 @@ fn an_abort_ends_a_program_that_hears_nothing() {
     assert_eq!(running_with(&script.path().display().to_string()), [0; 0]);
 }
 
-regatta_transport::test_cases! { what_the_contract_has_no_words_for_is_unsupported:
+regatta_test_contract::test_cases! { what_the_contract_has_no_words_for_is_unsupported:
     stop_and_wait(WorkloadKind::StopAndWait {
         size: regatta_model::Bytes(1000),
         message: regatta_model::Bytes(100),
@@ -344,7 +344,7 @@ mod real_time {
         );
     }
 
-    regatta_transport::test_cases! { nothing_that_a_program_started_outlives_it:
+    regatta_test_contract::test_cases! { nothing_that_a_program_started_outlives_it:
         when_it_dies("exit 5")
         when_its_session_is_dropped("sleep 100")
     }

@@ -15,7 +15,7 @@ use regatta_transport::{
 /// Defines the tests of each of these programs.
 macro_rules! programs {
     ($($module:ident => $name:literal)+) => {
-        regatta_transport::driver_tests! {
+        regatta_test_contract::driver_tests! {
             [
                 every_size_is_delivered_of_nothing,
                 every_size_is_delivered_of_one_byte,

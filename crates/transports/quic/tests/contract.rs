@@ -1,6 +1,7 @@
 //! Contract of every driver, over loopback.
 
-use regatta_transport::{Driver, testing::contract};
+use regatta_test_contract::contract;
+use regatta_transport::Driver;
 use regatta_transport_quic::drivers;
 
 fn driver(name: &str) -> &'static dyn Driver {
@@ -10,7 +11,7 @@ fn driver(name: &str) -> &'static dyn Driver {
         .expect("the driver is registered")
 }
 
-regatta_transport::contract_tests! {
+regatta_test_contract::contract_tests! {
     quinn: streams => driver("quic-quinn");
     noq: streams => driver("quic-noq");
     quiche: streams => driver("quic-quiche");

@@ -27,7 +27,7 @@ fn text(order: &mut TrialOrder, name: &str, value: &str) {
     option(order, name, OptionValue::Text(value.to_owned()));
 }
 
-regatta_transport::test_cases! { what_runs_is_read_back:
+regatta_test_contract::test_cases! { what_runs_is_read_back:
     cubic("cubic")
     reno("reno")
     bbr2("bbr2")
@@ -79,7 +79,7 @@ fn a_stream_window_below_the_path_is_seen() {
     );
 }
 
-regatta_transport::test_cases! { handshakes_are_what_is_asked_for:
+regatta_test_contract::test_cases! { handshakes_are_what_is_asked_for:
     full(Handshake::Full, "full")
     resumption(Handshake::Resumed, "resumed")
     early_data(Handshake::EarlyData, "0-RTT")

@@ -43,7 +43,7 @@ fn reports(pair: Pair) -> (SideReport, SideReport) {
     )
 }
 
-regatta_transport::test_cases! { what_runs_is_read_back:
+regatta_test_contract::test_cases! { what_runs_is_read_back:
     cubic("cubic")
     bbr("bbr")
 }
@@ -207,7 +207,7 @@ async fn answer(server: &S2nEndpoint, arrived: &mut u32) {
 /// Number of connections of one test, one after another.
 const CONNECTIONS: u32 = 5;
 
-regatta_transport::test_cases! { every_connection_proves_its_address_first_when_asked:
+regatta_test_contract::test_cases! { every_connection_proves_its_address_first_when_asked:
     full(Handshake::Full, 0)
     retry(Handshake::Retry, CONNECTIONS)
 }

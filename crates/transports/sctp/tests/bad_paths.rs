@@ -179,7 +179,7 @@ fn fact(report: &SideReport, name: &str) -> u64 {
     report.measurements.facts[name].parse().expect("a count")
 }
 
-regatta_transport::test_cases! { what_is_lost_is_sent_again:
+regatta_test_contract::test_cases! { what_is_lost_is_sent_again:
     ordered(true)
     unordered(false)
 }
@@ -194,7 +194,7 @@ fn what_is_lost_is_sent_again(ordered: bool) {
     assert!(fact(&sender, "sctp.retransmitted_chunks.sender") > 3);
 }
 
-regatta_transport::test_cases! { packets_that_come_late_or_twice_do_no_harm:
+regatta_test_contract::test_cases! { packets_that_come_late_or_twice_do_no_harm:
     ordered(true)
     unordered(false)
 }
@@ -217,7 +217,7 @@ fn a_handshake_that_comes_again_does_not_end_the_association() {
     all_is_delivered(true, harm);
 }
 
-regatta_transport::test_cases! { a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end:
+regatta_test_contract::test_cases! { a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end:
     ordered(true)
     unordered(false)
 }

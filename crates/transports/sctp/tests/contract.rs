@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Unordered, driver};
-use regatta_transport::testing::contract;
+use regatta_test_contract::contract;
 
-regatta_transport::contract_tests! {
+regatta_test_contract::contract_tests! {
     streams: streams => driver("sctp-userspace");
     unordered_messages: reliable_messages => &Unordered::of("sctp-userspace");
 }

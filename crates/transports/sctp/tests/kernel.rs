@@ -18,7 +18,7 @@ fn is_here(case: &str) -> bool {
 mod with_sctp {
     use super::*;
 
-    regatta_transport::contract_tests! {
+    regatta_test_contract::contract_tests! {
         streams: streams => driver("sctp"), if is_here;
         unordered_messages: reliable_messages => &Unordered::of("sctp"), if is_here;
     }

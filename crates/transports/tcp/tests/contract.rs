@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{FailureKind, Role};
 use regatta_model::{Direction, OptionValue, WorkloadKind};
+use regatta_test_contract::contract;
 use regatta_transport::{Driver, TransportError, testing};
 
 fn driver(name: &str) -> &'static dyn Driver {
@@ -13,7 +14,7 @@ fn driver(name: &str) -> &'static dyn Driver {
         .expect("the driver is registered")
 }
 
-regatta_transport::contract_tests! {
+regatta_test_contract::contract_tests! {
     tcp: streams => driver("tcp");
     tcp_tls: streams => driver("tcp-tls");
     mptcp: streams => driver("mptcp");
@@ -21,14 +22,14 @@ regatta_transport::contract_tests! {
 
 #[test]
 fn every_driver_has_its_cases() {
-    testing::contract::drivers_have_cases(&tested_drivers(), regatta_transport_tcp::drivers());
+    contract::drivers_have_cases(&tested_drivers(), regatta_transport_tcp::drivers());
 }
 
 fn cc(name: &str) -> BTreeMap<String, OptionValue> {
     BTreeMap::from([("cc".to_owned(), OptionValue::Text(name.to_owned()))])
 }
 
-regatta_transport::test_cases! { the_congestion_control_is_set_and_read_back_at_both_ends:
+regatta_test_contract::test_cases! { the_congestion_control_is_set_and_read_back_at_both_ends:
     the_default(BTreeMap::new(), "cubic")
     // It is in every kernel.
     reno(cc("reno"), "reno")
@@ -132,7 +133,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_unsupported() {
     assert_eq!(error.kind(), FailureKind::Unsupported);
 }
 
-regatta_transport::test_cases! { tls_says_what_was_negotiated_and_what_encrypts:
+regatta_test_contract::test_cases! { tls_says_what_was_negotiated_and_what_encrypts:
     with_aws_lc("aws-lc")
     with_ring("ring")
 }

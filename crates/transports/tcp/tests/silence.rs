@@ -61,7 +61,7 @@ fn never_connected_sender_times_out(name: &str, peer: SocketAddr) {
     }
 }
 
-regatta_transport::test_cases! { a_connect_call_without_answer_can_be_aborted_and_times_out:
+regatta_test_contract::test_cases! { a_connect_call_without_answer_can_be_aborted_and_times_out:
     tcp("tcp")
     tcp_tls("tcp-tls")
 }
@@ -79,7 +79,7 @@ fn a_connect_call_without_answer_can_be_aborted_and_times_out(name: &str) {
     never_connected_sender_times_out(name, peer);
 }
 
-regatta_transport::test_cases! { a_peer_that_accepts_and_says_nothing_can_be_left:
+regatta_test_contract::test_cases! { a_peer_that_accepts_and_says_nothing_can_be_left:
     tcp("tcp")
     tcp_tls("tcp-tls")
 }
@@ -90,7 +90,7 @@ fn a_peer_that_accepts_and_says_nothing_can_be_left(name: &str) {
     aborted_sender_ends(name, peer);
 }
 
-regatta_transport::test_cases! { flows_that_are_not_of_the_trial_do_not_keep_it_from_running:
+regatta_test_contract::test_cases! { flows_that_are_not_of_the_trial_do_not_keep_it_from_running:
     tcp("tcp")
     tcp_tls("tcp-tls")
 }

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use regatta_control::{FailureKind, Note, Role, TrialOrder};
 use regatta_model::OptionValue;
+use regatta_test_contract::contract;
 use regatta_transport::{
-    Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported,
-    testing::{self, contract},
+    Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported, testing,
 };
 
 fn udp() -> &'static dyn Driver {
@@ -18,7 +18,7 @@ fn reliable() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[1]
 }
 
-regatta_transport::contract_tests! {
+regatta_test_contract::contract_tests! {
     udp: messages => udp();
     udp_reliable: streams => reliable();
     a_sliding_window: streams => &With(reliable(), &[("window", OptionValue::Number(256))]);
@@ -74,7 +74,7 @@ fn udp_framed() -> With {
     With(udp(), &*OPTIONS)
 }
 
-regatta_transport::test_cases! { framed_udp_carries_what_fits_beside_its_header:
+regatta_test_contract::test_cases! { framed_udp_carries_what_fits_beside_its_header:
     size_0_message_1(0, 1)
     size_1_message_1(1, 1)
     size_163_message_17(163, 17)
@@ -116,7 +116,7 @@ fn text(value: &str) -> OptionValue {
     OptionValue::Text(value.to_owned())
 }
 
-regatta_transport::test_cases! { a_rate_is_kept:
+regatta_test_contract::test_cases! { a_rate_is_kept:
     by_messages_that_fit_a_packet(1400)
     by_messages_that_are_fragmented(10_000)
 }
@@ -143,7 +143,7 @@ fn a_rate_is_kept(message: u64) {
     assert_eq!(fragmented, message > 1472);
 }
 
-regatta_transport::test_cases! { everything_arrives:
+regatta_test_contract::test_cases! { everything_arrives:
     with_segmentation_offload(true)
     without_segmentation_offload(false)
 }
@@ -181,7 +181,7 @@ fn the_end_is_agreed_in_the_flow_and_over_control() {
     assert_eq!(pair.receiver_seen.notes(), [received]);
 }
 
-regatta_transport::driver_tests! {
+regatta_test_contract::driver_tests! {
     [a_message_longer_than_a_datagram_is_unsupported]
     udp_alone => udp();
     udp_with_retransmissions => reliable();

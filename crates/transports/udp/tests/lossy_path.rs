@@ -156,7 +156,7 @@ mod real_time {
         assert!(receiver.measurements.metrics["one_way_delay_ns"] >= 15e6);
     }
 
-    regatta_transport::test_cases! { lost_messages_are_counted_and_not_waited_for:
+    regatta_test_contract::test_cases! { lost_messages_are_counted_and_not_waited_for:
         on_a_path_that_keeps_the_order(true, "none")
         on_a_path_that_reorders(false, "none")
         framed(true, "conn")
@@ -190,7 +190,7 @@ mod real_time {
         );
     }
 
-    regatta_transport::test_cases! { a_path_that_loses_everything_times_out:
+    regatta_test_contract::test_cases! { a_path_that_loses_everything_times_out:
         with_probes(true)
         without_probes(false)
     }

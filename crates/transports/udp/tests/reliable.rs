@@ -177,7 +177,7 @@ mod real_time {
         assert_eq!(receiver.measurements.metrics["bytes_delivered"], 16_000.0);
     }
 
-    regatta_transport::test_cases! { a_window_delivers_everything_and_is_faster:
+    regatta_test_contract::test_cases! { a_window_delivers_everything_and_is_faster:
         cubic("cubic", 0.05)
         no_congestion_control("none", 0.05)
         cubic_without_loss("cubic", 0.0)

@@ -9,7 +9,7 @@ fn wdt() -> &'static dyn Driver {
     regatta_transport_wdt_driver::drivers()[0]
 }
 
-regatta_transport::contract_tests! { wdt_driver: files => wdt() }
+regatta_test_contract::contract_tests! { wdt_driver: files => wdt() }
 
 fn options(encryption: &str, connections: i64, checksum: bool) -> BTreeMap<String, OptionValue> {
     BTreeMap::from([
@@ -27,7 +27,7 @@ fn options(encryption: &str, connections: i64, checksum: bool) -> BTreeMap<Strin
     ])
 }
 
-regatta_transport::test_cases! { a_tree_arrives_whole_and_each_connection_is_told_of:
+regatta_test_contract::test_cases! { a_tree_arrives_whole_and_each_connection_is_told_of:
     without_encryption_on_one_connection("none", 1, true)
     without_encryption_on_three_connections("none", 3, false)
     with_aes128_ctr_on_one_connection("aes128-ctr", 1, true)

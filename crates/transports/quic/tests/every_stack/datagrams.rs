@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{FailureKind, TrialOrder};
 use regatta_model::{Bytes, OptionValue, WorkloadKind};
+use regatta_test_contract::contract;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionError, Session, TransportError, TrialContext,
-    Unsupported,
-    testing::{contract, run_pair},
+    Unsupported, testing::run_pair,
 };
 use regatta_transport_quic::drivers;
 
@@ -169,7 +169,7 @@ impl Driver for ByDatagram {
 /// Makes the tests of the contract of messages for these stacks.
 macro_rules! contract_tests_in_datagrams {
     ($($module:ident => $name:expr);+ $(;)?) => {
-        regatta_transport::contract_tests! {
+        regatta_test_contract::contract_tests! {
             $(
                 // What is as with streams is not tried again.
                 $module: messages[

@@ -3,7 +3,7 @@
 /// Makes one test for each of these functions and each stack: functions of one argument, the driver.
 macro_rules! for_each_stack {
     ($($test:ident),+ $(,)?) => {
-        regatta_transport::driver_tests! {
+        regatta_test_contract::driver_tests! {
             [$($test),+]
             quinn => $crate::driver("quic-quinn");
             noq => $crate::driver("quic-noq");

@@ -198,14 +198,14 @@ fn noq_takes_the_round_trips_that_theory_has(
     round_trips::<Noq>(handshake, then, trips);
 }
 
-regatta_transport::test_cases! { quinn_takes_the_round_trips_that_theory_has:
+regatta_test_contract::test_cases! { quinn_takes_the_round_trips_that_theory_has:
     full(Handshake::Full, HandshakeMade::Full, 2)
     resumption(Handshake::Resumed, HandshakeMade::Resumed, 2)
     early_data(Handshake::EarlyData, HandshakeMade::EarlyDataTaken, 1)
     retry(Handshake::Retry, HandshakeMade::Full, 3)
 }
 
-regatta_transport::test_cases! { noq_takes_the_round_trips_that_theory_has:
+regatta_test_contract::test_cases! { noq_takes_the_round_trips_that_theory_has:
     full(Handshake::Full, HandshakeMade::Full, 2)
     resumption(Handshake::Resumed, HandshakeMade::Resumed, 2)
     early_data(Handshake::EarlyData, HandshakeMade::EarlyDataTaken, 1)

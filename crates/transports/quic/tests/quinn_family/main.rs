@@ -3,7 +3,7 @@
 /// Makes one test for each of these functions and both drivers: functions of one argument, the driver.
 macro_rules! for_both {
     ($($test:ident),+ $(,)?) => {
-        regatta_transport::driver_tests! {
+        regatta_test_contract::driver_tests! {
             [$($test),+]
             quinn => &regatta_transport_quic::quinn_driver::DRIVER;
             noq => &regatta_transport_quic::noq_driver::DRIVER;

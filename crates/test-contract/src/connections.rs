@@ -4,17 +4,15 @@ use std::time::{Duration, Instant};
 
 use regatta_control::SideReport;
 use regatta_model::{Bytes, Handshake, Spread, WorkloadKind};
-
-use super::{
-    Pair,
-    contract::{
-        check_absent, check_delivery, check_edges, check_fact, check_histograms, check_metrics,
-        check_warning, check_within, metric, name, pair,
-    },
-    run_pair,
+use regatta_transport::{
+    Driver, TransportError,
+    testing::{Pair, capability, run_pair, run_pair_then},
 };
-use crate::applicable::capability;
-use crate::driver::{Driver, TransportError};
+
+use crate::contract::{
+    check_absent, check_delivery, check_edges, check_fact, check_histograms, check_metrics,
+    check_warning, check_within, metric, name, pair,
+};
 
 fn short(connections: u32, handshake: Handshake, request: u64, response: u64) -> WorkloadKind {
     WorkloadKind::ShortConnections {
@@ -143,7 +141,7 @@ pub fn the_deadline_ends_short_connections(driver: &dyn Driver) {
 /// A sender without this trial's token has no answer.
 pub fn short_connections_need_the_token(driver: &dyn Driver) {
     let begun = Instant::now();
-    let pair = super::run_pair_then(
+    let pair = run_pair_then(
         driver,
         0,
         1,

@@ -1,15 +1,7 @@
 //! Both ends of a trial in one process, without agents, for the tests of drivers.
 //!
 //! [`trial_context`] makes a context in memory. [`run_pair`] runs a sender and a receiver and
-//! passes on their notes. [`contract`] has the clauses that every driver must satisfy, and
-//! [`contract_tests!`](crate::contract_tests) makes a test of each clause for a driver.
-
-pub mod cases;
-pub mod connections;
-pub mod contract;
-pub mod exchanges;
-pub mod files;
-pub mod flows;
+//! passes on their notes. The crate `regatta-test-contract` has the clauses that every driver must satisfy.
 
 use std::{
     collections::BTreeMap,
@@ -24,6 +16,7 @@ use parking_lot::Mutex;
 use regatta_control::{Note, PathHints, Role, SideReport, TlsMaterial, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
 
+pub use crate::applicable::capability;
 use crate::{
     context::{
         LiveCounters, Mailbox, Observer, ProtocolSample, StatisticsSource, TrialContext,

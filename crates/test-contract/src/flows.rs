@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKind};
+use regatta_transport::Driver;
 
-use super::contract::{
+use crate::contract::{
     check_digests, check_metrics, check_warning, metric, pair, says_the_deadline,
 };
-use crate::driver::Driver;
 
 /// Time after which the deadline ends a transfer that would take longer.
 const DEADLINE: Duration = Duration::from_millis(300);

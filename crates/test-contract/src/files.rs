@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Pattern, Verify, WorkloadKind};
-
-use super::{
-    contract::{check_digests, metric, name, pair},
-    run_pair,
+use regatta_transport::{
+    Driver, TransportError,
+    testing::{order_for, run_pair, trial_context},
 };
-use crate::driver::{Driver, TransportError};
+
+use crate::contract::{check_digests, metric, name, pair};
 
 /// Bytes that arrive during the warm-up of a transfer that its deadline ends are counted apart.
 pub fn a_transfer_s_warm_up_is_left_out(driver: &dyn Driver) {
@@ -64,8 +64,8 @@ pub fn what_files_cannot_do_is_unsupported(driver: &dyn Driver, kind: WorkloadKi
         .expect_err(&what);
     assert!(!refused.hint.is_empty(), "{what}");
     // An agent that is asked all the same says so too.
-    let (context, _) = super::trial_context();
-    let mut order = super::order_for(Role::Receiver, name(driver), 1, 1);
+    let (context, _) = trial_context();
+    let mut order = order_for(Role::Receiver, name(driver), 1, 1);
     order.workload.kind = kind.clone();
     let prepared = driver.prepare(&order, context);
     let pair = run_pair(driver, 1, 1, |order| order.workload.kind = kind.clone());

@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Arrivals, Bytes, Pattern, WorkloadKind};
-
-use super::{
-    Pair,
-    contract::{
-        check_absent, check_delivery, check_edges, check_goodput, check_warning, check_within,
-        connected_time, metric, name, pair, until_under_way,
-    },
-    run_pair_stopped,
+use regatta_transport::{
+    Carries, Driver,
+    testing::{Pair, run_pair_stopped},
 };
-use crate::{descriptor::Carries, driver::Driver};
+
+use crate::contract::{
+    check_absent, check_delivery, check_edges, check_goodput, check_warning, check_within,
+    connected_time, metric, name, pair, until_under_way,
+};
 
 fn stop_and_wait(size: u64, message: u64) -> WorkloadKind {
     WorkloadKind::StopAndWait {

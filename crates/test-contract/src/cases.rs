@@ -3,7 +3,7 @@
 /// Makes one test for each clause of the contract, for each of these drivers.
 ///
 /// ```ignore
-/// regatta_transport::contract_tests! {
+/// regatta_test_contract::contract_tests! {
 ///     tcp: streams => driver("tcp");
 ///     tcp_tls: streams => driver("tcp-tls");
 /// }
@@ -23,14 +23,11 @@
 /// descriptor says the same. `tested_drivers()` returns the names of the drivers.
 ///
 /// A driver of which only some clauses can be asked has their names after its kind,
-/// `framed: messages[probes_are_answered, the_deadline_is_kept] => …`: of [`testing::contract`]
-/// then.
+/// `framed: messages[probes_are_answered, the_deadline_is_kept] => …`: of [`contract`](crate::contract) then.
 ///
 /// With `, if GUARD` behind the driver a test whose name below the caller's module is `name`
 /// returns at once unless `GUARD(name)`: a function `fn(&str) -> bool` that runs the test elsewhere
 /// where it returns `false`.
-///
-/// [`testing::contract`]: crate::testing::contract
 #[macro_export]
 macro_rules! contract_tests {
     ($(
@@ -283,7 +280,7 @@ macro_rules! contract_clauses {
         mod $clause {
             use super::run_clause;
             #[allow(unused_imports)]
-            use $crate::testing::cases::{arguments::*, workloads};
+            use $crate::cases::{arguments::*, workloads};
 
             $(
                 #[test]
@@ -291,7 +288,7 @@ macro_rules! contract_clauses {
                     let case =
                         ::std::concat!(::std::stringify!($clause), "::", ::std::stringify!($case));
                     run_clause(case, |driver| {
-                        $crate::testing::$file::$clause(driver, $($argument),*);
+                        $crate::$file::$clause(driver, $($argument),*);
                     });
                 }
             )+
@@ -301,7 +298,7 @@ macro_rules! contract_clauses {
     (of $file:ident: $clause:ident $($rest:tt)*) => {
         #[test]
         fn $clause() {
-            run_clause(::std::stringify!($clause), $crate::testing::$file::$clause);
+            run_clause(::std::stringify!($clause), $crate::$file::$clause);
         }
         $crate::contract_clauses! { of $file: $($rest)* }
     };
@@ -312,7 +309,7 @@ macro_rules! contract_clauses {
 /// driver.
 ///
 /// ```ignore
-/// regatta_transport::driver_tests! {
+/// regatta_test_contract::driver_tests! {
 ///     [a_path_with_too_small_packets_is_unsupported, what_runs_is_read_back]
 ///     quinn => &QuicQuinn;
 ///     noq => &QuicNoq;
@@ -344,7 +341,7 @@ macro_rules! driver_tests {
 /// Makes one test for each of these arguments of a function.
 ///
 /// ```ignore
-/// regatta_transport::test_cases! { a_rate_is_kept:
+/// regatta_test_contract::test_cases! { a_rate_is_kept:
 ///     by_messages_that_fit_a_packet(1400)
 ///     by_messages_that_are_fragmented(10_000)
 /// }
@@ -370,8 +367,8 @@ macro_rules! test_cases {
 
 /// Types that stand in the arguments of clauses.
 pub mod arguments {
-    pub use crate::descriptor::Carries;
     pub use regatta_model::{Direction, Finish, Handshake, Pattern, Spread};
+    pub use regatta_transport::Carries;
     pub use std::time::Duration;
 }
 

@@ -13,13 +13,11 @@ use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{
     Bytes, OptionValue, Pattern, ProbePlacement, STACK_FACTS, WorkloadKind, stack,
 };
-
-use super::{Pair, run_pair, run_pair_stopped, run_pair_then, run_pair_while};
-use crate::{
-    context::{TrialContext, WindowEdge},
-    descriptor::{Carries, OptionError},
-    driver::{Driver, Result, TransportError},
-    session::NOT_STATED,
+use regatta_transport::{
+    Carries, Driver, NOT_STATED, OptionError, Result, TransportError, TrialContext, WindowEdge,
+    testing::{
+        Pair, order_for, run_pair, run_pair_stopped, run_pair_then, run_pair_while, trial_context,
+    },
 };
 
 /// Every driver of a registry has cases: `tested` are the names of those that have.
@@ -40,11 +38,11 @@ pub fn carries(driver: &dyn Driver, carries: Carries, reliable: bool) {
     assert_eq!(descriptor.reliable, reliable, "{}", name(driver));
 }
 
-pub(super) fn name(driver: &dyn Driver) -> &'static str {
+pub(crate) fn name(driver: &dyn Driver) -> &'static str {
     driver.descriptor().name
 }
 
-pub(super) fn pair(
+pub(crate) fn pair(
     driver: &dyn Driver,
     size: u64,
     message: u64,
@@ -68,7 +66,7 @@ pub(super) fn pair(
     )
 }
 
-pub(super) fn metric(report: &SideReport, name: &str) -> f64 {
+pub(crate) fn metric(report: &SideReport, name: &str) -> f64 {
     let metrics = &report.measurements.metrics;
     let value = metrics.get(name);
     *value.unwrap_or_else(|| panic!("no metric `{name}` in {metrics:?}"))
@@ -103,7 +101,7 @@ pub fn every_size_is_delivered(driver: &dyn Driver, size: u64, message: u64) {
 }
 
 /// One end of the window at each end, after at least one beginning.
-pub(super) fn check_edges(pair: &Pair, what: &str) {
+pub(crate) fn check_edges(pair: &Pair, what: &str) {
     for seen in [&pair.sender_seen, &pair.receiver_seen] {
         let edges = seen.edges();
         let ends = edges.iter().filter(|edge| **edge == WindowEdge::End);
@@ -114,52 +112,52 @@ pub(super) fn check_edges(pair: &Pair, what: &str) {
 }
 
 /// These metrics have these values.
-pub(super) fn check_metrics(expected: &[(&SideReport, &str, f64)], what: &str) {
+pub(crate) fn check_metrics(expected: &[(&SideReport, &str, f64)], what: &str) {
     for (end, name, value) in expected {
         assert_eq!(metric(end, name), *value, "{what}: {name}");
     }
 }
 
 /// The report has none of these metrics.
-pub(super) fn check_absent(report: &SideReport, names: &[&str], what: &str) {
+pub(crate) fn check_absent(report: &SideReport, names: &[&str], what: &str) {
     let metrics = &report.measurements.metrics;
     let found = names.iter().find(|name| metrics.contains_key(name));
     assert_eq!(found, None, "{what}");
 }
 
 /// The report has this fact.
-pub(super) fn check_fact(report: &SideReport, name: &str, value: &str, what: &str) {
+pub(crate) fn check_fact(report: &SideReport, name: &str, value: &str, what: &str) {
     assert_eq!(report.measurements.facts[name], value, "{what}: {name}");
 }
 
 /// The digests of both ends agree.
-pub(super) fn check_digests(sender: &SideReport, receiver: &SideReport, what: &str) {
+pub(crate) fn check_digests(sender: &SideReport, receiver: &SideReport, what: &str) {
     let sent = &sender.measurements.facts["digest.sent"];
     check_fact(receiver, "digest.delivered", sent, what);
 }
 
 /// A goodput is that of the delivered bytes over the transfer time.
-pub(super) fn check_goodput(report: &SideReport, delivered: f64, what: &str) {
+pub(crate) fn check_goodput(report: &SideReport, delivered: f64, what: &str) {
     let goodput = delivered * 8e9 / metric(report, "transfer_time_ns");
     let off = (metric(report, "goodput_bps") - goodput).abs();
     assert!(off <= goodput * 1e-9, "{what}: {delivered}");
 }
 
 /// It has taken less than this time, in seconds.
-pub(super) fn check_within(begun: Instant, seconds: f64, what: &str) {
+pub(crate) fn check_within(begun: Instant, seconds: f64, what: &str) {
     let took = begun.elapsed();
     assert!(took.as_secs_f64() < seconds, "{what}: {took:?}");
 }
 
 /// The report has a warning of this code.
-pub(super) fn check_warning(report: &SideReport, code: &str, what: &str) {
+pub(crate) fn check_warning(report: &SideReport, code: &str, what: &str) {
     let warnings = &report.measurements.warnings;
     let has = warnings.iter().any(|warning| warning.code == code);
     assert!(has, "{what}: no `{code}` in {warnings:?}");
 }
 
 /// The report has these histograms.
-pub(super) fn check_histograms(report: &SideReport, names: &[&str], what: &str) {
+pub(crate) fn check_histograms(report: &SideReport, names: &[&str], what: &str) {
     let histograms = &report.measurements.histograms;
     for name in names {
         let has = histograms.iter().any(|found| found.name == *name);
@@ -168,7 +166,7 @@ pub(super) fn check_histograms(report: &SideReport, names: &[&str], what: &str) 
 }
 
 /// All of these messages and bytes were sent and delivered.
-pub(super) fn check_delivery(
+pub(crate) fn check_delivery(
     sender: &SideReport,
     receiver: &SideReport,
     (messages, bytes): (f64, f64),
@@ -336,7 +334,7 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
 
 /// The connecting end says that its deadline ended the transfer, and as many delivered bytes as are
 /// counted at the end that got them: what comes after it counts at neither.
-pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &str) {
+pub(crate) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &str) {
     let mut said = connecting.measurements.warnings.iter();
     let said = said.find(|warning| warning.code == "deadline_reached");
     let said = said.map_or("", |warning| &warning.message);
@@ -347,7 +345,7 @@ pub(super) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &
 }
 
 /// Waits until the receiver has got some data.
-pub(super) fn until_under_way(receiver: &TrialContext) {
+pub(crate) fn until_under_way(receiver: &TrialContext) {
     let begun = Instant::now();
     while receiver.live.bytes_delivered.load(Ordering::Relaxed) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(10), "nothing arrives");
@@ -365,15 +363,17 @@ pub fn an_abort_ends_both_ends(driver: &dyn Driver) {
 /// The host can end a receiver to which nobody comes at any time.
 pub fn an_abort_ends_a_receiver_that_waits(driver: &dyn Driver) {
     let mut aborted = Instant::now();
-    let order = super::order_for(Role::Receiver, name(driver), 1000, 1000);
-    let (context, _) = super::trial_context();
+    let order = order_for(Role::Receiver, name(driver), 1000, 1000);
+    let (context, _) = trial_context();
     let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
     let result = thread::scope(|scope| {
         let receiver = scope.spawn(move || receiver.run(None));
         thread::sleep(Duration::from_millis(20));
         aborted = Instant::now();
         context.stop.stop();
-        super::join(receiver)
+        receiver
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     assert!(matches!(result, Err(TransportError::Cancelled)));
     check_within(aborted, 1.0, name(driver));
