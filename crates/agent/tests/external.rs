@@ -12,7 +12,7 @@ use std::{
 use common::{Agent, Pair, eventually, order, tls, with_option};
 use regatta_control::{FailureKind, Role, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
-use regatta_process::testing::{is_running, running_with};
+use regatta_test_support::processes::{is_running, running_with};
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../external/example/driver")

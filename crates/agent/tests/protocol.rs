@@ -11,7 +11,7 @@ use std::{
 use common::{Agent, eventually, hello, order, tls, with_option};
 use regatta_control::{FailureKind, FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::OptionValue;
-use regatta_process::testing::is_running;
+use regatta_test_support::processes::is_running;
 
 fn prepare(agent: &mut Agent, order: regatta_control::TrialOrder) {
     agent.say(&ToAgent::Prepare {
@@ -253,7 +253,7 @@ fn process_cpu(process: nix::unistd::Pid) -> Duration {
 
 /// Ends within five seconds, and processor time.
 mod real_time {
-    use regatta_telemetry::testing::MachineLoad;
+    use regatta_test_support::machine::MachineLoad;
 
     use super::*;
 

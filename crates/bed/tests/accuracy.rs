@@ -16,7 +16,7 @@ use regatta_bed::TestBed as _;
 const HEADERS: u64 = 28;
 
 mod real_time {
-    use regatta_telemetry::testing::MachineLoad;
+    use regatta_test_support::machine::MachineLoad;
 
     use super::*;
     use crate::common::{median, three, undisturbed, until_undisturbed, withheld::Withheld};

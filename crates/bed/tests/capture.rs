@@ -76,7 +76,7 @@ fn checksums_are_right(packet: &[u8]) -> bool {
 }
 
 mod real_time {
-    use regatta_telemetry::testing::MachineLoad;
+    use regatta_test_support::machine::MachineLoad;
 
     use super::*;
 

@@ -83,7 +83,7 @@ mod shared {
 }
 
 mod real_time {
-    use regatta_telemetry::testing::MachineLoad;
+    use regatta_test_support::machine::MachineLoad;
 
     use super::*;
 

@@ -14,7 +14,8 @@ use std::{
 use common::{Agent, bed, condition, executable};
 use regatta_bed::{Bed, BedError, Host, TestBed as _};
 use regatta_model::{BedKind, PathSetup};
-use regatta_process::{children, testing::is_running};
+use regatta_process::children;
+use regatta_test_support::processes::is_running;
 
 /// Returns the network namespaces that some process is in, as `net:[NUMBER]`.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
@@ -128,7 +129,7 @@ fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
 
 /// Ends within five seconds.
 mod real_time {
-    use regatta_telemetry::testing::MachineLoad;
+    use regatta_test_support::machine::MachineLoad;
 
     use super::*;
 

@@ -14,7 +14,7 @@ mod real_time {
     use std::time::{Duration, Instant};
 
     use regatta_model::{AskedAchieved, PathCheck};
-    use regatta_telemetry::testing::MachineLoad;
+    use regatta_test_support::machine::MachineLoad;
 
     use super::*;
     use crate::common::{check_path, median, quantity, three, undisturbed};

@@ -18,8 +18,9 @@ use regatta_bed::{
     session::{SILENCE, Session, SessionError},
 };
 use regatta_model::{Condition, Link, PathSetup};
-use regatta_process::{Stop, descendants, testing::is_running};
+use regatta_process::{Stop, descendants};
 use regatta_stats::clocks::OffsetReading;
+use regatta_test_support::processes::is_running;
 
 /// Longest time for anything that is waited for.
 const WITHIN: Duration = Duration::from_secs(60);

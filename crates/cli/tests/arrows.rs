@@ -98,7 +98,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["model", "stats", "control", "emulation", "process"],
     ),
     ("test-contract", &["transport", "model", "control"]),
-    ("test-support", &["bed"]),
+    ("test-support", &["bed", "telemetry"]),
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),
     ("report", &["results", "stats", "model"]),

@@ -5,7 +5,6 @@ mod line;
 mod own;
 mod start;
 mod stop;
-pub mod testing;
 mod tree;
 mod wait;
 

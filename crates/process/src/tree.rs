@@ -25,7 +25,7 @@ fn parent_in(stat: &str) -> Option<i32> {
 }
 
 /// Returns the numbers of all processes that `/proc` shows.
-pub(crate) fn processes() -> impl Iterator<Item = i32> {
+fn processes() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

@@ -53,7 +53,8 @@ impl HostCpu {
 
 /// Reads the times of a line of `/proc/stat` after its name, in nanoseconds: user, nice, system, idle, iowait,
 /// irq, softirq, steal. Each is so small that the sum of three fits.
-pub(crate) fn times(line: &[u8], tick_ns: i64) -> Option<[i64; 8]> {
+#[must_use]
+pub fn times(line: &[u8], tick_ns: i64) -> Option<[i64; 8]> {
     let mut ticks = file::numbers(line);
     let mut times = [0; 8];
     for time in &mut times {
@@ -74,7 +75,8 @@ pub(crate) fn read(stat: &mut file::ProcFile) -> Option<HostCpu> {
 }
 
 /// Returns the unit of the times in `/proc/stat`, in nanoseconds.
-pub(crate) fn tick_ns() -> i64 {
+#[must_use]
+pub fn tick_ns() -> i64 {
     1_000_000_000 / system_setting(SysconfVar::CLK_TCK, 1) as i64
 }
 

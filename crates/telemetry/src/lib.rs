@@ -19,7 +19,6 @@ pub mod protocol;
 pub mod reading;
 pub mod sampler;
 pub mod series;
-pub mod testing;
 pub mod tree;
 
 pub use capability::{Capability, capabilities, congestion_controls, has_congestion_control};

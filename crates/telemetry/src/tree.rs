@@ -84,7 +84,7 @@ pub struct TreeUse {
 /// A process and its descendants, whose files in `/proc` stay open between readings: a program that is
 /// sampled ten times a second would otherwise cost fifty system calls a sample.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub struct Tree {
     root: i32,
     /// The root first; the others as they were at the last search.
     members: Vec<Member>,
@@ -104,7 +104,8 @@ struct Member {
 
 impl Tree {
     /// Makes the tree of `root`; a process that does not exist is found out by [`Tree::read`].
-    pub(crate) fn new(root: i32) -> Self {
+    #[must_use]
+    pub fn new(root: i32) -> Self {
         Self {
             root,
             members: Vec::new(),
@@ -120,7 +121,7 @@ impl Tree {
 
     /// Reads all processes; `None` if there is no process `root` any more. One that has ended and was not
     /// waited for still tells its CPU time.
-    pub(crate) fn read(&mut self) -> Option<TreeUse> {
+    pub fn read(&mut self) -> Option<TreeUse> {
         self.search();
         let mut read = TreeUse::default();
         let found = self.members.len();

@@ -16,7 +16,7 @@ use regatta_bed::{Bed, BedError, Host, Launched, TestBed as _};
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Condition, Link, PathCheck, PathSetup, Ratio,
 };
-use regatta_telemetry::testing::MachineLoad;
+use regatta_test_support::machine::MachineLoad;
 use regatta_test_support::test_run::not_judged;
 
 pub mod withheld;

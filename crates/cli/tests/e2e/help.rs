@@ -12,7 +12,7 @@ use std::{
 use nix::sys::signal as signals;
 use regatta_model::{Outcome, TrialRecord};
 use regatta_results::Reader;
-use regatta_telemetry::testing::MachineLoad;
+use regatta_test_support::machine::MachineLoad;
 use regatta_test_support::test_run::once_per_test_run;
 use serde_json::Value;
 use tempfile::TempDir;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use regatta_telemetry::testing::repetitions;
+use regatta_test_support::machine::repetitions;
 
 use crate::help::{Bench, Random, SMALL};
 

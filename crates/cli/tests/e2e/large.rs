@@ -13,7 +13,7 @@ use nix::sys::{
 use regatta_engine::{Done, Plan, PlannedTrial};
 use regatta_model::{Measurements, Outcome, RunHeader, Shard, Study, TrialRecord};
 use regatta_results::{RunState, Store};
-use regatta_telemetry::testing::repetitions;
+use regatta_test_support::machine::repetitions;
 
 use crate::help::{self, Bench};
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use regatta_telemetry::testing::repetitions;
+use regatta_test_support::machine::repetitions;
 
 use crate::help::{Bench, Done, Random, root, signal};
 

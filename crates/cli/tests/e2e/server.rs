@@ -8,7 +8,7 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use regatta_telemetry::testing::repetitions;
+use regatta_test_support::machine::repetitions;
 use serde_json::Value;
 
 use crate::{

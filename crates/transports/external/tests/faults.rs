@@ -12,7 +12,7 @@ use std::{
 use common::{DESCRIPTION, Script, example, external, with_program};
 use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
-use regatta_process::testing::running_with;
+use regatta_test_support::processes::running_with;
 use regatta_transport::{
     Session, TransportError,
     testing::{order_for, trial_context},

@@ -7,7 +7,7 @@
 //! study of its own cell.
 
 use regatta_model::{Outcome, STACK_FACTS, TrialRecord};
-use regatta_telemetry::testing::MachineLoad;
+use regatta_test_support::machine::MachineLoad;
 use regatta_test_support::test_run::{TEST_RUN_DIR, once_per_test_run};
 use regatta_transport::{Carries, DriverDescriptor, NOT_STATED};
 

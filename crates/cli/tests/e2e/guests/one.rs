@@ -9,7 +9,7 @@ use std::{
 use nix::sys::signal::Signal;
 use regatta_model::{Outcome, TrialRecord};
 use regatta_results::{Reader, RunState};
-use regatta_telemetry::testing::repetitions;
+use regatta_test_support::machine::repetitions;
 
 use crate::{
     help::{Bench, Done, SLOW, SMALL, Watched, assert_ran, is, signal, trials},

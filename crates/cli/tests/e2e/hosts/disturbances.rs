@@ -15,7 +15,7 @@ use nix::{
 use parking_lot::Mutex;
 use regatta_process::children;
 use regatta_results::{Reader, RunState};
-use regatta_telemetry::testing::repetitions;
+use regatta_test_support::machine::repetitions;
 use serde_json::Value;
 
 use super::*;

@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use crate::tree::processes;
-
 /// Whether a process exists and is no zombie.
 #[must_use]
 pub fn is_running(process: i32) -> bool {
@@ -19,5 +17,7 @@ pub fn running_with(text: &str) -> Vec<i32> {
         let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(text) && is_running(*process)
     };
-    processes().filter(is_found).collect()
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    processes.filter(is_found).collect()
 }

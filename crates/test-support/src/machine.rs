@@ -4,18 +4,16 @@
 //! A test that needs a quiet machine begins with
 //!
 //! ```ignore
-//! let _load = regatta_telemetry::testing::MachineLoad::watch();
+//! let _load = regatta_test_support::machine::MachineLoad::watch();
 //! ```
 //!
 //! and its failure ends with one line that tells what the machine did meanwhile.
 
 use std::{fs, time::Instant};
 
-use nix::time::ClockId;
-
-use crate::{
-    clock::clock_ns,
-    host_cpu::{tick_ns, times},
+use regatta_telemetry::{
+    host_cpu::{cores, tick_ns, times},
+    process::ProcessCpu,
     tree::Tree,
 };
 
@@ -94,7 +92,7 @@ impl MachineLoad {
             shares.busy * 100.0,
             shares.others * 100.0,
             now.runnable,
-            crate::host_cpu::cores(),
+            cores(),
         )
     }
 }
@@ -111,12 +109,9 @@ impl Reading {
     /// Zeros for what cannot be read: this only explains a failure.
     fn now() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let own = Tree::new(nix::unistd::getpid().as_raw()).read();
-        let own_ns = own.map_or_else(
-            || clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID),
-            |own| own.cpu.total_ns,
-        );
-        Self::parse(&stat, tick_ns(), own_ns)
+        let own = Tree::new(std::process::id().cast_signed()).read();
+        let own = own.map_or_else(ProcessCpu::now, |own| own.cpu);
+        Self::parse(&stat, tick_ns(), own.total_ns)
     }
 
     /// Reads the text of `/proc/stat`, whose unit is `tick_ns`.
