@@ -302,7 +302,7 @@ mod tests {
     use regatta_model::metric::id;
 
     use super::*;
-    use crate::testing::{QUOTED, report, started, trial, trial_started, under_way};
+    use crate::tests::{QUOTED, report, started, trial, trial_started, under_way};
 
     #[test]
     fn a_trial_under_way_has_the_figures_of_both_ends() {

@@ -20,7 +20,7 @@ mod shared;
 mod socket;
 mod terminal;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod web;
 
 pub use error::LiveError;

@@ -333,7 +333,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{model::ShardCounts, testing::under_way};
+    use crate::{model::ShardCounts, tests::under_way};
 
     /// Checks a text against OpenMetrics: families whole and once, `# EOF` last, no sample twice, labels escaped.
     /// Returns the samples.

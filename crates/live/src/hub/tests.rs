@@ -8,7 +8,7 @@ use std::{
 use regatta_control::{Host, Progress};
 
 use super::*;
-use crate::testing::{report, started, trial, trial_started};
+use crate::tests::{report, started, trial, trial_started};
 
 /// Run with a page and metrics, before its first event.
 struct Served {

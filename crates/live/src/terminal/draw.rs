@@ -361,7 +361,7 @@ mod tests {
     use ratatui::{Terminal, backend::TestBackend};
 
     use super::*;
-    use crate::{model::ShardCounts, testing::under_way};
+    use crate::{model::ShardCounts, tests::under_way};
 
     fn drawn(run: &LiveRun, (width, height): (u16, u16), is_utf8: bool) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");

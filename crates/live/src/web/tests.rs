@@ -6,7 +6,7 @@ use std::{fs, process::Command};
 
 use crate::{
     model::{Activity, LiveRun, Update},
-    testing::under_way,
+    tests::under_way,
 };
 
 /// Stands for the connection to the server.
