@@ -63,7 +63,7 @@ fn is_over_when_complete_and_closed(closed_first: bool) {
     assert!(trial.stop.wait_until(soon));
 }
 
-crate::test_cases! { is_over_when_complete_and_closed:
+regatta_test_contract::test_cases! { is_over_when_complete_and_closed:
     complete_first(false)
     closed_first(true)
 }
