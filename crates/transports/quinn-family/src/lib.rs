@@ -29,4 +29,4 @@ use noq_stack as stack;
 use quinn_stack as stack;
 
 pub use driver::DRIVER;
-pub use endpoint::QuicEndpoint;
+pub use endpoint::streams;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, MessageSession, OptionDefinition, Session, StreamSession, TransportError,
+    Carries, MessageSession, OptionDefinition, Session, Stop, StreamSession, TransportError,
     TrialContext, options,
 };
 use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd, StreamEnd};
@@ -49,20 +49,18 @@ pub(crate) fn session<A: Association>(
 ) -> Result<Box<dyn Session>, TransportError> {
     let side = order.role.name();
     if carries(&order.transport.options) == Carries::Messages {
-        let end = MessageEnd {
-            end,
-            longest,
-            reliable: true,
-            make: Box::new(move |association, connects, stop| {
-                SctpFlow::new(association, connects, side, stop)
-            }),
+        let make = move |association: Arc<A>, connects, stop: &Stop| {
+            stop.on_stop(&association);
+            SctpFlow::new(association, connects, side, stop)
         };
+        let end = MessageEnd::new(end, longest, true, make);
         Ok(Box::new(MessageSession::new(end, order, context)?))
     } else {
-        let end = StreamEnd {
-            end,
-            make: Box::new(move |association, _, _| Ok(SctpConnection::new(association, side))),
-        };
+        let make = Box::new(move |association: Arc<A>, _: bool, stop: &Stop| {
+            stop.on_stop(&association);
+            Ok(SctpConnection::new(association, side))
+        });
+        let end = StreamEnd { end, make };
         Ok(Box::new(StreamSession::new(end, order, context)?))
     }
 }

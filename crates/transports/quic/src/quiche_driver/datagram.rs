@@ -45,7 +45,6 @@ pub(super) fn longest(sizes: &Sizes) -> usize {
 pub(super) struct QuicheFlow {
     pub handle: Arc<Handle>,
     pub statistics: Arc<Statistics>,
-    pub facts: Arc<BTreeMap<String, String>>,
     pub arrived: Vec<Vec<u8>>,
     /// Whether the messages queued at the time of the stop are sent or discarded.
     pub settled: bool,
@@ -171,9 +170,7 @@ impl MessageFlow for QuicheFlow {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = BTreeMap::clone(&self.facts);
-        facts.extend(self.statistics.facts());
-        facts
+        self.statistics.facts()
     }
 }
 

@@ -547,16 +547,10 @@ impl Connection for Entry {
 }
 
 impl Admission for Entry {
-    fn poll_admitted(
-        &mut self,
-        admit: &mut dyn FnMut(&[u8]) -> bool,
-        context: &Context<'_>,
-    ) -> Poll<Result<()>> {
+    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>>> {
         self.accept();
-        while let Some(message) = self.take_datagram() {
-            if admit(&message) {
-                return Poll::Ready(Ok(()));
-            }
+        if let Some(message) = self.take_datagram() {
+            return Poll::Ready(Ok(message));
         }
         if let Some(end) = &self.end {
             let ended = TransportError::stack("the QUIC connection broke");
