@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, MessageSession, OptionDefinition, Session, Stop, StreamSession, TransportError,
-    TrialContext, options,
+    Carries, MessageSession, OptionDefinition, OptionKind, Session, Stop, StreamSession,
+    TransportError, TrialContext, options,
 };
 use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd, StreamEnd};
 
@@ -21,6 +21,35 @@ pub(crate) const ORDERED: OptionDefinition = options::flag(
     "whether each stream is delivered in order; if not, every message is delivered \
            as it comes, and the driver carries messages instead of streams",
 );
+
+pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
+    "rto_initial",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
+           the stack's if not set",
+);
+
+pub(crate) const RTO_MIN: OptionDefinition = options::time(
+    "rto_min",
+    "least retransmission time-out (RFC 9260, RTO.Min); the stack's if not set",
+);
+
+pub(crate) const RTO_MAX: OptionDefinition = options::time(
+    "rto_max",
+    "largest retransmission time-out (RFC 9260, RTO.Max); the stack's if not set",
+);
+
+/// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.
+pub(crate) const fn streams(most: u16) -> OptionDefinition {
+    OptionDefinition {
+        name: "streams",
+        kind: OptionKind::Number {
+            least: 1,
+            most: most as i64,
+        },
+        default: "1024",
+        help: "streams that each end of an association may open",
+    }
+}
 
 /// Returns the unit that an association with these options carries.
 pub(crate) fn carries(options: &Values) -> Carries {

@@ -14,11 +14,11 @@ use super::{
     options::{
         ASSOCIATION_MAX_RETRANS, HB_INTERVAL, HEARTBEAT, LONGEST_MESSAGE_BYTES, LONGEST_SACK_DELAY,
         MULTIHOMING, NODELAY, PATH_MAX_RETRANS, PF_RETRANS, PRIMARY_DOWN_AFTER, RECEIVE_WINDOW,
-        RTO_INITIAL, RTO_MAX, RTO_MIN, SACK_DELAY, SACK_EVERY, SCHEDULER, STREAMS, time,
+        SACK_DELAY, SACK_EVERY, SCHEDULER, STREAMS, time,
     },
     socket,
 };
-use crate::session::{self, ORDERED};
+use crate::session::{self, ORDERED, RTO_INITIAL, RTO_MAX, RTO_MIN};
 
 /// The driver `sctp`.
 pub(crate) struct Sctp;

@@ -14,7 +14,7 @@ use super::{
         self, AssocParams, AssocValue, Event, PeerAddrParams, PeerAddrThresholds, RtoInfo, SackInfo,
     },
 };
-use crate::session::Values;
+use crate::session::{self, RTO_INITIAL, RTO_MAX, RTO_MIN, Values};
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MOST_STREAMS: u16 = 65_534;
@@ -22,15 +22,7 @@ pub(crate) const MOST_STREAMS: u16 = 65_534;
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
-pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
-    name: "streams",
-    kind: OptionKind::Number {
-        least: 1,
-        most: MOST_STREAMS as i64,
-    },
-    default: "1024",
-    help: "streams that each end of an association may open (SCTP_INITMSG)",
-};
+pub(crate) const STREAMS: OptionDefinition = session::streams(MOST_STREAMS);
 
 pub(crate) const SCHEDULER: OptionDefinition = OptionDefinition {
     name: "scheduler",
@@ -43,22 +35,6 @@ pub(crate) const NODELAY: OptionDefinition = options::flag(
     "nodelay",
     true,
     "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
-);
-
-pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
-    "rto_initial",
-    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
-           the kernel's if not set",
-);
-
-pub(crate) const RTO_MIN: OptionDefinition = options::time(
-    "rto_min",
-    "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
-);
-
-pub(crate) const RTO_MAX: OptionDefinition = options::time(
-    "rto_max",
-    "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
 );
 
 pub(crate) const SACK_DELAY: OptionDefinition = options::time(
