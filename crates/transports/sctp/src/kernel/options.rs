@@ -31,8 +31,8 @@ pub(crate) const SCHEDULER: OptionDefinition = OptionDefinition {
     help: "which stream's message is sent next: streams in turn, or as they were written",
 };
 
-pub(crate) const NODELAY: OptionDefinition = options::flag(
-    "nodelay",
+pub(crate) const NO_DELAY: OptionDefinition = options::flag(
+    "no_delay",
     true,
     "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
 );
@@ -182,7 +182,7 @@ pub(crate) fn apply(options: &Values, socket: &Socket) -> io::Result<()> {
     };
     socket::set(socket, libc::SCTP_INITMSG, &streams)?;
     let on = |on: bool| libc::c_int::from(on);
-    socket::set(socket, libc::SCTP_NODELAY, &on(NODELAY.flag(options)))?;
+    socket::set(socket, libc::SCTP_NODELAY, &on(NO_DELAY.flag(options)))?;
     socket::set(socket, libc::SCTP_RECVRCVINFO, &on(true))?;
     socket::set(socket, libc::SCTP_RECVNXTINFO, &on(true))?;
     // An association that breaks makes its socket neither readable nor writable; the notification
@@ -300,7 +300,7 @@ pub(crate) fn facts(options: &Values, socket: &Socket, side: &str) -> BTreeMap<S
     if let Ok(found) = socket::get::<PeerAddrThresholds>(socket, libc::SCTP_PEER_ADDR_THLDS) {
         fact("pf_retrans", found.potentially_failed.to_string());
     }
-    fact("nodelay", NODELAY.flag(options).to_string());
+    fact("nodelay", NO_DELAY.flag(options).to_string());
     let scheduler = if is_round_robin(options) {
         "rr"
     } else {
