@@ -22,7 +22,7 @@ use regatta_transport_quic_common::facts::of_end;
 use regatta_transport_sockets::{endpoints::MessageEnd, wait::within};
 
 use crate::{
-    connection::{ABORTED, Closer, DONE},
+    closer::{ABORTED, Closer, DONE},
     endpoint::{Established, QuicEndpoint},
     stack::{
         self, NAME,

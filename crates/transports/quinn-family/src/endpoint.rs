@@ -32,7 +32,8 @@ use regatta_transport_sockets::{
 };
 
 use crate::{
-    connection::{Beginning, Closer, DONE, QuicConnection, Shared},
+    closer::{Closer, DONE, Shared},
+    connection::{Beginning, QuicConnection},
     drops::Drops,
     migration::Migration,
     options::{Needs, Options},

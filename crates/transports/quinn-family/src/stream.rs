@@ -7,7 +7,7 @@ use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer, pass_on};
 use regatta_transport_sockets::wait::within;
 
 use crate::{
-    connection::ABORTED,
+    closer::ABORTED,
     send_window::SendWindow,
     stack::{
         self,

@@ -7,10 +7,9 @@ use regatta_transport::{
 };
 
 use super::{
-    connection::Handle,
     end::End,
-    entry::{Entry, LONGEST_PACKET_BYTES},
-    protocol::ID_BYTES,
+    entry::{Entry, ID_BYTES, LONGEST_PACKET_BYTES},
+    protocol::Handle,
     statistics::Statistics,
 };
 use crate::{path::Sizes, wait::within};

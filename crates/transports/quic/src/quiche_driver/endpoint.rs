@@ -12,12 +12,12 @@ use regatta_transport_sockets::{
 use regatta_transport_tls::uses_tickets;
 
 use super::{
-    connection::{Handle, QuicheConnection, migrate},
+    connection::{QuicheConnection, migrate},
     datagram::{QuicheFlow, longest},
     entry::Kind,
     files::Files,
     options::Options,
-    protocol::Quic,
+    protocol::{Handle, Quic},
     statistics::Statistics,
     tls::{self, RetryTokens},
 };

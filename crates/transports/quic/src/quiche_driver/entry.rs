@@ -17,9 +17,11 @@ use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers}
 use super::{
     end::{CLOSE_BYTES, CLOSE_PATIENCE, CLOSE_REPEATS, Closing, End, RepeatedClose},
     migration::Migration,
-    protocol::ID_BYTES,
     tls,
 };
+
+/// Length of this end's connection identifiers, in bytes.
+pub(super) const ID_BYTES: usize = 16;
 
 /// Longest packet that quiche writes, in bytes: the largest value of a two-byte length.
 pub(super) const LONGEST_PACKET_BYTES: usize = 16_383;

@@ -30,8 +30,9 @@ use s2n_quic::{
 use tokio::sync::{Mutex, mpsc};
 
 use super::{
-    connection::{End, S2nConnection},
+    connection::S2nConnection,
     datagram::Datagrams,
+    end::End,
     events::{Admission, Attempt, Board, Writer},
     options::{self, CRYPTO, CongestionControl, Options},
 };

@@ -18,8 +18,9 @@ use s2n_quic::Connection;
 use tokio::runtime::Handle;
 
 use super::{
-    connection::{S2nConnection, is_done},
+    connection::S2nConnection,
     datagram::{End, Half, Queues},
+    end::is_done,
     endpoint::S2nEndpoint,
 };
 use crate::{facts::of_end, timer, wait::within};

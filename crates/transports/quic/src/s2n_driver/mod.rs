@@ -2,6 +2,7 @@
 
 mod connection;
 mod datagram;
+mod end;
 mod endpoint;
 mod events;
 mod flow;
