@@ -19,35 +19,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "crates/transports/external",
         &["driver", "on_host", "session"],
     ),
-    (
-        "crates/transports/quic",
-        &[
-            "quiche_driver::entry",
-            "quiche_driver::files",
-            "quiche_driver::protocol",
-        ],
-    ),
-    (
-        "crates/transports/quic",
-        &[
-            "quiche_driver::connection",
-            "quiche_driver::statistics",
-            "quiche_driver::stream",
-        ],
-    ),
-    (
-        "crates/transports/quic",
-        &[
-            "s2n_driver::connection",
-            "s2n_driver::statistics",
-            "s2n_driver::stream",
-        ],
-    ),
-    (
-        "crates/transports/quinn-family",
-        &["connection", "statistics", "stream"],
-    ),
-    ("crates/transports/tcp", &["driver", "tls"]),
 ];
 
 /// Modules that each module of a crate uses, by path: `a::b`.

@@ -60,12 +60,16 @@ pub struct OptionDefinition {
 /// Earlier names of options, which command lines and studies may still have: the name of today, and
 /// the earlier one. An earlier name of two options sets both.
 const EARLIER_NAMES: &[(&str, &str)] = &[
+    ("no_delay", "nodelay"),
     ("receive_buffer", "socket_buffer"),
     ("receive_window", "window"),
     ("rto_max", "max_wait"),
     ("send_buffer", "socket_buffer"),
     ("window_messages", "window"),
 ];
+
+/// Earlier names of values that an option may have: the option, the value of today, and the earlier one.
+const EARLIER_VALUES: &[(&str, &str, &str)] = &[("cc", "reno", "newreno")];
 
 impl OptionDefinition {
     /// Returns the names under which the option may be written, today's first.
@@ -80,6 +84,25 @@ impl OptionDefinition {
         self.names().find_map(|name| options.get(name))
     }
 
+    /// Returns the name of today of a value among names, where it is written by an earlier one.
+    fn value_of_today<'o>(&self, text: &'o str) -> &'o str {
+        let earlier = |&&(of, _, earlier): &&(&str, &str, &str)| of == self.name && earlier == text;
+        match (self.kind, EARLIER_VALUES.iter().find(earlier)) {
+            (OptionKind::OneOf(names), Some((_, today, _))) if names.contains(today) => today,
+            _ => text,
+        }
+    }
+
+    fn accepts(&self, value: &OptionValue) -> bool {
+        match value {
+            OptionValue::Text(text) => {
+                let today = OptionValue::Text(self.value_of_today(text).to_owned());
+                self.kind.accepts(&today)
+            }
+            value => self.kind.accepts(value),
+        }
+    }
+
     /// Returns the value of a flag, among options that were checked.
     #[must_use]
     pub fn flag(&self, options: &BTreeMap<String, OptionValue>) -> bool {
@@ -89,12 +112,12 @@ impl OptionDefinition {
         }
     }
 
-    /// Returns the value of an option that is written as text, as it is written; `None` for an
-    /// option that is not set and has no default.
+    /// Returns the value of an option that is written as text, by its name of today if it is a name; `None` for
+    /// an option that is not set and has no default.
     #[must_use]
     pub fn text<'o>(&self, options: &'o BTreeMap<String, OptionValue>) -> Option<&'o str> {
         match self.value(options) {
-            Some(OptionValue::Text(text)) => Some(text),
+            Some(OptionValue::Text(text)) => Some(self.value_of_today(text)),
             _ => Some(self.default).filter(|default| !default.is_empty()),
         }
     }
@@ -321,7 +344,7 @@ impl DriverDescriptor {
             let again = names.find(|other| other != name && options.contains_key(*other));
             let hint = match again {
                 Some(again) => format!("`{name}` and `{again}` are one option: remove one of them"),
-                None if definition.kind.accepts(value) => continue,
+                None if definition.accepts(value) => continue,
                 None => format!("write {}", definition.kind.description()),
             };
             return Err(OptionError::Value {
@@ -404,6 +427,22 @@ mod tests {
         );
         // Only of a driver that has the option.
         assert!(check("socket_buffer", size()).is_err());
+    }
+
+    #[test]
+    fn an_earlier_name_of_a_value_is_that_of_today() {
+        let control = |names| OptionDefinition {
+            name: "cc",
+            kind: OptionKind::OneOf(names),
+            default: "cubic",
+            help: "",
+        };
+        let newreno = OptionValue::Text("newreno".to_owned());
+        let with_reno = control(&["cubic", "reno"]);
+        assert!(with_reno.accepts(&newreno));
+        let options = BTreeMap::from([("cc".to_owned(), newreno.clone())]);
+        assert_eq!(with_reno.text(&options), Some("reno"));
+        assert!(!control(&["cubic"]).accepts(&newreno));
     }
 
     #[test]

@@ -21,6 +21,15 @@ pub const SEND_BUFFER: OptionDefinition = size(
     "send buffer of the UDP socket, of which the kernel may grant less; from the path if not set",
 );
 
+/// Largest rate of the sender.
+pub const RATE: OptionDefinition = option(
+    "rate",
+    OptionKind::Rate,
+    "",
+    "largest rate of the sender of each flow: over TCP with all headers, paced by the kernel (SO_MAX_PACING_RATE); over UDP \
+     of the messages' bytes; no limit if not set",
+);
+
 /// Differentiated services code point of the packets.
 pub const DSCP: OptionDefinition = OptionDefinition {
     name: "dscp",

@@ -1,14 +1,8 @@
 //! Reference program on noq, which is a fork of quinn: the same source text.
 
-// One text for both, each with its own types.
-#[allow(clippy::duplicate_mod)]
-#[path = "quinn_like.rs"]
-mod program;
-
-use bytes::Bytes;
 use noq as quic;
 
-pub use program::{receive, send};
+include!("quinn_like.rs");
 
 /// Flow-control windows: noq ends a connection in which a stream has more than 2048 packets unread.
 const WINDOW_BYTES: u32 = 2 << 20;
@@ -17,6 +11,6 @@ const WINDOW_BYTES: u32 = 2 << 20;
 async fn read_chunks(
     stream: &mut quic::RecvStream,
     chunks: &mut [Bytes],
-) -> Result<Option<usize>, quic::ReadError> {
+) -> std::result::Result<Option<usize>, quic::ReadError> {
     stream.read_many_chunks(chunks).await
 }

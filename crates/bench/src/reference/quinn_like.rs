@@ -1,5 +1,5 @@
-//! Reference program on quinn, or on its fork noq: a module for each includes this text, and its
-//! `quic` names the library.
+// Reference program on quinn, or on its fork noq: one text for both, each with its own types. The module of each library
+// includes it, names the library `quic`, and has `WINDOW_BYTES` and `read_chunks`.
 
 use std::{
     net::{Ipv4Addr, UdpSocket},
@@ -8,13 +8,12 @@ use std::{
 };
 
 use bytes::Bytes;
-
-use super::WINDOW_BYTES;
-use super::quic::{
+use quic::{
     ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt,
     congestion::CubicConfig,
     crypto::rustls::{QuicClientConfig, QuicServerConfig},
 };
+
 use crate::reference::{self, Client, PAYLOAD_BYTES, Result, SERVER_NAME, Server};
 
 /// Chunks that are read under one lock of the connection, as in quinn's own perf program.
@@ -57,7 +56,7 @@ pub fn receive(server: Server, bytes: u64) -> Result<()> {
         let mut received = 0;
         let mut chunks = [const { Bytes::new() }; CHUNKS];
         while received < bytes {
-            let count = super::read_chunks(&mut stream, &mut chunks)
+            let count = read_chunks(&mut stream, &mut chunks)
                 .await?
                 .ok_or("the stream ended early")?;
             for chunk in &mut chunks[..count] {

@@ -85,6 +85,7 @@ fn a_builtin_study_is_planned_whatever_congestion_controls_there_are() {
 fn congestion_controls_of_stacks_in_user_space_are_not_asked_of_the_kernel() {
     let bench = Bench::new();
     assert_ne!(has_congestion_control("newreno"), Some(true));
+    // An earlier name of `reno`.
     let done = bench.run(&["run", "--dry-run", "--transport", "quic-quinn:cc=newreno"]);
     done.assert_code(0);
 }

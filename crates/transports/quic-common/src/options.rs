@@ -110,6 +110,19 @@ pub const STREAM_WINDOW: OptionDefinition = size(
     "flow-control window of a stream; from the path if not set",
 );
 
+/// Definition of the option for a migration in mid-transfer.
+pub const MIGRATE_AFTER: OptionDefinition = time(
+    "migrate_after",
+    "time after the handshake at which the connecting end changes its local port (RFC 9000, 9)",
+);
+
+/// Definition of the option for the logs of events.
+pub const EVENT_LOG: OptionDefinition = flag(
+    "qlog",
+    false,
+    "write the events of each connection to a file (qlog, JSON text sequences), which costs CPU time in the trial",
+);
+
 /// Definition of the option for the log of secrets.
 pub const KEY_LOG: OptionDefinition = flag(
     "keylog",

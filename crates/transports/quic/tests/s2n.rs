@@ -15,7 +15,7 @@ use regatta_transport::{
     stream::Accepted,
     testing::{Pair, order_for, run_pair},
 };
-use regatta_transport_quic::s2n_driver::{DRIVER as S2N, S2nEndpoint};
+use regatta_transport_quic::s2n_driver::{self, DRIVER as S2N};
 
 fn pair(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     run_pair(&S2N, size, message, |order| {
@@ -151,7 +151,7 @@ fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
 }
 
 /// Sends a word and receives it back over a connection of its own.
-async fn exchange(client: &S2nEndpoint, peer: SocketAddr) {
+async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = client
         .connect(peer, Purpose::Transfer, soon, &Stop::new())
@@ -177,7 +177,7 @@ async fn exchange(client: &S2nEndpoint, peer: SocketAddr) {
 }
 
 /// Receives a word and sends it back over the next connection.
-async fn answer(server: &S2nEndpoint, arrived: &mut u32) {
+async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = match server
         .accept(soon, &Stop::new(), &mut || *arrived += 1)
@@ -213,8 +213,8 @@ regatta_test_contract::test_cases! { every_connection_proves_its_address_first_w
 }
 
 fn every_connection_proves_its_address_first_when_asked(handshake: Handshake, expected: u32) {
-    let server = S2nEndpoint::new(&handshakes(Role::Receiver, handshake)).expect("a server");
-    let client = S2nEndpoint::new(&handshakes(Role::Sender, handshake)).expect("a client");
+    let server = s2n_driver::streams(&handshakes(Role::Receiver, handshake)).expect("a server");
+    let client = s2n_driver::streams(&handshakes(Role::Sender, handshake)).expect("a client");
     let listens = server.listen_address().expect("an address");
     let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = front.local_addr().expect("an address");

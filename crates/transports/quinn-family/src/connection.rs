@@ -10,47 +10,24 @@ use std::{
 use futures_util::{FutureExt as _, future::Shared as SharedFuture};
 use regatta_transport::{
     HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
-    stop::{Abort, Stop},
+    stop::Stop,
 };
 use regatta_transport_tls::HandshakeWatch;
 use tokio::{runtime::Handle, task::coop::unconstrained};
 
-use regatta_transport_quic_common::{files::Files, path::Sizes};
+use regatta_transport_quic_common::path::Sizes;
 use regatta_transport_sockets::wait::{in_time, within};
 
 use crate::{
-    drops::Drops,
-    migration::Migration,
+    closer::{Closer, DONE, Shared},
     send_window::SendWindow,
     stack::{
         self,
-        quic::{Connection, Side, VarInt, ZeroRttAccepted},
+        quic::{Side, ZeroRttAccepted},
     },
     statistics::Statistics,
     stream::QuicStream,
-    watch::Watch,
 };
-
-/// Application error code of a connection that is closed in good order.
-pub(crate) const DONE: VarInt = VarInt::from_u32(0);
-
-/// Application error code of a connection, or a stream, that was aborted, by the deadline or from
-/// outside.
-pub(crate) const ABORTED: VarInt = VarInt::from_u32(1);
-
-/// State that all connections of one end share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// `sender` or `receiver`.
-    pub(crate) end: &'static str,
-    pub(crate) drops: Arc<Drops>,
-    pub(crate) files: Files,
-    /// Whether every connection begins with a Retry packet.
-    pub(crate) retries: bool,
-    pub(crate) sizes: Sizes,
-    /// Migration, at an end that migrates.
-    pub(crate) migration: Option<Migration>,
-}
 
 /// Handshake that a connection began with.
 pub(crate) enum Beginning {
@@ -62,29 +39,6 @@ pub(crate) enum Beginning {
     Ticket(Arc<HandshakeWatch>),
     /// Resumption with early data; the stack reports later whether that was accepted.
     EarlyData(SharedFuture<ZeroRttAccepted>, Arc<HandshakeWatch>),
-}
-
-/// A connection and the state of its controller; closed when the trial, or the transfer, is stopped.
-pub(crate) struct Closer {
-    pub(crate) connection: Connection,
-    pub(crate) watch: Arc<Watch>,
-}
-
-impl Closer {
-    pub(crate) fn new(connection: Connection, watch: Arc<Watch>) -> Arc<Self> {
-        Arc::new(Self { connection, watch })
-    }
-
-    pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
-        self.watch.close();
-        self.connection.close(code, reason);
-    }
-}
-
-impl Abort for Closer {
-    fn abort(&self) {
-        self.close(ABORTED, b"stopped");
-    }
 }
 
 /// An established connection; closed when dropped.

@@ -27,7 +27,7 @@ pub(crate) enum CongestionControl {
     #[default]
     Cubic,
     /// RFC 9002 §7.
-    NewReno,
+    Reno,
     /// BBR version 1 of quinn, or version 3 (draft-ietf-ccwg-bbr) of noq.
     #[cfg_attr(feature = "noq", strum(serialize = "bbr3"))]
     Bbr,
@@ -41,7 +41,7 @@ impl CongestionControl {
         if any.is::<Cubic>() {
             Some(Self::Cubic)
         } else if any.is::<NewReno>() {
-            Some(Self::NewReno)
+            Some(Self::Reno)
         } else if any.is::<Bbr>() {
             Some(Self::Bbr)
         } else {
@@ -63,7 +63,7 @@ impl CongestionControl {
         let window = Sizes::initial_window_bytes(payload_bytes).into();
         let factory: Arc<dyn ControllerFactory> = match self {
             Self::Cubic => Arc::new(CubicConfig::default().initial_window(window).clone()),
-            Self::NewReno => Arc::new(NewRenoConfig::default().initial_window(window).clone()),
+            Self::Reno => Arc::new(NewRenoConfig::default().initial_window(window).clone()),
             Self::Bbr => Arc::new(BbrConfig::default().initial_window(window).clone()),
         };
         factory.build(now, payload_bytes)

@@ -2,8 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    future::ready,
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,23 +11,19 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use regatta_model::Warning;
+use regatta_control::TrialOrder;
 use regatta_transport::{
-    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Result, StatisticsSource,
-    StreamEndpoint as _, TransportError,
+    Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError,
     stop::{Abort, Stop},
 };
 use tokio::sync::SetOnce;
 
 use regatta_transport_quic_common::facts::of_end;
-use regatta_transport_sockets::{
-    executor::Tokio,
-    wait::{in_time, within},
-};
+use regatta_transport_sockets::{endpoints::MessageEnd, wait::within};
 
 use crate::{
-    connection::{ABORTED, Closer, DONE},
-    endpoint::{Attempt, QuicEndpoint},
+    closer::{ABORTED, Closer, DONE},
+    endpoint::{Established, QuicEndpoint},
     stack::{
         self, NAME,
         quic::{ConnectionError, SendDatagramError},
@@ -56,24 +50,36 @@ pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
     (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
 }
 
-/// End of a trial that sends messages in datagrams.
-pub struct QuicDatagramEndpoint(pub(crate) QuicEndpoint);
-
-impl QuicDatagramEndpoint {
-    fn flow(&self, closer: Arc<Closer>, taken: u64, stop: &Stop) -> DatagramFlow {
+/// Creates the end of a trial that sends messages in datagrams.
+///
+/// # Errors
+/// As [`QuicEndpoint::new`].
+pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<QuicEndpoint, DatagramFlow>> {
+    let end = QuicEndpoint::new(order)?;
+    let shared = Arc::clone(&end.shared);
+    let longest = longest_message(shared.sizes.first_payload_bytes);
+    let make = move |Established { closer, .. }, connects, stop: &Stop| {
+        let most = closer.connection.max_datagram_size().unwrap_or_default();
+        if connects && most < longest {
+            return Err(TransportError::unsupported(
+                format!("the other end's `{NAME}` takes messages of at most `{most} B`"),
+                "set `mode = \"datagram\"` at both ends",
+            ));
+        }
         let stopper = Arc::new(Stopper::default());
         stop.on_stop(&stopper);
-        DatagramFlow {
-            statistics: Statistics::new(&closer, Arc::clone(&self.0.shared)),
+        Ok(DatagramFlow {
+            statistics: Statistics::new(&closer, Arc::clone(&shared)),
             closer,
             stopper,
-            end: self.0.shared.end,
-            facts: self.0.facts(),
+            end: shared.end,
             handed_over: 0,
             left: AtomicU64::new(0),
-            taken,
-        }
-    }
+            // The first one has admitted the flow.
+            taken: u64::from(!connects),
+        })
+    };
+    Ok(MessageEnd::new(end, longest, false, make))
 }
 
 /// Wakes a flow that waits. Its connection stays until the flow is dropped, because messages under
@@ -94,7 +100,6 @@ pub struct DatagramFlow {
     /// Strong reference, since a [`Stop`] holds only a weak one.
     stopper: Arc<Stopper>,
     end: &'static str,
-    facts: BTreeMap<String, String>,
     /// Number of messages that the stack has taken.
     handed_over: u64,
     /// Number of messages that were left in the stack when the flow was stopped, as far as they are
@@ -258,81 +263,12 @@ impl MessageFlow for DatagramFlow {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = self.facts.clone();
-        facts.extend(self.statistics.facts());
+        let mut facts = self.statistics.facts();
         let received = stack::stats(&self.closer.connection).0.frame_rx.datagram;
         // What came and was not taken: the stack throws the oldest away when the application is
         // late, and does not count that. What it still has it has not thrown away.
         let not_taken = received.saturating_sub(self.taken + self.untaken());
         facts.extend(of_end(self.end, [("quic.datagrams_not_taken", not_taken)]));
         facts
-    }
-}
-
-impl MessageEndpoint for QuicDatagramEndpoint {
-    type Flow = DatagramFlow;
-    type Executor = Tokio;
-
-    fn executor(&self) -> &Tokio {
-        self.0.executor()
-    }
-
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.0.listen_address()
-    }
-
-    fn longest_message(&self) -> usize {
-        longest_message(self.0.shared.sizes.first_payload_bytes)
-    }
-
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        stop: &Stop,
-    ) -> Result<DatagramFlow> {
-        let moment = MonotonicTime::now() + self.0.order.connect_deadline;
-        let (closer, _) = self.0.establish(peer, moment, stop).await?;
-        let most = closer.connection.max_datagram_size().unwrap_or_default();
-        if most < self.longest_message() {
-            return Err(TransportError::unsupported(
-                format!("the other end's `{NAME}` takes messages of at most `{most} B`"),
-                "set `mode = \"datagram\"` at both ends",
-            ));
-        }
-        if purpose == Purpose::Transfer {
-            self.0.schedule_migration(&closer);
-        }
-        Ok(self.flow(closer, 0, stop))
-    }
-
-    async fn accept(
-        &self,
-        moment: MonotonicTime,
-        stop: &Stop,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<DatagramFlow> {
-        let accepted = async {
-            loop {
-                // One that failed before it said anything is no flow.
-                let attempt = self.0.next_attempt(stop, &mut || {}).await?;
-                if let Ok(Attempt {
-                    closer,
-                    first: Some(first),
-                }) = attempt
-                {
-                    if admit(&first) {
-                        return Ok(self.flow(closer, 1, stop));
-                    }
-                    let connection = ready(Ok(closer.connection.clone()));
-                    self.0.queue(connection, Arc::clone(&closer.watch));
-                }
-            }
-        };
-        in_time(moment, "flow of messages", accepted).await
-    }
-
-    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
-        self.0.warnings()
     }
 }

@@ -3,17 +3,17 @@
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::QuicDriver;
 
-use crate::{datagram::QuicDatagramEndpoint, endpoint::QuicEndpoint, options, stack};
+use crate::{datagram::datagrams, endpoint::streams, options, stack};
 
 /// Driver of the stack, on tokio: one current-thread runtime per end.
 pub static DRIVER: QuicDriver = QuicDriver {
     descriptor: &DESCRIPTOR,
     streams: |order, context| {
-        let endpoint = QuicEndpoint::new(order)?;
+        let endpoint = streams(order)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
     datagrams: |order, context| {
-        let endpoint = QuicDatagramEndpoint(QuicEndpoint::new(order)?);
+        let endpoint = datagrams(order)?;
         Ok(Box::new(MessageSession::new(endpoint, order, context)?))
     },
 };

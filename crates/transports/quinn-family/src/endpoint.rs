@@ -1,4 +1,4 @@
-//! One end of the stack in one trial as a [`StreamEndpoint`].
+//! One end of the stack in one trial.
 
 use std::{
     collections::BTreeMap,
@@ -8,13 +8,11 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Handshake, Warning};
+use regatta_model::Handshake;
 use regatta_transport::{
-    MonotonicTime, Purpose, Result, StreamEndpoint, TransportError, Unsupported, stop::Stop,
-    stream::Accepted,
+    MonotonicTime, Purpose, Result, TransportError, Unsupported, stop::Stop, stream::Accepted,
 };
 use regatta_transport_tls::{HandshakeWatch, uses_tickets};
 use tokio::sync::{Mutex, mpsc};
@@ -22,18 +20,20 @@ use tokio::sync::{Mutex, mpsc};
 use regatta_transport_quic_common::{
     facts::{self, of_end, stack_facts},
     files::Files,
-    handshake::{check_peer, complete},
-    options::Mode,
+    handshake::complete,
+    path::Sizes,
 };
 use regatta_transport_sockets::{
+    endpoints::{AdmittingEnd, EndBase, StreamEnd, TrialEnd, check_peer},
     executor::Tokio,
-    socket::{self, Buffers, Counters},
+    socket::{self, Counters},
     timer,
     wait::in_time,
 };
 
 use crate::{
-    connection::{Beginning, Closer, DONE, QuicConnection, Shared},
+    closer::{Closer, DONE, Shared},
+    connection::{Beginning, QuicConnection},
     drops::Drops,
     migration::Migration,
     options::{Needs, Options},
@@ -51,11 +51,9 @@ use crate::{
 
 /// End of a trial: its runtime, its socket, its configuration.
 pub struct QuicEndpoint {
-    pub(crate) order: TrialOrder,
-    runtime: Tokio,
+    order: TrialOrder,
     stack_runtime: Arc<WatchingRuntime>,
     endpoint: Endpoint,
-    listen: Option<SocketAddr>,
     /// Configuration of the connecting end, including its tickets.
     client: Option<ClientConfig>,
     /// Configuration of the listening end.
@@ -64,21 +62,18 @@ pub struct QuicEndpoint {
     options: Options,
     needs: Needs,
     /// Queue of the results of concurrent handshakes at the listening end.
-    done: mpsc::UnboundedSender<Result<Attempt>>,
+    done: mpsc::UnboundedSender<Result<Arc<Closer>>>,
     /// Receiver of the results; each caller that waits for a connection takes the next.
-    next: Mutex<mpsc::UnboundedReceiver<Result<Attempt>>>,
-    buffers: Buffers,
-    /// Maximum numbers of packets that the kernel takes and hands over at once.
-    send_packets: usize,
-    receive_packets: usize,
+    next: Mutex<mpsc::UnboundedReceiver<Result<Arc<Closer>>>>,
     pub(crate) shared: Arc<Shared>,
+    /// With the runtime of the stack's tasks; the last field, so that it is dropped last.
+    base: EndBase,
 }
 
-/// Accepted connection.
-pub(crate) struct Attempt {
+/// Established connection, or one that can carry early data.
+pub struct Established {
     pub(crate) closer: Arc<Closer>,
-    /// First message of the connection, in datagram mode.
-    pub(crate) first: Option<Bytes>,
+    beginning: Beginning,
 }
 
 impl QuicEndpoint {
@@ -144,12 +139,20 @@ impl QuicEndpoint {
             .map(|after| Migration::new(after, order.local, *sizes, Arc::clone(&drops)));
         let handshake = order.workload.kind.handshake();
         let (done, next) = mpsc::unbounded_channel();
+        let end = order.role.name();
+        let warnings = [buffers.warning(end), files.warning(), needs.warning()];
+        let mut facts = options.common.facts(end, sizes, &buffers);
+        facts.extend(offload_facts(
+            order,
+            &options,
+            sizes,
+            send_packets,
+            receive_packets,
+        ));
         Ok(Self {
             order: order.clone(),
-            runtime,
             stack_runtime,
             endpoint,
-            listen: (!order.connects()).then_some(address),
             client,
             server,
             handshake,
@@ -157,17 +160,20 @@ impl QuicEndpoint {
             needs,
             done,
             next: Mutex::new(next),
-            buffers,
-            send_packets,
-            receive_packets,
             shared: Arc::new(Shared {
-                end: order.role.name(),
+                end,
                 drops,
                 files,
                 retries: handshake == Handshake::Retry,
                 sizes: needs.sizes,
                 migration,
             }),
+            base: EndBase {
+                runtime,
+                listen_address: (!order.connects()).then_some(address),
+                facts,
+                warnings: warnings.into_iter().flatten().collect(),
+            },
         })
     }
 
@@ -186,17 +192,17 @@ impl QuicEndpoint {
     ///
     /// # Errors
     /// Errors of the stack; [`TransportError::TimedOut`] at `moment`.
-    pub(crate) async fn establish(
+    async fn establish(
         &self,
         peer: SocketAddr,
         moment: MonotonicTime,
         stop: &Stop,
-    ) -> Result<(Arc<Closer>, Beginning)> {
+    ) -> Result<Established> {
         let mut client = self
             .client
             .clone()
             .ok_or_else(|| TransportError::order("a listening end does not connect"))?;
-        check_peer(peer.ip(), self.order.peer)?;
+        check_peer(&self.order, peer)?;
         let (transport, watch) = self.transport()?;
         client.transport_config(transport);
         let server_name = &self.order.tls.server_name;
@@ -213,8 +219,10 @@ impl QuicEndpoint {
             if self.handshake == Handshake::EarlyData {
                 match connecting.into_0rtt() {
                     Ok((connection, accepted)) => {
-                        let beginning = Beginning::EarlyData(accepted.shared(), tickets);
-                        return Ok((Closer::new(connection, watch), beginning));
+                        return Ok(Established {
+                            closer: Closer::new(connection, watch),
+                            beginning: Beginning::EarlyData(accepted.shared(), tickets),
+                        });
                     }
                     // There is no ticket yet.
                     Err(whole) => connecting = whole,
@@ -223,19 +231,20 @@ impl QuicEndpoint {
             (connecting, Beginning::Ticket(tickets))
         };
         let connection = complete(connecting, peer.ip(), moment, stop).await?;
-        Ok((Closer::new(connection, watch), beginning))
+        let closer = Closer::new(connection, watch);
+        Ok(Established { closer, beginning })
     }
 
     /// Schedules this end's migration in mid-transfer, if the options ask for it and this is the
     /// transfer's first connection.
-    pub(crate) fn schedule_migration(&self, closer: &Arc<Closer>) {
+    fn schedule_migration(&self, closer: &Arc<Closer>) {
         let Some(due) = self.shared.migration.as_ref().and_then(Migration::due) else {
             return;
         };
         let (endpoint, shared) = (self.endpoint.clone(), Arc::clone(&self.shared));
         // Without a handle of the connection, which would keep it open.
         let closer = Arc::downgrade(closer);
-        self.runtime.spawn(async move {
+        self.base.runtime.spawn(async move {
             timer::sleep_until(due).await;
             let open = closer
                 .upgrade()
@@ -280,54 +289,43 @@ impl QuicEndpoint {
         Ok(())
     }
 
-    /// Queues the connection that a handshake makes as a finished attempt, in datagram mode with its next message.
-    pub(crate) fn queue(
+    /// Queues the connection that a handshake makes as a finished attempt.
+    fn queue(
         &self,
         handshake: impl Future<Output = Result<Connection>> + Send + 'static,
         watch: Arc<Watch>,
     ) {
         let done = self.done.clone();
-        let messages = self.options.common.mode == Mode::Datagram;
-        let attempt = async move {
-            let connection = handshake.await?;
-            let mut first = None;
-            if messages {
-                let message = connection.read_datagram().await;
-                first = Some(message.map_err(TransportError::stack("no QUIC datagram came"))?);
-            }
-            let closer = Closer::new(connection, watch);
-            Ok(Attempt { closer, first })
-        };
-        self.runtime.spawn(async move {
+        self.base.runtime.spawn(async move {
+            let made = handshake.await;
             // An endpoint that is gone takes none.
-            let _ = done.send(attempt.await);
+            let _ = done.send(made.map(|connection| Closer::new(connection, watch)));
         });
     }
 
-    /// Returns the next finished attempt, and begins those that come in meanwhile.
+    /// Returns the result of the next finished attempt, and begins those that come in meanwhile.
     ///
     /// # Errors
-    /// [`TransportError::Cancelled`], and errors that make listening impossible.
-    pub(crate) async fn next_attempt(
-        &self,
-        stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Result<Attempt>> {
-        stop.unless_raised(async {
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(attempt) = async { self.next.lock().await.recv().await } => return Ok(attempt),
-                    incoming = self.endpoint.accept() => {
-                        let incoming = incoming.ok_or(TransportError::Closed {
-                            flow: "QUIC endpoint",
-                        })?;
-                        self.meet(incoming, arrived)?;
-                    }
+    /// Errors that make listening impossible.
+    async fn attempted(&self, arrived: &mut (impl FnMut() + Send)) -> Result<Result<Established>> {
+        let beginning = match uses_tickets(self.handshake) {
+            true => Beginning::Unknown,
+            false => Beginning::Full,
+        };
+        loop {
+            tokio::select! {
+                biased;
+                Some(made) = async { self.next.lock().await.recv().await } => {
+                    return Ok(made.map(|closer| Established { closer, beginning }));
+                }
+                incoming = self.endpoint.accept() => {
+                    let incoming = incoming.ok_or(TransportError::Closed {
+                        flow: "QUIC endpoint",
+                    })?;
+                    self.meet(incoming, arrived)?;
                 }
             }
-        })
-        .await
+        }
     }
 
     /// Begins an attempt of the announced peer, or sends it a Retry packet to validate its address;
@@ -352,20 +350,19 @@ impl QuicEndpoint {
 impl Drop for QuicEndpoint {
     fn drop(&mut self) {
         self.endpoint.close(DONE, b"done");
-        self.runtime.send_the_rest();
+        self.base.runtime.send_the_rest();
     }
 }
 
-impl StreamEndpoint for QuicEndpoint {
-    type Connection = QuicConnection;
-    type Executor = Tokio;
+impl TrialEnd for QuicEndpoint {
+    type Handle = Established;
 
-    fn executor(&self) -> &Tokio {
-        &self.runtime
+    fn base(&self) -> &EndBase {
+        &self.base
     }
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listen
+    fn connect_deadline(&self) -> MonotonicTime {
+        MonotonicTime::now() + self.order.connect_deadline
     }
 
     async fn connect(
@@ -374,13 +371,12 @@ impl StreamEndpoint for QuicEndpoint {
         purpose: Purpose,
         moment: MonotonicTime,
         stop: &Stop,
-    ) -> Result<QuicConnection> {
-        let (closer, beginning) = self.establish(peer, moment, stop).await?;
+    ) -> Result<Established> {
+        let established = self.establish(peer, moment, stop).await?;
         if purpose == Purpose::Transfer {
-            self.schedule_migration(&closer);
+            self.schedule_migration(&established.closer);
         }
-        let shared = Arc::clone(&self.shared);
-        Ok(QuicConnection::new(closer, shared, beginning, stop))
+        Ok(established)
     }
 
     async fn accept(
@@ -388,43 +384,70 @@ impl StreamEndpoint for QuicEndpoint {
         moment: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<QuicConnection>> {
-        let attempt = in_time(moment, "QUIC connection", self.next_attempt(stop, arrived)).await?;
-        let beginning = match uses_tickets(self.handshake) {
-            true => Beginning::Unknown,
-            false => Beginning::Full,
-        };
-        let shared = Arc::clone(&self.shared);
-        let made = attempt.map(|it| QuicConnection::new(it.closer, shared, beginning, stop));
+    ) -> Result<Accepted<Established>> {
+        let attempted = stop.unless_raised(self.attempted(arrived));
+        let made = in_time(moment, "QUIC connection", attempted).await?;
         Ok(made.map_or_else(Accepted::Failed, Accepted::Connection))
     }
+}
 
-    fn facts(&self) -> BTreeMap<String, String> {
-        let (options, sizes, end) = (&self.options, &self.needs.sizes, self.shared.end);
-        let send_packets = match options.common.gso {
-            true => self.send_packets,
-            false => 1,
-        };
-        let gso = facts::offload(send_packets);
-        let gro = facts::offload(self.receive_packets);
-        let offloads = match self.order.role {
-            Role::Sender => &gso,
-            Role::Receiver => &gro,
-        };
-        let (control, crypto) = (options.congestion_control.into_str(), options.crypto.name());
-        let local = self.order.local;
-        let stated = stack_facts(&options.common, sizes, local, control, crypto, offloads);
-        let mut facts = options.common.facts(end, sizes, &self.buffers);
-        facts.extend(stated.of_end(end));
-        facts.extend(of_end(end, [("gso", gso), ("gro", gro)]));
-        facts
+impl AdmittingEnd for QuicEndpoint {
+    async fn next(&self) -> Result<Established> {
+        loop {
+            if let Ok(established) = self.attempted(&mut || {}).await? {
+                return Ok(established);
+            }
+        }
     }
 
-    fn warnings(&self) -> Vec<Warning> {
-        let buffer = self.buffers.warning(self.shared.end);
-        [buffer, self.shared.files.warning(), self.needs.warning()]
-            .into_iter()
-            .flatten()
-            .collect()
+    async fn message(established: &Established) -> Result<Vec<u8>> {
+        let message = established.closer.connection.read_datagram().await;
+        message
+            .map(Vec::from)
+            .map_err(TransportError::stack("no QUIC datagram came"))
     }
+}
+
+/// Creates the end of a trial whose connections carry streams.
+///
+/// # Errors
+/// As [`QuicEndpoint::new`].
+pub fn streams(order: &TrialOrder) -> Result<StreamEnd<QuicEndpoint, QuicConnection>> {
+    let end = QuicEndpoint::new(order)?;
+    let shared = Arc::clone(&end.shared);
+    let make = Box::new(move |Established { closer, beginning }, _, stop: &_| {
+        let shared = Arc::clone(&shared);
+        Ok(QuicConnection::new(closer, shared, beginning, stop))
+    });
+    Ok(StreamEnd { end, make })
+}
+
+/// Returns the facts of an end for the comparison of stacks, and of its offloads: the maximum numbers of packets that the
+/// kernel takes and hands over at once.
+fn offload_facts(
+    order: &TrialOrder,
+    options: &Options,
+    sizes: &Sizes,
+    send_packets: usize,
+    receive_packets: usize,
+) -> BTreeMap<String, String> {
+    let gso = facts::offload(if options.common.gso { send_packets } else { 1 });
+    let gro = facts::offload(receive_packets);
+    let offloads = match order.role {
+        Role::Sender => &gso,
+        Role::Receiver => &gro,
+    };
+    let (control, crypto) = (options.congestion_control.into_str(), options.crypto.name());
+    let stated = stack_facts(
+        &options.common,
+        sizes,
+        order.local,
+        control,
+        crypto,
+        offloads,
+    );
+    let end = order.role.name();
+    let mut facts = stated.of_end(end);
+    facts.extend(of_end(end, [("gso", gso), ("gro", gro)]));
+    facts
 }

@@ -4,6 +4,7 @@
 //! source text can be shared, not compiled code. Each package depends on its stack and sets the
 //! feature of that name; what differs is in `quinn_stack` and `noq_stack`.
 
+mod closer;
 mod connection;
 mod controller;
 mod datagram;
@@ -29,4 +30,4 @@ use noq_stack as stack;
 use quinn_stack as stack;
 
 pub use driver::DRIVER;
-pub use endpoint::QuicEndpoint;
+pub use endpoint::streams;

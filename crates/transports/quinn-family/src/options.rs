@@ -51,19 +51,6 @@ const CC: OptionDefinition = common::congestion_control(
 /// 2 % less CPU time for each byte than with AWS-LC.
 const CRYPTO: OptionDefinition = crypto_option(Crypto::Ring);
 
-/// Migration.
-const MIGRATE_AFTER: OptionDefinition = common::time(
-    "migrate_after",
-    "so long after the transfer's connection is there, the connecting end moves it to another local port (RFC 9000, 9)",
-);
-
-/// Log of events.
-const EVENT_LOG: OptionDefinition = common::flag(
-    "qlog",
-    false,
-    "leave the events of each connection in a file, which costs time while it is measured",
-);
-
 /// Options of the driver, in the order of help.
 pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     CC,
@@ -71,12 +58,12 @@ pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     common::MODE,
     common::GSO,
     common::MTU_DISCOVERY,
-    MIGRATE_AFTER,
+    common::MIGRATE_AFTER,
     common::STREAM_WINDOW,
     common::RECEIVE_BUFFER,
     common::SEND_BUFFER,
     common::KEY_LOG,
-    EVENT_LOG,
+    common::EVENT_LOG,
 ];
 
 /// The options of a trial, with their defaults.
@@ -102,8 +89,8 @@ impl Options {
             common: Common::read(options),
             congestion_control: common::choice(&CC, options),
             crypto: Crypto::read(&CRYPTO, options),
-            migrate_after: MIGRATE_AFTER.time(options),
-            event_log: EVENT_LOG.flag(options),
+            migrate_after: common::MIGRATE_AFTER.time(options),
+            event_log: common::EVENT_LOG.flag(options),
         }
     }
 

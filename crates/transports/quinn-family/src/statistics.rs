@@ -12,7 +12,7 @@ use regatta_transport_quic_common::{
 };
 
 use crate::{
-    connection::{Closer, Shared},
+    closer::{Closer, Shared},
     controller::CongestionControl,
     stack::{
         self,

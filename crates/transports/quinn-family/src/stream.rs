@@ -7,7 +7,7 @@ use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer, pass_on};
 use regatta_transport_sockets::wait::within;
 
 use crate::{
-    connection::ABORTED,
+    closer::ABORTED,
     send_window::SendWindow,
     stack::{
         self,
@@ -182,8 +182,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        QuicEndpoint,
         options::{Needs, Options},
+        streams,
     };
 
     /// A whole window waits in the stack's buffer before anything is read: a stack that counts
@@ -204,8 +204,8 @@ mod tests {
             .windows
             .stream_bytes as usize;
         let (listening, connecting) = (
-            QuicEndpoint::new(&receiving).expect("an endpoint"),
-            QuicEndpoint::new(&order(Role::Sender)).expect("an endpoint"),
+            streams(&receiving).expect("an endpoint"),
+            streams(&order(Role::Sender)).expect("an endpoint"),
         );
         let peer = listening.listen_address().expect("an address");
         let (acknowledged, arrived) = tokio::sync::oneshot::channel();

@@ -3,7 +3,7 @@
 use std::{future::Future, io, sync::Arc};
 
 use bytes::Bytes;
-use regatta_transport::{MonotonicTime, StatisticsSource, TransportError};
+use regatta_transport::{Abort, MonotonicTime, StatisticsSource, TransportError};
 
 /// Longest user message of a stream, in bytes; a longer one of the workload is sent as several. Short
 /// enough that a stream does not wait long for another one's message, long enough that a call is
@@ -18,7 +18,7 @@ pub(crate) const MESSAGES: u16 = 0;
 pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
 
 /// An association as connections, streams and flows use it.
-pub(crate) trait Association: Send + Sync + 'static {
+pub(crate) trait Association: Abort + Send + Sync + 'static {
     /// Memory that a stream or a flow keeps between calls.
     type Memory: Default + Send;
 

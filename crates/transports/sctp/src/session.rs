@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, MessageSession, OptionDefinition, Session, StreamSession, TransportError,
-    TrialContext, options,
+    Carries, MessageSession, OptionDefinition, OptionKind, Session, Stop, StreamSession,
+    TransportError, TrialContext, options,
 };
 use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd, StreamEnd};
 
@@ -21,6 +21,35 @@ pub(crate) const ORDERED: OptionDefinition = options::flag(
     "whether each stream is delivered in order; if not, every message is delivered \
            as it comes, and the driver carries messages instead of streams",
 );
+
+pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
+    "rto_initial",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
+           the stack's if not set",
+);
+
+pub(crate) const RTO_MIN: OptionDefinition = options::time(
+    "rto_min",
+    "least retransmission time-out (RFC 9260, RTO.Min); the stack's if not set",
+);
+
+pub(crate) const RTO_MAX: OptionDefinition = options::time(
+    "rto_max",
+    "largest retransmission time-out (RFC 9260, RTO.Max); the stack's if not set",
+);
+
+/// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.
+pub(crate) const fn streams(most: u16) -> OptionDefinition {
+    OptionDefinition {
+        name: "streams",
+        kind: OptionKind::Number {
+            least: 1,
+            most: most as i64,
+        },
+        default: "1024",
+        help: "streams that each end of an association may open",
+    }
+}
 
 /// Returns the unit that an association with these options carries.
 pub(crate) fn carries(options: &Values) -> Carries {
@@ -49,20 +78,18 @@ pub(crate) fn session<A: Association>(
 ) -> Result<Box<dyn Session>, TransportError> {
     let side = order.role.name();
     if carries(&order.transport.options) == Carries::Messages {
-        let end = MessageEnd {
-            end,
-            longest,
-            reliable: true,
-            make: Box::new(move |association, connects, stop| {
-                SctpFlow::new(association, connects, side, stop)
-            }),
+        let make = move |association: Arc<A>, connects, stop: &Stop| {
+            stop.on_stop(&association);
+            SctpFlow::new(association, connects, side, stop)
         };
+        let end = MessageEnd::new(end, longest, true, make);
         Ok(Box::new(MessageSession::new(end, order, context)?))
     } else {
-        let end = StreamEnd {
-            end,
-            make: Box::new(move |association, _, _| Ok(SctpConnection::new(association, side))),
-        };
+        let make = Box::new(move |association: Arc<A>, _: bool, stop: &Stop| {
+            stop.on_stop(&association);
+            Ok(SctpConnection::new(association, side))
+        });
+        let end = StreamEnd { end, make };
         Ok(Box::new(StreamSession::new(end, order, context)?))
     }
 }

@@ -35,7 +35,7 @@ mod with_sctp {
         }
         let set = [
             ("streams", OptionValue::Number(17)),
-            ("nodelay", OptionValue::Flag(false)),
+            ("no_delay", OptionValue::Flag(false)),
             ("scheduler", text("fcfs")),
             ("rto_initial", text("300ms")),
             ("rto_min", text("250ms")),

@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeMap, future::Future, net::SocketAddr};
 
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
 use regatta_transport::{
     MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Stop, StreamConnection, StreamEndpoint,
     TransportError, stream::Accepted,
 };
+use tokio::sync::Mutex;
 
-use crate::executor::Tokio;
+use crate::{executor::Tokio, wait::in_time};
 
 /// Parts that every end of a trial has.
 #[derive(Debug)]
@@ -24,11 +26,11 @@ pub struct EndBase {
     pub warnings: Vec<Warning>,
 }
 
-/// One end of a trial, whose connections can carry streams or messages. What its methods return is registered with the
-/// stop that they take.
+/// One end of a trial, whose connections can carry streams or messages. A connection is registered with the stop that
+/// belongs to it by [`Make`].
 pub trait TrialEnd: Send + Sync + 'static {
     /// An established connection.
-    type Handle: 'static;
+    type Handle: Send + Sync + 'static;
 
     /// Returns the parts that every end has.
     fn base(&self) -> &EndBase;
@@ -52,17 +54,29 @@ pub trait TrialEnd: Send + Sync + 'static {
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
     ) -> impl Future<Output = Result<Accepted<Self::Handle>, TransportError>>;
+
+    /// Returns facts about the end, by their full names.
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.base().facts.clone()
+    }
 }
 
-/// An end that can accept a connection by its first message.
+/// An end whose connections can be accepted by their first message.
 pub trait AdmittingEnd: TrialEnd {
-    /// Accepts a connection whose first message `admit` accepts.
-    fn accept_admitted(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> impl Future<Output = Result<Self::Handle, TransportError>>;
+    /// Waits for the next connection that the peer opens, whether it is established or not. Attempts that failed are
+    /// left out.
+    ///
+    /// # Errors
+    /// The error that makes listening impossible.
+    fn next(&self) -> impl Future<Output = Result<Self::Handle, TransportError>>;
+
+    /// Waits for the next message of a connection that [`AdmittingEnd::next`] returned.
+    ///
+    /// # Errors
+    /// The reason for which the connection has ended before.
+    fn message(
+        handle: &Self::Handle,
+    ) -> impl Future<Output = Result<Vec<u8>, TransportError>> + Send;
 }
 
 /// Checks that the end of `order` may connect to `peer`: that it connects at all, and to this host.
@@ -81,8 +95,8 @@ pub fn check_peer(order: &TrialOrder, peer: SocketAddr) -> Result<(), TransportE
     Err(TransportError::Order { what })
 }
 
-/// Maker of what a workload uses from an established connection. The flag is whether this end has
-/// opened it.
+/// Maker of what a workload uses from an established connection, which it registers with the stop. The flag is whether
+/// this end has opened the connection.
 pub type Make<H, C> = Box<dyn Fn(H, bool, &Stop) -> Result<C, TransportError> + Send + Sync>;
 
 /// Endpoint of byte streams.
@@ -123,13 +137,15 @@ impl<E: TrialEnd, C: StreamConnection + 'static> StreamEndpoint for StreamEnd<E,
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<C>, TransportError> {
         Ok(match self.end.accept(until, stop, arrived).await? {
-            Accepted::Connection(handle) => Accepted::Connection((self.make)(handle, false, stop)?),
+            Accepted::Connection(handle) => {
+                (self.make)(handle, false, stop).map_or_else(Accepted::Failed, Accepted::Connection)
+            }
             Accepted::Failed(error) => Accepted::Failed(error),
         })
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.end.base().facts.clone()
+        self.end.facts()
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -137,16 +153,64 @@ impl<E: TrialEnd, C: StreamConnection + 'static> StreamEndpoint for StreamEnd<E,
     }
 }
 
+/// Connections of which no message was admitted, each with the wait for its next message.
+type Unclaimed<H> = FuturesUnordered<BoxFuture<'static, (H, Result<Vec<u8>, TransportError>)>>;
+
 /// Endpoint of messages.
 pub struct MessageEnd<E: TrialEnd, F> {
-    /// The end.
-    pub end: E,
-    /// Size of the longest message, in bytes.
-    pub longest: usize,
-    /// Whether every message arrives, or the flow fails.
-    pub reliable: bool,
-    /// Maker of the flows.
-    pub make: Make<E::Handle, F>,
+    /// Before the end, so that its connections are dropped first.
+    unclaimed: Mutex<Unclaimed<E::Handle>>,
+    pub(crate) end: E,
+    longest: usize,
+    reliable: bool,
+    make: Make<E::Handle, F>,
+}
+
+impl<E: AdmittingEnd, F> MessageEnd<E, F> {
+    /// Makes an endpoint of an end for messages of at most `longest` bytes; `reliable` is whether every message arrives,
+    /// or the flow fails.
+    pub fn new(
+        end: E,
+        longest: usize,
+        reliable: bool,
+        make: impl Fn(E::Handle, bool, &Stop) -> Result<F, TransportError> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            unclaimed: Mutex::default(),
+            end,
+            longest,
+            reliable,
+            make: Box::new(make),
+        }
+    }
+
+    /// Waits for a connection whose first message `admit` accepts. Other messages are dropped, as are connections that
+    /// end before.
+    pub(crate) async fn admitted(
+        &self,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<E::Handle, TransportError> {
+        let first = |handle: E::Handle| {
+            let message = async move {
+                let message = E::message(&handle).await;
+                (handle, message)
+            };
+            message.boxed()
+        };
+        // A second one that waits at this end waits for the first.
+        let mut unclaimed = self.unclaimed.lock().await;
+        loop {
+            tokio::select! {
+                biased;
+                Some((handle, message)) = unclaimed.next() => match message {
+                    Ok(message) if admit(&message) => return Ok(handle),
+                    Ok(_) => unclaimed.push(first(handle)),
+                    Err(_) => {}
+                },
+                handle = self.end.next() => unclaimed.push(first(handle?)),
+            }
+        }
+    }
 }
 
 impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E, F> {
@@ -186,12 +250,13 @@ impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<F, TransportError> {
-        let handle = self.end.accept_admitted(until, stop, admit).await?;
+        let admitted = stop.unless_raised(self.admitted(admit));
+        let handle = in_time(until, "opening of a flow", admitted).await?;
         (self.make)(handle, false, stop)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.end.base().facts.clone()
+        self.end.facts()
     }
 
     fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {

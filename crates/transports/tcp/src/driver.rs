@@ -7,14 +7,14 @@ use regatta_model::{Handshake, OptionValue};
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionDefinition, Result, Session, StreamSession,
     TrialContext, Unsupported,
-    options::{self, DSCP},
+    options::{self, DSCP, RATE},
 };
 
 use crate::{
     endpoint::Endpoint,
     mptcp,
     plain::Plain,
-    settings::{CC, CRYPTO, MSS, NO_DELAY, RATE, SOCKET_BUFFERS, check_congestion_control},
+    settings::{CC, CRYPTO, MSS, NO_DELAY, SOCKET_BUFFERS, check_congestion_control},
     tls::{EarlyStream, RecordStream, Tls},
 };
 

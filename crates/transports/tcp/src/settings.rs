@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io, os::fd::AsRawFd};
 use regatta_model::OptionValue;
 use regatta_transport::{
     OptionDefinition, OptionKind, Result, TransportError, Unsupported,
-    options::{self, DSCP},
+    options::{self, DSCP, RATE},
     socket_option::{set_dscp, set_integer},
 };
 use regatta_transport_tls::{Crypto, crypto_option};
@@ -22,14 +22,6 @@ pub const CC: OptionDefinition = OptionDefinition {
 
 /// Library of the encryption of `tcp-tls`.
 pub(crate) const CRYPTO: OptionDefinition = crypto_option(Crypto::AwsLc);
-
-/// Largest rate of each connection.
-pub(crate) const RATE: OptionDefinition = OptionDefinition {
-    name: "rate",
-    kind: OptionKind::Rate,
-    default: "",
-    help: "largest rate of the sender, which the kernel paces (SO_MAX_PACING_RATE); of each connection, headers included",
-};
 
 /// Largest segment.
 pub(crate) const MSS: OptionDefinition = OptionDefinition {

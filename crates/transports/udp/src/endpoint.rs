@@ -6,11 +6,11 @@ use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr};
 use regatta_control::TrialOrder;
 use regatta_model::{BitRate, StackFacts, Warning, stack};
 use regatta_transport::{
-    Blocking, MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError, wait,
+    Blocking, MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError, options::RATE, wait,
 };
 
 use crate::{
-    FRAME, RATE,
+    FRAME,
     batch::LONGEST_PAYLOAD,
     flow::Flow,
     framing::{self, Frame, Framing, Kind},

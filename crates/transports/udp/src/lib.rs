@@ -15,7 +15,8 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
-    TransportError, TrialContext, options,
+    TransportError, TrialContext,
+    options::{self, DSCP, RATE},
 };
 
 use endpoint::Endpoint;
@@ -41,15 +42,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     capabilities: &["gso", "pacing"],
     stack: "Linux kernel",
     stack_version: "",
-    options: &[RATE, FRAME, GSO, RECEIVE_BUFFER, SEND_BUFFER, options::DSCP],
-};
-
-const RATE: OptionDefinition = OptionDefinition {
-    name: "rate",
-    kind: OptionKind::Rate,
-    default: "",
-    help: "rate at which the messages of each flow leave, counting their bytes; as fast as the kernel \
-           takes them if absent",
+    options: &[RATE, FRAME, GSO, RECEIVE_BUFFER, SEND_BUFFER, DSCP],
 };
 
 const FRAME: OptionDefinition = OptionDefinition {

@@ -9,15 +9,11 @@ use std::{
 use regatta_transport::{
     HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
 };
-use regatta_transport_sockets::driver;
 
 use super::{
-    end::End, migration::Migration, protocol::Quic, statistics::Statistics, stream::QuicheStream,
+    end::End, migration::Migration, protocol::Handle, statistics::Statistics, stream::QuicheStream,
 };
 use crate::wait::{in_time, within};
-
-/// Handle to a connection.
-pub(super) type Handle = driver::Handle<Quic>;
 
 /// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
 /// the connection.

@@ -7,10 +7,9 @@ use regatta_transport::{
 };
 
 use super::{
-    connection::Handle,
     end::End,
-    entry::{Entry, LONGEST_PACKET_BYTES},
-    protocol::ID_BYTES,
+    entry::{Entry, ID_BYTES, LONGEST_PACKET_BYTES},
+    protocol::Handle,
     statistics::Statistics,
 };
 use crate::{path::Sizes, wait::within};
@@ -45,7 +44,6 @@ pub(super) fn longest(sizes: &Sizes) -> usize {
 pub(super) struct QuicheFlow {
     pub handle: Arc<Handle>,
     pub statistics: Arc<Statistics>,
-    pub facts: Arc<BTreeMap<String, String>>,
     pub arrived: Vec<Vec<u8>>,
     /// Whether the messages queued at the time of the stop are sent or discarded.
     pub settled: bool,
@@ -171,9 +169,7 @@ impl MessageFlow for QuicheFlow {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = BTreeMap::clone(&self.facts);
-        facts.extend(self.statistics.facts());
-        facts
+        self.statistics.facts()
     }
 }
 

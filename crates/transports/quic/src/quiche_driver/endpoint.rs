@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
-use regatta_transport::Result;
+use regatta_transport::{Result, Stop};
 use regatta_transport_sockets::{
     driver::{End, Settings},
     endpoints::{MessageEnd, StreamEnd},
@@ -12,12 +12,12 @@ use regatta_transport_sockets::{
 use regatta_transport_tls::uses_tickets;
 
 use super::{
-    connection::{Handle, QuicheConnection, migrate},
+    connection::{QuicheConnection, migrate},
     datagram::{QuicheFlow, longest},
     entry::Kind,
     files::Files,
     options::Options,
-    protocol::Quic,
+    protocol::{Handle, Quic},
     statistics::Statistics,
     tls::{self, RetryTokens},
 };
@@ -84,9 +84,9 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
     Ok(end)
 }
 
-/// Maker of the statistics of a connection that is established, which has it migrate if that is asked for and this end
-/// has opened it.
-type Establish = Box<dyn Fn(&Arc<Handle>, bool) -> Arc<Statistics> + Send + Sync>;
+/// Maker of the statistics of a connection that is established, which registers it with its stop, and has it migrate if
+/// that is asked for and this end has opened it.
+type Establish = Box<dyn Fn(&Arc<Handle>, bool, &Stop) -> Arc<Statistics> + Send + Sync>;
 
 /// Creates the end of a trial, its sizes, and what its connections need.
 fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
@@ -94,7 +94,8 @@ fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
     let sizes = Sizes::of(&order.path, order.local, &options.common)?;
     let end = new(order, &options, &sizes)?;
     let (side, counters) = (order.role.name(), Arc::clone(&end.counters));
-    let establish = move |handle: &Arc<Handle>, connects| {
+    let establish = move |handle: &Arc<Handle>, connects, stop: &Stop| {
+        stop.on_stop(handle);
         if let Some(after) = options.migrate_after.filter(|_| connects) {
             let buffer_bytes = sizes.windows.socket_buffer_bytes;
             tokio::spawn(migrate(handle.weak(), after, buffer_bytes));
@@ -112,8 +113,8 @@ pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheC
     let (end, _, establish) = prepare(order)?;
     Ok(StreamEnd {
         end,
-        make: Box::new(move |handle, connects, _| {
-            let statistics = establish(&handle, connects);
+        make: Box::new(move |handle, connects, stop| {
+            let statistics = establish(&handle, connects, stop);
             Ok(QuicheConnection { handle, statistics })
         }),
     })
@@ -125,21 +126,14 @@ pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheC
 /// As [`new`].
 pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<End<Quic>, QuicheFlow>> {
     let (end, sizes, establish) = prepare(order)?;
-    let facts = Arc::new(end.base.facts.clone());
-    let longest = longest(&sizes);
-    Ok(MessageEnd {
-        end,
-        longest,
-        reliable: false,
-        make: Box::new(move |handle, connects, _| {
-            let statistics = establish(&handle, connects);
-            Ok(QuicheFlow {
-                handle,
-                statistics,
-                facts: Arc::clone(&facts),
-                arrived: Vec::new(),
-                settled: false,
-            })
-        }),
-    })
+    let make = move |handle, connects, stop: &_| {
+        let statistics = establish(&handle, connects, stop);
+        Ok(QuicheFlow {
+            handle,
+            statistics,
+            arrived: Vec::new(),
+            settled: false,
+        })
+    };
+    Ok(MessageEnd::new(end, longest(&sizes), false, make))
 }

@@ -17,9 +17,11 @@ use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers}
 use super::{
     end::{CLOSE_BYTES, CLOSE_PATIENCE, CLOSE_REPEATS, Closing, End, RepeatedClose},
     migration::Migration,
-    protocol::ID_BYTES,
     tls,
 };
+
+/// Length of this end's connection identifiers, in bytes.
+pub(super) const ID_BYTES: usize = 16;
 
 /// Longest packet that quiche writes, in bytes: the largest value of a two-byte length.
 pub(super) const LONGEST_PACKET_BYTES: usize = 16_383;
@@ -547,16 +549,10 @@ impl Connection for Entry {
 }
 
 impl Admission for Entry {
-    fn poll_admitted(
-        &mut self,
-        admit: &mut dyn FnMut(&[u8]) -> bool,
-        context: &Context<'_>,
-    ) -> Poll<Result<()>> {
+    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>>> {
         self.accept();
-        while let Some(message) = self.take_datagram() {
-            if admit(&message) {
-                return Poll::Ready(Ok(()));
-            }
+        if let Some(message) = self.take_datagram() {
+            return Poll::Ready(Ok(message));
         }
         if let Some(end) = &self.end {
             let ended = TransportError::stack("the QUIC connection broke");

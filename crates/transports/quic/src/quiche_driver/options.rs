@@ -62,19 +62,6 @@ const PACING: OptionDefinition = common::flag(
     "spread packets over the round-trip time; quiche does it with bbr2 alone",
 );
 
-/// Migration.
-const MIGRATE_AFTER: OptionDefinition = common::time(
-    "migrate_after",
-    "the connecting end goes on from another port so long after the handshake",
-);
-
-/// Log of events.
-const EVENT_LOG: OptionDefinition = common::flag(
-    "qlog",
-    false,
-    "write quiche's log of events to a file for each connection (qlog, JSON-SEQ)",
-);
-
 /// Options of the driver, in the order of help.
 pub(super) const DEFINITIONS: &[OptionDefinition] = &[
     CC,
@@ -86,9 +73,9 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
     common::STREAM_WINDOW,
     common::RECEIVE_BUFFER,
     common::SEND_BUFFER,
-    MIGRATE_AFTER,
+    common::MIGRATE_AFTER,
     common::KEY_LOG,
-    EVENT_LOG,
+    common::EVENT_LOG,
 ];
 
 /// The options of a trial, with their defaults.
@@ -117,8 +104,8 @@ impl Options {
             congestion_control: common::choice(&CC, options),
             hystart: HYSTART.flag(options),
             pacing: PACING.flag(options),
-            migrate_after: MIGRATE_AFTER.time(options),
-            qlog: EVENT_LOG.flag(options),
+            migrate_after: common::MIGRATE_AFTER.time(options),
+            qlog: common::EVENT_LOG.flag(options),
         }
     }
 

@@ -4,16 +4,16 @@ use std::{collections::HashMap, net::SocketAddr, time::Instant};
 
 use quiche::{ConnectionId, Header, RecvInfo};
 use regatta_transport::{Purpose, Result, TransportError};
-use regatta_transport_sockets::driver::{Arrived, Connections, Incoming, Number, Protocol};
+use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
 
 use super::{
-    entry::{Entry, Kind, Quiche},
+    entry::{Entry, ID_BYTES, Kind, Quiche},
     files::Files,
     tls::{self, RetryTokens},
 };
 
-/// Length of this end's connection identifiers, in bytes.
-pub(super) const ID_BYTES: usize = 16;
+/// Handle to a connection.
+pub(super) type Handle = driver::Handle<Quic>;
 
 /// quiche at one end.
 pub(super) struct Quic {

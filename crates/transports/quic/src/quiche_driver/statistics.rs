@@ -11,9 +11,9 @@ use regatta_transport::{HandshakeMade, ProtocolSample, StatisticsSource};
 use regatta_transport_tls as tls;
 
 use super::{
-    connection::Handle,
     entry::{Entry, Quiche},
     options::Options,
+    protocol::Handle,
 };
 use crate::{blocked::Blocked, facts::ConnectionFacts, options::Mode, socket::Counters};
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quiche::Shutdown;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 
-use super::{connection::Handle, end::End, entry::ABORTED};
+use super::{end::End, entry::ABORTED, protocol::Handle};
 use crate::{
     wait::within,
     write_buffer::{Pieces, WriteBuffer},

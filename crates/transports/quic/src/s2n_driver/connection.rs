@@ -9,37 +9,17 @@ use regatta_transport::{
 use s2n_quic::{
     Connection,
     application::Error as Code,
-    connection::{Error, Handle, StreamAcceptor},
+    connection::{Handle, StreamAcceptor},
 };
 use tokio::sync::Mutex;
 
 use super::{
-    events::{Board, Followed, Watch},
-    options::CongestionControl,
+    end::{ABORTED, DONE, End},
+    events::{Followed, Watch},
     statistics::Statistics,
     stream::{Held, S2nStream},
 };
-use crate::{
-    path::Sizes,
-    socket::Counters,
-    wait::{in_time, within},
-};
-
-/// Application error code of a connection that is closed in good order.
-const DONE: u8 = 0;
-
-/// Application error code of a connection, or a stream, that was aborted, by the deadline or from
-/// outside.
-pub(super) const ABORTED: u8 = 1;
-
-/// Whether a connection was closed in good order, so that no more is to come.
-pub(super) fn is_done(error: &Error) -> bool {
-    match error {
-        Error::Closed { .. } => true,
-        Error::Application { error, .. } => **error == u64::from(DONE),
-        _ => false,
-    }
-}
+use crate::wait::{in_time, within};
 
 /// Closes the connection when the trial, or the transfer, is stopped.
 struct Closer(Handle);
@@ -48,19 +28,6 @@ impl Abort for Closer {
     fn abort(&self) {
         self.0.close(Code::from(ABORTED));
     }
-}
-
-/// State of an end that its connections need.
-#[derive(Clone)]
-pub(super) struct End {
-    /// Congestion control that runs; absent if its type is not listed here.
-    pub(super) congestion_control: Option<CongestionControl>,
-    pub(super) board: Arc<Board>,
-    pub(super) counters: Arc<Counters>,
-    /// `sender` or `receiver`.
-    pub(super) side: &'static str,
-    pub(super) connects: bool,
-    pub(super) sizes: Sizes,
 }
 
 /// An established connection; closed when dropped.

@@ -4,7 +4,7 @@
 use std::{
     collections::VecDeque,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bytes::Bytes;
@@ -87,6 +87,20 @@ struct Incoming {
     waker: Option<Waker>,
 }
 
+impl Incoming {
+    /// Waits until a message has arrived, or none can arrive any more.
+    fn poll(&mut self, context: &Context<'_>) -> Poll<Result<(), End>> {
+        if !self.arrived.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(end) = self.end {
+            return Poll::Ready(Err(end));
+        }
+        self.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
 /// Reason for which a queue takes no more messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
@@ -151,42 +165,24 @@ impl Queues {
     pub(super) fn poll_arrived(
         &self,
         empty: &mut VecDeque<Bytes>,
-        context: &mut Context<'_>,
+        context: &Context<'_>,
     ) -> Poll<Result<(), End>> {
         let mut incoming = self.incoming.lock();
-        if !incoming.arrived.is_empty() {
-            std::mem::swap(&mut incoming.arrived, empty);
-            return Poll::Ready(Ok(()));
-        }
-        if let Some(end) = incoming.end {
-            return Poll::Ready(Err(end));
-        }
-        incoming.waker = Some(context.waker().clone());
-        Poll::Pending
+        ready!(incoming.poll(context))?;
+        std::mem::swap(&mut incoming.arrived, empty);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes one received message, as [`Queues::poll_arrived`] takes all.
+    pub(super) fn poll_message(&self, context: &Context<'_>) -> Poll<Result<Bytes, End>> {
+        let mut incoming = self.incoming.lock();
+        ready!(incoming.poll(context))?;
+        Poll::Ready(Ok(incoming.arrived.pop_front().unwrap_or_default()))
     }
 
     /// Discards the messages that wait to be sent, and returns their number.
     pub(super) fn give_up(&self) -> u64 {
         std::mem::take(&mut self.outgoing.lock().waiting).len() as u64
-    }
-
-    /// Returns one received message, if there is one.
-    pub(super) fn take_one(&self) -> Option<Bytes> {
-        self.incoming.lock().arrived.pop_front()
-    }
-
-    /// Whether the connection is over and every received message was taken.
-    pub(super) fn is_over(&self) -> bool {
-        let incoming = self.incoming.lock();
-        incoming.end.is_some() && incoming.arrived.is_empty()
-    }
-
-    /// Registers the task to be woken by the next message or the end. Returns `true` if there is
-    /// one already.
-    pub(super) fn register(&self, context: &mut Context<'_>) -> bool {
-        let mut incoming = self.incoming.lock();
-        incoming.waker = Some(context.waker().clone());
-        incoming.end.is_some() || !incoming.arrived.is_empty()
     }
 
     /// Ends the queues: they take no more messages, and waiting tasks are woken.

@@ -1,4 +1,4 @@
-//! One end of s2n-quic in one trial as a [`StreamEndpoint`].
+//! One end of s2n-quic in one trial.
 
 use std::{
     any::type_name,
@@ -9,11 +9,12 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Handshake, Warning};
+use regatta_model::Handshake;
 use regatta_transport::{
-    MonotonicTime, Purpose, Result, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
+    MonotonicTime, Purpose, Result, TransportError, stop::Stop, stream::Accepted,
 };
-use regatta_transport_quic_common::handshake::{check_peer, complete};
+use regatta_transport_quic_common::handshake::complete;
+use regatta_transport_sockets::endpoints::{EndBase, StreamEnd, TrialEnd, check_peer};
 use regatta_transport_tls as tls;
 use s2n_quic::{
     Client, Connection, Server,
@@ -29,8 +30,9 @@ use s2n_quic::{
 use tokio::sync::{Mutex, mpsc};
 
 use super::{
-    connection::{End, S2nConnection},
+    connection::S2nConnection,
     datagram::Datagrams,
+    end::End,
     events::{Admission, Attempt, Board, Writer},
     options::{self, CRYPTO, CongestionControl, Options},
 };
@@ -40,7 +42,7 @@ use crate::{
     files::Files,
     options::Mode,
     path::{Sizes, headers_bytes},
-    socket::{self, Buffers, Counters},
+    socket::{self, Counters},
     wait::in_time,
 };
 
@@ -52,16 +54,12 @@ pub struct S2nEndpoint {
     /// Handle of the stack, taken when the end is dropped so that the stack closes connections that
     /// were never accepted.
     stack: Option<Stack>,
-    pub(super) order: TrialOrder,
-    listen: Option<SocketAddr>,
+    order: TrialOrder,
     /// State of this end that its connections need.
     pub(super) end: End,
-    buffers: Buffers,
-    files: Files,
-    facts: BTreeMap<String, String>,
     options: Options,
-    /// Runtime of the stack's tasks; the last field, so that it is dropped last.
-    runtime: Tokio,
+    /// With the runtime of the stack's tasks; the last field, so that it is dropped last.
+    base: EndBase,
 }
 
 enum Stack {
@@ -73,7 +71,7 @@ enum Stack {
 type Started = (Stack, Option<CongestionControl>);
 
 /// Server of a listening end, and the attempts to connect to it.
-pub(super) struct Listener {
+struct Listener {
     server: Server,
     attempts: mpsc::UnboundedReceiver<Attempt>,
 }
@@ -213,10 +211,12 @@ impl S2nEndpoint {
         };
         let (stack, congestion_control) = parts.start(&sizes)?;
         let side = order.role.name();
+        let mut facts = options.common.facts(side, &sizes, &buffers);
+        facts.extend(files.facts());
+        let warnings = [buffers.warning(side), files.warning()];
         Ok(Self {
             stack: Some(stack),
             order: order.clone(),
-            listen: (!order.connects()).then_some(address),
             end: End {
                 congestion_control,
                 board,
@@ -225,50 +225,24 @@ impl S2nEndpoint {
                 connects: order.connects(),
                 sizes,
             },
-            buffers,
-            files,
-            facts: options.common.facts(side, &sizes, &buffers),
             options,
-            runtime,
+            base: EndBase {
+                runtime,
+                listen_address: (!order.connects()).then_some(address),
+                facts,
+                warnings: warnings.into_iter().flatten().collect(),
+            },
         })
     }
 
-    /// Returns the server handle of a listening end.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] at a connecting end.
-    pub(super) fn listening(&self) -> Result<&Mutex<Listener>> {
-        match &self.stack {
-            Some(Stack::Listens(listener)) => Ok(listener),
-            _ => Err(TransportError::order("a connecting end does not listen")),
-        }
-    }
-
-    /// Connects.
-    ///
-    /// # Errors
-    /// Errors of the stack; [`TransportError::TimedOut`], [`TransportError::Cancelled`].
-    pub(super) async fn connected(
-        &self,
-        peer: SocketAddr,
-        moment: MonotonicTime,
-        stop: &Stop,
-    ) -> Result<Connection> {
-        let Some(Stack::Connects(client)) = &self.stack else {
-            return Err(TransportError::order("a listening end does not connect"));
-        };
-        check_peer(peer.ip(), self.order.peer)?;
-        let server_name = self.order.tls.server_name.as_str();
-        let connecting = client.connect(Connect::new(peer).with_server_name(server_name));
-        complete(connecting, peer.ip(), moment, stop).await
-    }
-
     /// Waits for an attempt from the peer, and returns its result.
-    pub(super) async fn next(
+    pub(super) async fn attempted(
         &self,
-        listener: &Mutex<Listener>,
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Result<Connection, connection::Error>> {
+        let Some(Stack::Listens(listener)) = &self.stack else {
+            return Err(TransportError::order("a connecting end does not listen"));
+        };
         let mut listener = listener.lock().await;
         let Listener { server, attempts } = &mut *listener;
         loop {
@@ -290,20 +264,19 @@ impl S2nEndpoint {
 impl Drop for S2nEndpoint {
     fn drop(&mut self) {
         self.stack = None;
-        self.runtime.send_the_rest();
+        self.base.runtime.send_the_rest();
     }
 }
 
-impl StreamEndpoint for S2nEndpoint {
-    type Connection = S2nConnection;
-    type Executor = Tokio;
+impl TrialEnd for S2nEndpoint {
+    type Handle = Connection;
 
-    fn executor(&self) -> &Tokio {
-        &self.runtime
+    fn base(&self) -> &EndBase {
+        &self.base
     }
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listen
+    fn connect_deadline(&self) -> MonotonicTime {
+        MonotonicTime::now() + self.order.connect_deadline
     }
 
     async fn connect(
@@ -312,9 +285,14 @@ impl StreamEndpoint for S2nEndpoint {
         _purpose: Purpose,
         moment: MonotonicTime,
         stop: &Stop,
-    ) -> Result<S2nConnection> {
-        let connection = self.connected(peer, moment, stop).await?;
-        S2nConnection::new(connection, &self.end, stop)
+    ) -> Result<Connection> {
+        let Some(Stack::Connects(client)) = &self.stack else {
+            return Err(TransportError::order("a listening end does not connect"));
+        };
+        check_peer(&self.order, peer)?;
+        let server_name = self.order.tls.server_name.as_str();
+        let connecting = client.connect(Connect::new(peer).with_server_name(server_name));
+        complete(connecting, peer.ip(), moment, stop).await
     }
 
     async fn accept(
@@ -322,24 +300,21 @@ impl StreamEndpoint for S2nEndpoint {
         moment: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<S2nConnection>> {
-        let next = stop.unless_raised(self.next(self.listening()?, arrived));
-        let made = match in_time(moment, "QUIC connection", next).await? {
-            Ok(connection) => S2nConnection::new(connection, &self.end, stop),
-            // None but the announced peer comes so far.
-            Err(error) => Err(TransportError::stack(format!(
-                "the QUIC handshake with `{}` failed",
-                self.order.peer
-            ))(error)),
-        };
-        Ok(made.map_or_else(Accepted::Failed, Accepted::Connection))
+    ) -> Result<Accepted<Connection>> {
+        let attempted = stop.unless_raised(self.attempted(arrived));
+        let made = in_time(moment, "QUIC connection", attempted).await?;
+        // None but the announced peer comes so far.
+        let failed = || format!("the QUIC handshake with `{}` failed", self.order.peer);
+        Ok(match made {
+            Ok(connection) => Accepted::Connection(connection),
+            Err(error) => Accepted::Failed(TransportError::stack(failed())(error)),
+        })
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let (board, side) = (&self.end.board, self.end.side);
-        let mut facts = self.facts.clone();
-        facts.extend(self.files.facts());
-        let (gso, gro) = board.offloads();
+        let side = self.end.side;
+        let mut facts = self.base.facts.clone();
+        let (gso, gro) = self.end.board.offloads();
         let offloads = match self.order.role {
             Role::Sender => &gso,
             Role::Receiver => &gro,
@@ -351,11 +326,15 @@ impl StreamEndpoint for S2nEndpoint {
         facts.extend(of_end(side, [("gso", gso), ("gro", gro)]));
         facts
     }
+}
 
-    fn warnings(&self) -> Vec<Warning> {
-        [self.buffers.warning(self.end.side), self.files.warning()]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
+/// Creates the end of a trial whose connections carry streams.
+///
+/// # Errors
+/// As [`S2nEndpoint::new`].
+pub fn streams(order: &TrialOrder) -> Result<StreamEnd<S2nEndpoint, S2nConnection>> {
+    let end = S2nEndpoint::new(order)?;
+    let of = end.end.clone();
+    let make = Box::new(move |connection, _, stop: &_| S2nConnection::new(connection, &of, stop));
+    Ok(StreamEnd { end, make })
 }

@@ -1,9 +1,8 @@
-//! The datagrams of a connection as a [`MessageFlow`], and an end that makes such flows.
+//! The datagrams of a connection as a [`MessageFlow`], and the admission of such flows at an end.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     future::{Future, poll_fn},
-    net::SocketAddr,
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -11,25 +10,20 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::TrialOrder;
-use regatta_model::Warning;
 use regatta_transport::{
-    Arrival, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Result, StatisticsSource,
-    StreamEndpoint, TransportError, stop::Stop,
+    Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError, stop::Stop,
 };
+use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd};
 use s2n_quic::Connection;
-use tokio::{runtime::Handle, sync::Mutex};
+use tokio::runtime::Handle;
 
 use super::{
-    connection::{S2nConnection, is_done},
+    connection::S2nConnection,
     datagram::{End, Half, Queues},
-    endpoint::{Listener, S2nEndpoint},
+    end::is_done,
+    endpoint::S2nEndpoint,
 };
-use crate::{
-    executor::Tokio,
-    facts::of_end,
-    timer,
-    wait::{in_time, within},
-};
+use crate::{facts::of_end, timer, wait::within};
 
 /// Overhead of a packet beside a message, in bytes: the short header with a connection identifier
 /// of 16 bytes and the longest packet number (RFC 9000 §17.3), the tag (RFC 9001 §5.3), the frame's
@@ -45,37 +39,27 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Maximum lateness of the runtime's own timer; the rest of a wait is left to a more exact one.
 const COARSE: Duration = Duration::from_millis(2);
 
-/// End of a trial whose messages are QUIC datagrams.
-pub(super) struct S2nDatagrams {
-    endpoint: S2nEndpoint,
-    /// Connections that have not received their first message yet.
-    unopened: Mutex<Vec<(Connection, Arc<Queues>)>>,
-}
-
-impl S2nDatagrams {
-    /// Makes the end of a trial that the order describes.
-    ///
-    /// # Errors
-    /// As [`S2nEndpoint::new`].
-    pub fn new(order: &TrialOrder) -> Result<Self> {
-        Ok(Self {
-            endpoint: S2nEndpoint::new(order)?,
-            unopened: Mutex::default(),
-        })
-    }
-
-    fn flow(&self, connection: Connection, queues: Arc<Queues>, stop: &Stop) -> Result<S2nFlow> {
+/// Creates the end of a trial whose messages are QUIC datagrams.
+///
+/// # Errors
+/// As [`S2nEndpoint::new`].
+pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<S2nEndpoint, S2nFlow>> {
+    let endpoint = S2nEndpoint::new(order)?;
+    let end = endpoint.end.clone();
+    let longest = usize::from(end.sizes.payload_bytes).saturating_sub(OVERHEAD_BYTES);
+    let make = move |connection, _, stop: &Stop| {
+        let queues = queues(&connection)?;
         // What stops the flow does not close the connection: what waits is sent first.
-        let connection = S2nConnection::new(connection, &self.endpoint.end, &Stop::new())?;
+        let connection = S2nConnection::new(connection, &end, &Stop::new())?;
         stop.on_stop(&queues);
         Ok(S2nFlow {
             connection: Some(connection),
             queues,
             taken: VecDeque::new(),
-            facts: self.endpoint.facts(),
-            side: self.endpoint.end.side,
+            side: end.side,
         })
-    }
+    };
+    Ok(MessageEnd::new(endpoint, longest, false, make))
 }
 
 /// Returns the queues of a connection, as long as its stack knows it.
@@ -96,7 +80,6 @@ pub(super) struct S2nFlow {
     connection: Option<S2nConnection>,
     queues: Arc<Queues>,
     taken: VecDeque<Bytes>,
-    facts: BTreeMap<String, String>,
     side: &'static str,
 }
 
@@ -200,10 +183,8 @@ impl MessageFlow for S2nFlow {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        let mut facts = self.facts.clone();
-        if let Some(statistics) = self.statistics() {
-            facts.extend(statistics.facts());
-        }
+        let statistics = self.statistics();
+        let mut facts = statistics.map_or_else(BTreeMap::new, |statistics| statistics.facts());
         let (too_long, not_taken) = self.queues.dropped();
         let dropped = [
             ("quic.datagrams_too_long", too_long),
@@ -214,85 +195,18 @@ impl MessageFlow for S2nFlow {
     }
 }
 
-impl MessageEndpoint for S2nDatagrams {
-    type Flow = S2nFlow;
-    type Executor = Tokio;
-
-    fn executor(&self) -> &Tokio {
-        self.endpoint.executor()
-    }
-
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.endpoint.listen_address()
-    }
-
-    fn longest_message(&self) -> usize {
-        usize::from(self.endpoint.end.sizes.payload_bytes).saturating_sub(OVERHEAD_BYTES)
-    }
-
-    async fn connect(&self, peer: SocketAddr, _purpose: Purpose, stop: &Stop) -> Result<S2nFlow> {
-        let until = MonotonicTime::now() + self.endpoint.order.connect_deadline;
-        let connection = self.endpoint.connected(peer, until, stop).await?;
-        let queues = queues(&connection)?;
-        self.flow(connection, queues, stop)
-    }
-
-    async fn accept(
-        &self,
-        moment: MonotonicTime,
-        stop: &Stop,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<S2nFlow> {
-        let listener = self.endpoint.listening()?;
-        let opened = stop.unless_raised(self.opened(listener, admit));
-        let (connection, queues) = in_time(moment, "opening of a flow", opened).await?;
-        self.flow(connection, queues, stop)
-    }
-
-    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
-        StreamEndpoint::warnings(&self.endpoint)
-    }
-}
-
-impl S2nDatagrams {
-    /// Waits for a connection whose first message `admit` accepts. Other messages are dropped.
-    async fn opened(
-        &self,
-        listener: &Mutex<Listener>,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<(Connection, Arc<Queues>)> {
-        // One that waits in the same end waits for the other one first.
-        let mut unopened = self.unopened.lock().await;
+impl AdmittingEnd for S2nEndpoint {
+    async fn next(&self) -> Result<Connection> {
         loop {
-            unopened.retain(|(_, queues)| !queues.is_over());
-            let admitted = unopened.iter().position(|(_, queues)| {
-                std::iter::from_fn(|| queues.take_one()).any(|message| admit(&message))
-            });
-            if let Some(index) = admitted {
-                return Ok(unopened.swap_remove(index));
-            }
-            let next = {
-                let mut arrived = || ();
-                let mut next = std::pin::pin!(self.endpoint.next(listener, &mut arrived));
-                poll_fn(|context| {
-                    let mut any = false;
-                    for (_, queues) in unopened.iter() {
-                        any |= queues.register(context);
-                    }
-                    match next.as_mut().poll(context) {
-                        Poll::Ready(next) => Poll::Ready(Some(next)),
-                        Poll::Pending if any => Poll::Ready(None),
-                        Poll::Pending => Poll::Pending,
-                    }
-                })
-                .await
-            };
-            // An attempt that failed, or whose connection is over already, brings no flow.
-            if let Some(Ok(connection)) = next.transpose()?
-                && let Ok(queues) = queues(&connection)
-            {
-                unopened.push((connection, queues));
+            if let Ok(connection) = self.attempted(&mut || ()).await? {
+                return Ok(connection);
             }
         }
+    }
+
+    async fn message(connection: &Connection) -> Result<Vec<u8>> {
+        let queues = queues(connection)?;
+        let message = poll_fn(|context| queues.poll_message(context)).await;
+        message.map(Vec::from).map_err(ended)
     }
 }

@@ -2,6 +2,7 @@
 
 mod connection;
 mod datagram;
+mod end;
 mod endpoint;
 mod events;
 mod flow;
@@ -12,7 +13,7 @@ mod stream;
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::QuicDriver;
 
-pub use endpoint::S2nEndpoint;
+pub use endpoint::streams;
 
 /// Version of s2n-quic that this crate is built with.
 pub const S2N_QUIC_VERSION: &str = "1.91.0";
@@ -21,11 +22,11 @@ pub const S2N_QUIC_VERSION: &str = "1.91.0";
 pub static DRIVER: QuicDriver = QuicDriver {
     descriptor: &DESCRIPTOR,
     streams: |order, context| {
-        let endpoint = S2nEndpoint::new(order)?;
+        let endpoint = streams(order)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
     datagrams: |order, context| {
-        let endpoint = flow::S2nDatagrams::new(order)?;
+        let endpoint = flow::datagrams(order)?;
         Ok(Box::new(MessageSession::new(endpoint, order, context)?))
     },
 };

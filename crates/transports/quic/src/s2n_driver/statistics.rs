@@ -12,7 +12,7 @@ use std::{
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
-    connection::End,
+    end::End,
     events::{Figure, Watch},
 };
 use crate::{

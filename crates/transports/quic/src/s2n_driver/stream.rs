@@ -10,7 +10,7 @@ use s2n_quic::{
 };
 
 use super::{
-    connection::{ABORTED, is_done},
+    end::{ABORTED, is_done},
     events::Watch,
 };
 use crate::{

@@ -38,27 +38,21 @@ fn order(role: Role, handshake: Handshake) -> TrialOrder {
 
 /// Stack under test, with the constructor of its ends.
 trait Stack {
-    type End: StreamEndpoint;
-
-    fn end(order: &TrialOrder) -> Self::End;
+    fn end(order: TrialOrder) -> impl StreamEndpoint;
 }
 
 struct Quinn;
 struct Noq;
 
 impl Stack for Quinn {
-    type End = quinn_driver::QuicEndpoint;
-
-    fn end(order: &TrialOrder) -> Self::End {
-        quinn_driver::QuicEndpoint::new(order).expect("an end")
+    fn end(order: TrialOrder) -> impl StreamEndpoint {
+        quinn_driver::streams(&order).expect("an end")
     }
 }
 
 impl Stack for Noq {
-    type End = noq_driver::QuicEndpoint;
-
-    fn end(order: &TrialOrder) -> Self::End {
-        noq_driver::QuicEndpoint::new(order).expect("an end")
+    fn end(order: TrialOrder) -> impl StreamEndpoint {
+        noq_driver::streams(&order).expect("an end")
     }
 }
 
@@ -133,8 +127,8 @@ async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
 
 /// Makes connections one after another, each with one question.
 fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (usize, String)) {
-    let server = S::end(&order(Role::Receiver, handshake));
-    let client = S::end(&order(Role::Sender, handshake));
+    let server = S::end(order(Role::Receiver, handshake));
+    let client = S::end(order(Role::Sender, handshake));
     let listens = server.listen_address().expect("an address");
     let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = front.local_addr().expect("an address");
@@ -215,9 +209,9 @@ regatta_test_contract::test_cases! { noq_takes_the_round_trips_that_theory_has:
 /// Checks early data with a ticket of one end, over a connection to another end that does not know
 /// it.
 fn refused_early_data<S: Stack>() {
-    let first = S::end(&order(Role::Receiver, Handshake::EarlyData));
-    let second = S::end(&order(Role::Receiver, Handshake::EarlyData));
-    let client = S::end(&order(Role::Sender, Handshake::EarlyData));
+    let first = S::end(order(Role::Receiver, Handshake::EarlyData));
+    let second = S::end(order(Role::Receiver, Handshake::EarlyData));
+    let client = S::end(order(Role::Sender, Handshake::EarlyData));
     let peers = [&first, &second].map(|end| end.listen_address().expect("an address"));
     let stop = Stop::new();
     thread::scope(|scope| {
@@ -253,8 +247,8 @@ mod real_time {
     fn many_at_once<S: Stack>() {
         const CONNECTIONS: usize = 20;
         let one_way = Duration::from_millis(40);
-        let server = S::end(&order(Role::Receiver, Handshake::Full));
-        let client = S::end(&order(Role::Sender, Handshake::Full));
+        let server = S::end(order(Role::Receiver, Handshake::Full));
+        let client = S::end(order(Role::Sender, Handshake::Full));
         let listens = server.listen_address().expect("an address");
         let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let address = front.local_addr().expect("an address");

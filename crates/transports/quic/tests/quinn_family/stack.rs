@@ -31,14 +31,19 @@ fn what_runs_is_read_back(driver: &dyn Driver) {
     } else {
         "bbr"
     };
-    for name in ["cubic", "newreno", bbr] {
+    for (name, runs) in [
+        ("cubic", "cubic"),
+        ("reno", "reno"),
+        ("newreno", "reno"),
+        (bbr, bbr),
+    ] {
         let pair = pair(driver, 1_000_000, |order| {
             order.path.mtu_bytes = 1500;
             option(order, "cc", text(name));
             option(order, "gso", OptionValue::Flag(name == "cubic"));
         });
         let facts = pair.sender.expect("a report").measurements.facts;
-        assert_eq!(facts["congestion_control.sender"], name);
+        assert_eq!(facts["congestion_control.sender"], runs);
         assert_eq!(facts["gso.sender"] == "off", name != "cubic");
         assert_eq!(facts["udp_payload_bytes.sender"], "1472");
         assert_eq!(facts["tls.alpn"], "regatta");

@@ -13,12 +13,12 @@ use super::{
     endpoint::End,
     options::{
         ASSOCIATION_MAX_RETRANS, HB_INTERVAL, HEARTBEAT, LONGEST_MESSAGE_BYTES, LONGEST_SACK_DELAY,
-        MULTIHOMING, NODELAY, PATH_MAX_RETRANS, PF_RETRANS, PRIMARY_DOWN_AFTER, RECEIVE_WINDOW,
-        RTO_INITIAL, RTO_MAX, RTO_MIN, SACK_DELAY, SACK_EVERY, SCHEDULER, STREAMS, time,
+        MULTIHOMING, NO_DELAY, PATH_MAX_RETRANS, PF_RETRANS, PRIMARY_DOWN_AFTER, RECEIVE_WINDOW,
+        SACK_DELAY, SACK_EVERY, SCHEDULER, STREAMS, time,
     },
     socket,
 };
-use crate::session::{self, ORDERED};
+use crate::session::{self, ORDERED, RTO_INITIAL, RTO_MAX, RTO_MIN};
 
 /// The driver `sctp`.
 pub(crate) struct Sctp;
@@ -39,7 +39,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         ORDERED,
         STREAMS,
         SCHEDULER,
-        NODELAY,
+        NO_DELAY,
         RTO_INITIAL,
         RTO_MIN,
         RTO_MAX,

@@ -6,10 +6,8 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
-    task::{Context, Poll},
 };
 
-use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, PortRange, Warning, units::format_duration, warning_code};
 use regatta_transport::{
@@ -46,8 +44,6 @@ pub(crate) struct End {
     /// Addresses of this end other than the one in the order.
     further: Vec<Ipv4Addr>,
     listener: Option<AsyncFd<Socket>>,
-    /// Associations of which no message was admitted yet. Only one task accepts.
-    unclaimed: Mutex<Vec<Arc<Association>>>,
 }
 
 /// Returns the error of a system call that sets up a socket.
@@ -77,7 +73,6 @@ impl End {
             sizes: Sizes::of(&order.path, values, order.workload.kind.largest_message().0),
             further: further.unwrap_or_default(),
             listener: None,
-            unclaimed: Mutex::default(),
         };
         let socket = end.socket()?;
         end.look_at(&socket);
@@ -266,23 +261,6 @@ impl End {
             return Ok(association);
         }
     }
-
-    fn poll_admitted(
-        &self,
-        admit: &mut impl FnMut(&[u8]) -> bool,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Arc<Association>, TransportError>> {
-        let mut unclaimed = self.unclaimed.lock();
-        let mut index = 0;
-        while let Some(one) = unclaimed.get(index) {
-            match one.poll_admitted(admit, context) {
-                Poll::Pending => index += 1,
-                Poll::Ready(Err(_)) => drop(unclaimed.swap_remove(index)),
-                Poll::Ready(Ok(())) => return Poll::Ready(Ok(unclaimed.swap_remove(index))),
-            }
-        }
-        Poll::Pending
-    }
 }
 
 impl TrialEnd for End {
@@ -316,31 +294,16 @@ impl TrialEnd for End {
     ) -> Result<Accepted<Arc<Association>>, TransportError> {
         let incoming = stop.unless_raised(self.incoming(arrived));
         let association = in_time(until, "SCTP association", incoming).await?;
-        stop.on_stop(&association);
         Ok(Accepted::Connection(association))
     }
 }
 
 impl AdmittingEnd for End {
-    async fn accept_admitted(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<Arc<Association>, TransportError> {
-        let admitted = async {
-            loop {
-                tokio::select! {
-                    biased;
-                    association = poll_fn(|context| self.poll_admitted(admit, context)) => {
-                        return association;
-                    }
-                    association = self.incoming(|| ()) => self.unclaimed.lock().push(association?),
-                }
-            }
-        };
-        let association = in_time(until, "SCTP association", stop.unless_raised(admitted)).await?;
-        stop.on_stop(&association);
-        Ok(association)
+    async fn next(&self) -> Result<Arc<Association>, TransportError> {
+        self.incoming(|| ()).await
+    }
+
+    async fn message(association: &Arc<Association>) -> Result<Vec<u8>, TransportError> {
+        poll_fn(|context| association.poll_message(context)).await
     }
 }

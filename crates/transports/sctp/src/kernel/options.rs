@@ -14,7 +14,7 @@ use super::{
         self, AssocParams, AssocValue, Event, PeerAddrParams, PeerAddrThresholds, RtoInfo, SackInfo,
     },
 };
-use crate::session::Values;
+use crate::session::{self, RTO_INITIAL, RTO_MAX, RTO_MIN, Values};
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MOST_STREAMS: u16 = 65_534;
@@ -22,15 +22,7 @@ pub(crate) const MOST_STREAMS: u16 = 65_534;
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
-pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
-    name: "streams",
-    kind: OptionKind::Number {
-        least: 1,
-        most: MOST_STREAMS as i64,
-    },
-    default: "1024",
-    help: "streams that each end of an association may open (SCTP_INITMSG)",
-};
+pub(crate) const STREAMS: OptionDefinition = session::streams(MOST_STREAMS);
 
 pub(crate) const SCHEDULER: OptionDefinition = OptionDefinition {
     name: "scheduler",
@@ -39,26 +31,10 @@ pub(crate) const SCHEDULER: OptionDefinition = OptionDefinition {
     help: "which stream's message is sent next: streams in turn, or as they were written",
 };
 
-pub(crate) const NODELAY: OptionDefinition = options::flag(
-    "nodelay",
+pub(crate) const NO_DELAY: OptionDefinition = options::flag(
+    "no_delay",
     true,
     "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
-);
-
-pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
-    "rto_initial",
-    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
-           the kernel's if not set",
-);
-
-pub(crate) const RTO_MIN: OptionDefinition = options::time(
-    "rto_min",
-    "least retransmission time-out (RFC 9260, RTO.Min); the kernel's if not set",
-);
-
-pub(crate) const RTO_MAX: OptionDefinition = options::time(
-    "rto_max",
-    "largest retransmission time-out (RFC 9260, RTO.Max); the kernel's if not set",
 );
 
 pub(crate) const SACK_DELAY: OptionDefinition = options::time(
@@ -206,7 +182,7 @@ pub(crate) fn apply(options: &Values, socket: &Socket) -> io::Result<()> {
     };
     socket::set(socket, libc::SCTP_INITMSG, &streams)?;
     let on = |on: bool| libc::c_int::from(on);
-    socket::set(socket, libc::SCTP_NODELAY, &on(NODELAY.flag(options)))?;
+    socket::set(socket, libc::SCTP_NODELAY, &on(NO_DELAY.flag(options)))?;
     socket::set(socket, libc::SCTP_RECVRCVINFO, &on(true))?;
     socket::set(socket, libc::SCTP_RECVNXTINFO, &on(true))?;
     // An association that breaks makes its socket neither readable nor writable; the notification
@@ -324,7 +300,7 @@ pub(crate) fn facts(options: &Values, socket: &Socket, side: &str) -> BTreeMap<S
     if let Ok(found) = socket::get::<PeerAddrThresholds>(socket, libc::SCTP_PEER_ADDR_THLDS) {
         fact("pf_retrans", found.potentially_failed.to_string());
     }
-    fact("nodelay", NODELAY.flag(options).to_string());
+    fact("nodelay", NO_DELAY.flag(options).to_string());
     let scheduler = if is_round_robin(options) {
         "rr"
     } else {

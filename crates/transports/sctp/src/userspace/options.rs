@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use regatta_control::PathHints;
 use regatta_model::{StackFacts, stack};
 use regatta_transport::{
-    OptionDefinition, OptionKind, Unsupported, WindowRange, WindowSizes,
+    OptionDefinition, Unsupported, WindowRange, WindowSizes,
     options::{self, RECEIVE_BUFFER, SEND_BUFFER},
 };
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     association::LONGEST_STREAM_MESSAGE_BYTES,
-    session::{ORDERED, Values},
+    session::{self, ORDERED, Values},
 };
 
 /// Longest user message, in bytes.
@@ -54,41 +54,22 @@ const WINDOWS: WindowRange = WindowRange {
     without_rate: 512 << 10..=8 << 20,
 };
 
-pub(crate) const STREAMS: OptionDefinition = OptionDefinition {
-    name: "streams",
-    kind: OptionKind::Number {
-        least: 1,
-        most: MOST_STREAMS as i64,
-    },
-    default: "1024",
-    help: "streams that each end of an association may open",
+pub(crate) const STREAMS: OptionDefinition = session::streams(MOST_STREAMS);
+
+pub(crate) const RTO_INITIAL: OptionDefinition = OptionDefinition {
+    default: "1s",
+    ..session::RTO_INITIAL
 };
 
-/// Returns the definition of a time with a default.
-const fn time(name: &'static str, default: &'static str, help: &'static str) -> OptionDefinition {
-    OptionDefinition {
-        default,
-        ..options::time(name, help)
-    }
-}
+pub(crate) const RTO_MIN: OptionDefinition = OptionDefinition {
+    default: "1s",
+    ..session::RTO_MIN
+};
 
-pub(crate) const RTO_INITIAL: OptionDefinition = time(
-    "rto_initial",
-    "1s",
-    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
-);
-
-pub(crate) const RTO_MIN: OptionDefinition = time(
-    "rto_min",
-    "1s",
-    "least retransmission time-out (RFC 9260, RTO.Min)",
-);
-
-pub(crate) const RTO_MAX: OptionDefinition = time(
-    "rto_max",
-    "60s",
-    "largest retransmission time-out (RFC 9260, RTO.Max)",
-);
+pub(crate) const RTO_MAX: OptionDefinition = OptionDefinition {
+    default: "60s",
+    ..session::RTO_MAX
+};
 
 pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
     "receive_window",

@@ -5,7 +5,7 @@ use std::{
     future::poll_fn,
     net::SocketAddr,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -131,35 +131,41 @@ impl<P: Protocol> End<P> {
         &self.base.facts[&format!("{offload}.{}", self.order.role.name())]
     }
 
-    /// Takes the next connection that `ready` is ready for.
-    fn poll_accept<T>(
+    /// Takes the next event of the listening end.
+    fn poll_incoming(&self, context: &Context<'_>) -> Poll<Result<Arc<Handle<P>>, TransportError>> {
+        // Apart, as dropping a handle takes the lock.
+        let incoming = self.driver.state.lock().poll_incoming(context);
+        Poll::Ready(match ready!(incoming) {
+            Incoming::Connection(number) => Ok(Handle::new(&self.driver, number)),
+            Incoming::Refused(error) => Err(error),
+        })
+    }
+
+    /// Takes the next connection that is established.
+    fn poll_accept(
         &self,
         context: &mut Context<'_>,
         arrived: &mut impl FnMut(),
-        mut ready: impl FnMut(&mut P::Connection, &mut Context<'_>) -> Poll<Result<T, TransportError>>,
     ) -> Poll<Accepted<Arc<Handle<P>>>> {
-        loop {
-            // Apart, as dropping a handle takes the lock.
-            let incoming = self.driver.state.lock().poll_incoming(context);
+        while let Poll::Ready(incoming) = self.poll_incoming(context) {
             match incoming {
-                Poll::Ready(Incoming::Connection(number)) => {
+                Ok(handle) => {
                     arrived();
-                    let handle = Handle::new(&self.driver, number);
                     self.opening.lock().push((handle, MonotonicTime::now()));
                 }
-                Poll::Ready(Incoming::Refused(error)) => {
-                    return Poll::Ready(Accepted::Failed(error));
-                }
-                Poll::Pending => break,
+                Err(error) => return Poll::Ready(Accepted::Failed(error)),
             }
         }
         let mut opening = self.opening.lock();
         for index in 0..opening.len() {
             let (handle, _) = &opening[index];
-            if let Poll::Ready(is_ready) = handle.poll_now(context, &mut ready) {
+            let open = |connection: &mut P::Connection, context: &mut Context<'_>| {
+                connection.poll_open(context)
+            };
+            if let Poll::Ready(is_open) = handle.poll_now(context, open) {
                 let (handle, _) = opening.remove(index);
-                return Poll::Ready(match is_ready {
-                    Ok(_) => Accepted::Connection(handle),
+                return Poll::Ready(match is_open {
+                    Ok(()) => Accepted::Connection(handle),
                     Err(error) => Accepted::Failed(error),
                 });
             }
@@ -202,7 +208,6 @@ impl<P: Protocol> TrialEnd for End<P> {
         let opened = handle.poll(|connection, context| connection.poll_open(context));
         let what = format!("{} handshake with `{}`", P::NAME, peer.ip());
         in_time(until, what, stop.unless_raised(opened)).await?;
-        stop.on_stop(&handle);
         Ok(handle)
     }
 
@@ -213,21 +218,12 @@ impl<P: Protocol> TrialEnd for End<P> {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<Arc<Handle<P>>>, TransportError> {
         let since = MonotonicTime::now();
-        let accepted = poll_fn(|context| {
-            let open = |connection: &mut P::Connection, context: &mut Context<'_>| {
-                connection.poll_open(context)
-            };
-            self.poll_accept(context, arrived, open).map(Ok)
-        });
+        let accepted = poll_fn(|context| self.poll_accept(context, arrived).map(Ok));
         let mut accepted = std::pin::pin!(stop.unless_raised(accepted));
         let mut until = until;
         loop {
             if let Some(accepted) = within(until, accepted.as_mut()).await {
-                let accepted = accepted?;
-                if let Accepted::Connection(handle) = &accepted {
-                    stop.on_stop(handle);
-                }
-                return Ok(accepted);
+                return accepted;
             }
             // The moment bounds the wait for an attempt; one that came has time for its handshake.
             let first = |opening: &Opening<P>| opening.first().map(|(_, since)| *since);
@@ -246,27 +242,22 @@ impl<P: Protocol> TrialEnd for End<P> {
 }
 
 impl<P: Protocol<Connection: Admission>> AdmittingEnd for End<P> {
-    async fn accept_admitted(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<Arc<Handle<P>>, TransportError> {
-        let accepted = poll_fn(|context| {
-            loop {
-                let admitted = |connection: &mut P::Connection, context: &mut Context<'_>| {
-                    connection.poll_admitted(admit, context)
-                };
-                // One that has ended before it said anything is of no use.
-                match std::task::ready!(self.poll_accept(context, &mut || {}, admitted)) {
-                    Accepted::Connection(handle) => return Poll::Ready(Ok(handle)),
-                    Accepted::Failed(_) => {}
-                }
+    async fn next(&self) -> Result<Arc<Handle<P>>, TransportError> {
+        loop {
+            if let Ok(handle) = poll_fn(|context| self.poll_incoming(context)).await {
+                return Ok(handle);
             }
+        }
+    }
+
+    async fn message(handle: &Arc<Handle<P>>) -> Result<Vec<u8>, TransportError> {
+        let message = handle.poll(|connection, context| {
+            let message = connection.poll_message(context);
+            // It may have begun only now.
+            handle.changed();
+            message
         });
-        let handle = in_time(until, "opening of a flow", stop.unless_raised(accepted)).await?;
-        stop.on_stop(&handle);
-        Ok(handle)
+        message.await
     }
 }
 

@@ -136,15 +136,11 @@ pub trait Connection: Send + 'static {
 
 /// A connection whose first message decides whether it belongs to the trial.
 pub trait Admission: Connection {
-    /// Takes messages until `admit` accepts one.
+    /// Waits for the next message. The first call at a listening end accepts the connection.
     ///
     /// # Errors
     /// The reason for which the connection has ended before.
-    fn poll_admitted(
-        &mut self,
-        admit: &mut dyn FnMut(&[u8]) -> bool,
-        context: &Context<'_>,
-    ) -> Poll<Result<(), TransportError>>;
+    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>>;
 }
 
 /// Wakers of tasks that wait for one thing.

@@ -25,7 +25,7 @@ use super::{
     Settings, Transmit, Wakers,
 };
 use crate::{
-    endpoints::{AdmittingEnd as _, TrialEnd as _},
+    endpoints::{MessageEnd, TrialEnd as _},
     wait::within,
 };
 
@@ -70,17 +70,6 @@ impl Line {
     fn end(&mut self) {
         self.ended = true;
         self.tasks.wake();
-    }
-
-    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>> {
-        match self.received.pop_front() {
-            Some(message) => Poll::Ready(Ok(message)),
-            None if self.ended => Poll::Ready(Err(Gone.into())),
-            None => {
-                self.tasks.register(context);
-                Poll::Pending
-            }
-        }
     }
 }
 
@@ -146,17 +135,13 @@ impl Connection for Line {
 }
 
 impl Admission for Line {
-    fn poll_admitted(
-        &mut self,
-        admit: &mut dyn FnMut(&[u8]) -> bool,
-        context: &Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
-        loop {
-            match self.poll_message(context) {
-                Poll::Ready(Ok(message)) if admit(&message) => return Poll::Ready(Ok(())),
-                Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
+    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>> {
+        match self.received.pop_front() {
+            Some(message) => Poll::Ready(Ok(message)),
+            None if self.ended => Poll::Ready(Err(Gone.into())),
+            None => {
+                self.tasks.register(context);
+                Poll::Pending
             }
         }
     }
@@ -259,16 +244,27 @@ fn run<T: Send>(
     client: impl AsyncFnOnce(Arc<Handle<Lines>>, &Stop) -> T + Send,
     server: impl AsyncFnOnce(&End<Lines>) + Send,
 ) -> T {
-    let (listening, _) = end(Role::Receiver);
-    let address = listening.base.listen_address.expect("it listens");
+    run_with(end(Role::Receiver).0, |end| end, client, server)
+}
+
+/// As [`run`], with a listening end that has an end of lines.
+fn run_with<L: Send, T: Send>(
+    listening: L,
+    of: fn(&L) -> &End<Lines>,
+    client: impl AsyncFnOnce(Arc<Handle<Lines>>, &Stop) -> T + Send,
+    server: impl AsyncFnOnce(&L) + Send,
+) -> T {
+    let address = of(&listening).base.listen_address.expect("it listens");
     thread::scope(|scope| {
-        scope.spawn(move || listening.base.runtime.block_on(server(&listening)));
+        scope.spawn(move || of(&listening).base.runtime.block_on(server(&listening)));
         let (connecting, forgotten) = end(Role::Sender);
         let stop = Stop::new();
         let result = connecting.base.runtime.block_on(async {
             let until = soon();
             let connected = connecting.connect(address, Purpose::Transfer, until, &stop);
-            client(connected.await.expect("it answers"), &stop).await
+            let handle = connected.await.expect("it answers");
+            stop.on_stop(&handle);
+            client(handle, &stop).await
         });
         drop(connecting);
         assert_eq!(forgotten.load(Ordering::Relaxed), 1, "closed and dropped");
@@ -376,16 +372,18 @@ fn a_stop_wakes_who_waits() {
 
 #[test]
 fn the_first_message_admits_a_connection() {
-    run(
+    let listening = MessageEnd::new(end(Role::Receiver).0, 0, false, |_, _, _| Ok(()));
+    run_with(
+        listening,
+        |listening| &listening.end,
         async |handle, _| {
             send(&handle, &[b"no", b"yes", b"more"]).await;
             // The other end closes when it has read all.
             receive(&handle).await.expect_err("it was closed");
         },
-        async |end| {
+        async |listening| {
             let mut admit = |message: &[u8]| message == b"yes";
-            let handle = end.accept_admitted(soon(), &Stop::new(), &mut admit).await;
-            let handle = handle.expect("admitted");
+            let handle = listening.admitted(&mut admit).await.expect("admitted");
             assert_eq!(receive(&handle).await.expect("what follows"), b"more");
         },
     );

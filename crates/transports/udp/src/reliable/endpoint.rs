@@ -63,7 +63,10 @@ pub(crate) fn new(
     }
     Ok(StreamEnd {
         end,
-        make: Box::new(|handle, _, _| Established::new(handle)),
+        make: Box::new(|handle, _, stop| {
+            stop.on_stop(&handle);
+            Established::new(handle)
+        }),
     })
 }
 

@@ -106,8 +106,8 @@ struct State {
     scratch: Vec<u8>,
     /// Message of a flow of which not all pieces have arrived.
     partial: Partial,
-    /// Messages that arrived together with the admitted one.
-    early: Vec<Vec<u8>>,
+    /// Messages that arrived together with the first one.
+    early: VecDeque<Vec<u8>>,
 }
 
 impl State {

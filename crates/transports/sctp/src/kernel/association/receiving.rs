@@ -1,6 +1,7 @@
 //! Receiving: one call of the kernel for all readers, and the assignment of data to them.
 
 use std::{
+    collections::VecDeque,
     io, mem,
     task::{Context, Poll, ready},
 };
@@ -176,31 +177,23 @@ impl Association {
         }
     }
 
-    /// Receives messages until `admit` accepts one; keeps those that came after it.
-    pub(crate) fn poll_admitted(
+    /// Receives the next message; keeps those that came together with it.
+    pub(crate) fn poll_message(
         &self,
-        admit: &mut impl FnMut(&[u8]) -> bool,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
-        loop {
-            let (mut admitted, mut early) = (false, Vec::new());
-            let mut consume = |data: &[u8]| {
-                if admitted {
-                    early.push(data.to_vec());
-                } else {
-                    admitted = admit(data);
-                }
-            };
+    ) -> Poll<Result<Vec<u8>, TransportError>> {
+        let mut arrived = self.take_early();
+        if arrived.is_empty() {
+            let mut consume = |data: &[u8]| arrived.push_back(data.to_vec());
             ready!(self.poll_messages(&mut consume, context))?;
-            if admitted {
-                self.state.lock().early = early;
-                return Poll::Ready(Ok(()));
-            }
         }
+        let first = arrived.pop_front().unwrap_or_default();
+        self.state.lock().early = arrived;
+        Poll::Ready(Ok(first))
     }
 
-    /// Takes the messages that came together with the admitted one.
-    pub(crate) fn take_early(&self) -> Vec<Vec<u8>> {
+    /// Takes the messages that came together with one that [`Association::poll_message`] returned.
+    pub(crate) fn take_early(&self) -> VecDeque<Vec<u8>> {
         mem::take(&mut self.state.lock().early)
     }
 

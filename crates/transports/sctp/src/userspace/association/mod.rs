@@ -534,25 +534,16 @@ impl Connection for Association {
 }
 
 impl Admission for Association {
-    fn poll_admitted(
-        &mut self,
-        admit: &mut dyn FnMut(&[u8]) -> bool,
-        context: &Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
+    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>> {
         if self.accepted_streams == 0 {
             ready!(self.poll_accept_stream(context))?;
         }
-        loop {
-            let inbox = self.inboxes.entry(MESSAGES).or_default();
-            let Some(message) = inbox.messages.pop_front() else {
-                break;
-            };
+        let inbox = self.inboxes.entry(MESSAGES).or_default();
+        if let Some(message) = inbox.messages.pop_front() {
             self.taken(message.len());
-            let mut admitted = false;
-            pass_on(message, &mut [], |data| admitted = admit(data));
-            if admitted {
-                return Poll::Ready(Ok(()));
-            }
+            let mut data = Vec::new();
+            pass_on(message, &mut [], |piece| data.extend_from_slice(piece));
+            return Poll::Ready(Ok(data));
         }
         // Nothing to read is left, so that this registers the waker, or says why no more comes.
         let more = ready!(self.poll_read(MESSAGES, &mut VecDeque::new(), context))?;
