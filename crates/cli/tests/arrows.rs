@@ -122,7 +122,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "bench",
-        &["agent", "bed", "control", "emulation", "engine", "model"],
+        &[
+            "agent",
+            "bed",
+            "control",
+            "emulation",
+            "engine",
+            "model",
+            "stats",
+        ],
     ),
 ];
 
