@@ -102,7 +102,8 @@ impl Report {
     fn write(&self, out: &mut String) -> std::fmt::Result {
         writeln!(
             out,
-            "Medians of {} rounds, [least to largest]; ratios are ours over theirs, paired by round.",
+            "Medians of {} rounds, [least to largest]; ratios are ours over theirs, paired by round; \
+             95 %: where the median of many rounds lies.",
             self.rounds
         )?;
         for reference in &self.references {
@@ -116,7 +117,9 @@ impl Report {
             )?;
         }
         for comparison in &self.comparisons {
-            let Spread { median, min, max } = comparison.ratio;
+            let Spread {
+                median, min, max, ..
+            } = comparison.ratio;
             writeln!(
                 out,
                 "{:<44} {:>12} {:>12} {:>22}   {}",
@@ -147,7 +150,9 @@ impl Report {
             )?;
         }
         for emulation in &self.emulation {
-            let Spread { median, min, max } = emulation.packet_ns;
+            let Spread {
+                median, min, max, ..
+            } = emulation.packet_ns;
             writeln!(
                 out,
                 "{:<44} {:>22} {:>28}",
@@ -179,7 +184,9 @@ impl Report {
             )?;
         }
         for trial in &self.small_trials {
-            let Spread { median, min, max } = trial.beside_ms;
+            let Spread {
+                median, min, max, ..
+            } = trial.beside_ms;
             let gate = format!(
                 "at most {:.0} ms: {}",
                 trial.at_most_ms,
@@ -211,9 +218,15 @@ fn verdict(comparison: &Comparison) -> String {
         return "none".to_owned();
     };
     let passed = passed(comparison.passed);
+    let interval = comparison
+        .ratio
+        .median_interval
+        .map_or_else(String::new, |[from, to]| {
+            format!(" (95 %: {from:.2} to {to:.2})")
+        });
     match gate {
-        Gate::AtLeast(bound) => format!("at least {bound:.2}: {passed}"),
-        Gate::AtMost(bound) => format!("at most {bound:.2}: {passed}"),
+        Gate::AtLeast(bound) => format!("at least {bound:.2}: {passed}{interval}"),
+        Gate::AtMost(bound) => format!("at most {bound:.2}: {passed}{interval}"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Figures of single runs, and statistics over many rounds of them.
 
+use regatta_stats::plausible_counts;
 use serde::Serialize;
 
 /// Bytes of a GiB.
@@ -39,6 +40,9 @@ pub struct Spread {
     pub min: f64,
     /// Largest value.
     pub max: f64,
+    /// Interval in which the median of many more values lies with 95 % confidence, between two of these in their order;
+    /// absent for fewer than six values.
+    pub median_interval: Option<[f64; 2]>,
 }
 
 impl Spread {
@@ -53,7 +57,17 @@ impl Spread {
         } else {
             f64::midpoint(values[middle - 1], values[middle])
         };
-        Some(Self { median, min, max })
+        // As many values as that are plausibly on either side of the true median.
+        let (outside, _) = plausible_counts(values.len() as u64, 0.5, 0.05);
+        let outside = usize::try_from(outside).unwrap_or(0);
+        let median_interval =
+            (outside > 0).then(|| [values[outside - 1], values[values.len() - outside]]);
+        Some(Self {
+            median,
+            min,
+            max,
+            median_interval,
+        })
     }
 }
 
@@ -158,7 +172,14 @@ mod tests {
     fn a_median_of_an_even_number_lies_between_the_two() {
         let spread = Spread::of([4.0, 1.0, 3.0, 2.0]).expect("values");
         assert_eq!((spread.median, spread.min, spread.max), (2.5, 1.0, 4.0));
+        assert_eq!(spread.median_interval, None);
         assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn the_interval_of_the_median_of_nine_leaves_one_out_at_each_end() {
+        let spread = Spread::of((1..=9).map(f64::from)).expect("values");
+        assert_eq!(spread.median_interval, Some([2.0, 8.0]));
     }
 
     #[test]

@@ -123,7 +123,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "bench",
-        &["agent", "bed", "control", "emulation", "engine", "model"],
+        &[
+            "agent",
+            "bed",
+            "control",
+            "emulation",
+            "engine",
+            "model",
+            "stats",
+        ],
     ),
 ];
 

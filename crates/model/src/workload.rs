@@ -463,6 +463,36 @@ impl WorkloadKind {
         }
     }
 
+    /// Returns the directions in which payload is carried: of exchanges both.
+    #[must_use]
+    pub const fn payload_direction(&self) -> Direction {
+        match self {
+            Self::RequestResponse { .. } | Self::ShortConnections { .. } => Direction::Both,
+            Self::Bulk { .. } | Self::StopAndWait { .. } | Self::MultiStream { .. } => {
+                self.direction()
+            }
+        }
+    }
+
+    /// Returns the number of streams that carry messages of one connection side by side; 0 for a workload that has
+    /// one stream at a time.
+    #[must_use]
+    pub const fn parallel_streams(&self) -> u32 {
+        match self {
+            Self::MultiStream { streams, .. } => *streams,
+            _ => 0,
+        }
+    }
+
+    /// Whether messages of the workload are what is measured, so that none are sent beside it to measure delay.
+    #[must_use]
+    pub const fn measures_delay(&self) -> bool {
+        matches!(
+            self,
+            Self::ShortConnections { .. } | Self::MultiStream { .. }
+        )
+    }
+
     /// Whether goodput tells how well a transport did: it does not where the rate is given or each
     /// exchange is small.
     #[must_use]

@@ -8,7 +8,7 @@ use hdrhistogram::{
     serialization::{Serializer as _, V2Serializer},
 };
 use regatta_control::TrialOrder;
-use regatta_model::{Histogram, Probe, ProbePlacement, Series, WorkloadKind};
+use regatta_model::{Histogram, Probe, ProbePlacement, Series};
 
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
@@ -67,16 +67,11 @@ impl ProbePlan {
         let message = usize::try_from(message.0)
             .unwrap_or(LONGEST_PROBE)
             .clamp(PROBE_HEADER_BYTES, LONGEST_PROBE);
-        // There the messages or exchanges are the measurement.
-        let measures_itself = matches!(
-            order.workload.kind,
-            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. }
-        );
         Self {
             idle_messages,
             idle_interval: may_be_at_once(order, message)
                 .then(|| idle_interval(least_interval(order, message))),
-            under_load: under_load && !measures_itself,
+            under_load: under_load && !order.workload.kind.measures_delay(),
             interval: interval
                 .max(Duration::from_micros(100))
                 .max(least_interval(order, message)),

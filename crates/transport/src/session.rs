@@ -154,7 +154,10 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
             WorkloadKind::ShortConnections { .. } => {
                 OverStreams::Connections(Exchanges::new(order)?)
             }
-            _ => OverStreams::Flows(Flows::new(order)?),
+            WorkloadKind::Bulk { .. }
+            | WorkloadKind::StopAndWait { .. }
+            | WorkloadKind::RequestResponse { .. }
+            | WorkloadKind::MultiStream { .. } => OverStreams::Flows(Flows::new(order)?),
         }))
     }
 

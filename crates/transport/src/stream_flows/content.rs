@@ -61,7 +61,9 @@ impl Flows {
                 };
                 Self::of_schedule(order, schedule, messages, message)
             }
-            _ => Ok(Self::of_exchange(Exchange::new(order)?)),
+            WorkloadKind::StopAndWait { .. }
+            | WorkloadKind::RequestResponse { .. }
+            | WorkloadKind::ShortConnections { .. } => Ok(Self::of_exchange(Exchange::new(order)?)),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Bytes, OptionValue, Warning, WorkloadKind, warning_code};
+use regatta_model::{Bytes, OptionValue, Warning, warning_code};
 use regatta_transport::{OptionDefinition, Unsupported};
 use strum::VariantNames as _;
 
@@ -152,10 +152,11 @@ impl Needs {
         let is_short = common.stream_window_bytes.is_none()
             && order.role == Role::Receiver
             && in_flight > sizes.windows.stream_bytes;
-        let streams = match order.workload.kind {
-            WorkloadKind::MultiStream { streams, .. } => streams.saturating_add(STREAMS),
-            _ => STREAMS,
-        };
+        let streams = order
+            .workload
+            .kind
+            .parallel_streams()
+            .saturating_add(STREAMS);
         let queue = order.path.link_rate_bps.map_or(MOST_QUEUE_BYTES, |rate| {
             let bytes = rate as f64 / 8.0 * QUEUE_TIME.as_secs_f64();
             (bytes as usize).min(MOST_QUEUE_BYTES)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use regatta_model::{Direction, TrialRecord, Unit, WorkloadKind, metric, metric::series_id};
+use regatta_model::{Direction, TrialRecord, Unit, metric, metric::series_id};
 
 use super::{
     Datum, Figure, Place, anchor,
@@ -267,12 +267,7 @@ struct LinkRate(Vec<(f64, Option<f64>)>);
 
 impl LinkRate {
     fn of(group: CellGroup<'_>) -> Self {
-        use WorkloadKind::{Bulk, MultiStream, RequestResponse, ShortConnections, StopAndWait};
-        let direction = match &group.workload.kind {
-            Bulk { options, .. } => options.direction,
-            RequestResponse { .. } | ShortConnections { .. } => Direction::Both,
-            StopAndWait { .. } | MultiStream { .. } => Direction::Forward,
-        };
+        let direction = group.workload.kind.payload_direction();
         let rates = group.condition.settings().map(|setting| {
             let link = match direction {
                 Direction::Forward => Some(setting.forward),

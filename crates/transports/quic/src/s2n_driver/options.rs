@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, StackFacts, WorkloadKind};
+use regatta_model::{OptionValue, StackFacts};
 use regatta_transport::{OptionDefinition, Result, TransportError};
 use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
@@ -127,10 +127,7 @@ pub(super) const CRYPTO: Crypto = Crypto::AwsLc;
 pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits> {
     let stream_window = sizes.windows.stream_bytes.min(MOST_WINDOW_BYTES);
     let connection_window = sizes.windows.connection_bytes.min(MOST_WINDOW_BYTES);
-    let open_streams = match order.workload.kind {
-        WorkloadKind::MultiStream { streams, .. } => OPEN_STREAMS + u64::from(streams),
-        _ => OPEN_STREAMS,
-    };
+    let open_streams = OPEN_STREAMS + u64::from(order.workload.kind.parallel_streams());
     let send_buffer = u32::try_from(sizes.windows.send_buffer_bytes).unwrap_or(u32::MAX);
     let made = || {
         Limits::new()
