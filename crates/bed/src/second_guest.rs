@@ -1,17 +1,19 @@
 //! Processes in the other guest.
 //!
 //! With two guests the engine and host a are in one, host b is in the other, and a wire that is not
-//! the path joins them. In the other guest the [server](main) waits for the engine on that wire and
-//! serves one session with it. Nobody else can reach the server: the wire has two ends, and both are
+//! the path joins them. In the other guest the [server](main) tells the engine on that wire that it listens, waits for
+//! it and serves one session with it. Nobody else can reach the server: the wire has two ends, and both are
 //! kernels of this run.
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::fd::AsFd,
     process::ExitCode,
-    thread,
     time::{Duration, Instant},
 };
+
+use regatta_process::readable;
 
 use crate::{
     error::{BedError, exit_code},
@@ -28,11 +30,14 @@ pub const COMMAND: &str = "guest-second";
 /// Addresses on the wire for control: of the guest with the engine, and of the other.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 61, 0, 1), Ipv4Addr::new(10, 61, 0, 2)];
 
-/// TCP port on which the server listens.
+/// TCP port on which the server listens, and UDP port on which the engine is told that it does.
 const PORT: u16 = 7000;
 
 /// Longest time that the other guest may take until it can be reached: both are started at once.
 const BOOT_WITHIN: Duration = Duration::from_secs(60);
+
+/// Longest time that one attempt to reach the server takes, and until the next one if nothing is heard of the server.
+const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// Longest silence of the other guest: a busy machine may pause a guest.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -52,18 +57,36 @@ pub(crate) fn reach() -> Result<SessionLauncher, BedError> {
 fn open() -> io::Result<Session> {
     wire_up(CONTROL_WIRE, ADDRESSES[0]).map_err(io::Error::other)?;
     let until = Instant::now() + BOOT_WITHIN;
+    // Before the first attempt: if that is too early, the server's message is still to come.
+    let messages = UdpSocket::bind((ADDRESSES[0], PORT))?;
     let server = SocketAddr::from((ADDRESSES[1], PORT));
-    let stream = loop {
-        match TcpStream::connect_timeout(&server, Duration::from_secs(1)) {
-            Ok(stream) => break stream,
-            Err(error) if Instant::now() >= until => return Err(error),
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    };
+    let stream = connect(&messages, ATTEMPT, until, || {
+        TcpStream::connect_timeout(&server, ATTEMPT)
+    })?;
     stream.set_nodelay(true)?;
     let input = Closing(stream.try_clone()?);
     let output = Incoming::new(stream.into());
     Session::over(input, output, [SILENCE; 2], ToString::to_string)
+}
+
+/// Calls `attempt` until it succeeds or `until` has come: at once, again when the server says that it listens, and
+/// `pause` after an attempt without such a message.
+fn connect<T>(
+    messages: &UdpSocket,
+    pause: Duration,
+    until: Instant,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    loop {
+        match attempt() {
+            Err(_) if Instant::now() < until => {}
+            result => return result,
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if readable(&[messages.as_fd()], Some(left.min(pause)))? {
+            messages.recv(&mut [0])?;
+        }
+    }
 }
 
 /// Serves the engine in the first guest until the guest ends or the engine goes. The body of `regatta
@@ -80,6 +103,9 @@ pub fn main() -> ExitCode {
 fn serve_engine() -> Result<(), Box<dyn std::error::Error>> {
     wire_up(CONTROL_WIRE, ADDRESSES[1])?;
     let listener = TcpListener::bind((ADDRESSES[1], PORT))?;
+    // An engine that is not there yet finds the server listening.
+    let told = UdpSocket::bind((ADDRESSES[1], 0))?.send_to(&[0], (ADDRESSES[0], PORT));
+    told.map(drop)?;
     let stream = accept_engine(&listener)?;
     stream.set_nodelay(true)?;
     let serving = Serving {
@@ -108,6 +134,29 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+
+    #[test]
+    fn the_server_is_reached_when_it_says_that_it_listens() {
+        let messages = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let engine = messages.local_addr().expect("an address");
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let mut attempts = 0;
+        let attempt = || {
+            attempts += 1;
+            if attempts == 2 {
+                return Ok("reached");
+            }
+            server.send_to(&[0], engine)?;
+            Err(io::ErrorKind::ConnectionRefused.into())
+        };
+        let never = Duration::from_secs(3600);
+        let reached = connect(&messages, never, Instant::now() + never, attempt);
+        assert_eq!(reached.expect("reached"), "reached");
+        let refused = || Err::<(), _>(io::ErrorKind::ConnectionRefused.into());
+        let late = connect(&messages, never, Instant::now(), refused);
+        let error = late.expect_err("the time is over");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
 
     #[test]
     fn connections_that_were_given_up_are_passed_over() {

@@ -34,7 +34,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::{guest, session};
+use regatta_bed::{guest, program, session};
 
 use nix::sys::{
     socket::{ControlMessageOwned, MsgFlags, SockaddrIn, getsockopt, recvmsg, setsockopt, sockopt},
@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         Some("lateness") => emulators::lateness(),
         Some(guest::DAEMON_COMMAND) => guest::daemon_main(),
         Some(guest::INIT_COMMAND) => guest::init_main(),
+        Some(program::SUPERVISOR_COMMAND) => program::main(),
         _ => ExitCode::FAILURE,
     }
 }

@@ -5,17 +5,18 @@ mod common;
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
+    os::fd::AsRawFd,
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use common::{Agent, bed, condition, executable};
-use regatta_bed::{Bed, BedError, Host, TestBed as _};
+use regatta_bed::{Bed, BedError, Host, TestBed as _, program::SUPERVISOR_COMMAND};
 use regatta_model::{BedKind, PathSetup};
-use regatta_process::children;
-use regatta_test_support::processes::is_running;
+use regatta_process::{Preparation, children};
+use regatta_test_support::processes::{is_running, running_with};
 
 /// Returns the network namespaces that some process is in, as `net:[NUMBER]`.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {
@@ -161,4 +162,37 @@ mod real_time {
         };
         soon("the daemon has ended", || !is_running(daemon));
     }
+}
+
+#[test]
+fn a_supervisor_notices_the_ends_of_processes_that_ignore_its_first_signal() {
+    let (held, control) = io::pipe().expect("a pipe");
+    let sleep = format!("sleep 600.{}", std::process::id());
+    // The second one has a session of its own and a parent that has ended, the third one a parent that is killed, too.
+    let script =
+        format!("trap '' TERM; setsid {sleep} & sh -c '{sleep} & {sleep}' & echo up; exec {sleep}");
+    let mut command = Command::new(executable());
+    command
+        .args([SUPERVISOR_COMMAND, &held.as_raw_fd().to_string()])
+        .args(["sh", "-c", &script])
+        .stdout(Stdio::piped());
+    Preparation {
+        inherited: vec![held.as_raw_fd()],
+        ..Preparation::default()
+    }
+    .apply(&mut command);
+    let mut supervisor = command.spawn().expect("a supervisor");
+    let mut line = String::new();
+    BufReader::new(supervisor.stdout.take().expect("a pipe"))
+        .read_line(&mut line)
+        .expect("a line");
+    assert_eq!(line, "up\n");
+    let ended = Instant::now();
+    drop(control);
+    let status = supervisor.wait().expect("a child");
+    assert_eq!(status.code(), Some(128 + libc::SIGKILL));
+    // It gives up after five seconds if it does not notice the ends.
+    let took = ended.elapsed();
+    assert!(took < Duration::from_secs(5), "it took {took:?}");
+    assert_eq!(running_with(&sleep[6..]), [] as [i32; 0]);
 }

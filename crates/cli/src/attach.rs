@@ -1,7 +1,10 @@
 //! `regatta attach`, and the views of a run that this process runs.
 
 use std::{
+    ffi::OsStr,
+    fs::File,
     io::IsTerminal,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -10,9 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use regatta_live::{Activity, Attached, Hub, LiveError, SOCKET_NAME, Views};
 use regatta_model::{TrialRecord, shell::quoted};
-use regatta_results::{Reader, ResultsError, RunState, is_being_written, state_now};
+use regatta_process::readable;
+use regatta_results::{Reader, ResultsError, RunState, is_being_written, is_locked, state_now};
 
 use crate::{
     args::{AttachArgs, ViewArgs},
@@ -27,6 +32,10 @@ use crate::{
 /// Time that a process has that runs a study and does not answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
+/// Time after the last change in a directory within which its lock may be released: the kernel reports that a file was
+/// closed before it releases the file's lock.
+const AFTER_CHANGE: Duration = Duration::from_millis(100);
+
 /// Runs `regatta attach`.
 ///
 /// # Errors
@@ -37,16 +46,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     // Without any view asked for, the one that needs no further program.
     views.terminal |= !views.any();
     let held = Held::new()?;
-    let mut started = Attached::start(&views, dir);
-    // A run that has just begun does not listen yet, and one that is about to end no longer does.
-    let asked = Instant::now();
-    while matches!(started, Err(LiveError::NoRun { .. }))
-        && is_being_written(dir) == Some(true)
-        && asked.elapsed() < ANSWERS_WITHIN
-    {
-        std::thread::sleep(ANSWERS_WITHIN / 50);
-        started = Attached::start(&views, dir);
-    }
+    let started = once_listening(dir, ANSWERS_WITHIN, || Attached::start(&views, dir));
     let (started, is_of_shards) = match started {
         Err(error @ LiveError::NoRun { .. }) => match ShardedPlan::read(dir) {
             Ok(plan) => {
@@ -95,6 +95,45 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         Some(RunState::Running) | None => format!("the run's process has gone; {resume}"),
     });
     Ok(Code::Measured)
+}
+
+/// Calls `start` for the run in a directory. A run that has just begun does not listen yet, and one that is about to end
+/// no longer does: calls it again when the run listens, until no process writes the run or the time is over.
+fn once_listening<T>(
+    dir: &Path,
+    within: Duration,
+    mut start: impl FnMut() -> Result<T, LiveError>,
+) -> Result<T, LiveError> {
+    // Before the first attempt, so that nothing that comes after it is missed.
+    let watch = changes_of(dir);
+    let mut started = start();
+    let (Ok(watch), Ok(opened)) = (watch, File::open(dir)) else {
+        return started;
+    };
+    let until = Instant::now() + within;
+    let mut pause = AFTER_CHANGE;
+    while matches!(started, Err(LiveError::NoRun { .. })) && is_locked(&opened) == Some(true) {
+        let left = until.saturating_duration_since(Instant::now());
+        match readable(&[watch.as_fd()], Some(left.min(pause))) {
+            Ok(true) => pause = AFTER_CHANGE,
+            Ok(false) if pause < left => pause = within,
+            Ok(false) | Err(_) => break,
+        }
+        let events = watch.read_events().unwrap_or_default();
+        if (events.iter()).any(|event| event.name.as_deref() == Some(OsStr::new(SOCKET_NAME))) {
+            started = start();
+        }
+    }
+    started
+}
+
+/// Watches a directory for sockets that have begun to listen, and for the end of the process that writes the run in it,
+/// which closes the directory.
+fn changes_of(dir: &Path) -> nix::Result<Inotify> {
+    let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+    let changes = AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_CLOSE_NOWRITE;
+    watch.add_watch(dir, changes)?;
+    Ok(watch)
 }
 
 /// Starts the views of a run of this process, and prints the address of the page. Every run can be attached to, with
@@ -198,4 +237,63 @@ fn runs_below(dir: &Path) -> Vec<PathBuf> {
         .collect();
     runs.sort();
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    fn no_answer<T>(dir: &Path) -> Result<T, LiveError> {
+        Err(LiveError::NoRun {
+            dir: dir.to_owned(),
+            source: std::io::ErrorKind::ConnectionRefused.into(),
+        })
+    }
+
+    #[test]
+    fn a_run_that_has_just_begun_is_attached_to_when_it_listens() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path();
+        let writer = File::open(dir).expect("opened");
+        writer.lock().expect("locked");
+        let mut attempts = 0;
+        let started = once_listening(dir, NEVER, || {
+            attempts += 1;
+            if attempts == 2 {
+                return Ok("attached");
+            }
+            // It listens right after the first attempt.
+            let new = dir.join("new");
+            std::fs::write(&new, "").expect("written");
+            std::fs::rename(new, dir.join(SOCKET_NAME)).expect("renamed");
+            no_answer(dir)
+        });
+        assert_eq!(started.expect("attached"), "attached");
+    }
+
+    #[test]
+    fn a_run_that_ends_or_does_not_answer_is_given_up() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path();
+        let writer = File::open(dir).expect("opened");
+        writer.lock().expect("locked");
+        let silent = once_listening(dir, Duration::ZERO, || no_answer::<()>(dir));
+        assert!(matches!(silent, Err(LiveError::NoRun { .. })));
+        std::thread::scope(|scope| {
+            let (attempt, attempted) = std::sync::mpsc::channel();
+            let waits = scope.spawn(move || {
+                once_listening(dir, NEVER, || {
+                    attempt.send(()).expect("heard");
+                    no_answer::<()>(dir)
+                })
+            });
+            attempted.recv().expect("an attempt");
+            // The end of its process.
+            drop(writer);
+            let ended = waits.join().expect("no panic");
+            assert!(matches!(ended, Err(LiveError::NoRun { .. })));
+        });
+    }
 }

@@ -23,14 +23,21 @@ use crate::{
 /// Name of the socket in the directory of the run.
 pub const SOCKET_NAME: &str = "live.sock";
 
+/// Name of the socket until it listens: whoever waits for [`SOCKET_NAME`] can connect at once.
+const NEW_SOCKET_NAME: &str = "live.sock.new";
+
 /// Most processes that are served at once.
 const MOST: usize = 16;
 
-/// Calls a function with a path of the socket that is short enough for its address, whatever the directory's is.
-fn with_short_path<T>(dir: &Path, call: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+/// Calls a function with a path of a socket that is short enough for its address, whatever the directory's is.
+fn with_short_path<T>(
+    dir: &Path,
+    name: &str,
+    call: impl FnOnce(&Path) -> io::Result<T>,
+) -> io::Result<T> {
     let opened = File::open(dir)?;
     let fd = opened.as_raw_fd();
-    call(&PathBuf::from(format!("/proc/self/fd/{fd}/{SOCKET_NAME}")))
+    call(&PathBuf::from(format!("/proc/self/fd/{fd}/{name}")))
 }
 
 /// Socket of a run, which is removed with this value.
@@ -46,9 +53,10 @@ impl RunSocket {
     /// # Errors
     /// Those of the system, such as of a file system without sockets.
     pub fn listen(dir: &Path) -> io::Result<Self> {
-        let path = dir.join(SOCKET_NAME);
-        let _ = std::fs::remove_file(&path);
-        let listener = with_short_path(dir, |short| UnixListener::bind(short))?;
+        let [new, path] = [NEW_SOCKET_NAME, SOCKET_NAME].map(|name| dir.join(name));
+        let _ = std::fs::remove_file(&new);
+        let listener = with_short_path(dir, NEW_SOCKET_NAME, |short| UnixListener::bind(short))?;
+        std::fs::rename(new, &path)?;
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener: tokio::net::UnixListener::from_std(listener)?,
@@ -96,7 +104,7 @@ impl RunClient {
     /// # Errors
     /// Those of the system: none listens there.
     pub fn connect(dir: &Path) -> io::Result<UnixStream> {
-        let stream = with_short_path(dir, |short| UnixStream::connect(short))?;
+        let stream = with_short_path(dir, SOCKET_NAME, |short| UnixStream::connect(short))?;
         stream.set_nonblocking(true)?;
         Ok(stream)
     }

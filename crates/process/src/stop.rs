@@ -1,8 +1,9 @@
 //! Request to stop, which ends waits for other processes at once.
 
 use std::{
+    fmt,
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -10,8 +11,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::wait::{descriptor, readable};
 
-/// Request to stop, with the processes that it kills: whoever waits for one of them sees its end. Clones are the same
-/// request.
+/// Request to stop, with the processes that it kills, so that whoever waits for one of them sees its end, and the functions
+/// that it calls. Clones are the same request.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<Shared>);
 
@@ -26,17 +27,36 @@ struct State {
     is_asked: bool,
     /// Descriptors of processes.
     processes: Vec<OwnedFd>,
+    functions: Vec<Weak<Function>>,
+}
+
+type Function = dyn Fn() + Send + Sync;
+
+/// Function that a stop calls, for as long as this is not dropped.
+pub struct OnStop {
+    _function: Arc<Function>,
+}
+
+impl fmt::Debug for OnStop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnStop").finish_non_exhaustive()
+    }
 }
 
 impl Stop {
-    /// Asks to stop: kills the processes, and wakes whoever [sleeps](Self::sleep).
+    /// Asks to stop: kills the processes, wakes whoever [sleeps](Self::sleep), and calls the functions.
     pub fn ask(&self) {
         let mut state = self.0.state.lock();
         state.is_asked = true;
         for process in state.processes.drain(..) {
             kill(&process);
         }
+        let functions = std::mem::take(&mut state.functions);
+        drop(state);
         self.0.asked.notify_all();
+        for function in functions.iter().filter_map(Weak::upgrade) {
+            function();
+        }
     }
 
     /// Whether a stop was asked for.
@@ -61,6 +81,23 @@ impl Stop {
         };
         state.processes.retain(is_running);
         state.processes.push(process);
+    }
+
+    /// Has the first request to stop call a function, on the thread that asks; at once if there was one before.
+    #[must_use]
+    pub fn calls(&self, function: impl Fn() + Send + Sync + 'static) -> OnStop {
+        let function: Arc<Function> = Arc::new(function);
+        let mut state = self.0.state.lock();
+        if state.is_asked {
+            drop(state);
+            function();
+        } else {
+            state.functions.retain(|it| it.strong_count() > 0);
+            state.functions.push(Arc::downgrade(&function));
+        }
+        OnStop {
+            _function: function,
+        }
     }
 
     /// Sleeps until the stop is asked for, for `within` at most; returns whether it is.
@@ -88,9 +125,28 @@ fn kill(process: &OwnedFd) {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command, Stdio};
+    use std::{
+        process::{Child, Command, Stdio},
+        sync::mpsc,
+    };
 
     use super::*;
+
+    #[test]
+    fn a_stop_calls_each_function_once_unless_it_was_dropped() {
+        let stop = Stop::default();
+        let (call, called) = mpsc::channel();
+        let function = |name: &'static str| {
+            let call = call.clone();
+            move || call.send(name).expect("somebody listens")
+        };
+        let _before = stop.calls(function("before"));
+        drop(stop.calls(function("dropped")));
+        stop.ask();
+        stop.ask();
+        let _after = stop.calls(function("after"));
+        assert_eq!(called.try_iter().collect::<Vec<_>>(), ["before", "after"]);
+    }
 
     fn cat() -> Child {
         Command::new("cat").stdin(Stdio::piped()).spawn().unwrap()

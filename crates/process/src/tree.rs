@@ -3,6 +3,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
+    os::fd::{AsFd as _, OwnedFd},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -13,9 +15,15 @@ use nix::{
     unistd::Pid,
 };
 
+use crate::wait::{descriptor, readable};
+
 /// Most passes over the processes that are to be killed: one that starts another while it is being
 /// killed leaves that one for the next pass.
 const PASSES: usize = 8;
+
+/// Longest wait for the ends of processes that were killed, in all passes together: one of them may be in a system call
+/// that cannot be interrupted.
+const ENDED_WITHIN: Duration = Duration::from_millis(200);
 
 /// Returns the parent in a line of `/proc/PID/stat`: the second field after the name, which stands in
 /// brackets and may hold anything, brackets and blanks included.
@@ -120,22 +128,33 @@ pub fn kill_descendants_but(spared: impl Fn(i32) -> bool) {
         return;
     }
     let own = Pid::this().as_raw();
+    let until = Instant::now() + ENDED_WITHIN;
     for _ in 0..PASSES {
         let mut found = descendants(own);
         found.retain(|process| !spared(*process));
         if found.is_empty() {
             return;
         }
-        for process in found {
-            // It may have ended at this moment.
-            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
-        }
+        kill_all(&found, until);
         // Without blocking: this could wait for a process that cannot be killed.
         while matches!(
             waitpid(None, Some(WaitPidFlag::WNOHANG)),
             Ok(status) if status != WaitStatus::StillAlive
         ) {}
-        std::thread::yield_now();
+    }
+}
+
+/// Kills processes and waits until they have ended, or `until` has come.
+fn kill_all(processes: &[i32], until: Instant) {
+    let descriptors = processes.iter().map(|it| descriptor(it.cast_unsigned()));
+    let descriptors: Vec<OwnedFd> = descriptors.flatten().collect();
+    for process in processes {
+        // It may have ended at this moment.
+        let _ = kill(Pid::from_raw(*process), Signal::SIGKILL);
+    }
+    for process in descriptors {
+        let left = until.saturating_duration_since(Instant::now());
+        let _ = readable(&[process.as_fd()], Some(left));
     }
 }
 
@@ -150,20 +169,18 @@ pub fn kill_marked(variable: &str, value: &str, other: i32) {
                 .split(|byte| *byte == 0)
                 .any(|entry| entry == wanted.as_bytes())
     };
+    let until = Instant::now() + ENDED_WITHIN;
     for _ in 0..PASSES {
-        let mut found = false;
-        for process in processes().filter(is_marked) {
-            found = true;
-            let process = Pid::from_raw(process);
-            // Its number was its own a moment ago, and numbers are used again only after all others.
-            let _ = kill(process, Signal::SIGKILL);
-            // It is this process's to reap if its parent is gone.
-            let _ = waitpid(process, Some(WaitPidFlag::WNOHANG));
-        }
-        if !found {
+        // Their numbers were their own a moment ago, and numbers are used again only after all others.
+        let found: Vec<i32> = processes().filter(is_marked).collect();
+        if found.is_empty() {
             return;
         }
-        std::thread::yield_now();
+        kill_all(&found, until);
+        for process in found {
+            // It is this process's to reap if its parent is gone.
+            let _ = waitpid(Pid::from_raw(process), Some(WaitPidFlag::WNOHANG));
+        }
     }
 }
 

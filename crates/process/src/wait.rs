@@ -45,16 +45,30 @@ pub fn end_within(child: &mut Child, within: Duration) -> Option<ExitStatus> {
     ended
 }
 
-/// Sleeps until a child of this process has ended, for `within` at most. Does not reap the child, so that it can run while another thread holds its handle.
+/// Sleeps until a child of this process has ended, for `within` at most. Does not reap the child, so that it can run while
+/// another thread holds its handle.
 ///
 /// # Errors
-/// The error of `poll`.
+/// The error of `poll`, or of a thread.
 pub fn await_end(process: u32, within: Duration) -> io::Result<()> {
-    let Some(process) = descriptor(process) else {
-        std::thread::sleep(within.min(Duration::from_millis(5)));
-        return Ok(());
+    let ended = match descriptor(process) {
+        Some(process) => process,
+        None => pipe_of(process)?,
     };
-    readable(&[process.as_fd()], Some(within)).map(drop)
+    readable(&[ended.as_fd()], Some(within)).map(drop)
+}
+
+/// Returns a pipe that ends with a child of this process: another thread waits for the child and holds the pipe's other
+/// end.
+fn pipe_of(child: u32) -> io::Result<OwnedFd> {
+    let (ended, held) = io::pipe()?;
+    std::thread::Builder::new()
+        .name("end of child".into())
+        .spawn(move || {
+            let _held = held;
+            let _ = wait_without_reaping(Pid::from_raw(child.cast_signed()));
+        })?;
+    Ok(ended.into())
 }
 
 /// Returns a descriptor of a child of this process; `None` before Linux 5.3, or under a filter of system calls.
@@ -142,6 +156,19 @@ mod tests {
         drop(cat.stdin.take());
         let status = ended_within(&mut cat, Duration::from_secs(60)).unwrap();
         assert!(status.unwrap().success());
+    }
+
+    #[test]
+    fn a_pipe_ends_with_a_child_that_has_no_descriptor() {
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pipe = pipe_of(cat.id()).unwrap();
+        assert!(!readable(&[pipe.as_fd()], Some(Duration::ZERO)).unwrap());
+        drop(cat.stdin.take());
+        assert!(readable(&[pipe.as_fd()], None).unwrap());
+        // The thread has not reaped it.
+        assert!(cat.wait().unwrap().success());
+        // A process that is no child cannot be waited for.
+        assert!(readable(&[pipe_of(cat.id()).unwrap().as_fd()], None).unwrap());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
 pub use replace::replace;
-pub use store::{Claim, Store, fold_ended, is_being_written, leftover, state_now};
+pub use store::{Claim, Store, fold_ended, is_being_written, is_locked, leftover, state_now};
 
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";

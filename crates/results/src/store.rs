@@ -377,9 +377,19 @@ fn fold(connection: &Connection, path: &Path) -> bool {
 /// system without locks.
 #[must_use]
 pub fn is_being_written(dir: &Path) -> Option<bool> {
-    // Only a writer excludes a shared lock, which ends here.
-    match File::open(dir).ok()?.try_lock_shared() {
-        Ok(()) => Some(false),
+    is_locked(&File::open(dir).ok()?)
+}
+
+/// Whether a process is writing the run in a directory that is open, as [`is_being_written`].
+#[must_use]
+pub fn is_locked(dir: &File) -> Option<bool> {
+    // Only a writer excludes a shared lock.
+    match dir.try_lock_shared() {
+        Ok(()) => {
+            // Fails for no file that is open.
+            let _ = dir.unlock();
+            Some(false)
+        }
         Err(TryLockError::WouldBlock) => Some(true),
         Err(TryLockError::Error(_)) => None,
     }

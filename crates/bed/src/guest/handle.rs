@@ -57,11 +57,11 @@ impl Guest {
     /// # Errors
     /// [`GuestError`]; errors in the daemon are reported as [`Said::Failed`].
     pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
-        Self::start_joined(executable, order, &[])
+        Self::start_joined(executable, order, &[], || {})
     }
 
     /// Starts a guest as [`Guest::start`] does, with `wires`: its ends of the wires that
-    /// [`wires`](super::wires) makes.
+    /// [`wires`](super::wires) makes. `on_said` is called whenever [`Guest::hear`] has something to return.
     ///
     /// # Errors
     /// As [`Guest::start`].
@@ -69,6 +69,7 @@ impl Guest {
         executable: &Path,
         order: &Order,
         wires: &[OwnedFd],
+        on_said: impl Fn() + Send + 'static,
     ) -> Result<Self, GuestError> {
         let executable = launch::open(executable)?;
         let streams = [Stdio::piped(), Stdio::piped(), Stdio::inherit()];
@@ -98,7 +99,12 @@ impl Guest {
         if let Some(output) = output {
             let reader = std::thread::Builder::new()
                 .name("words of the guest".into())
-                .spawn(move || read(output, &sender))
+                .spawn(move || {
+                    read(output, &sender, &on_said);
+                    // From here on the end is heard.
+                    drop(sender);
+                    on_said();
+                })
                 .map_err(GuestError::Thread)?;
             guest.reader = Some(reader);
         }
@@ -145,7 +151,7 @@ impl Drop for Guest {
     }
 }
 
-fn read(output: ChildStdout, sender: &Sender<Said>) {
+fn read(output: ChildStdout, sender: &Sender<Said>, on_said: &impl Fn()) {
     for line in BufReader::new(output).split(b'\n') {
         let Ok(line) = line else { return };
         let said = serde_json::from_slice(&line).unwrap_or_else(|_| Said::Console {
@@ -154,5 +160,6 @@ fn read(output: ChildStdout, sender: &Sender<Said>) {
         if sender.send(said).is_err() {
             return;
         }
+        on_said();
     }
 }

@@ -41,9 +41,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Longest time for ending all processes; the kernel needs milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// Time between two rounds of signals to the processes that are left.
-const ROUND: Duration = Duration::from_millis(20);
-
 /// Starts the program that its arguments name, waits for it and ends the processes that it leaves.
 /// The body of `regatta path-program`, which [`super::start`] starts; the process must have no
 /// other thread.
@@ -193,10 +190,15 @@ fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()>
         if elapsed >= END_LIMIT {
             break;
         }
-        if elapsed >= GRACE {
+        let next = if elapsed < GRACE {
+            GRACE
+        } else {
             tell(Signal::SIGKILL);
-        }
-        wait(ends, None, Some(ROUND))?;
+            END_LIMIT
+        };
+        // What one of them has started unseen meanwhile is found when that one has ended: it is then this process's
+        // child, as its orphans are.
+        wait(ends, None, Some(next - elapsed))?;
     }
     Ok(())
 }

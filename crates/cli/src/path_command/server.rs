@@ -20,7 +20,8 @@ use crate::{
     output,
 };
 
-/// Interval between checks of the server's sockets.
+/// Interval between checks of the server's sockets: the kernel has no event for a socket that begins to listen. Signals and
+/// the server's end are waited for between them.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// State of a TCP socket that listens, in `/proc/net/tcp`.

@@ -1,20 +1,26 @@
 //! Running guests: signs of life, and the last lines of their output.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::mpsc::Receiver,
+    time::{Duration, Instant},
+};
 
-use regatta_bed::guest::{Guest, Said};
+use regatta_bed::{
+    OnStop,
+    guest::{Guest, Said},
+};
 
 use crate::process_output::LastLines;
-
-/// Time between two looks at whether the run is to stop, while the guest sends nothing.
-pub(super) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
-/// Time between two looks from which on this process was stopped meanwhile, as when a batch system suspends
-/// a job.
-const STOPPED: Duration = Duration::from_secs(1);
+/// Longest time between two looks at the clock, by which this process notices that it was stopped, as when a batch system
+/// suspends a job: there is no event for that.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Time between two looks from which on this process was stopped meanwhile.
+const STOPPED: Duration = Duration::from_secs(2);
 
 /// Time after the end of the receiver's guest within which the sender's may report the end of the
 /// run.
@@ -48,6 +54,9 @@ pub(super) struct SecondGuestEnd {
 pub(super) struct Watch {
     pub(super) guest: Guest,
     pub(super) second: Option<SecondGuest>,
+    /// Gets an item when a guest has said something or ended, and when the run is to stop.
+    pub(super) woken: Receiver<()>,
+    pub(super) _on_stop: OnStop,
     pub(super) begun: Instant,
     /// Time of the last message of a guest that is ready and has a real clock.
     pub(super) heard: Option<Instant>,
@@ -64,11 +73,12 @@ impl Watch {
         self.until = self.begun + longest;
     }
 
-    /// Waits a moment for the next message of the guest and returns it. Time for which this process was
-    /// stopped is no silence of the guests.
+    /// Waits until a guest has said something, one has been silent for too long, or the run is to stop; returns the
+    /// message if it is this guest's. Time for which this process was stopped is no silence of the guests.
     pub(super) fn hear(&mut self) -> Option<Said> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let said = self.guest.hear(left.min(self.look_around()));
+        let left = self.deadline().saturating_duration_since(Instant::now());
+        let _ = self.woken.recv_timeout(left.min(LOOK));
+        let said = self.guest.hear(Duration::ZERO);
         let since = self.looked.elapsed();
         if since > STOPPED {
             self.until += since;
@@ -81,13 +91,15 @@ impl Watch {
         said
     }
 
-    /// Returns the time for which to wait for a message of the guest before the other one's are
-    /// read.
-    fn look_around(&self) -> Duration {
-        match &self.second {
-            Some(SecondGuest { start: None, .. }) => LOOK_AROUND / 20,
-            _ => LOOK_AROUND,
-        }
+    /// Returns the time at which a guest will have been silent for too long, or the other one's end counts.
+    fn deadline(&self) -> Instant {
+        let silent = |heard: Instant| heard + SILENCE;
+        let second = self.second.as_ref().and_then(|second| match second.ended {
+            Some((at, _)) => Some(at + LAST_TO_TELL),
+            None => second.heard.map(silent),
+        });
+        let all = [self.heard.map(silent), second].into_iter().flatten();
+        all.fold(self.until, Instant::min)
     }
 
     /// Reads the other guest's messages; returns its end, if it has ended early or is silent.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::{Stop, TestBed};
+use regatta_bed::{OnStop, Stop, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
     Clock, HOST_NAME, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart, TrialRecord,
@@ -70,6 +70,7 @@ pub struct Run {
     path_check_interval: Duration,
     progress: Option<ProgressListener>,
     stop: Stop,
+    _on_stop: OnStop,
     wake: Sender<Signal>,
     signals: Receiver<Signal>,
 }
@@ -129,12 +130,19 @@ impl Run {
     #[must_use]
     pub fn new(plan: Plan, options: RunOptions) -> Self {
         let (wake, signals) = mpsc::channel();
+        let stop = Stop::default();
+        let to_stop = wake.clone();
+        let on_stop = stop.calls(move || {
+            // Nobody hears it once the run is over, and then nothing is left to stop.
+            let _ = to_stop.send(Signal::Stop);
+        });
         Self {
             plan,
             options,
             path_check_interval: PATH_CHECK_INTERVAL,
             progress: None,
-            stop: Stop::default(),
+            stop,
+            _on_stop: on_stop,
             wake,
             signals,
         }
@@ -159,10 +167,7 @@ impl Run {
     /// Returns a handle that stops the run, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        Stopper {
-            stop: self.stop.clone(),
-            wake: self.wake.clone(),
-        }
+        Stopper(self.stop.clone())
     }
 
     /// Returns the request to stop, for what is waited for before the run.

@@ -32,7 +32,8 @@ use super::{
 };
 use crate::capture::{CaptureOrder, CaptureSummary};
 
-/// Time between two looks at the forwarder's reports.
+/// Time between two looks at the forwarder's reports: waking this thread would cost the forwarder a system call for each
+/// packet.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Most bytes that wait to be written: half a second of the fastest path with whole packets.

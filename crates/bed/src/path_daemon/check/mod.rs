@@ -19,14 +19,16 @@ mod socket;
 mod train_delays;
 
 use std::{
+    io::{self, PipeReader},
     mem,
     net::Ipv4Addr,
-    sync::atomic::{AtomicU64, Ordering},
+    os::fd::AsFd,
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 
-use regatta_model::{AskedAchieved, Condition, Link, PathCheck, units::nanoseconds};
+use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
 
 pub(crate) use self::{
     expected::LossPlace,
@@ -39,7 +41,7 @@ use self::{
     socket::Prober,
 };
 use super::{
-    clock::{self, monotonic_ns, unix_ns},
+    clock::{self, unix_ns},
     error::DaemonError,
     namespaces::Namespace,
 };
@@ -234,7 +236,9 @@ fn make_round_trips(
     near: &Prober,
     far: Option<&Prober>,
 ) -> Result<Vec<f64>, DaemonError> {
-    let ends: Vec<_> = [near].into_iter().chain(far).collect();
+    let ends: Vec<_> = ([near].into_iter().chain(far))
+        .map(|end| end as &dyn AsFd)
+        .collect();
     let count = plan.count as usize;
     let mut departed = Vec::with_capacity(count);
     let mut is_back = vec![false; count];
@@ -268,7 +272,7 @@ fn make_round_trips(
         let pause = if all_sent { longest } else { plan.interval };
         let pause = pause.saturating_sub(last_sent.elapsed());
         if delays.len() < count && !pause.is_zero() {
-            socket::wait(&ends, pause)?;
+            socket::wait(&ends, Some(pause))?;
         }
     }
     Ok(delays)
@@ -281,15 +285,16 @@ fn run_train(
     from: &Prober,
     to: &Prober,
 ) -> Result<TrainResult, DaemonError> {
-    // When the last packet was sent, on the monotonic clock; the largest number until then.
-    let ended = AtomicU64::new(u64::MAX);
-    let patience = nanoseconds(train.longest + GRACE);
-    let is_over = || ended.load(Ordering::Acquire).saturating_add(patience) < monotonic_ns();
+    // When the last packet was sent. The pipe ends then, which wakes the receiver.
+    let ended = OnceLock::<Instant>::new();
+    let (sending, sends) = io::pipe().map_err(socket::failed("pipe"))?;
+    let until = || ended.get().map(|ended| *ended + train.longest + GRACE);
     let (arrivals, departures) = both(
-        || receive_train(train, base, to, is_over),
+        || receive_train(train, base, to, Some(&sending), until),
         || {
             let sent = send_train(train, base, from);
-            ended.store(monotonic_ns(), Ordering::Release);
+            let _ = ended.set(Instant::now());
+            drop(sends);
             sent
         },
     )?;
@@ -322,27 +327,32 @@ fn send_train(train: Train, base: u64, from: &Prober) -> Result<Vec<u64>, Daemon
     Ok(departures)
 }
 
-/// Collects the packets of a train that arrive until all have or `is_over`: place in it, and time by this end's clock.
+/// Collects the packets of a train that arrive until all have or `until` has come: place in it, and time by this end's
+/// clock. `until` returns `None` as long as the pipe `sending` has not ended.
 fn receive_train(
     train: Train,
     base: u64,
     to: &Prober,
-    is_over: impl Fn() -> bool,
+    sending: Option<&PipeReader>,
+    until: impl Fn() -> Option<Instant>,
 ) -> Result<Vec<(u64, u64)>, DaemonError> {
     let mut seen = vec![false; train.packets as usize];
     let mut arrivals = Vec::with_capacity(seen.len());
     loop {
-        let is_over = is_over();
+        let left = until().map(|until| until.saturating_duration_since(Instant::now()));
         while let Some(arrival) = to.receive()? {
             let place = arrival.number.wrapping_sub(base);
             if is_first(&mut seen, place) {
                 arrivals.push((place, arrival.at_unix_ns));
             }
         }
-        if is_over || arrivals.len() == seen.len() {
+        if left == Some(Duration::ZERO) || arrivals.len() == seen.len() {
             return Ok(arrivals);
         }
-        socket::wait(&[to], Duration::from_millis(5))?;
+        match sending {
+            Some(sending) if left.is_none() => socket::wait(&[to, sending], None)?,
+            _ => socket::wait(&[to], left)?,
+        }
     }
 }
 

@@ -94,8 +94,8 @@ impl Part {
         let receive = |direction: usize| {
             let train = train(direction)?;
             let sending = train.interval.saturating_mul(train.packets as u32);
-            let patience = Patience::new(sending, train.longest);
-            receive_train(train, base(direction), prober, || patience.is_over())
+            let until = patience(sending, train.longest);
+            receive_train(train, base(direction), prober, None, || Some(until))
         };
         match probe {
             Probe::Open { .. } | Probe::Close => Ok(Value::Null),
@@ -123,14 +123,17 @@ impl Part {
 
 /// Sends back each packet of the round trips as it arrives, until the last can no longer come.
 fn return_round_trips(plan: RoundTrips, prober: &Prober) -> Result<(), DaemonError> {
-    let patience = Patience::new(plan.interval * plan.count as u32, plan.longest);
+    let until = patience(plan.interval * plan.count as u32, plan.longest);
     let mut is_back = vec![false; plan.count as usize];
     let mut left = is_back.len();
-    while left > 0 && !patience.is_over() {
+    loop {
         left -= send_back(prober, &mut is_back)?;
-        socket::wait(&[prober], Duration::from_millis(5))?;
+        let rest = until.saturating_duration_since(Instant::now());
+        if left == 0 || rest.is_zero() {
+            return Ok(());
+        }
+        socket::wait(&[prober], Some(rest))?;
     }
-    Ok(())
 }
 
 /// Asks the other end for the time and returns the exchanges that are complete. An exchange that a packet's loss
@@ -144,7 +147,11 @@ fn ask_time(prober: &Prober) -> Result<Vec<[i64; 3]>, DaemonError> {
             sent.push(monotonic_ns());
             prober.send(sent.len() as u64, SMALL_PACKET_BYTES)?;
         }
-        socket::wait(&[prober], CLOCK_INTERVAL)?;
+        let pause = match sent.len() {
+            CLOCK_PACKETS => until.saturating_duration_since(Instant::now()),
+            _ => CLOCK_INTERVAL,
+        };
+        socket::wait(&[prober], Some(pause))?;
         while let Some(arrival) = prober.receive()? {
             let received = monotonic_ns();
             if let Some(sent) = sent.get((arrival.number as usize).wrapping_sub(1)) {
@@ -161,7 +168,8 @@ fn tell_time(prober: &Prober) -> Result<(), DaemonError> {
     let mut left = CLOCK_PACKETS;
     let mut until = Instant::now() + HEAD_START + LONGEST_EXCHANGE;
     while left > 0 && Instant::now() < until {
-        socket::wait(&[prober], CLOCK_INTERVAL)?;
+        let rest = until.saturating_duration_since(Instant::now());
+        socket::wait(&[prober], Some(rest))?;
         while let Some(arrival) = prober.receive()? {
             prober.send_back(arrival.number, clock::monotonic_ns(), SMALL_PACKET_BYTES)?;
             left = left.saturating_sub(1);
@@ -171,23 +179,55 @@ fn tell_time(prober: &Prober) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// Time until which packets of the other end are waited for: no message says that the last has been
-/// sent.
-struct Patience(Instant);
-
-impl Patience {
-    fn new(sending: Duration, longest: Duration) -> Self {
-        Self(Instant::now() + HEAD_START + sending + longest + GRACE)
-    }
-
-    fn is_over(&self) -> bool {
-        Instant::now() >= self.0
-    }
+/// Returns the time until which packets of the other end are waited for: no message says that the last has been sent.
+fn patience(sending: Duration, longest: Duration) -> Instant {
+    Instant::now() + HEAD_START + sending + longest + GRACE
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io,
+        net::Ipv4Addr,
+        sync::{OnceLock, mpsc},
+        thread,
+    };
+
+    use regatta_model::Link;
+
     use super::*;
+
+    #[test]
+    fn the_end_of_the_sending_wakes_the_receiver_of_a_train() {
+        let localhost = Ipv4Addr::LOCALHOST.into();
+        let prober = Prober::bind(localhost, None).expect("a socket");
+        let link = Link::default();
+        let condition = Condition {
+            name: String::new(),
+            forward: link.clone(),
+            reverse: link,
+            mtu_bytes: 1500,
+            schedule: Vec::new(),
+        };
+        let train = Train::new(&condition, &condition.forward, LossPlace::AfterRate);
+        let (sending, sends) = io::pipe().expect("a pipe");
+        let ended = OnceLock::new();
+        let (look, looked) = mpsc::channel();
+        thread::scope(|scope| {
+            let (ended, prober, sending) = (&ended, &prober, &sending);
+            let until = move || {
+                let _ = look.send(());
+                ended.get().copied()
+            };
+            let receiver =
+                scope.spawn(move || receive_train(train, 0, prober, Some(sending), until));
+            looked.recv().expect("it looks");
+            ended.set(Instant::now()).expect("once");
+            drop(sends);
+            let arrivals = receiver.join().expect("no panic").expect("no error");
+            assert_eq!(arrivals, []);
+        });
+    }
 
     #[test]
     fn a_host_whose_machine_disturbed_the_check_says_so() {

@@ -3,7 +3,7 @@
 use std::{
     io::{self, IoSlice, IoSliceMut},
     net::{IpAddr, Ipv4Addr, UdpSocket},
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     time::Duration,
 };
 
@@ -50,7 +50,7 @@ pub(super) struct Prober {
     header_bytes: u64,
 }
 
-fn failed<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> DaemonError {
+pub(super) fn failed<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> DaemonError {
     move |error| DaemonError::Socket {
         step,
         source: error.into(),
@@ -79,6 +79,11 @@ impl Prober {
         ports: Option<PortRange>,
     ) -> Result<Self, DaemonError> {
         namespace.enter()?;
+        Self::bind(address, ports)
+    }
+
+    /// Opens a socket in the namespace of the calling thread.
+    pub(super) fn bind(address: IpAddr, ports: Option<PortRange>) -> Result<Self, DaemonError> {
         let socket = PortRange::bind(ports, |port| UdpSocket::bind((address, port)))
             .map_err(failed("bind"))?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true).map_err(failed("time stamps"))?;
@@ -171,9 +176,15 @@ impl Prober {
     }
 }
 
-/// Waits until a datagram has arrived at one of the ends, or the time is over.
-pub(super) fn wait(probers: &[&Prober], within: Duration) -> Result<(), DaemonError> {
-    let sockets: Vec<_> = probers.iter().map(|prober| prober.socket.as_fd()).collect();
-    readable(&sockets, Some(within)).map_err(failed("wait"))?;
+impl AsFd for Prober {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Waits until a datagram has arrived at one of the ends, a pipe among them has ended, or the time is over.
+pub(super) fn wait(ends: &[&dyn AsFd], within: Option<Duration>) -> Result<(), DaemonError> {
+    let files: Vec<_> = ends.iter().map(|end| end.as_fd()).collect();
+    readable(&files, within).map_err(failed("wait"))?;
     Ok(())
 }

@@ -119,11 +119,11 @@ pub(super) fn run(
             // A guest lives as long as the thread that started it.
             let work = move || {
                 let ending = work(run, queue, files, &events);
-                ending.inspect_err(|_| run.stopper.stop.ask())
+                ending.inspect_err(|_| run.stop.ask())
             };
             let thread = thread::Builder::new().spawn_scoped(scope, work);
             thread.map_err(|source| {
-                run.stopper.stop.ask();
+                run.stop.ask();
                 EngineError::Thread { source }
             })
         };
@@ -133,7 +133,7 @@ pub(super) fn run(
         // Whoever has something to tell yet is told that nobody listens.
         drop(heard);
         if told.is_err() {
-            run.stopper.stop.ask();
+            run.stop.ask();
         }
         let ending = |worker: Result<ScopedJoinHandle<'_, _>, EngineError>| {
             let ended = worker?.join();

@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
     sync::{
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver},
+        mpsc,
     },
     time::{Duration, Instant},
 };
@@ -27,7 +27,6 @@ use super::{
     watch::{LAST_WORDS, SILENCE, SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
 };
 use crate::{
-    agent::Signal,
     error::EngineError,
     event::{Ending, Event, Listener},
     limits,
@@ -65,9 +64,7 @@ pub struct GuestRun {
     jobs: u32,
     /// Whether a guest has begun to run trials: this machine can run guests.
     has_begun: AtomicBool,
-    stopper: Stopper,
-    /// Receiver that is kept so that a request to stop can be sent; its flag is what counts here.
-    _signals: Mutex<Receiver<Signal>>,
+    stop: Stop,
 }
 
 /// Manner in which a guest ended.
@@ -82,19 +79,14 @@ impl GuestRun {
     /// Creates a run of this plan on this kernel; `program` is this program's file.
     #[must_use]
     pub fn new(plan: Plan, options: RunOptions, image: Image, program: PathBuf) -> Self {
-        let (wake, signals) = mpsc::channel();
         Self {
             plan,
             options,
             image,
             program,
-            stopper: Stopper {
-                stop: Stop::default(),
-                wake,
-            },
+            stop: Stop::default(),
             jobs: 1,
             has_begun: AtomicBool::new(false),
-            _signals: Mutex::new(signals),
         }
     }
 
@@ -109,7 +101,7 @@ impl GuestRun {
     /// Returns a handle that stops the run, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        self.stopper.clone()
+        Stopper(self.stop.clone())
     }
 
     /// Runs the rest of the plan in guests and sends all events to the listener. After a guest that hung or
@@ -213,8 +205,20 @@ impl GuestRun {
             payload,
         };
         let begun = Instant::now();
+        let (wake, woken) = mpsc::channel();
+        let waker = || {
+            let wake = wake.clone();
+            move || {
+                // Nobody waits any more once the guest is to end.
+                let _ = wake.send(());
+            }
+        };
+        let on_stop = self.stop.calls(waker());
         let (guest, second) = match study.guest.guests {
-            Guests::One => (Guest::start(&self.program, &order)?, None),
+            Guests::One => {
+                let guest = Guest::start_joined(&self.program, &order, &[], waker())?;
+                (guest, None)
+            }
             Guests::Two => {
                 let [first_wires, second_wires] = wires().map_err(GuestError::Wires)?;
                 let second = Order {
@@ -222,8 +226,10 @@ impl GuestRun {
                     payload: String::new(),
                     ..order.clone()
                 };
-                let second = Guest::start_joined(&self.program, &second, &second_wires)?;
-                let first = Guest::start_joined(&self.program, &order, &first_wires)?;
+                let start =
+                    |order, wires| Guest::start_joined(&self.program, order, wires, waker());
+                let second = start(&second, &second_wires)?;
+                let first = start(&order, &first_wires)?;
                 let second = SecondGuest {
                     guest: second,
                     begun,
@@ -237,6 +243,8 @@ impl GuestRun {
         Ok(Watch {
             guest,
             second,
+            woken,
+            _on_stop: on_stop,
             begun,
             heard: None,
             until: begun + START,
@@ -255,7 +263,7 @@ impl GuestRun {
     ) -> Result<End, EngineError> {
         let mut start = None;
         loop {
-            if self.stopper.stop.is_asked() {
+            if self.stop.is_asked() {
                 if !progress.has_started() {
                     return Err(EngineError::Stopped);
                 }
