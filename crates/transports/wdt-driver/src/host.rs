@@ -6,7 +6,7 @@ use std::{
     io,
     net::{IpAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
 };
 
@@ -14,7 +14,7 @@ use regatta_transport::{
     Abort, ProtocolSample, StatisticsSource, Stop, TransportError, transfer::Connections,
 };
 use regatta_transport_tcp::parts::{self, Settings};
-use regatta_transport_wdt::host::Host;
+use regatta_transport_wdt::{host::Host, waker::Wakers};
 use socket2::SockRef;
 
 use crate::lock;
@@ -28,6 +28,8 @@ pub(crate) struct TrialHost<'a> {
     stop: &'a Stop,
     /// Handles of the connections, so that a stop reaches them: it holds weak references only.
     handles: Mutex<Vec<Arc<Handle>>>,
+    /// Threads that a stop wakes, for the same reason.
+    threads: OnceLock<Arc<Threads>>,
     /// Error of a socket, which the transfer cannot know.
     wrong: Mutex<Option<TransportError>>,
 }
@@ -45,6 +47,7 @@ impl<'a> TrialHost<'a> {
             connections,
             stop,
             handles: Mutex::default(),
+            threads: OnceLock::new(),
             wrong: Mutex::default(),
         }
     }
@@ -55,6 +58,13 @@ impl<'a> TrialHost<'a> {
 }
 
 impl Host for TrialHost<'_> {
+    fn begins(&self, wakers: &Wakers) {
+        let threads = self
+            .threads
+            .get_or_init(|| Arc::new(Threads(wakers.clone())));
+        self.stop.on_stop(threads);
+    }
+
     fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.sockets.opened(socket)
     }
@@ -94,6 +104,15 @@ impl Host for TrialHost<'_> {
 
     fn stopped(&self) -> bool {
         self.stop.is_stopped()
+    }
+}
+
+/// Threads of the transfer.
+struct Threads(Wakers);
+
+impl Abort for Threads {
+    fn abort(&self) {
+        self.0.wake();
     }
 }
 
