@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_transport_wdt::{self as transport_wdt, host::Host, status::Status};
+use regatta_transport_wdt::{self as transport_wdt, host::Host, status::Status, waker::Wakers};
 
 use crate::{
     args::wdt::{WdtArgs, WdtCommand},
@@ -69,12 +69,27 @@ pub fn wdt(args: &WdtArgs) -> Result<Code, Failure> {
     }
 }
 
+/// Request to stop the transfer.
+#[derive(Default)]
+struct Stop {
+    is_asked: AtomicBool,
+    /// Threads that the request wakes, once they run.
+    threads: Mutex<Wakers>,
+}
+
+impl Stop {
+    fn ask(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.threads.lock().wake();
+    }
+}
+
 /// Terminal of the transfer: messages and the stop signal.
 struct Terminal {
     /// Whether this end sends, which tells the receiver before it stops.
     sends: bool,
     local: Option<IpAddr>,
-    stopped: Arc<AtomicBool>,
+    stop: Arc<Stop>,
     /// Time at which the sender connected, at a receiver.
     came: OnceLock<Instant>,
     /// Number of connections that were refused, at a receiver.
@@ -84,12 +99,12 @@ struct Terminal {
 impl Terminal {
     /// With a signal that ends the transfer in good order: unfinished files are removed.
     fn new(sends: bool, local: Option<IpAddr>) -> Result<Self, Failure> {
-        let stopped = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopped);
+        let stop = Arc::<Stop>::default();
+        let by_signal = Arc::clone(&stop);
         Held::new()
             .map_err(io::Error::from)
             .and_then(|held| {
-                let stop = move || stop.store(true, Ordering::Relaxed);
+                let stop = move || by_signal.ask();
                 held.end_with("stopping: the transfer is given up", stop, || {})
             })
             .context("cannot wait for signals")
@@ -97,7 +112,7 @@ impl Terminal {
         Ok(Self {
             sends,
             local,
-            stopped,
+            stop,
             came: OnceLock::new(),
             refused: AtomicUsize::new(0),
         })
@@ -105,10 +120,10 @@ impl Terminal {
 
     /// Ends the transfer in good order when standard input ends.
     fn stop_at_end_of_input(&self) -> Result<(), Failure> {
-        let stop = Arc::clone(&self.stopped);
+        let stop = Arc::clone(&self.stop);
         let work = move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-            stop.store(true, Ordering::Relaxed);
+            stop.ask();
         };
         thread::Builder::new()
             .name("end of input".to_owned())
@@ -120,6 +135,10 @@ impl Terminal {
 }
 
 impl Host for Terminal {
+    fn begins(&self, wakers: &Wakers) {
+        *self.stop.threads.lock() = wakers.clone();
+    }
+
     fn local(&self) -> Option<IpAddr> {
         self.local
     }
@@ -143,10 +162,10 @@ impl Host for Terminal {
     }
 
     fn stopped(&self) -> bool {
-        !self.sends && self.stopped.load(Ordering::Relaxed)
+        !self.sends && self.stop.is_asked.load(Ordering::Relaxed)
     }
 
     fn gives_up(&self) -> bool {
-        self.sends && self.stopped.load(Ordering::Relaxed)
+        self.sends && self.stop.is_asked.load(Ordering::Relaxed)
     }
 }

@@ -21,9 +21,6 @@ use crate::{
     trial::{Trial, message_control::Control, watch::Delivered},
 };
 
-/// Interval at which a sender that waits looks whether it is stopped.
-const LOOK: Duration = Duration::from_millis(100);
-
 /// The answering end.
 #[derive(Debug)]
 pub(crate) struct Responder {
@@ -129,6 +126,8 @@ impl Exchange {
         };
         let (plan, live) = (&self.requests, &trial.context.live);
         let at_once = flow.batch_messages(plan.message).max(1) as u64;
+        let executor = endpoint.executor();
+        let waits = executor.waits(stop);
         let mut batch = Vec::new();
         let mut early = None;
         let mut gone = false;
@@ -167,10 +166,9 @@ impl Exchange {
                 true => MonotonicTime::NEVER,
                 false => ledger.next_due(),
             };
-            let look = MonotonicTime::now() + LOOK;
-            let until = next_due.min(ledger.next_given_up()).min(look);
+            let until = next_due.min(ledger.next_given_up());
             if gone {
-                endpoint.executor().sleep_until(until).await;
+                executor.sleep_unless_stopped(until, stop).await;
                 continue;
             }
             let mut came = None;
@@ -186,12 +184,13 @@ impl Exchange {
                     }
                 }
             };
-            match flow.receive_batch(until, &mut consume).await {
-                Ok(_) => {}
+            let receiving = flow.receive_batch(until, &mut consume);
+            match executor.wait(&waits, receiving).await {
+                None | Some(Ok(_)) => {}
                 // The other end has everything, has answered all of it and may have left; answers
                 // that are lost keep their time all the same.
-                Err(_) if early.is_some() && !stop.is_stopped() => gone = true,
-                Err(error) => return Err(error),
+                Some(Err(_)) if early.is_some() && !stop.is_stopped() => gone = true,
+                Some(Err(error)) => return Err(error),
             }
         }
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_control::{Role, TrialOrder};
+use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{Arrivals, Bytes, OptionValue, Pattern, WorkloadKind};
 
 use crate::{
@@ -383,6 +383,42 @@ fn a_receiver_waits_for_what_comes_and_does_not_look_meanwhile() {
     // Each of ten messages ends a wait, and each note; the sender's three time-outs do not.
     let waits = wire.waits.load(Ordering::Relaxed);
     assert!((10..=20).contains(&waits), "{waits}");
+}
+
+/// Runs a stop-and-wait of three messages that waits for an hour for an answer, of which `answers` loses one; returns
+/// the report of the sender, which its deadline of a second stops.
+fn run_to_the_deadline(answers: Decide) -> SideReport {
+    let wire = Lossy::new(|_, _| Impairment::Delivered, answers);
+    let kind = WorkloadKind::StopAndWait {
+        size: Bytes(300),
+        message: Bytes(100),
+        pattern: Pattern::Data,
+        timeout: Duration::from_secs(3600),
+    };
+    let pair = run_pair(&wire, 0, 1, |order| {
+        order.workload.kind = kind.clone();
+        order.deadline = Duration::from_secs(1);
+    });
+    let sender = pair.expect("both ends").sender;
+    sender.expect("the sender's report")
+}
+
+#[test]
+fn a_deadline_ends_the_wait_for_an_answer() {
+    let report = run_to_the_deadline(|length, number| match (length, number) {
+        (16, 1) => Impairment::Lost,
+        _ => Impairment::Delivered,
+    });
+    assert_eq!(report.measurements.metrics["messages_sent"], 2.0);
+}
+
+#[test]
+fn a_deadline_ends_the_wait_for_the_last_answer_of_an_end_that_has_left() {
+    let report = run_to_the_deadline(|length, number| match (length, number) {
+        (16, 2) => Impairment::Lost,
+        _ => Impairment::Delivered,
+    });
+    assert_eq!(report.measurements.metrics["messages_sent"], 3.0);
 }
 
 #[test]

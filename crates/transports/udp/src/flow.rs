@@ -20,7 +20,8 @@ struct Connected(Socket);
 
 impl Abort for Connected {
     fn abort(&self) {
-        // A shut socket gives empty datagrams for ever; the stop tells them from real ones.
+        // This wakes a sender that waits for room in the send buffer, too. A shut socket gives empty datagrams for
+        // ever; the stop tells them from real ones.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
@@ -80,8 +81,7 @@ impl Flow {
             };
             match error.raw_os_error() {
                 _ if self.stop.is_stopped() => return Err(TransportError::Cancelled),
-                // The send buffer was full for as long as the socket's send timeout.
-                Some(libc::EINTR | libc::EAGAIN) => {}
+                Some(libc::EINTR) => {}
                 // The queue of the interface is full, and the kernel has dropped the first chunk.
                 Some(libc::ENOBUFS) => rest = &rest[rest.len().min(chunk)..],
                 Some(libc::EIO | libc::EINVAL) if segment.is_some() => self.stop_segmenting(),
@@ -162,5 +162,39 @@ impl MessageFlow for Flow {
         let mut facts = self.facts.clone();
         facts.extend(self.framing.iter().flat_map(Framing::marks));
         facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    /// The kernel waits for room in the same way for a datagram of UDP and for one to another socket of this machine,
+    /// which keeps its room until it is read.
+    #[test]
+    fn a_stop_ends_the_wait_for_room_in_the_send_buffer() {
+        let (socket, _unread) = Socket::pair(Domain::UNIX, Type::DGRAM, None).expect("two sockets");
+        socket.set_send_buffer_size(1).expect("a size");
+        while socket
+            .send_with_flags(&[0; 1000], libc::MSG_DONTWAIT)
+            .is_ok()
+        {}
+        let opened = Opened {
+            socket,
+            segment_limit: None,
+            facts: BTreeMap::new(),
+        };
+        let stop = Stop::new();
+        let mut flow = Flow::new(Role::Sender, opened, None, &stop);
+        let sent = thread::scope(|scope| {
+            let sending = scope.spawn(|| flow.send(&[0; 1000], 1000));
+            stop.stop();
+            sending.join().expect("no panic")
+        });
+        assert!(matches!(sent, Err(TransportError::Cancelled)), "{sent:?}");
     }
 }

@@ -5,7 +5,6 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     os::fd::AsRawFd,
-    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -20,9 +19,6 @@ use regatta_transport_sockets::option;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, bytes, packets::headers};
-
-/// Maximum time that a send call blocks on a full buffer, so that a blocked sender notices a stop.
-const SEND_TIME: Duration = Duration::from_millis(100);
 
 /// Maximum number of first datagrams kept for a listener: more than flows open at once.
 const MOST_STRAYS: usize = 1024;
@@ -75,9 +71,6 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened, TransportError>
         set_dscp(&socket, local.is_ipv6(), dscp)
             .map_err(TransportError::io("cannot set the code point"))?;
     }
-    socket
-        .set_write_timeout(Some(SEND_TIME))
-        .map_err(TransportError::io("cannot set SO_SNDTIMEO"))?;
     let on = |on: bool| if on { "on" } else { "off" }.to_owned();
     // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
     // without it refuses the option.

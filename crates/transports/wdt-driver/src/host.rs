@@ -6,7 +6,7 @@ use std::{
     io,
     net::{IpAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use regatta_transport::{
     Abort, ProtocolSample, StatisticsSource, Stop, TransportError, transfer::Connections,
 };
 use regatta_transport_tcp::parts::{self, Settings};
-use regatta_transport_wdt::host::Host;
+use regatta_transport_wdt::{host::Host, waker::Wakers};
 use socket2::SockRef;
 
 /// Host of a transfer under way.
@@ -27,6 +27,8 @@ pub(crate) struct TrialHost<'a> {
     stop: &'a Stop,
     /// Handles of the connections, so that a stop reaches them: it holds weak references only.
     handles: Mutex<Vec<Arc<Handle>>>,
+    /// Threads that a stop wakes, for the same reason.
+    threads: OnceLock<Arc<Threads>>,
     /// Error of a socket, which the transfer cannot know.
     wrong: Mutex<Option<TransportError>>,
 }
@@ -44,6 +46,7 @@ impl<'a> TrialHost<'a> {
             connections,
             stop,
             handles: Mutex::default(),
+            threads: OnceLock::new(),
             wrong: Mutex::default(),
         }
     }
@@ -54,6 +57,13 @@ impl<'a> TrialHost<'a> {
 }
 
 impl Host for TrialHost<'_> {
+    fn begins(&self, wakers: &Wakers) {
+        let threads = self
+            .threads
+            .get_or_init(|| Arc::new(Threads(wakers.clone())));
+        self.stop.on_stop(threads);
+    }
+
     fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.sockets.opened(socket)
     }
@@ -93,6 +103,15 @@ impl Host for TrialHost<'_> {
 
     fn stopped(&self) -> bool {
         self.stop.is_stopped()
+    }
+}
+
+/// Threads of the transfer.
+struct Threads(Wakers);
+
+impl Abort for Threads {
+    fn abort(&self) {
+        self.0.wake();
     }
 }
 

@@ -11,10 +11,14 @@ use std::{
     time::Duration,
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, waker::Wakers};
 
 /// The program around a transfer. Called from the threads of the connections, so it must be quick.
 pub trait Host: Send + Sync {
+    /// Called before the threads of the transfer start. The program calls [`Wakers::wake`] whenever the answer of
+    /// [`Host::stopped`] or [`Host::gives_up`] has changed: the threads ask again then.
+    fn begins(&self, _wakers: &Wakers) {}
+
     /// Called when a socket was opened; it is not connected, bound or listening yet.
     ///
     /// # Errors
@@ -51,13 +55,13 @@ pub trait Host: Send + Sync {
     /// statistics.
     fn closing(&self, _port: u16, _socket: &Arc<TcpStream>) {}
 
-    /// Whether the transfer shall end now, in whatever state; asked at least every 200 ms.
+    /// Whether the transfer shall end now, in whatever state.
     fn stopped(&self) -> bool {
         false
     }
 
     /// Whether the sender is to give the transfer up and to tell the receiver, for which it has a few
-    /// seconds; asked as often. It goes over [`Host::stopped`].
+    /// seconds. It goes over [`Host::stopped`].
     fn gives_up(&self) -> bool {
         false
     }

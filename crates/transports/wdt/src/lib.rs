@@ -21,6 +21,7 @@
 //! | [`sink`] | where it goes |
 //! | [`status`] | the protocol's error codes |
 //! | [`url`] | the connection URL |
+//! | [`waker`] | what ends the waits of the threads |
 //!
 //! The protocol's words are kept: a *block* has a sequence id (of its file), an offset and a
 //! length; a *checkpoint* counts the blocks of one port.
@@ -40,6 +41,7 @@ pub mod sink;
 pub mod source;
 pub mod status;
 pub mod url;
+pub mod waker;
 
 pub use failure::{Failure, PortReport, Report};
 pub use inbox::WireError;

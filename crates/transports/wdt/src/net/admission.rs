@@ -7,17 +7,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
 use super::socket::{Connected, waits};
 use super::thread::Thread;
 use crate::receiver::{Connection, Step};
 use crate::sink::Sink;
+use crate::waker::PAUSE;
 
-/// Maximum duration of a wait for connections: another port may shorten the deadline meanwhile.
-const WAIT: Duration = Duration::from_millis(WAIT_MS as u64);
-const WAIT_MS: u8 = 100;
 /// Maximum number of candidates; the oldest is closed for a new one.
 const MOST_CANDIDATES: usize = 32;
 
@@ -26,21 +21,24 @@ pub(super) struct Candidate<'a, K: Sink> {
     connection: Connection<K>,
     socket: Connected<'a>,
     peer: IpAddr,
+    /// Time until which it waits for bytes.
+    until: Duration,
 }
 
 /// All candidates of one port, the oldest first.
 pub(super) struct Admission<'a, K: Sink>(pub(super) Vec<Candidate<'a, K>>);
 
 impl<'a, K: Sink> Admission<'a, K> {
-    /// Waits for connections and their bytes, [`WAIT`] at most. Returns the first that belongs to
-    /// the transfer; `port` then goes on with it, and the others are closed.
+    /// Waits for connections and their bytes, until a time at most. Returns the first connection that
+    /// belongs to the transfer; `port` then goes on with it, and the others are closed.
     pub(super) fn next(
         &mut self,
         thread: &Thread<'a, K>,
         port: &mut Connection<K>,
         buffer: &mut [u8],
+        until: Duration,
     ) -> Option<Connected<'a>> {
-        self.wait(Some(thread.listener.as_fd()));
+        self.wait(thread, Some(thread.listener.as_fd()), until);
         while let Some((socket, peer)) = accept(thread) {
             if self.0.len() == MOST_CANDIDATES {
                 port.turned_away(self.0.remove(0).connection);
@@ -49,6 +47,7 @@ impl<'a, K: Sink> Admission<'a, K> {
                 connection: port.candidate(thread.began.elapsed()),
                 socket,
                 peer,
+                until: Duration::ZERO,
             });
         }
         self.turns(thread, port, buffer)
@@ -61,9 +60,12 @@ impl<'a, K: Sink> Admission<'a, K> {
         port: &mut Connection<K>,
         buffer: &mut [u8],
     ) {
-        while thread.session.failed() && !self.0.is_empty() {
+        while thread.session.failed() {
             self.turns(thread, port, buffer);
-            self.wait(None);
+            if self.0.is_empty() {
+                return;
+            }
+            self.wait(thread, None, Duration::MAX);
         }
     }
 
@@ -97,18 +99,13 @@ impl<'a, K: Sink> Admission<'a, K> {
         None
     }
 
-    /// Sleeps until a connection comes in on `listener`, if given, or a candidate has sent bytes;
-    /// [`WAIT`] at most.
-    fn wait(&self, listener: Option<BorrowedFd<'_>>) {
+    /// Sleeps until a connection comes in on `listener`, if given, or a candidate has sent bytes or
+    /// waits no longer for them; until a time at most.
+    fn wait(&self, thread: &Thread<'a, K>, listener: Option<BorrowedFd<'_>>, until: Duration) {
+        let until = (self.0.iter()).fold(until, |until, candidate| until.min(candidate.until));
         let candidates = self.0.iter().map(|candidate| candidate.socket.descriptor());
-        let descriptors = listener.into_iter().chain(candidates);
-        let mut polled: Vec<_> = descriptors
-            .map(|file| PollFd::new(file, PollFlags::POLLIN))
-            .collect();
-        match poll(&mut polled, PollTimeout::from(WAIT_MS)) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(_) => std::thread::sleep(WAIT),
-        }
+        let files = listener.into_iter().chain(candidates);
+        thread.waker.wait_for_any(files, thread.left(until));
     }
 }
 
@@ -118,11 +115,14 @@ impl<'a, K: Sink> Candidate<'a, K> {
         while !self.connection.is_admitted() {
             match self.connection.step(thread.began.elapsed()) {
                 Step::Write => thread.write(&mut self.connection, &self.socket),
-                Step::Read(_) => match self.socket.read_now(buffer) {
+                Step::Read(until) => match self.socket.read_now(buffer) {
                     Ok(Some(count)) => self
                         .connection
                         .received(&mut buffer[..count], thread.began.elapsed()),
-                    Ok(None) => return true,
+                    Ok(None) => {
+                        self.until = until;
+                        return true;
+                    }
                     Err(error) => self.connection.read_failed(&error, thread.began.elapsed()),
                 },
                 Step::Shutdown => self.socket.shutdown(),
@@ -141,7 +141,7 @@ fn accept<'a, K: Sink>(thread: &Thread<'a, K>) -> Option<(Connected<'a>, IpAddr)
             Err(error) => {
                 // Short of descriptors, the kernel says so at once, and again.
                 if !waits(&error) {
-                    std::thread::sleep(WAIT);
+                    std::thread::sleep(PAUSE);
                 }
                 return None;
             }

@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 use super::admission::Admission;
 use super::socket::Connected;
 use super::thread::Thread;
-use super::{SLICE, run_all, stopped};
+use super::{no_waker, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
@@ -83,16 +83,22 @@ impl Listener {
         host: &dyn Host,
     ) -> Result<Report, Failure> {
         let began = Instant::now();
-        let sockets = self.sockets.into_iter().zip(self.ports);
-        let threads = sockets.enumerate().map(|(index, (listener, port))| Thread {
-            session,
-            index,
-            port,
-            listener,
-            host,
-            began,
+        let wakers = session.wakers();
+        host.begins(wakers);
+        let sockets = self.sockets.into_iter().zip(self.ports).enumerate();
+        let threads = sockets.map(|(index, (listener, port))| {
+            Ok(Thread {
+                session,
+                index,
+                port,
+                listener,
+                host,
+                waker: wakers.add()?,
+                began,
+            })
         });
-        let jobs = threads.map(|thread| move || run(&thread));
+        let threads: Vec<_> = threads.collect::<io::Result<_>>().map_err(no_waker)?;
+        let jobs = threads.into_iter().map(|thread| move || run(&thread));
         run_all("wdt-receive", jobs, |failure| session.fail(failure));
         session.finish()
     }
@@ -122,24 +128,22 @@ fn run<K: Sink>(thread: &Thread<'_, K>) {
         if thread.host.stopped() {
             thread.session.fail(stopped());
         }
-        let changes = thread.session.changes();
         let step = connection.step(thread.began.elapsed());
         match (step, &socket) {
-            (Step::Accept(_), _) => {
-                socket = admission.next(thread, &mut connection, &mut buffer);
+            (Step::Accept(until), _) => {
+                socket = admission.next(thread, &mut connection, &mut buffer, until);
             }
             (Step::Write, Some(socket)) => thread.write(&mut connection, socket),
-            (Step::Read(_), Some(socket)) => match socket.read(&mut buffer) {
-                Ok(Some(count)) => {
-                    connection.received(&mut buffer[..count], thread.began.elapsed())
+            (Step::Read(until), Some(socket)) => {
+                match socket.read(&mut buffer, &thread.waker, thread.left(until)) {
+                    Ok(Some(count)) => {
+                        connection.received(&mut buffer[..count], thread.began.elapsed())
+                    }
+                    Ok(None) => {}
+                    Err(error) => connection.read_failed(&error, thread.began.elapsed()),
                 }
-                Ok(None) => {}
-                Err(error) => connection.read_failed(&error, thread.began.elapsed()),
-            },
-            (Step::Wait(until), _) => {
-                let longest = until.saturating_sub(thread.began.elapsed()).min(SLICE);
-                thread.session.wait_for_change(changes, longest);
             }
+            (Step::Wait(until), _) => thread.waker.sleep(thread.left(until)),
             (Step::Shutdown, Some(socket)) => socket.shutdown(),
             (Step::Disconnect, _) => socket = None,
             (Step::End, _) => return admission.end(thread, &mut connection, &mut buffer),

@@ -1,5 +1,7 @@
-//! Both ends over TCP: one thread and one blocking socket for each connection, driven by the state
-//! machines.
+//! Both ends over TCP: one thread and one socket for each connection, driven by the state machines.
+//!
+//! A thread waits for its socket, for the deadline of its state machine and for its [waker](crate::waker), by which
+//! the other threads and the program around the transfer tell it of changes.
 
 mod admission;
 mod listener;
@@ -7,8 +9,8 @@ mod sending;
 mod socket;
 mod thread;
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 pub use listener::Listener;
 pub use sending::send;
@@ -16,11 +18,12 @@ pub use sending::send;
 use crate::failure::Failure;
 use crate::status::Status;
 
-/// Maximum duration of a blocking call, so that a thread soon notices changes made by another one.
-const SLICE: Duration = Duration::from_millis(200);
-
 fn stopped() -> Failure {
     Failure::new(Status::Abort, "the transfer was stopped here")
+}
+
+fn no_waker(error: io::Error) -> Failure {
+    Failure::new(Status::Error, format!("cannot make an eventfd ({error})"))
 }
 
 /// Runs each job on a thread of its own and waits for all; `fail` is told of a thread that cannot be

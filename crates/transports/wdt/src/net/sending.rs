@@ -6,19 +6,19 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nix::poll::PollFlags;
 use socket2::{Domain, Socket, Type};
 
 use super::socket::Connected;
-use super::{SLICE, run_all, stopped};
+use super::{no_waker, run_all, stopped};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::sender::{Connection, Output, Session, Step};
 use crate::source::Source;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
+use crate::waker::Waker;
 
-/// Interval at which a thread that writes checks for messages of the receiver.
-const LISTEN_EVERY: Duration = Duration::from_millis(100);
 /// How long a sender that was told to stop tries to tell the receiver.
 const TELL_WITHIN: Duration = Duration::from_secs(3);
 /// The receiver says little.
@@ -43,19 +43,24 @@ pub fn send<S: Source>(
         .map(|address| address.ip())
         .collect();
     let began = Instant::now();
+    let wakers = session.wakers();
+    host.begins(wakers);
     let ports = url.ports.iter().copied().enumerate();
-    let threads = ports.map(|(index, port)| Thread {
-        session,
-        index,
-        port,
-        addresses: &addresses,
-        host,
-        began,
-        heard: Duration::ZERO,
-        held_back: false,
-        gave_up: None,
+    let threads = ports.map(|(index, port)| {
+        Ok(Thread {
+            session,
+            index,
+            port,
+            addresses: &addresses,
+            host,
+            waker: wakers.add()?,
+            began,
+            held_back: false,
+            gave_up: None,
+        })
     });
-    let jobs = threads.map(|thread| move || thread.run());
+    let threads: Vec<_> = threads.collect::<io::Result<_>>().map_err(no_waker)?;
+    let jobs = threads.into_iter().map(|thread| move || thread.run());
     run_all("wdt-send", jobs, |failure| session.fail(failure));
     session.finish()
 }
@@ -66,10 +71,9 @@ struct Thread<'a, S> {
     port: u16,
     addresses: &'a [IpAddr],
     host: &'a dyn Host,
+    waker: Arc<Waker>,
     /// When the transfer began at this end.
     began: Instant,
-    /// Time of the last check for messages of the receiver.
-    heard: Duration,
     /// Whether the kernel may hold back the end of the bytes written.
     held_back: bool,
     /// When it was told to stop.
@@ -95,25 +99,26 @@ impl<'a, S: Source> Thread<'a, S> {
                     }
                     Err(error) => connection.connect_failed(&error, self.began.elapsed()),
                 },
-                (Step::Sleep(until), _) => {
-                    let rest = until.saturating_sub(self.began.elapsed());
-                    std::thread::sleep(rest.min(SLICE));
-                }
+                (Step::Sleep(until), _) => self.waker.sleep(self.left(until)),
                 (Step::Write, Some(socket)) => self.write(&mut connection, socket, &mut replies),
                 (Step::Read(_), Some(socket)) if self.held_back => {
                     self.held_back = false;
                     socket.push();
                 }
-                (Step::Read(until), Some(socket)) => match socket.read(&mut replies) {
-                    Ok(Some(count)) => {
-                        connection.received(&mut replies[..count], self.began.elapsed());
+                (Step::Read(until), Some(socket)) => {
+                    let file = socket.descriptor();
+                    (self.waker).ready(file, PollFlags::POLLIN, self.left(until));
+                    match socket.read_now(&mut replies) {
+                        Ok(Some(count)) => {
+                            connection.received(&mut replies[..count], self.began.elapsed());
+                        }
+                        Ok(None) if self.began.elapsed() >= until => {
+                            connection.read_timed_out(socket.undelivered(), self.began.elapsed());
+                        }
+                        Ok(None) => {}
+                        Err(error) => connection.read_failed(&error),
                     }
-                    Ok(None) if self.began.elapsed() >= until => {
-                        connection.read_timed_out(socket.undelivered(), self.began.elapsed());
-                    }
-                    Ok(None) => {}
-                    Err(error) => connection.read_failed(&error),
-                },
+                }
                 (Step::Shutdown, Some(socket)) => socket.shutdown(),
                 (Step::Disconnect, _) => socket = None,
                 (Step::End, _) => return,
@@ -124,22 +129,31 @@ impl<'a, S: Source> Thread<'a, S> {
         }
     }
 
+    /// Returns the time that is left until this time of the transfer, or until the receiver is told
+    /// no longer that the sender stops.
+    fn left(&self, until: Duration) -> Duration {
+        let tell_until = self.gave_up.map(|since| since + TELL_WITHIN);
+        let until = tell_until.map_or(until, |tell_until| until.min(tell_until));
+        until.saturating_sub(self.began.elapsed())
+    }
+
     /// Ends the transfer if the program around it says so.
     fn obey(&mut self, connection: &mut Connection<S>) {
-        if !self.host.gives_up() {
-            if self.host.stopped() {
-                self.session.fail(stopped());
-            }
-            return;
+        if self.gave_up.is_none() && self.host.gives_up() {
+            self.gave_up = Some(self.began.elapsed());
+            connection.stop(stopped());
         }
-        let now = self.began.elapsed();
-        match self.gave_up {
-            None => {
-                self.gave_up = Some(now);
-                connection.stop(stopped());
-            }
-            Some(since) if now >= since + TELL_WITHIN => self.session.fail(stopped()),
-            Some(_) => {}
+        self.fail_if_stopped();
+    }
+
+    /// Fails the transfer if it is stopped, or was given up and the receiver could not be told.
+    fn fail_if_stopped(&self) {
+        let is_over = match self.gave_up {
+            None => self.host.stopped(),
+            Some(since) => self.began.elapsed() >= since + TELL_WITHIN,
+        };
+        if is_over {
+            self.session.fail(stopped());
         }
     }
 
@@ -165,21 +179,16 @@ impl<'a, S: Source> Thread<'a, S> {
         Ok(connected)
     }
 
-    /// Writes the pending output, and checks now and then for messages of the receiver that make it
-    /// pointless.
+    /// Writes the pending output, unless messages of the receiver make it pointless.
     fn write(
         &mut self,
         connection: &mut Connection<S>,
         socket: &Connected<'_>,
         replies: &mut [u8],
     ) {
-        let now = self.began.elapsed();
-        if now >= self.heard + LISTEN_EVERY {
-            self.heard = now;
-            self.listen(connection, socket, replies);
-            if connection.is_over() {
-                return;
-            }
+        self.listen(connection, socket, replies);
+        if connection.is_over() {
+            return;
         }
         let written = match connection.output() {
             Ok(output) => self.write_output(output, socket),
@@ -211,7 +220,7 @@ impl<'a, S: Source> Thread<'a, S> {
     fn write_output(&self, output: Output<'_>, socket: &Connected<'_>) -> io::Result<bool> {
         let session = self.session;
         let Output { mut head, mut body } = output;
-        let mut last_progress = None;
+        let mut stuck_since = None;
         while !head.is_empty() || !body.is_empty() {
             if self.gave_up.is_none() && self.host.gives_up() {
                 return Ok(false);
@@ -221,21 +230,19 @@ impl<'a, S: Source> Thread<'a, S> {
                     let of_head = count.min(head.len());
                     head = &head[of_head..];
                     body = &body[count - of_head..];
-                    last_progress = None;
+                    stuck_since = None;
                 }
                 None => {
                     let now = self.began.elapsed();
-                    if self.host.stopped() {
-                        session.fail(stopped());
-                    }
+                    self.fail_if_stopped();
                     if session.failure().is_some() {
                         return Ok(false);
                     }
-                    // The first slice without progress began before it was noticed.
-                    let since = *last_progress.get_or_insert(now.saturating_sub(SLICE));
-                    if now.saturating_sub(since) >= session.options().write_timeout {
+                    let until = *stuck_since.get_or_insert(now) + session.options().write_timeout;
+                    if now >= until {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
+                    (self.waker).ready(socket.descriptor(), PollFlags::POLLOUT, self.left(until));
                 }
             }
         }

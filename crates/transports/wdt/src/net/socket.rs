@@ -1,15 +1,20 @@
-//! A connected socket whose reads and writes return after [`SLICE`] at most.
+//! A connected socket, with waits that its thread's waker ends.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::poll::PollFlags;
 use socket2::{SockRef, Socket};
 
-use super::SLICE;
 use crate::host::Host;
+use crate::waker::Waker;
+
+/// Longest wait of a read for the socket alone. While bytes come a read then is one system call, where a wait for socket
+/// and waker would be another; what the waker tells is seen that much later at most.
+const ALONE: Duration = Duration::from_millis(200);
 
 /// A connection, and the host to notify when it closes.
 pub(super) struct Connected<'a> {
@@ -22,8 +27,7 @@ pub(super) struct Connected<'a> {
 impl<'a> Connected<'a> {
     pub(super) fn new(socket: Socket, port: u16, host: &'a dyn Host) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(SLICE))?;
-        socket.set_write_timeout(Some(SLICE))?;
+        socket.set_read_timeout(Some(ALONE))?;
         Ok(Self {
             socket: Arc::new(socket.into()),
             port,
@@ -43,9 +47,24 @@ impl<'a> Connected<'a> {
         self.socket.as_fd()
     }
 
-    /// Reads, waiting for [`SLICE`] at most; `None` if nothing came.
-    pub(super) fn read(&self, place: &mut [u8]) -> io::Result<Option<usize>> {
-        not_ended((&*self.socket).read(place))
+    /// Reads, waiting for `longest` at most; `None` if nothing came, or the thread was woken.
+    pub(super) fn read(
+        &self,
+        place: &mut [u8],
+        waker: &Waker,
+        longest: Duration,
+    ) -> io::Result<Option<usize>> {
+        let mut rest = longest;
+        if longest > ALONE {
+            if let Some(count) = not_ended((&*self.socket).read(place))? {
+                return Ok(Some(count));
+            }
+            rest -= ALONE;
+        }
+        match waker.ready(self.descriptor(), PollFlags::POLLIN, rest) {
+            true => self.read_now(place),
+            false => Ok(None),
+        }
     }
 
     /// Reads without waiting; `None` if nothing has come.
@@ -56,10 +75,11 @@ impl<'a> Connected<'a> {
         not_ended(SockRef::from(&*self.socket).recv_with_flags(place, libc::MSG_DONTWAIT))
     }
 
-    /// Writes some of `head` and `body`, waiting for [`SLICE`] at most; `None` if there was no
-    /// room.
+    /// Writes some of `head` and `body` without waiting; `None` if there is no room.
     pub(super) fn write(&self, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
-        unless_waiting((&*self.socket).write_vectored(&[IoSlice::new(head), IoSlice::new(body)]))
+        let parts = [IoSlice::new(head), IoSlice::new(body)];
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        unless_waiting(SockRef::from(&*self.socket).send_vectored_with_flags(&parts, flags))
     }
 
     /// Sends at once the bytes that the kernel holds back for a fuller segment (Nagle's algorithm),

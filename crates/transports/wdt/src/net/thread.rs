@@ -2,8 +2,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use nix::poll::PollFlags;
 use socket2::Socket;
 
 use super::socket::Connected;
@@ -11,6 +12,7 @@ use super::stopped;
 use crate::host::Host;
 use crate::receiver::{Connection, Session};
 use crate::sink::Sink;
+use crate::waker::Waker;
 
 /// One listening port of a receiver.
 pub(super) struct Thread<'a, K> {
@@ -19,11 +21,17 @@ pub(super) struct Thread<'a, K> {
     pub(super) port: u16,
     pub(super) listener: Socket,
     pub(super) host: &'a dyn Host,
+    pub(super) waker: Arc<Waker>,
     /// When the transfer began at this end.
     pub(super) began: Instant,
 }
 
 impl<K: Sink> Thread<'_, K> {
+    /// Returns the time that is left until this time of the transfer.
+    pub(super) fn left(&self, until: Duration) -> Duration {
+        until.saturating_sub(self.began.elapsed())
+    }
+
     pub(super) fn write(&self, connection: &mut Connection<K>, socket: &Connected<'_>) {
         match self.write_all(connection.output(), socket) {
             Ok(()) => connection.written(),
@@ -41,7 +49,10 @@ impl<K: Sink> Thread<'_, K> {
                     self.session.fail(stopped());
                     return Err(io::ErrorKind::ConnectionAborted.into());
                 }
-                None => {}
+                None => {
+                    let (file, left) = (socket.descriptor(), self.left(until));
+                    self.waker.ready(file, PollFlags::POLLOUT, left);
+                }
             }
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! State of the whole transfer at the receiver, shared by its connections.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::codec::{Abort, Checkpoint, Done, FileChunks, Reply};
 use crate::crypto::DEFAULT_TAG_INTERVAL_BYTES;
@@ -12,6 +13,7 @@ use crate::failure::{Failure, PortReport, Report};
 use crate::sink::Sink;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
+use crate::waker::Wakers;
 
 /// Options of a receiver; the defaults are the reference's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub struct Session<K> {
     /// Size in bytes from SIZE; `u64::MAX` before that arrived.
     size: AtomicU64,
     state: Mutex<State>,
-    changed: Condvar,
+    wakers: Wakers,
 }
 
 #[derive(Default)]
@@ -72,8 +74,6 @@ struct State {
     failure: Option<Failure>,
     /// Reason of the last refusal of a connection that looked like a sender with a wrong URL.
     turned_away: Option<Failure>,
-    /// Number of changes for which a waiting connection may go on.
-    changes: u64,
 }
 
 #[derive(Default)]
@@ -136,7 +136,7 @@ impl<K: Sink> Session<K> {
                 ports: ports.collect(),
                 ..State::default()
             }),
-            changed: Condvar::new(),
+            wakers: Wakers::default(),
         }
     }
 
@@ -158,8 +158,10 @@ impl<K: Sink> Session<K> {
     /// Ends the transfer with `failure`, unless it has failed before; the sender is told.
     pub fn fail(&self, failure: Failure) {
         let mut state = self.state.lock();
-        state.failure.get_or_insert(failure);
-        self.has_changed(&mut state);
+        if state.failure.is_none() {
+            state.failure = Some(failure);
+            self.wakers.wake();
+        }
     }
 
     /// Returns the reason why the transfer failed, if it did.
@@ -196,16 +198,10 @@ impl<K: Sink> Session<K> {
         })
     }
 
-    /// Returns the number of changes for which a waiting connection may go on.
-    pub fn changes(&self) -> u64 {
-        self.state.lock().changes
-    }
-
-    /// Sleeps until the number of [changes](Self::changes) differs from `since`, `timeout` at most.
-    pub fn wait_for_change(&self, since: u64, timeout: Duration) {
-        let unchanged = |state: &mut State| state.changes == since;
-        let mut state = self.state.lock();
-        self.changed.wait_while_for(&mut state, unchanged, timeout);
+    /// Returns the wakers of the threads of the connections, which are woken by every change for
+    /// which a waiting connection may go on.
+    pub fn wakers(&self) -> &Wakers {
+        &self.wakers
     }
 
     pub(crate) fn failed(&self) -> bool {
@@ -242,7 +238,7 @@ impl<K: Sink> Session<K> {
         let port = &mut state.ports[index];
         port.report.connections += 1;
         port.partial = Checkpoint::default();
-        self.has_changed(&mut state);
+        self.wakers.wake();
     }
 
     /// Records the refusal of a connection that does not belong to the transfer.
@@ -307,7 +303,7 @@ impl<K: Sink> Session<K> {
     pub(super) fn chunks_told(&self) {
         let mut state = self.state.lock();
         state.chunks = Chunks::Told;
-        self.has_changed(&mut state);
+        self.wakers.wake();
     }
 
     /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
@@ -316,7 +312,7 @@ impl<K: Sink> Session<K> {
         if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Unasked {
             self.sink.forget()?;
         }
-        self.has_changed(&mut state);
+        self.wakers.wake();
         Ok(())
     }
 
@@ -330,7 +326,7 @@ impl<K: Sink> Session<K> {
         }
         state.done = Some(done);
         state.ports[index].phase = Phase::Waiting;
-        self.has_changed(&mut state);
+        self.wakers.wake();
     }
 
     /// Returns the message that is due on a port which has received DONE: the checkpoints of ports
@@ -360,7 +356,7 @@ impl<K: Sink> Session<K> {
             let checked = self.sink.check(bytes);
             whole = checked.map_err(|error| Failure::new(Status::Protocol, error.to_string()));
         }
-        self.has_changed(state);
+        self.wakers.wake();
         if let Err(failure) = whole {
             state.failure.get_or_insert(failure);
             return None;
@@ -386,7 +382,7 @@ impl<K: Sink> Session<K> {
             port.bytes += partial.partial_bytes;
             port.partial = partial;
         }
-        self.has_changed(&mut state);
+        self.wakers.wake();
     }
 
     /// Reports the end of a port; if it failed, the sender is sent its checkpoint on the other
@@ -401,12 +397,7 @@ impl<K: Sink> Session<K> {
                 state.lost.push(port.checkpoint());
             }
         }
-        self.has_changed(state);
-    }
-
-    fn has_changed(&self, state: &mut State) {
-        state.changes += 1;
-        self.changed.notify_all();
+        self.wakers.wake();
     }
 }
 

@@ -16,6 +16,7 @@ use crate::queue::{Block, Queue};
 use crate::source::{Source, SourceFile};
 use crate::status::Status;
 use crate::url::ConnectionUrl;
+use crate::waker::Wakers;
 use crate::{OLDEST_VERSION, VERSION};
 
 /// Options of a sender; the defaults are the reference's.
@@ -67,6 +68,7 @@ pub struct Session<S> {
     pub(super) url: ConnectionUrl,
     payload_bytes: AtomicU64,
     throttle: Option<Mutex<Throttle>>,
+    wakers: Wakers,
     state: Mutex<State>,
 }
 
@@ -118,6 +120,7 @@ impl<S: Source> Session<S> {
             url: url.clone(),
             payload_bytes: AtomicU64::new(0),
             throttle: throttle.map(Mutex::new),
+            wakers: Wakers::default(),
             state: Mutex::new(State {
                 queue,
                 asks_for_chunks: url.resumption,
@@ -147,7 +150,17 @@ impl<S: Source> Session<S> {
 
     /// Ends the transfer with `failure`, unless it has failed before.
     pub fn fail(&self, failure: Failure) {
-        self.state.lock().failure.get_or_insert(failure);
+        let mut state = self.state.lock();
+        if state.failure.is_none() {
+            state.failure = Some(failure);
+            self.wakers.wake();
+        }
+    }
+
+    /// Returns the wakers of the threads of the connections, which are woken by every change for
+    /// which a waiting connection may go on.
+    pub fn wakers(&self) -> &Wakers {
+        &self.wakers
     }
 
     /// Returns the number of blocks of the whole transfer.
@@ -293,7 +306,11 @@ impl<S: Source> Session<S> {
 
     /// Sends nothing more but DONE with this failure's status; the first one stands.
     pub(super) fn give_up(&self, failure: Failure) {
-        self.state.lock().given_up.get_or_insert(failure);
+        let mut state = self.state.lock();
+        if state.given_up.is_none() {
+            state.given_up = Some(failure);
+            self.wakers.wake();
+        }
     }
 
     pub(super) fn wrote_payload(&self, bytes: u64) {
@@ -356,6 +373,7 @@ impl<S: Source> Session<S> {
                 return Err(invalid(checkpoint.port, "it is no port of this transfer"));
             };
             port.dead = true;
+            self.wakers.wake();
             let applied = port.history.apply(checkpoint, &mut state.queue);
             applied.map_err(|why| invalid(checkpoint.port, why))?;
         }
@@ -381,6 +399,7 @@ impl<S: Source> Session<S> {
         }
         state.version = version;
         state.generation += 1;
+        self.wakers.wake();
         Ok(())
     }
 

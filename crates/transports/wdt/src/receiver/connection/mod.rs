@@ -29,16 +29,17 @@ const SIGNS_OF_LIFE: u32 = 5;
 /// Next action that a [`Connection`] asks for; the caller does it and reports the result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Accept a connection; call [`Connection::accepted`], or come back at this time. Other ports
-    /// may shorten the deadline, so come back every 100 ms.
+    /// Accept a connection; call [`Connection::accepted`], or come back at this time, or when
+    /// another connection [has changed something](Session::wakers), which may shorten it.
     Accept(Duration),
     /// Write [`Connection::output`]; call [`Connection::written`] or [`Connection::write_failed`].
     Write,
     /// Wait for bytes until this time; call [`Connection::received`] or
-    /// [`Connection::read_failed`], or come back at that time. Coming back earlier does no harm.
+    /// [`Connection::read_failed`], or come back at that time, or when another connection has
+    /// changed something. Coming back earlier does no harm.
     Read(Duration),
     /// Come back at this time, or when another connection [has changed
-    /// something](Session::wait_for_change).
+    /// something](Session::wakers).
     Wait(Duration),
     /// Shut down the sending direction of the connection.
     Shutdown,
@@ -188,7 +189,8 @@ impl<K: Sink> Connection<K> {
             | State::Ending
                 if now < read_until =>
             {
-                Step::Read(read_until)
+                let sign_at = if beats { self.next_sign } else { read_until };
+                Step::Read(read_until.min(sign_at))
             }
             State::Confirming | State::Ending => {
                 let detail = format!("the sender did not end port {}", self.port);

@@ -25,12 +25,14 @@ pub enum Step {
     /// Connect to the port within [`Options::connect_timeout`](super::Options::connect_timeout);
     /// call [`Connection::connected`] or [`Connection::connect_failed`].
     Connect,
-    /// Come back at this time.
+    /// Come back at this time, or when another connection [has changed
+    /// something](Session::wakers).
     Sleep(Duration),
     /// Write [`Connection::output`]; call [`Connection::written`] or [`Connection::write_failed`].
     Write,
     /// Wait for bytes until this time; call [`Connection::received`], [`Connection::read_failed`],
-    /// or, once it is that late, [`Connection::read_timed_out`]. Coming back earlier does no harm.
+    /// or, once it is that late, [`Connection::read_timed_out`]; or come back when another
+    /// connection has changed something. Coming back earlier does no harm.
     Read(Duration),
     /// Shut down the sending direction of the connection.
     Shutdown,
