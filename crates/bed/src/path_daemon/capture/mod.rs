@@ -186,7 +186,7 @@ impl Recorder {
             unix_offset_ns: unix_ns().saturating_sub(monotonic_ns()),
             blocks: Vec::new(),
             packets: [0; 2],
-            unwritten: [0; 2],
+            missed: [0; 2],
             failure: None,
         };
         writer.begin(&order);
@@ -219,9 +219,9 @@ struct Writer {
     /// Offset of the wall clock from the monotonic clock, as they stood at the beginning.
     unix_offset_ns: u64,
     blocks: Vec<u8>,
-    /// Packets in the file, and those that could not be written, of each direction.
+    /// Packets in the file, and those that did not fit into the queue or could not be written, of each direction.
     packets: [u64; 2],
-    unwritten: [u64; 2],
+    missed: [u64; 2],
     failure: Option<io::Error>,
 }
 
@@ -244,14 +244,13 @@ impl Writer {
 
     fn run(mut self, shared: &Mutex<Batch>, stopped: &Receiver<()>) -> CaptureSummary {
         let mut batch = Batch::default();
-        let mut missed = [0; 2];
         loop {
             let last = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
             batch.events.clear();
             batch.bytes.clear();
+            batch.missed = [0; 2];
             std::mem::swap(&mut *lock(shared), &mut batch);
             self.take(&batch);
-            add(&mut missed, std::mem::take(&mut batch.missed));
             if last {
                 break;
             }
@@ -259,16 +258,15 @@ impl Writer {
         let now = monotonic_ns();
         self.sequence.close(now);
         self.take(&Batch::default());
-        for (direction, missed) in missed.iter().enumerate() {
-            let absent = missed + self.unwritten[direction];
-            let all = self.packets[direction] + absent;
-            let at = now.wrapping_add(self.unix_offset_ns);
-            pcapng::statistics(&mut self.blocks, direction as u32, at, all, absent);
+        let at = now.wrapping_add(self.unix_offset_ns);
+        for (direction, (packets, missed)) in (0..).zip(self.packets.iter().zip(self.missed)) {
+            let all = packets + missed;
+            pcapng::statistics(&mut self.blocks, direction, at, all, missed);
         }
         self.flush();
         CaptureSummary {
             packets: self.packets.iter().sum(),
-            missed: missed.iter().chain(&self.unwritten).sum(),
+            missed: self.missed.iter().sum(),
             bytes: self.written,
             failure: self.failure.map(|error| error.to_string()),
         }
@@ -276,6 +274,7 @@ impl Writer {
 
     /// Takes the forwarder's reports, and writes the records that are complete.
     fn take(&mut self, batch: &Batch) {
+        add(&mut self.missed, batch.missed);
         let mut rest = &batch.bytes[..];
         for event in &batch.events {
             let kept = match event {
@@ -296,7 +295,7 @@ impl Writer {
         }
         let counts = match self.flush() {
             true => &mut self.packets,
-            false => &mut self.unwritten,
+            false => &mut self.missed,
         };
         add(counts, held);
     }

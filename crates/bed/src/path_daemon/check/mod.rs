@@ -137,19 +137,17 @@ pub(super) fn run(
     let [a, b] = &socket::pair(namespaces, addresses)?;
     let round_trips = make_round_trips(RoundTrips::new(condition), a, Some(b))?;
 
-    let forward = || {
-        let train = Train::new(condition, &condition.forward, losses);
-        run_train(train, base(0), a, b)
-    };
-    let reverse = || {
-        let train = Train::new(condition, &condition.reverse, losses);
-        run_train(train, base(1), b, a)
+    let links = [&condition.forward, &condition.reverse];
+    let train = |direction: usize| {
+        let train = Train::new(condition, links[direction], losses);
+        let (from, to) = [(a, b), (b, a)][direction];
+        run_train(train, base(direction), from, to)
     };
     let trains = if both_at_once(condition, BOTH_AT_ONCE_BPS) {
-        let (reverse, forward) = both(reverse, forward)?;
+        let (reverse, forward) = both(|| train(1), || train(0))?;
         [forward, reverse]
     } else {
-        [forward()?, reverse()?]
+        [train(0)?, train(1)?]
     };
     let measured = Measured {
         checked_unix_ns,
