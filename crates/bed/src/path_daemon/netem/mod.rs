@@ -12,7 +12,6 @@
 //! it all, as in published experiments.
 
 mod chain;
-mod distribution;
 mod installed;
 mod interface;
 mod iptables;
@@ -25,7 +24,7 @@ mod wires;
 use std::{
     io,
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
@@ -36,9 +35,7 @@ pub use self::interface::{
     shaped_interfaces,
 };
 pub(crate) use self::plan::refusal;
-use self::{
-    installed::Installed, interface::Shaping, plan::Stages, sampler::Sampler, schedule::Schedule,
-};
+use self::{installed::Installed, plan::Stages, sampler::Sampler, schedule::Schedule};
 use super::{
     Path, attributes,
     error::{DaemonError, InterfaceError},
@@ -48,22 +45,19 @@ use super::{
     qdisc::{self, Netem, Qdisc},
     tun::MTU_RANGE,
 };
-use crate::messages::{End, LinkCounters, PathForm, Shaping as HostShaping};
+use crate::messages::{End, LinkCounters, PathForm, Shaping};
 
 /// The path.
-#[derive(Debug)]
 pub(super) struct NetemPath {
     setup: PathSetup,
     seeded: bool,
-    chain: Arc<Chain>,
     sampler: Arc<Sampler>,
     installed: Arc<Mutex<Installed>>,
-    /// Condition from which the steps of the schedule are taken, and its seed; `None` before one is
-    /// set.
-    condition: Option<(Condition, u64)>,
+    /// Steps of the condition's schedule: their times since it begins, and the disciplines from then on.
+    steps: Vec<(Duration, [Stages; 2])>,
     schedule: Option<Schedule>,
-    /// Shaping of an interface of the host itself; dropped last.
-    shaping: Option<Shaping>,
+    /// Dropped last, as it restores an interface of the host that is shaped.
+    chain: Chain,
 }
 
 impl NetemPath {
@@ -73,23 +67,19 @@ impl NetemPath {
     /// # Errors
     /// [`DaemonError::NoNetem`] where the kernel lacks something of it.
     pub(super) fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
-        let mut shaping = None;
         let chain = match end {
             Some(end) => match &end.shaping {
-                HostShaping::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
+                Shaping::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
                     Err(DaemonError::interface(name, InterfaceError::Iptables))
                 }
-                HostShaping::Interface { name, ssh_ports } => {
-                    Chain::lay_interface(end, name, ssh_ports).map(|(chain, made)| {
-                        shaping = Some(made);
-                        chain
-                    })
+                Shaping::Interface { name, ssh_ports } => {
+                    Chain::lay_interface(end, name, ssh_ports)
                 }
-                HostShaping::Wire { name } => Chain::lay_end(end, name),
-                HostShaping::Macvlan { parent, prefix } => {
+                Shaping::Wire { name } => Chain::lay_end(end, name),
+                Shaping::Macvlan { parent, prefix } => {
                     Chain::lay_macvlan(end, (parent, *prefix), run)
                 }
-                HostShaping::None => Err(DaemonError::OneEnd),
+                Shaping::None => Err(DaemonError::OneEnd),
             },
             None => Chain::lay(setup),
         }
@@ -97,23 +87,22 @@ impl NetemPath {
             DaemonError::Netem { step, source } => missing("veth", step)(source),
             other => other,
         })?;
-        let chain = Arc::new(chain);
         let seeded = probe(&chain)?;
-        let sampler = Sampler::start(&chain)?;
+        let sampler = Sampler::start()?;
         if setup.loss_by == LossBy::Iptables {
             for direction in chain.directions.iter().flatten() {
-                chain.set_rule(direction, 0.0)?;
+                direction.rule.set(0.0)?;
             }
         }
+        let installed = Installed::new(chain.directions.clone(), setup);
         Ok(Self {
             setup,
             seeded: seeded && setup.loss_by == LossBy::Emulator,
-            installed: Arc::new(Mutex::new(Installed::new(Arc::clone(&chain), setup))),
-            chain,
+            installed: Arc::new(Mutex::new(installed)),
             sampler: Arc::new(sampler),
-            condition: None,
+            steps: Vec::new(),
             schedule: None,
-            shaping,
+            chain,
         })
     }
 }
@@ -122,7 +111,7 @@ impl Path for NetemPath {
     /// Restores the interface of the host, if it is shaped.
     fn end(&mut self) {
         self.schedule = None;
-        self.shaping = None;
+        self.chain.shaping = None;
     }
 
     fn form(&self) -> PathForm {
@@ -147,43 +136,39 @@ impl Path for NetemPath {
             return Err(DaemonError::Mtu(condition.mtu_bytes));
         }
         // Everything is known to be possible before anything is changed.
-        for setting in condition.settings() {
+        let settings = condition.settings().zip(0..).map(|(setting, number)| {
+            // Setting netem anew sets its draws anew, so each step has its own.
+            let seed = match number {
+                0 => seed,
+                step => seed.rotate_left(32).wrapping_add(step),
+            };
             let links = [setting.forward, setting.reverse];
-            stages(condition, links, self.setup, seed)?;
-        }
-        let links = [&condition.forward, &condition.reverse];
-        let wanted = stages(condition, links, self.setup, seed)?;
+            let stages = stages(condition, links, self.setup, seed)?;
+            Ok((setting.at, stages))
+        });
+        let mut settings = settings.collect::<Result<Vec<_>, DaemonError>>()?;
+        let (_, wanted) = settings.remove(0);
         let mut installed = lock(&self.installed);
         installed.replace(condition.mtu_bytes, wanted)?;
         self.sampler.watch(installed.watched(), true);
-        self.condition = Some((condition.clone(), seed));
+        self.steps = settings;
         Ok(())
     }
 
     fn begin(&mut self) -> Result<(), DaemonError> {
         let begun = Instant::now();
         self.schedule = None;
-        let Some((condition, seed)) = self.condition.clone() else {
-            return Ok(());
-        };
-        if condition.schedule.is_empty() {
+        if self.steps.is_empty() {
             return Ok(());
         }
-        let setup = self.setup;
         let (installed, sampler) = (Arc::clone(&self.installed), Arc::clone(&self.sampler));
-        let steps = condition.schedule.iter().map(|step| step.at).collect();
-        let take = move |index: usize| {
-            let step = &condition.schedule[index];
-            // Setting netem anew sets its draws anew, so each step has its own.
-            let seed = seed.rotate_left(32).wrapping_add(index as u64 + 1);
-            let links = [&step.forward, &step.reverse];
-            let wanted = stages(&condition, links, setup, seed)?;
+        let take = move |wanted| {
             let mut installed = lock(&installed);
             installed.change(wanted)?;
             sampler.watch(installed.watched(), false);
             Ok(())
         };
-        self.schedule = Some(Schedule::start(begun, steps, take)?);
+        self.schedule = Some(Schedule::start(begun, self.steps.clone(), take)?);
         Ok(())
     }
 
@@ -233,20 +218,21 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
         return Ok(false);
     };
     let wire = direction.wire();
-    let (netlink, interface) = (chain.netlink(wire), wire.interface);
     let try_one = |module, discipline: Qdisc| {
-        let added = discipline.add(netlink, interface);
+        let added = discipline.add(wire);
         added.map_err(missing(module, "set a queueing discipline"))
     };
-    let clear =
-        || qdisc::remove(netlink, interface).map_err(failed("take a queueing discipline away"));
+    let clear = || {
+        let removed = wire.remove();
+        removed.map_err(failed("take a queueing discipline away"))
+    };
     let netem = Netem {
         limit: 1,
         seed: 1,
         ..Netem::default()
     };
     try_one("sch_netem", Qdisc::Netem(netem))?;
-    let seeded = qdisc::is_seeded(netlink, interface).map_err(failed("read netem's settings"))?;
+    let seeded = wire.is_seeded().map_err(failed("read netem's settings"))?;
     clear()?;
     if direction.before_wire().is_some() {
         let bucket = qdisc::Bucket {
