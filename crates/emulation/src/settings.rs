@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Link, QueueDiscipline};
+use regatta_model::{Condition, Link, QueueDiscipline, Ratio};
 
 use crate::{bottleneck::Bottleneck, delay::Propagation};
 
@@ -116,7 +116,7 @@ fn bottleneck(link: &Link) -> Result<Bottleneck, LinkError> {
 }
 
 fn ratios(link: &Link) -> Result<(), LinkError> {
-    let bursts = link.loss_bursts.map(|bursts| {
+    let bursts = link.loss_bursts.iter().flat_map(|bursts| {
         [
             bursts.to_bad_ratio,
             bursts.to_good_ratio,
@@ -131,12 +131,11 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
         ("duplication", link.duplicate_ratio),
         ("corruption", link.corrupt_ratio),
     ];
-    let mut all = single.into_iter().chain(bursts.into_iter().flatten());
-    all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0))
-        .map_or(Ok(()), |(what, ratio)| {
-            let value = ratio.0;
-            Err(LinkError::Ratio { what, value })
-        })
+    let mut all = single.into_iter().chain(bursts);
+    match all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0)) {
+        Some((what, Ratio(value))) => Err(LinkError::Ratio { what, value }),
+        None => Ok(()),
+    }
 }
 
 /// Converts a time to whole nanoseconds, with room for sums.

@@ -103,7 +103,7 @@ impl Path for UserspacePath {
         self.end_capture()?;
         // Far from those of the captures before.
         self.captures = self.captures.wrapping_add(CAPTURE_NUMBERS);
-        let (recorder, tap) = Recorder::start(order, self.captures)?;
+        let (recorder, tap) = Recorder::start(&order, self.captures)?;
         self.forwarder.tell(Some(tap))?;
         self.recorder = Some(recorder);
         Ok(())

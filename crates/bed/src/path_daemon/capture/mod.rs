@@ -165,12 +165,13 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Creates the file, which must not exist, in a directory that does, and starts the thread. The
     /// first packet will have the number `next`.
-    pub(super) fn start(order: CaptureOrder, next: u32) -> Result<(Self, Tap), DaemonError> {
-        // Nothing that has this name already is written to: no file, no link, no FIFO.
-        let file = File::create_new(&order.file).map_err(|source| DaemonError::Capture {
+    pub(super) fn start(order: &CaptureOrder, next: u32) -> Result<(Self, Tap), DaemonError> {
+        let failed = |source| DaemonError::Capture {
             path: order.file.clone(),
             source,
-        })?;
+        };
+        // Nothing that has this name already is written to: no file, no link, no FIFO.
+        let file = File::create_new(&order.file).map_err(failed)?;
         let shared = Arc::new(Mutex::new(Batch::default()));
         let tap = Tap {
             own: Batch::default(),
@@ -189,12 +190,9 @@ impl Recorder {
             missed: [0; 2],
             failure: None,
         };
-        writer.begin(&order);
+        writer.begin(order);
         if let Some(source) = writer.failure.take() {
-            return Err(DaemonError::Capture {
-                path: order.file,
-                source,
-            });
+            return Err(failed(source));
         }
         let (stop, stopped) = mpsc::channel();
         let thread = spawn("capture", move || writer.run(&shared, &stopped))?;
@@ -287,9 +285,9 @@ impl Writer {
         }
         let mut held = [0; 2];
         while let Some(record) = self.sequence.next() {
-            held[usize::from(record.direction)] += 1;
+            held[usize::from(record.packet.direction)] += 1;
             if self.failure.is_none() {
-                let unix_ns = record.at.wrapping_add(self.unix_offset_ns);
+                let unix_ns = record.packet.at.wrapping_add(self.unix_offset_ns);
                 pcapng::packet(&mut self.blocks, &record, unix_ns);
             }
         }

@@ -10,7 +10,7 @@ use super::{
     netlink::Counted,
     plan::Stages,
     qdisc::{Interface, Place, Qdisc, Statistics},
-    sampler::Watched,
+    sampler::{Sampler, Watched},
 };
 use crate::{
     messages::{LinkCounters, UnsupportedCounters},
@@ -41,16 +41,21 @@ pub(super) struct Installed {
     setup: PathSetup,
     directions: [Option<DirectionInterfaces>; 2],
     standing: [Option<Standing>; 2],
+    sampler: Sampler,
 }
 
 impl Installed {
     /// Creates the state of a path without disciplines.
-    pub(super) fn new(directions: [Option<DirectionInterfaces>; 2], setup: PathSetup) -> Self {
-        Self {
+    pub(super) fn new(
+        directions: [Option<DirectionInterfaces>; 2],
+        setup: PathSetup,
+    ) -> Result<Self, DaemonError> {
+        Ok(Self {
             setup,
             directions,
             standing: [None, None],
-        }
+            sampler: Sampler::start()?,
+        })
     }
 
     /// Removes the installed disciplines and installs `wanted`.
@@ -98,22 +103,25 @@ impl Installed {
                 gone_by_rule: 0,
             });
         }
+        self.sampler.watch(self.watched(), true);
         Ok(())
     }
 
     /// Changes the installed disciplines to `wanted`: one of the same kind is changed in place and
     /// keeps its packets.
     pub(super) fn change(&mut self, wanted: [Stages; 2]) -> Result<(), DaemonError> {
-        let mut standing = self.standing.iter_mut().zip(wanted);
-        standing.try_for_each(|(standing, wanted)| match standing {
-            Some(standing) => standing.change(wanted),
-            None => Ok(()),
-        })
+        for (standing, wanted) in self.standing.iter_mut().zip(wanted) {
+            if let Some(standing) = standing {
+                standing.change(wanted)?;
+            }
+        }
+        self.sampler.watch(self.watched(), false);
+        Ok(())
     }
 
     /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
     /// at the ends, where the queue is not apart from loss and delay.
-    pub(super) fn watched(&self) -> [Watched; 2] {
+    fn watched(&self) -> [Watched; 2] {
         self.standing.each_ref().map(|standing| {
             let standing = standing.iter();
             let places =
@@ -126,8 +134,9 @@ impl Installed {
         })
     }
 
-    /// Returns the counters of both directions; `most_bytes` are the most that waited.
-    pub(super) fn counters(&self, most_bytes: [u64; 2]) -> Result<[LinkCounters; 2], DaemonError> {
+    /// Returns the counters of both directions.
+    pub(super) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
+        let most_bytes = self.sampler.most_bytes();
         let of = |direction: usize| match &self.standing[direction] {
             Some(standing) => standing.counters(most_bytes[direction]),
             None => Ok(LinkCounters::default()),

@@ -35,7 +35,7 @@ pub use self::interface::{
     shaped_interfaces,
 };
 pub(crate) use self::plan::refusal;
-use self::{installed::Installed, plan::Stages, sampler::Sampler, schedule::Schedule};
+use self::{installed::Installed, plan::Stages, schedule::Schedule};
 use super::{
     Path, attributes,
     error::{DaemonError, InterfaceError},
@@ -51,7 +51,6 @@ use crate::messages::{End, LinkCounters, PathForm, Shaping};
 pub(super) struct NetemPath {
     setup: PathSetup,
     seeded: bool,
-    sampler: Arc<Sampler>,
     installed: Arc<Mutex<Installed>>,
     /// Steps of the condition's schedule: their times since it begins, and the disciplines from then on.
     steps: Vec<(Duration, [Stages; 2])>,
@@ -88,18 +87,16 @@ impl NetemPath {
             other => other,
         })?;
         let seeded = probe(&chain)?;
-        let sampler = Sampler::start()?;
+        let installed = Installed::new(chain.directions.clone(), setup)?;
         if setup.loss_by == LossBy::Iptables {
             for direction in chain.directions.iter().flatten() {
                 direction.rule.set(0.0)?;
             }
         }
-        let installed = Installed::new(chain.directions.clone(), setup);
         Ok(Self {
             setup,
             seeded: seeded && setup.loss_by == LossBy::Emulator,
             installed: Arc::new(Mutex::new(installed)),
-            sampler: Arc::new(sampler),
             steps: Vec::new(),
             schedule: None,
             chain,
@@ -148,9 +145,7 @@ impl Path for NetemPath {
         });
         let mut settings = settings.collect::<Result<Vec<_>, DaemonError>>()?;
         let (_, wanted) = settings.remove(0);
-        let mut installed = lock(&self.installed);
-        installed.replace(condition.mtu_bytes, wanted)?;
-        self.sampler.watch(installed.watched(), true);
+        lock(&self.installed).replace(condition.mtu_bytes, wanted)?;
         self.steps = settings;
         Ok(())
     }
@@ -161,13 +156,8 @@ impl Path for NetemPath {
         if self.steps.is_empty() {
             return Ok(());
         }
-        let (installed, sampler) = (Arc::clone(&self.installed), Arc::clone(&self.sampler));
-        let take = move |wanted| {
-            let mut installed = lock(&installed);
-            installed.change(wanted)?;
-            sampler.watch(installed.watched(), false);
-            Ok(())
-        };
+        let installed = Arc::clone(&self.installed);
+        let take = move |wanted| lock(&installed).change(wanted);
         self.schedule = Some(Schedule::start(begun, self.steps.clone(), take)?);
         Ok(())
     }
@@ -176,8 +166,7 @@ impl Path for NetemPath {
         if let Some(schedule) = &self.schedule {
             schedule.outcome()?;
         }
-        let most_bytes = self.sampler.most_bytes();
-        lock(&self.installed).counters(most_bytes)
+        lock(&self.installed).counters()
     }
 }
 

@@ -195,11 +195,12 @@ pub(super) struct Statistics {
 impl Statistics {
     /// Adds counters of another time; the packets that waited then are not added.
     pub(super) fn add(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.drops += other.drops;
-        self.requeues += other.requeues;
-        self.waiting_packets = other.waiting_packets;
-        self.waiting_bytes = other.waiting_bytes;
+        *self = Self {
+            sent: self.sent + other.sent,
+            drops: self.drops + other.drops,
+            requeues: self.requeues + other.requeues,
+            ..other
+        };
     }
 
     /// Returns the bytes of the IP packets that wait. At a netem that serialises, the packet under
