@@ -201,16 +201,6 @@ impl Bottleneck {
         })
     }
 
-    /// Makes an unused bottleneck free from `now` on. A trace begins then.
-    fn free_from(&mut self, now: u64) {
-        match self {
-            Self::Unlimited => {}
-            Self::Serial(serial) => serial.busy_until = now,
-            Self::Bucket(bucket) => (bucket.account.busy_until, bucket.last) = (now, now),
-            Self::Trace(trace) => (trace.base, trace.current) = (now, now),
-        }
-    }
-
     /// Replaces the bottleneck by an unused one at `now`. The packet under transmission is sent
     /// as it would have been; a bucket keeps the tokens that it has, as far as the new one holds
     /// them.
@@ -234,10 +224,15 @@ impl Bottleneck {
         }
         let free = free.max(now);
         *self = other.clone();
-        self.free_from(free);
-        if let Self::Bucket(bucket) = self {
-            let missing = missing.min(u128::from(bucket.depth_bytes)) as u64;
-            bucket.account.take(free, missing);
+        match self {
+            Self::Unlimited => {}
+            Self::Serial(serial) => serial.busy_until = free,
+            Self::Bucket(bucket) => {
+                bucket.last = free;
+                let missing = missing.min(u128::from(bucket.depth_bytes)) as u64;
+                bucket.account.take(free, missing);
+            }
+            Self::Trace(trace) => (trace.base, trace.current) = (free, free),
         }
     }
 

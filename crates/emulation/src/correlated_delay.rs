@@ -34,7 +34,7 @@ impl CorrelatedDelay {
             begun: now,
             seed,
             skipped,
-            draws: Self::draws(seed, skipped),
+            draws: LinkRng::new(seed, Purpose::Jitter, skipped),
             number: 0,
             places: [0; 2],
         };
@@ -42,12 +42,8 @@ impl CorrelatedDelay {
         correlated_delay
     }
 
-    fn draws((seed, direction): (u64, u64), number: u64) -> LinkRng {
-        LinkRng::new(seed, direction, Purpose::Jitter, number)
-    }
-
     fn seek(&mut self, number: u64) {
-        self.draws = Self::draws(self.seed, self.skipped + number);
+        self.draws = LinkRng::new(self.seed, Purpose::Jitter, self.skipped + number);
         self.places = [self.draws.next(), self.draws.next()];
         self.number = number;
     }

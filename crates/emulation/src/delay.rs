@@ -17,6 +17,9 @@ const SHIFT: u32 = u64::BITS - ENTRIES.trailing_zeros();
 /// than what mathematical libraries differ by: the tables are the same on every machine.
 const FRACTION_BITS: u32 = 16;
 
+/// The same in netem's tables (`NETEM_DIST_SCALE` of the kernel's `sch_netem.c`).
+const NETEM_FRACTION_BITS: u32 = 13;
+
 /// Deviations from the mean at which both tables end.
 const REACH: f64 = 4.0;
 
@@ -25,7 +28,11 @@ const REACH: f64 = 4.0;
 const PARETO_CUT: f64 = 3.7269;
 
 /// Deviations from the mean, rising, in units of the standard deviation.
-type Table = [i32; ENTRIES];
+#[derive(Debug)]
+struct Table {
+    values: [i32; ENTRIES],
+    netem: [i16; ENTRIES],
+}
 
 static NORMAL: LazyLock<Table> = LazyLock::new(|| {
     let normal = Normal::standard();
@@ -43,10 +50,16 @@ fn table(quantile: impl Fn(f64) -> f64) -> Table {
     let mean = raw.iter().sum::<f64>() / n;
     let variance = raw.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n;
     let deviation = variance.sqrt();
-    raw.map(|x| {
+    let values = raw.map(|x| {
         let scaled = ((x - mean) / deviation).clamp(-REACH, REACH);
         (scaled * f64::from(1 << FRACTION_BITS)).round() as i32
-    })
+    });
+    let netem = values.map(|value| {
+        let value = value >> (FRACTION_BITS - NETEM_FRACTION_BITS);
+        // Four standard deviations are one more than the largest number.
+        i16::try_from(value).unwrap_or(i16::MAX)
+    });
+    Table { values, netem }
 }
 
 /// Returns the table of a distribution; `None` for the uniform one, which is computed.
@@ -62,14 +75,8 @@ fn table_of(distribution: DelayDistribution) -> Option<&'static Table> {
 /// deviation, rising and all equally likely: the form of netem's tables. `None` for the uniform
 /// one, which netem computes.
 #[must_use]
-pub fn netem_table(distribution: DelayDistribution) -> Option<Vec<i16>> {
-    const NETEM_FRACTION_BITS: u32 = 13;
-    let entry = |value: &i32| {
-        let value = value >> (FRACTION_BITS - NETEM_FRACTION_BITS);
-        // Four standard deviations are one more than the largest number.
-        i16::try_from(value).unwrap_or(i16::MAX)
-    };
-    Some(table_of(distribution)?.iter().map(entry).collect())
+pub fn netem_table(distribution: DelayDistribution) -> Option<&'static [i16]> {
+    Some(&table_of(distribution)?.netem)
 }
 
 /// The propagation delay of a link.
@@ -108,7 +115,7 @@ impl Propagation {
                 (self.delay_ns + offset).saturating_sub(self.jitter_ns)
             }
             Some(table) => {
-                let deviation = i128::from(table[(draw >> SHIFT) as usize]);
+                let deviation = i128::from(table.values[(draw >> SHIFT) as usize]);
                 let offset = (i128::from(self.jitter_ns) * deviation) >> FRACTION_BITS;
                 u64::try_from(i128::from(self.delay_ns) + offset).unwrap_or(0)
             }
@@ -175,7 +182,7 @@ mod tests {
     fn tables_have_mean_0_deviation_1_and_the_shape_of_their_distribution() {
         let one = f64::from(1 << FRACTION_BITS);
         for (table, lowest, highest) in [(&NORMAL, -3.7, 3.7), (&PARETO, -0.83, 4.0)] {
-            let values: Vec<f64> = table.iter().map(|z| f64::from(*z) / one).collect();
+            let values: Vec<f64> = table.values.iter().map(|z| f64::from(*z) / one).collect();
             let n = values.len() as f64;
             let mean = values.iter().sum::<f64>() / n;
             let variance = values.iter().map(|z| z * z).sum::<f64>() / n;
@@ -186,21 +193,36 @@ mod tests {
         }
         // Quantiles of the normal distribution, from its tables.
         for (at, z) in [(0.5, 0.0), (0.841_345, 1.0), (0.977_25, 2.0)] {
-            let value = f64::from(NORMAL[(at * ENTRIES as f64) as usize]) / one;
+            let value = f64::from(NORMAL.values[(at * ENTRIES as f64) as usize]) / one;
             assert!((value - z).abs() < 0.01, "{at}: {value}");
         }
         // The tail reaches its end, and falls as x^-3: 1/8 lies above twice the beginning.
         let (start, end) = (
-            f64::from(PARETO[0]) / one,
-            f64::from(PARETO[ENTRIES - 1]) / one,
+            f64::from(PARETO.values[0]) / one,
+            f64::from(PARETO.values[ENTRIES - 1]) / one,
         );
         assert!(end > 3.98, "{end}");
         let scale = (end - start) / (PARETO_CUT - 1.0);
         let above = PARETO
+            .values
             .iter()
             .filter(|z| f64::from(**z) / one > start + scale)
             .count();
         assert!((505..=519).contains(&above), "{above}");
+    }
+
+    #[test]
+    fn netem_s_tables_have_mean_zero_and_the_deviation_that_it_multiplies() {
+        for distribution in [DelayDistribution::Normal, DelayDistribution::Pareto] {
+            let table = netem_table(distribution).expect("a table");
+            let n = table.len() as f64;
+            let mean = table.iter().map(|v| f64::from(*v)).sum::<f64>() / n;
+            let squares = table.iter().map(|v| (f64::from(*v) - mean).powi(2));
+            let deviation = (squares.sum::<f64>() / n).sqrt();
+            assert!(mean.abs() < 8.0, "{mean}");
+            assert!((deviation / 8192.0 - 1.0).abs() < 2e-3, "{deviation}");
+        }
+        assert!(netem_table(DelayDistribution::Uniform).is_none());
     }
 
     #[test]

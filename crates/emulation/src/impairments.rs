@@ -107,13 +107,8 @@ pub(crate) struct ImpairmentRng {
 impl ImpairmentRng {
     /// Creates the draws for a link's packets from `ordinal` on. A chain of bursts goes on in the
     /// state that it had in `before`.
-    pub(crate) fn new(
-        link: &Link,
-        (seed, direction): (u64, u64),
-        ordinal: u64,
-        before: Option<&Self>,
-    ) -> Self {
-        let draws = |purpose| LinkRng::new(seed, direction, purpose, ordinal);
+    pub(crate) fn new(link: &Link, seed: (u64, u64), ordinal: u64, before: Option<&Self>) -> Self {
+        let draws = |purpose| LinkRng::new(seed, purpose, ordinal);
         let trial = |ratio: f64, purpose| {
             (ratio > 0.0).then(|| Trial {
                 chance: Chance::new(ratio),

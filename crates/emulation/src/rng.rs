@@ -46,8 +46,8 @@ const WORDS: u128 = 2;
 pub(crate) struct LinkRng(ChaCha8Rng);
 
 impl LinkRng {
-    /// Creates the stream for a purpose, at the position of the packet `ordinal`, from 0.
-    pub(crate) fn new(seed: u64, direction: u64, purpose: Purpose, ordinal: u64) -> Self {
+    /// Creates the stream of a seed for a direction and a purpose, at the position of the packet `ordinal`, from 0.
+    pub(crate) fn new((seed, direction): (u64, u64), purpose: Purpose, ordinal: u64) -> Self {
         let mut key = *b"........regatta emulation path 1";
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let mut generator = ChaCha8Rng::from_seed(key);
@@ -117,11 +117,11 @@ mod tests {
     #[test]
     fn draws_begin_at_the_place_of_a_packet() {
         for purpose in ALL {
-            let mut whole = LinkRng::new(7, 1, purpose, 0);
+            let mut whole = LinkRng::new((7, 1), purpose, 0);
             for _ in 0..1001 * purpose.per_packet() {
                 whole.next();
             }
-            let mut later = LinkRng::new(7, 1, purpose, 1001);
+            let mut later = LinkRng::new((7, 1), purpose, 1001);
             assert_eq!(whole.next(), later.next(), "{purpose:?}");
         }
     }

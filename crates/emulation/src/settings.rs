@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Link, QueueDiscipline, RateOf};
+use regatta_model::{Condition, Link, QueueDiscipline, Ratio};
 
 use crate::{bottleneck::Bottleneck, delay::Propagation};
 
@@ -42,7 +42,7 @@ pub enum LinkError {
 pub(crate) struct Settings {
     /// Time since the beginning of the schedule at which these settings begin, in nanoseconds.
     pub(crate) at: u64,
-    /// Link settings from which the impairments of packets are drawn.
+    /// Link settings, without the trace.
     pub(crate) link: Link,
     /// The bottleneck, unused.
     pub(crate) bottleneck: Bottleneck,
@@ -51,13 +51,8 @@ pub(crate) struct Settings {
     /// where it changes in time and not from packet to packet.
     pub(crate) jitter_span: Option<u64>,
     pub(crate) queue_bytes: u64,
-    pub(crate) queue_packets: u64,
-    /// Bytes of a packet that the bottleneck counts.
-    pub(crate) rate_of: RateOf,
     /// Target and interval of CoDel, in nanoseconds.
     pub(crate) codel: Option<(u64, u64)>,
-    /// Whether packets wait for those before them, except for those that skip the delay.
-    pub(crate) holds_back: bool,
 }
 
 impl Settings {
@@ -66,10 +61,7 @@ impl Settings {
         condition
             .settings()
             .map(|setting| {
-                let link = match direction {
-                    Direction::Forward => setting.forward,
-                    Direction::Reverse => setting.reverse,
-                };
+                let link = [setting.forward, setting.reverse][direction as usize];
                 Self::new(condition, setting.at, link)
             })
             .collect()
@@ -90,15 +82,12 @@ impl Settings {
             ),
             jitter_span: link.jitter_span().map(nanoseconds).transpose()?,
             queue_bytes: condition.queue_limit(link).0,
-            queue_packets: link.queue_packets.unwrap_or(u64::MAX),
-            rate_of: link.rate_of,
             codel: match link.discipline {
                 QueueDiscipline::DropTail => None,
                 QueueDiscipline::Codel { target, interval } => {
                     Some((nanoseconds(target)?, nanoseconds(interval)?))
                 }
             },
-            holds_back: !link.jitter_reorders,
             link: own,
         })
     }
@@ -127,7 +116,7 @@ fn bottleneck(link: &Link) -> Result<Bottleneck, LinkError> {
 }
 
 fn ratios(link: &Link) -> Result<(), LinkError> {
-    let bursts = link.loss_bursts.map(|bursts| {
+    let bursts = link.loss_bursts.iter().flat_map(|bursts| {
         [
             bursts.to_bad_ratio,
             bursts.to_good_ratio,
@@ -142,12 +131,11 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
         ("duplication", link.duplicate_ratio),
         ("corruption", link.corrupt_ratio),
     ];
-    let mut all = single.into_iter().chain(bursts.into_iter().flatten());
-    all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0))
-        .map_or(Ok(()), |(what, ratio)| {
-            let value = ratio.0;
-            Err(LinkError::Ratio { what, value })
-        })
+    let mut all = single.into_iter().chain(bursts);
+    match all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0)) {
+        Some((what, Ratio(value))) => Err(LinkError::Ratio { what, value }),
+        None => Ok(()),
+    }
 }
 
 /// Converts a time to whole nanoseconds, with room for sums.

@@ -40,9 +40,7 @@ impl Attributes {
 
     /// Appends a text, with a terminating zero.
     pub(super) fn text(self, kind: u16, value: &str) -> Self {
-        let mut bytes = value.as_bytes().to_vec();
-        bytes.push(0);
-        self.bytes(kind, &bytes)
+        self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
 
     /// Appends attributes as the value of one attribute.

@@ -3,7 +3,7 @@
 use super::tun::HEADER_BYTES;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum is left to the device.
-const NEEDS_CHECKSUM: u8 = 1;
+pub(super) const NEEDS_CHECKSUM: u8 = 1;
 
 /// Leading bits of the packet that are left alone: its version. With another version it is no IP
 /// packet any more and no interface accepts it, so that nothing would be corrupted but the count.
@@ -40,8 +40,7 @@ pub(super) fn checksum_left_to_do(frame: &[u8]) -> Option<(usize, [u8; 2])> {
     if header[0] & NEEDS_CHECKSUM == 0 {
         return None;
     }
-    let field = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
-    let (start, offset) = (field(6), field(8));
+    let [start, offset] = [6, 8].map(|at| usize::from(native(header, at)));
     let at = start + offset;
     if at + 2 > packet.len() {
         return None;
@@ -52,6 +51,11 @@ pub(super) fn checksum_left_to_do(frame: &[u8]) -> Option<(usize, [u8; 2])> {
         checksum => checksum,
     };
     Some((at, checksum.to_be_bytes()))
+}
+
+/// Returns a field of the device's header.
+pub(super) fn native(frame: &[u8], at: usize) -> u16 {
+    u16::from_ne_bytes([frame[at], frame[at + 1]])
 }
 
 /// Returns the one's complement sum of bytes in pairs, the last one filled up with zero.

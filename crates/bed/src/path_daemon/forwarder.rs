@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    convert::Infallible,
     fs::File,
     io::{self, Read, Write},
     os::fd::AsFd,
@@ -62,6 +63,17 @@ struct Link {
 }
 
 impl Link {
+    fn new(from: File, to: File, emulated: EmulatedLink<Frame>, condition: &Condition) -> Self {
+        Self {
+            from,
+            to,
+            emulated,
+            lateness: Lateness::new(condition.late_after()),
+            refused: 0,
+            due: VecDeque::new(),
+        }
+    }
+
     fn counters(&self) -> LinkCounters {
         let counted = self.emulated.counters();
         let lateness = self.lateness;
@@ -104,9 +116,10 @@ impl Forwarder {
     pub(crate) fn start(devices: [[File; 2]; 2]) -> Result<Self, DaemonError> {
         let condition = unimpaired();
         let [[a_in, a_out], [b_in, b_out]] = devices;
+        let [forward, reverse] = emulated(&condition, 0)?;
         let links = [
-            link(a_in, b_out, &condition, Direction::Forward, 0)?,
-            link(b_in, a_out, &condition, Direction::Reverse, 0)?,
+            Link::new(a_in, b_out, forward, &condition),
+            Link::new(b_in, a_out, reverse, &condition),
         ];
         let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|e| DaemonError::Thread(e.into()))?;
@@ -194,36 +207,19 @@ fn unimpaired() -> Condition {
     }
 }
 
-fn link(
-    from: File,
-    to: File,
-    condition: &Condition,
-    direction: Direction,
-    seed: u64,
-) -> Result<Link, DaemonError> {
-    Ok(Link {
-        from,
-        to,
-        emulated: emulated(condition, direction, seed)?,
-        lateness: Lateness::new(condition.late_after()),
-        refused: 0,
-        due: VecDeque::new(),
-    })
-}
-
-fn emulated(
-    condition: &Condition,
-    direction: Direction,
-    seed: u64,
-) -> Result<EmulatedLink<Frame>, DaemonError> {
-    EmulatedLink::new(condition, direction, seed).map_err(|source| DaemonError::Link {
-        condition: condition.name.clone(),
-        direction: match direction {
-            Direction::Forward => "forward",
-            Direction::Reverse => "reverse",
-        },
-        source,
-    })
+/// Creates the emulated links of both directions.
+fn emulated(condition: &Condition, seed: u64) -> Result<[EmulatedLink<Frame>; 2], DaemonError> {
+    let link = |direction, name| {
+        EmulatedLink::new(condition, direction, seed).map_err(|source| DaemonError::Link {
+            condition: condition.name.clone(),
+            direction: name,
+            source,
+        })
+    };
+    Ok([
+        link(Direction::Forward, "forward")?,
+        link(Direction::Reverse, "reverse")?,
+    ])
 }
 
 /// Returns the size of a buffer for the largest packet and one byte more, by which a larger packet
@@ -250,7 +246,8 @@ struct Running {
 }
 
 impl Running {
-    fn run(mut self) {
+    /// Carries packets until the handle is gone or the kernel refuses.
+    fn run(mut self) -> Option<Infallible> {
         let mut readable = [true; 2];
         let mut turns = 0_u32;
         loop {
@@ -274,24 +271,20 @@ impl Running {
             if readable[0] || readable[1] {
                 turns = turns.wrapping_add(1);
                 // A look at the inbox is no system call.
-                if turns.is_multiple_of(TURNS) && self.serve().is_none() {
-                    return;
+                if turns.is_multiple_of(TURNS) {
+                    self.serve()?;
                 }
                 continue;
             }
             turns = 0;
             let [forward, reverse] = &self.links;
             let next = [forward.emulated.next(), reverse.emulated.next()];
-            let Some(woken) = self.wait(next.into_iter().flatten().min()) else {
-                return;
-            };
-            readable = woken.readable;
-            if woken.request {
+            let [from_a, from_b, request] = self.wait(next.into_iter().flatten().min())?;
+            readable = [from_a, from_b];
+            if request {
                 // Fails only when another read has already emptied it.
                 let _ = self.wake.read();
-                if self.serve().is_none() {
-                    return;
-                }
+                self.serve()?;
             }
         }
     }
@@ -427,8 +420,9 @@ impl Running {
         may_be_more
     }
 
-    /// Sleeps until a packet or a request arrives or a packet is due; `None` if the kernel refuses.
-    fn wait(&mut self, until: Option<u64>) -> Option<Woken> {
+    /// Sleeps until a packet or a request arrives or a packet is due; returns whether each device is readable and whether
+    /// there is a request, or `None` if the kernel refuses.
+    fn wait(&mut self, until: Option<u64>) -> Option<[bool; 3]> {
         let [forward, reverse] = &self.links;
         let mut polled = [
             forward.from.as_fd(),
@@ -456,33 +450,28 @@ impl Running {
         if !self.busy_polls {
             self.arrivals.woke(from, now);
         }
-        let [forward, reverse, request] = polled.map(|polled| polled.any() != Some(false));
-        let readable = [forward, reverse];
-        for (device, readable) in readable.into_iter().enumerate() {
+        let woken = polled.map(|polled| polled.any() != Some(false));
+        for (device, readable) in woken.into_iter().take(2).enumerate() {
             if !readable {
                 self.arrivals.empty(device, from);
             }
         }
-        Some(Woken { readable, request })
+        Some(woken)
     }
 
     /// Serves every request that waits; returns `None` if the handle is gone.
     fn serve(&mut self) -> Option<()> {
         loop {
-            let request = match self.inbox.try_recv() {
-                Ok(request) => request,
+            match self.inbox.try_recv() {
+                Ok(request) => request(self),
                 Err(mpsc::TryRecvError::Empty) => return Some(()),
                 Err(mpsc::TryRecvError::Disconnected) => return None,
-            };
-            request(self);
+            }
         }
     }
 
     fn install(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
-        let links = [
-            emulated(condition, Direction::Forward, seed)?,
-            emulated(condition, Direction::Reverse, seed)?,
-        ];
+        let links = emulated(condition, seed)?;
         let wanted = buffer_bytes(condition);
         if wanted != self.buffer_bytes {
             self.buffer_bytes = wanted;
@@ -501,11 +490,6 @@ impl Running {
         }
         Ok(())
     }
-}
-
-struct Woken {
-    readable: [bool; 2],
-    request: bool,
 }
 
 /// Discards the packets that wait in a device: at most one full device, so that a host that goes on

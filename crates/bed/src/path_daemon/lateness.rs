@@ -86,13 +86,11 @@ impl Arrivals {
     /// nanoseconds.
     fn waited(&mut self) -> u64 {
         let mut text = [0; 64];
-        let read = self.account.as_ref().map(|file| file.read_at(&mut text, 0));
-        let total = match read {
-            Some(Ok(length)) => std::str::from_utf8(&text[..length])
-                .ok()
-                .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok()),
-            _ => None,
-        };
+        let total = self.account.as_ref().and_then(|file| {
+            let length = file.read_at(&mut text, 0).ok()?;
+            let text = std::str::from_utf8(&text[..length]).ok()?;
+            text.split_ascii_whitespace().nth(1)?.parse().ok()
+        });
         let before = self.waited_ns;
         self.waited_ns = total.unwrap_or(before);
         self.waited_ns.saturating_sub(before)

@@ -10,7 +10,10 @@ use std::{
     ops::Range,
 };
 
-use super::{corruption::internet_sum, tun::HEADER_BYTES};
+use super::{
+    corruption::{NEEDS_CHECKSUM, internet_sum, native},
+    tun::HEADER_BYTES,
+};
 
 /// Most segments in one packet: as many full ones as fit in 64 KiB.
 const MOST_SEGMENTS: usize = 44;
@@ -31,9 +34,8 @@ const MOST_BYTES: usize = 65_535;
 const IP: usize = HEADER_BYTES;
 const TCP: usize = HEADER_BYTES + IP_BYTES;
 
-/// Fields of `struct virtio_net_hdr` (Virtual I/O Device 1.2, 5.1.6): the checksum is left to the device and covers what
+/// Fields of `struct virtio_net_hdr` (Virtual I/O Device 1.2, 5.1.6): the checksum that is left to the device covers what
 /// follows byte 20, with its place 16 bytes on; the packet stands for several of TCP over IPv4.
-const NEEDS_CHECKSUM: u8 = 1;
 const TCP_OVER_IPV4: u8 = 1;
 const CHECKSUM_PLACE: u16 = 16;
 
@@ -59,10 +61,8 @@ impl<'a> Segment<'a> {
             && frame[1] == 0
             && native(frame, 6) == IP_BYTES as u16
             && native(frame, 8) == CHECKSUM_PLACE
-            && frame[IP] == 0x45
+            && is_tcp(frame)
             && usize::from(big(frame, IP + 2)) == frame.len() - IP
-            && big(frame, IP + 6) & 0x3fff == 0
-            && frame[IP + 9] == libc::IPPROTO_TCP as u8
             && offset >= 20
             && frame.len() > headers
             && frame[TCP + 13] & !PSH == ACK;
@@ -85,9 +85,7 @@ impl<'a> Segment<'a> {
     fn is_of_another(&self, frame: &[u8]) -> bool {
         let connection = IP + 12..TCP + 4;
         frame.len() >= connection.end
-            && frame[IP] == 0x45
-            && big(frame, IP + 6) & 0x3fff == 0
-            && frame[IP + 9] == libc::IPPROTO_TCP as u8
+            && is_tcp(frame)
             && frame[connection.clone()] != self.frame[connection]
     }
 
@@ -103,6 +101,13 @@ impl<'a> Segment<'a> {
             && same(TCP + 14..TCP + 16)
             && same(TCP + 18..self.headers)
     }
+}
+
+/// Whether a frame, of at least an IP header, is TCP over IPv4 without options and fragments.
+fn is_tcp(frame: &[u8]) -> bool {
+    frame[IP] == 0x45
+        && big(frame, IP + 6) & 0x3fff == 0
+        && frame[IP + 9] == libc::IPPROTO_TCP as u8
 }
 
 /// Returns which of the first [`WINDOW`] of `frames` can be merged into one packet, as bits: the first, and what follows
@@ -192,10 +197,6 @@ fn headers(first: &Segment<'_>, is_pushed: bool, bytes: usize) -> [u8; MOST_HEAD
 
 fn big(frame: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([frame[at], frame[at + 1]])
-}
-
-fn native(frame: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes([frame[at], frame[at + 1]])
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) use netem::{refusal, wire_up};
 pub(crate) use netlink::loopback_up;
 use real::RealPath;
 use regatta_control::Host;
-use regatta_model::{Condition, Emulator, PathCheck, PathSetup, causes};
+use regatta_model::{Condition, Emulator, Offloads, PathCheck, PathSetup, causes};
 use regatta_process::{die_with_parent, write_line};
 use serde::Serialize;
 use serde_json::Value;
@@ -110,18 +110,19 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
         line: line.to_owned(),
     };
     match (request, daemon.as_mut()) {
-        (ToDaemon::Hello { protocol, .. }, None) if protocol != DAEMON_PROTOCOL_VERSION => {
-            Err(DaemonError::Version {
-                theirs: protocol,
-                ours: DAEMON_PROTOCOL_VERSION,
-            })
-        }
         (
             ToDaemon::Hello {
-                run_id, path, end, ..
+                protocol: theirs,
+                run_id,
+                path,
+                end,
             },
             None,
         ) => {
+            let ours = DAEMON_PROTOCOL_VERSION;
+            if theirs != ours {
+                return Err(DaemonError::Version { theirs, ours });
+            }
             let made = Daemon::up(&run_id, path, end)?;
             Ok(json(daemon.insert(made).greeting()))
         }
@@ -187,12 +188,14 @@ trait Path {
 /// Sets up netem where it is asked for, or where the choice is free and the kernel has it; otherwise
 /// the user-space emulator.
 fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, DaemonError> {
+    let network = |link, offloads| -> Result<Box<dyn Path>, DaemonError> {
+        Ok(Box::new(RealPath { link, offloads }))
+    };
     if end.is_some_and(|end| end.shaping == Shaping::None) {
-        return Ok(Box::new(RealPath::up()?));
+        return network(Chain::own()?, Offloads::On);
     }
     if end.is_none() && setup.emulator == Emulator::None {
-        let link = Box::new(Chain::lay(setup)?);
-        return Ok(Box::new(RealPath::Link(link, setup.offloads)));
+        return network(Chain::lay(setup)?, setup.offloads);
     }
     if end.is_none() && setup.emulator == Emulator::Userspace {
         return Ok(Box::new(UserspacePath::up()?));

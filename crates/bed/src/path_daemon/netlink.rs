@@ -1,7 +1,7 @@
 //! Requests to the kernel about interfaces, addresses, routes and queueing disciplines of one
 //! network namespace.
 
-use std::{fmt::Debug, io, net::Ipv4Addr};
+use std::{io, net::Ipv4Addr, sync::Arc};
 
 use neli::{
     consts::{nl::NlmF, rtnl::Rtm, socket::NlFamily},
@@ -12,17 +12,9 @@ use neli::{
     utils::Groups,
 };
 
+use parking_lot::Mutex;
+
 use super::attributes::{Attributes, find, u32_at, u64_at};
-
-/// Attributes of an interface (`linux/if_link.h`): name, largest packet, number of packets that it holds, counters.
-pub(super) const IFLA_IFNAME: u16 = 3;
-pub(super) const IFLA_MTU: u16 = 4;
-pub(super) const IFLA_TXQLEN: u16 = 13;
-const IFLA_STATS64: u16 = 23;
-
-/// Attributes of an address (`linux/if_addr.h`).
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
 
 /// Index of the loopback device, which is the first of every namespace.
 pub(super) const LOOPBACK: i32 = 1;
@@ -35,19 +27,14 @@ pub(super) struct Counted {
     pub sent_drops: u64,
 }
 
-/// A socket in the network namespace of the thread that made it.
-pub(super) struct Netlink(NlSocketHandle);
-
-impl Debug for Netlink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Netlink")
-    }
-}
+/// A socket in the network namespace of the thread that made it. Threads share it, and make one request at a time.
+#[derive(Clone)]
+pub(super) struct Netlink(Arc<Mutex<NlSocketHandle>>);
 
 impl Netlink {
     pub(super) fn open() -> io::Result<Self> {
         NlSocketHandle::connect(NlFamily::Route, None, Groups::empty())
-            .map(Self)
+            .map(|socket| Self(Arc::new(Mutex::new(socket))))
             .map_err(from_neli)
     }
 
@@ -100,10 +87,11 @@ impl Netlink {
             .nl_payload(NlPayload::Payload(Buffer::from(body)))
             .build()
             .map_err(io::Error::other)?;
-        self.0.send(&message).map_err(from_neli)?;
+        let socket = self.0.lock();
+        socket.send(&message).map_err(from_neli)?;
         let mut found = Vec::new();
         loop {
-            let (answers, _) = self.0.recv_all::<Rtm, Buffer>().map_err(from_neli)?;
+            let (answers, _) = socket.recv_all::<Rtm, Buffer>().map_err(from_neli)?;
             for answer in answers {
                 match answer.nl_payload() {
                     NlPayload::Payload(body) => found.push(body.as_ref().to_vec()),
@@ -121,7 +109,7 @@ impl Netlink {
 
     /// Returns the index of the interface of this name.
     pub(super) fn link_index(&self, name: &str) -> io::Result<i32> {
-        let attributes = Attributes::new().text(IFLA_IFNAME, name);
+        let attributes = Attributes::new().text(libc::IFLA_IFNAME, name);
         let message = self.ask(Rtm::Getlink, &link_head(0, 0), &attributes)?;
         Ok(u32_at(&message, 4).unwrap_or(0).cast_signed())
     }
@@ -158,23 +146,20 @@ impl Netlink {
         let mut head = vec![libc::AF_INET as u8, prefix_bits, 0, 0];
         head.extend(index.to_ne_bytes());
         let attributes = Attributes::new()
-            .bytes(IFA_LOCAL, &octets)
-            .bytes(IFA_ADDRESS, &octets);
+            .bytes(libc::IFA_LOCAL, &octets)
+            .bytes(libc::IFA_ADDRESS, &octets);
         self.change(Rtm::Newaddr, NlmF::CREATE | NlmF::EXCL, &head, &attributes)
     }
 
     /// Returns the counters of an interface.
     pub(super) fn counted(&self, index: i32) -> io::Result<Counted> {
-        let statistics = self.link_attribute(index, IFLA_STATS64)?;
+        let statistics = self.link_attribute(index, libc::IFLA_STATS64)?;
         // `struct rtnl_link_stats64`: packets, bytes, errors and drops, each received and sent.
-        let at = |place: usize| u64_at(&statistics, 8 * place);
-        match (at(1), at(7)) {
-            (Some(sent_packets), Some(sent_drops)) => Ok(Counted {
-                sent_packets,
-                sent_drops,
-            }),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
+        let at = |place: usize| u64_at(&statistics, 8 * place).ok_or(io::ErrorKind::InvalidData);
+        Ok(Counted {
+            sent_packets: at(1)?,
+            sent_drops: at(7)?,
+        })
     }
 
     /// Creates an interface.

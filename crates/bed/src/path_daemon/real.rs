@@ -2,26 +2,14 @@
 
 use regatta_model::{Condition, Emulator, Offloads, PathSetup};
 
-use super::{Path, error::DaemonError, namespaces::Namespace, netem::Chain, tun::MTU_RANGE};
+use super::{Path, error::DaemonError, namespaces::Namespace, netem::Chain};
 use crate::messages::PathForm;
 
 /// The network, or this machine's end of it.
-#[derive(Debug)]
-pub(super) enum RealPath {
-    /// One end, in the network namespace of this process.
-    End(Namespace),
-    /// Both ends of a pair of virtual Ethernets.
-    Link(Box<Chain>, Offloads),
-}
-
-impl RealPath {
-    /// Opens the network namespace of this process.
-    ///
-    /// # Errors
-    /// If `/proc` does not show it.
-    pub(super) fn up() -> Result<Self, DaemonError> {
-        Namespace::own().map(Self::End)
-    }
+pub(super) struct RealPath {
+    /// The host in the network namespace of this process, or both at a pair of virtual Ethernets.
+    pub(super) link: Chain,
+    pub(super) offloads: Offloads,
 }
 
 impl Path for RealPath {
@@ -29,10 +17,7 @@ impl Path for RealPath {
         PathForm {
             setup: PathSetup {
                 emulator: Emulator::None,
-                offloads: match self {
-                    Self::End(_) => Offloads::On,
-                    Self::Link(_, offloads) => *offloads,
-                },
+                offloads: self.offloads,
                 ..PathSetup::default()
             },
             kernel: String::new(),
@@ -42,10 +27,7 @@ impl Path for RealPath {
     }
 
     fn hosts(&self) -> Vec<&Namespace> {
-        match self {
-            Self::End(host) => vec![host],
-            Self::Link(link, _) => link.hosts(),
-        }
+        self.link.hosts()
     }
 
     /// Accepts a condition that changes nothing but, of a direct link, the MTU.
@@ -58,12 +40,6 @@ impl Path for RealPath {
                 condition: condition.name.clone(),
             });
         }
-        match self {
-            Self::End(_) => Ok(()),
-            Self::Link(..) if !MTU_RANGE.contains(&condition.mtu_bytes) => {
-                Err(DaemonError::Mtu(condition.mtu_bytes))
-            }
-            Self::Link(link, _) => link.set_mtu(condition.mtu_bytes),
-        }
+        self.link.set_mtu(condition.mtu_bytes)
     }
 }

@@ -15,8 +15,9 @@ use super::{
     attributes::Attributes,
     clock,
     error::DaemonError,
-    netlink::{IFLA_MTU, IFLA_TXQLEN, LOOPBACK, Netlink},
-    qdisc::{self, Bucket, Interface, Place, Qdisc, Waiting},
+    namespaces::Namespace,
+    netlink::{LOOPBACK, Netlink},
+    qdisc::{Bucket, Interface, Place, Qdisc, Waiting},
 };
 
 /// Name of the device in each namespace.
@@ -49,21 +50,20 @@ pub(crate) const HEADER_BYTES: usize = 10;
 /// Smallest and largest MTU that IPv4 and the device allow.
 pub(crate) const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65521;
 
-/// A TUN device and handles on its namespace.
-#[derive(Debug)]
-pub(crate) struct Tun {
+/// A host with a TUN device.
+pub(super) struct Tun {
+    pub(super) namespace: Namespace,
     file: File,
-    /// Socket in the device's namespace.
-    netlink: Netlink,
     device: Interface,
     /// Rate at which the host sends, if it is limited.
     line_rate: Option<BitRate>,
 }
 
 impl Tun {
-    /// Makes a device in the namespace that the calling thread is in, with this host's address on
-    /// a /30, and sets it and the loopback device up.
-    pub(crate) fn create(address: Ipv4Addr) -> Result<Self, DaemonError> {
+    /// Makes a device in a new namespace, with this host's address on a /30, and sets it and the loopback device up. The
+    /// calling thread enters the namespace.
+    pub(super) fn create(address: Ipv4Addr) -> Result<Self, DaemonError> {
+        let namespace = Namespace::create()?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -88,34 +88,33 @@ impl Tun {
         let device = Interface {
             index: configure(&netlink, address)?,
             place: Place::ROOT,
+            netlink,
         };
         Ok(Self {
+            namespace,
             file,
-            netlink,
             device,
             line_rate: None,
         })
     }
 
     /// Sets the largest IP packet.
-    pub(crate) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
+    pub(super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
         if !MTU_RANGE.contains(&mtu_bytes) {
             return Err(DaemonError::Mtu(mtu_bytes));
         }
-        let attributes = Attributes::new().u32(IFLA_MTU, mtu_bytes);
-        self.netlink
-            .set_link(self.device.index, 0, &attributes)
-            .map_err(failed("largest packet"))
+        let set = self.device.set_mtu(mtu_bytes);
+        set.map_err(failed("largest packet"))
     }
 
     /// Has the host send at `rate` at most, as an interface of that rate does: its sockets wait, where without it what
     /// the forwarder cannot read in time is lost. `None`, or a kernel without token buckets: as fast as it can.
-    pub(crate) fn set_line_rate(&mut self, rate: Option<BitRate>) -> Result<(), DaemonError> {
+    pub(super) fn set_line_rate(&mut self, rate: Option<BitRate>) -> Result<(), DaemonError> {
         if rate == self.line_rate {
             return Ok(());
         }
         if self.line_rate.take().is_some() {
-            qdisc::remove(&self.netlink, self.device).map_err(failed("line rate"))?;
+            self.device.remove().map_err(failed("line rate"))?;
         }
         let Some(rate) = rate else {
             return Ok(());
@@ -125,28 +124,27 @@ impl Tun {
             burst_bytes: LINE_BURST_BYTES,
             waiting: Waiting::Packets(LINE_QUEUE_PACKETS),
         });
-        match bucket.add(&self.netlink, self.device) {
-            Ok(()) => {
-                self.line_rate = Some(rate);
-                Ok(())
-            }
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-            Err(error) => Err(failed("line rate")(error)),
+        match bucket.add(&self.device) {
+            Ok(()) => self.line_rate = Some(rate),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+            Err(error) => return Err(failed("line rate")(error)),
         }
+        Ok(())
     }
 
-    /// Opens a handle to read and write packets with; it does not block.
-    pub(crate) fn packets(&self) -> Result<File, DaemonError> {
-        self.file.try_clone().map_err(failed("handle"))
+    /// Opens two handles to read and write packets with; they do not block.
+    pub(super) fn packets(&self) -> Result<[File; 2], DaemonError> {
+        let handle = || self.file.try_clone().map_err(failed("handle"));
+        Ok([handle()?, handle()?])
     }
 
     /// Returns the packets that this host has sent while the device was full, since it was created, and those that
     /// found no room to wait for its line rate, since that was set.
-    pub(crate) fn dropped(&self) -> Result<u64, DaemonError> {
+    pub(super) fn dropped(&self) -> Result<u64, DaemonError> {
         let drops = || -> io::Result<u64> {
-            let of_device = self.netlink.counted(self.device.index)?.sent_drops;
+            let of_device = self.device.netlink.counted(self.device.index)?.sent_drops;
             Ok(match self.line_rate {
-                Some(_) => of_device + qdisc::statistics(&self.netlink, self.device)?.drops,
+                Some(_) => of_device + self.device.statistics()?.drops,
                 None => of_device,
             })
         };
@@ -168,7 +166,7 @@ fn configure(netlink: &Netlink, address: Ipv4Addr) -> Result<i32, DaemonError> {
         false => QUEUE_PACKETS,
     };
     // Not by the older `ioctl`, which asks for a right over the whole machine, not just over the namespace.
-    let queue = Attributes::new().u32(IFLA_TXQLEN, packets);
+    let queue = Attributes::new().u32(libc::IFLA_TXQLEN, packets);
     for (index, attributes) in [(index, queue), (LOOPBACK, Attributes::new())] {
         netlink
             .set_link(index, libc::IFF_UP, &attributes)

@@ -1,9 +1,7 @@
 //! Path made by Regatta's own emulator: a TUN device in each host and a thread that carries packets
 //! between them.
 
-use std::fs::File;
-
-use regatta_model::{BitRate, Condition, PathSetup, Setting};
+use regatta_model::{BitRate, Condition, Link, PathSetup};
 
 use super::{
     ADDRESSES, Path, capture::Recorder, clock, error::DaemonError, forwarder::Forwarder,
@@ -25,31 +23,11 @@ const CAPTURE_NUMBERS: u32 = 0x1357_9bdf;
 const LINE_RATE: BitRate = BitRate(1_000_000_000);
 const ABOVE_LINK: f64 = 1.1;
 
-/// One of the two hosts.
-struct HostSide {
-    namespace: Namespace,
-    tun: Tun,
-    /// The device's drops when the condition was set.
-    dropped_before: u64,
-}
-
-impl HostSide {
-    fn create(address: std::net::Ipv4Addr) -> Result<Self, DaemonError> {
-        Ok(Self {
-            namespace: Namespace::create()?,
-            tun: Tun::create(address)?,
-            dropped_before: 0,
-        })
-    }
-
-    fn handles(&self) -> Result<[File; 2], DaemonError> {
-        Ok([self.tun.packets()?, self.tun.packets()?])
-    }
-}
-
 /// The path.
 pub(super) struct UserspacePath {
-    hosts: [HostSide; 2],
+    hosts: [Tun; 2],
+    /// Drops of the hosts' devices when the condition was set.
+    dropped_before: [u64; 2],
     forwarder: Forwarder,
     /// Running capture.
     recorder: Option<Recorder>,
@@ -62,26 +40,31 @@ pub(super) struct UserspacePath {
 impl UserspacePath {
     pub(super) fn up() -> Result<Self, DaemonError> {
         let [a, b] = ADDRESSES;
-        let hosts = [HostSide::create(a)?, HostSide::create(b)?];
-        let forwarder = Forwarder::start([hosts[0].handles()?, hosts[1].handles()?])?;
+        let hosts = [Tun::create(a)?, Tun::create(b)?];
+        let forwarder = Forwarder::start([hosts[0].packets()?, hosts[1].packets()?])?;
         Ok(Self {
             hosts,
+            dropped_before: [0; 2],
             forwarder,
             recorder: None,
             captures: 0,
         })
+    }
+
+    fn dropped(&self) -> Result<[u64; 2], DaemonError> {
+        let [a, b] = &self.hosts;
+        Ok([a.dropped()?, b.dropped()?])
     }
 }
 
 /// Returns the rates of the two hosts' interfaces, host a first; `None` where the link has no rate at some time, and
 /// in virtual time, in which the forwarder keeps up with any sender.
 fn line_rates(condition: &Condition) -> [Option<BitRate>; 2] {
-    let links: [fn(&Setting<'_>) -> Option<BitRate>; 2] = [
-        |setting| setting.forward.mean_rate(),
-        |setting| setting.reverse.mean_rate(),
-    ];
-    links.map(|rate| {
-        let rates: Option<Vec<BitRate>> = condition.settings().map(|s| rate(&s)).collect();
+    [0, 1].map(|direction: usize| {
+        let links = condition
+            .settings()
+            .map(|at| [at.forward, at.reverse][direction]);
+        let rates: Option<Vec<BitRate>> = links.map(Link::mean_rate).collect();
         let fastest = rates.filter(|_| !clock::is_virtual())?.into_iter().max()?;
         let above = BitRate((fastest.0 as f64 * ABOVE_LINK) as u64);
         Some(above.max(LINE_RATE))
@@ -104,13 +87,11 @@ impl Path for UserspacePath {
 
     fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
         for (host, rate) in self.hosts.iter_mut().zip(line_rates(condition)) {
-            host.tun.set_mtu(condition.mtu_bytes)?;
-            host.tun.set_line_rate(rate)?;
+            host.set_mtu(condition.mtu_bytes)?;
+            host.set_line_rate(rate)?;
         }
         self.forwarder.set(condition, seed)?;
-        for host in &mut self.hosts {
-            host.dropped_before = host.tun.dropped()?;
-        }
+        self.dropped_before = self.dropped()?;
         Ok(())
     }
 
@@ -122,7 +103,7 @@ impl Path for UserspacePath {
         self.end_capture()?;
         // Far from those of the captures before.
         self.captures = self.captures.wrapping_add(CAPTURE_NUMBERS);
-        let (recorder, tap) = Recorder::start(order, self.captures)?;
+        let (recorder, tap) = Recorder::start(&order, self.captures)?;
         self.forwarder.tell(Some(tap))?;
         self.recorder = Some(recorder);
         Ok(())
@@ -138,8 +119,9 @@ impl Path for UserspacePath {
 
     fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
         let mut links = self.forwarder.counters()?;
-        for (link, host) in links.iter_mut().zip(&mut self.hosts) {
-            link.refused_drops += host.tun.dropped()?.saturating_sub(host.dropped_before);
+        let dropped = self.dropped()?.into_iter().zip(self.dropped_before);
+        for (link, (now, before)) in links.iter_mut().zip(dropped) {
+            link.refused_drops += now.saturating_sub(before);
         }
         Ok(links)
     }

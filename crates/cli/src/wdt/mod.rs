@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use regatta_transport_wdt::{self as transport_wdt, host::Host, status::Status, waker::Wakers};
 
 use crate::{

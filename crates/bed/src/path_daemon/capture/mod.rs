@@ -166,12 +166,13 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Creates the file, which must not exist, in a directory that does, and starts the thread. The
     /// first packet will have the number `next`.
-    pub(super) fn start(order: CaptureOrder, next: u32) -> Result<(Self, Tap), DaemonError> {
-        // Nothing that has this name already is written to: no file, no link, no FIFO.
-        let file = File::create_new(&order.file).map_err(|source| DaemonError::Capture {
+    pub(super) fn start(order: &CaptureOrder, next: u32) -> Result<(Self, Tap), DaemonError> {
+        let failed = |source| DaemonError::Capture {
             path: order.file.clone(),
             source,
-        })?;
+        };
+        // Nothing that has this name already is written to: no file, no link, no FIFO.
+        let file = File::create_new(&order.file).map_err(failed)?;
         let shared = Arc::new(Mutex::new(Batch::default()));
         let tap = Tap {
             own: Batch::default(),
@@ -187,15 +188,12 @@ impl Recorder {
             unix_offset_ns: unix_ns().saturating_sub(monotonic_ns()),
             blocks: Vec::new(),
             packets: [0; 2],
-            unwritten: [0; 2],
+            missed: [0; 2],
             failure: None,
         };
-        writer.begin(&order);
+        writer.begin(order);
         if let Some(source) = writer.failure.take() {
-            return Err(DaemonError::Capture {
-                path: order.file,
-                source,
-            });
+            return Err(failed(source));
         }
         let (stop, stopped) = mpsc::channel();
         let thread = spawn("capture", move || writer.run(&shared, &stopped))?;
@@ -220,9 +218,9 @@ struct Writer {
     /// Offset of the wall clock from the monotonic clock, as they stood at the beginning.
     unix_offset_ns: u64,
     blocks: Vec<u8>,
-    /// Packets in the file, and those that could not be written, of each direction.
+    /// Packets in the file, and those that did not fit into the queue or could not be written, of each direction.
     packets: [u64; 2],
-    unwritten: [u64; 2],
+    missed: [u64; 2],
     failure: Option<io::Error>,
 }
 
@@ -245,14 +243,13 @@ impl Writer {
 
     fn run(mut self, shared: &Mutex<Batch>, stopped: &Receiver<()>) -> CaptureSummary {
         let mut batch = Batch::default();
-        let mut missed = [0; 2];
         loop {
             let last = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
             batch.events.clear();
             batch.bytes.clear();
+            batch.missed = [0; 2];
             std::mem::swap(&mut *shared.lock(), &mut batch);
             self.take(&batch);
-            add(&mut missed, std::mem::take(&mut batch.missed));
             if last {
                 break;
             }
@@ -260,16 +257,15 @@ impl Writer {
         let now = monotonic_ns();
         self.sequence.close(now);
         self.take(&Batch::default());
-        for (direction, missed) in missed.iter().enumerate() {
-            let absent = missed + self.unwritten[direction];
-            let all = self.packets[direction] + absent;
-            let at = now.wrapping_add(self.unix_offset_ns);
-            pcapng::statistics(&mut self.blocks, direction as u32, at, all, absent);
+        let at = now.wrapping_add(self.unix_offset_ns);
+        for (direction, (packets, missed)) in (0..).zip(self.packets.iter().zip(self.missed)) {
+            let all = packets + missed;
+            pcapng::statistics(&mut self.blocks, direction, at, all, missed);
         }
         self.flush();
         CaptureSummary {
             packets: self.packets.iter().sum(),
-            missed: missed.iter().chain(&self.unwritten).sum(),
+            missed: self.missed.iter().sum(),
             bytes: self.written,
             failure: self.failure.map(|error| error.to_string()),
         }
@@ -277,6 +273,7 @@ impl Writer {
 
     /// Takes the forwarder's reports, and writes the records that are complete.
     fn take(&mut self, batch: &Batch) {
+        add(&mut self.missed, batch.missed);
         let mut rest = &batch.bytes[..];
         for event in &batch.events {
             let kept = match event {
@@ -289,15 +286,15 @@ impl Writer {
         }
         let mut held = [0; 2];
         while let Some(record) = self.sequence.next() {
-            held[usize::from(record.direction)] += 1;
+            held[usize::from(record.packet.direction)] += 1;
             if self.failure.is_none() {
-                let unix_ns = record.at.wrapping_add(self.unix_offset_ns);
+                let unix_ns = record.packet.at.wrapping_add(self.unix_offset_ns);
                 pcapng::packet(&mut self.blocks, &record, unix_ns);
             }
         }
         let counts = match self.flush() {
             true => &mut self.packets,
-            false => &mut self.unwritten,
+            false => &mut self.missed,
         };
         add(counts, held);
     }

@@ -101,20 +101,20 @@ pub(super) fn interface(place: &mut Vec<u8>, name: &str, description: &str, snap
 }
 
 /// Appends a packet; `unix_ns` is its time since the Unix epoch.
-pub(super) fn packet(place: &mut Vec<u8>, packet: &Record, unix_ns: u64) {
+pub(super) fn packet(place: &mut Vec<u8>, record: &Record, unix_ns: u64) {
     block(place, ENHANCED_PACKET, |place| {
-        place.extend(u32::from(packet.direction).to_ne_bytes());
+        place.extend(u32::from(record.packet.direction).to_ne_bytes());
         time(place, unix_ns);
-        place.extend((packet.bytes.len() as u32).to_ne_bytes());
-        place.extend(packet.size.to_ne_bytes());
-        place.extend(&packet.bytes);
-        pad(place, packet.bytes.len());
-        let way = match packet.direction {
+        place.extend((record.bytes.len() as u32).to_ne_bytes());
+        place.extend(record.packet.size.to_ne_bytes());
+        place.extend(&record.bytes);
+        pad(place, record.bytes.len());
+        let way = match record.packet.direction {
             FORWARD => OUTBOUND,
             _ => INBOUND,
         };
         option(place, FLAGS, &way.to_ne_bytes());
-        option(place, COMMENT, packet.comment.as_bytes());
+        option(place, COMMENT, record.comment.as_bytes());
     });
 }
 

@@ -61,11 +61,8 @@ pub(super) enum Event {
 /// Record of a packet in the capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
-    pub direction: u8,
-    /// Time at the connecting host, in nanoseconds of the monotonic clock: until the outcome of a packet is known, that
-    /// of entering the path.
-    pub at: u64,
-    pub size: u32,
+    /// The packet, at the time at the connecting host: until its outcome is known, that of entering the path.
+    pub packet: Seen,
     pub bytes: Vec<u8>,
     /// Outcome of the packet, in words; empty until it is known.
     pub comment: String,
@@ -99,10 +96,8 @@ impl Sequence {
 
     /// Takes an event; `bytes` are those that were kept.
     pub(super) fn take(&mut self, event: Event, bytes: &[u8]) {
-        let record = |seen: Seen, comment: &str| Record {
-            direction: seen.direction,
-            at: seen.at,
-            size: seen.size,
+        let record = |packet: Seen, comment: &str| Record {
+            packet,
             bytes: bytes.to_vec(),
             comment: comment.to_owned(),
         };
@@ -138,9 +133,9 @@ impl Sequence {
         let Some(Some(record)) = self.pending.get_mut(index) else {
             return;
         };
-        record.comment = comment(record.at);
-        if record.direction != FORWARD {
-            record.at = at;
+        record.comment = comment(record.packet.at);
+        if record.packet.direction != FORWARD {
+            record.packet.at = at;
             let record = self.pending[index].take();
             self.places.extend(record.map(Place::Ready));
         }
@@ -234,7 +229,7 @@ mod tests {
     fn told(sequence: &mut Sequence) -> Vec<(u8, u64, String)> {
         let mut all = Vec::new();
         while let Some(record) = sequence.next() {
-            all.push((record.direction, record.at, record.comment));
+            all.push((record.packet.direction, record.packet.at, record.comment));
         }
         all
     }
@@ -322,7 +317,7 @@ mod tests {
                 records.push(record);
             }
             proptest::prop_assert_eq!(records.len(), directions.len());
-            proptest::prop_assert!(records.is_sorted_by_key(|record| record.at));
+            proptest::prop_assert!(records.is_sorted_by_key(|record| record.packet.at));
         }
     }
 }

@@ -139,19 +139,17 @@ pub(super) fn run(
     let [a, b] = &socket::pair(namespaces, addresses)?;
     let round_trips = make_round_trips(RoundTrips::new(condition), a, Some(b))?;
 
-    let forward = || {
-        let train = Train::new(condition, &condition.forward, losses);
-        run_train(train, base(0), a, b)
-    };
-    let reverse = || {
-        let train = Train::new(condition, &condition.reverse, losses);
-        run_train(train, base(1), b, a)
+    let links = [&condition.forward, &condition.reverse];
+    let train = |direction: usize| {
+        let train = Train::new(condition, links[direction], losses);
+        let (from, to) = [(a, b), (b, a)][direction];
+        run_train(train, base(direction), from, to)
     };
     let trains = if both_at_once(condition, BOTH_AT_ONCE_BPS) {
-        let (reverse, forward) = both(reverse, forward)?;
+        let (reverse, forward) = both(|| train(1), || train(0))?;
         [forward, reverse]
     } else {
-        [forward()?, reverse()?]
+        [train(0)?, train(1)?]
     };
     let measured = Measured {
         checked_unix_ns,
@@ -171,19 +169,18 @@ pub(crate) fn both_at_once(condition: &Condition, most_bps: u64) -> bool {
 /// Compares the measured delays of the round trips and the results of each direction's train with
 /// the condition.
 pub(crate) fn judge(condition: &Condition, losses: LossPlace, measured: &Measured) -> PathCheck {
-    let mut quantities = Vec::new();
     // The trains come after the round trips, of which some may be lost.
     let before = RoundTrips::new(condition).count;
-    judge_round_trips(condition, &measured.round_trips, &mut quantities);
+    let mut quantities = judge_round_trips(condition, &measured.round_trips);
     let links = [&condition.forward, &condition.reverse];
     for ((name, link), result) in DIRECTIONS.into_iter().zip(links).zip(&measured.trains) {
         let arrivals = &result.arrivals;
         let train = Train::new(condition, link, losses);
-        judge_loss(name, link, train, (arrivals, before), &mut quantities);
+        quantities.push(judge_loss(name, link, train, arrivals.len() as u64, before));
         let before_rate = expected::lost_before_rate(link, losses);
-        judge_rate((name, link, before_rate), train, arrivals, &mut quantities);
+        quantities.extend(judge_rate(name, link, before_rate, train, arrivals));
     }
-    train_delays::judge(condition, losses, &measured.trains, &mut quantities);
+    quantities.extend(train_delays::judge(condition, losses, &measured.trains));
     path_check(condition, measured.checked_unix_ns, quantities)
 }
 
@@ -375,11 +372,11 @@ pub(crate) fn quantity(
     }
 }
 
-/// Adds the mean and spread of the round-trip delays, if any packet came back; the loss is judged
+/// Returns the mean and spread of the round-trip delays, if any packet came back; the loss is judged
 /// by itself.
-fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec<AskedAchieved>) {
+fn judge_round_trips(condition: &Condition, delays: &[f64]) -> Vec<AskedAchieved> {
     if delays.is_empty() {
-        return;
+        return Vec::new();
     }
     let n = delays.len() as f64;
     let mean = delays.iter().sum::<f64>() / n;
@@ -394,7 +391,7 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
     let lowest = moments.mean_ns - tolerance;
     let highest = moments.mean_ns + tolerance + waits.as_nanos() as f64;
     let (name, count) = ("round_trip_delay_ns", delays.len() as u64);
-    quantities.push(quantity(name, asked, mean, (lowest, highest), count));
+    let mean = quantity(name, asked, mean, (lowest, highest), count);
     let (below, above) = expected::reach(condition);
     let spread = SPREAD_TOLERANCE.of(asked);
     let nearest = asked - below.as_nanos() as f64 - spread;
@@ -403,37 +400,36 @@ fn judge_round_trips(condition: &Condition, delays: &[f64], quantities: &mut Vec
         .iter()
         .filter(|delay| (nearest..=furthest).contains(*delay));
     let (name, near) = ("round_trip_delay_near_ratio", near.count() as f64 / n);
-    quantities.push(quantity(name, 1.0, near, (SPREAD_SHARE, 1.0), count));
+    vec![mean, quantity(name, 1.0, near, (SPREAD_SHARE, 1.0), count)]
 }
 
+/// Returns the loss ratio of a train of which `arrived` packets arrived, after `before` others.
 fn judge_loss(
     direction: &str,
     link: &Link,
     train: Train,
-    (arrivals, before): (&[(u64, u64)], u64),
-    quantities: &mut Vec<AskedAchieved>,
-) {
+    arrived: u64,
+    before: u64,
+) -> AskedAchieved {
     let n = train.packets;
-    let lost = n - arrivals.len() as u64;
     let (asked, (lowest, highest)) = expected::losses(link, n, before);
     let ratio = |count: u64| count as f64 / n as f64;
     let name = format!("{direction}_loss_ratio");
     let range = (ratio(lowest), ratio(highest));
-    quantities.push(quantity(&name, asked, ratio(lost), range, n));
+    quantity(&name, asked, ratio(n - arrived), range, n)
 }
 
-/// Adds the link rate, from the slope of arrival times over places in the train, by least squares.
+/// Returns the link rate, from the slope of arrival times over places in the train, by least squares.
 /// Packets that were lost after the rate have used their share of the link and do not disturb it;
 /// `before_rate` is the share of the missing packets that were lost before it.
 fn judge_rate(
-    (direction, link, before_rate): (&str, &Link, f64),
+    direction: &str,
+    link: &Link,
+    before_rate: f64,
     train: Train,
     arrivals: &[(u64, u64)],
-    quantities: &mut Vec<AskedAchieved>,
-) {
-    let (Some(rate), true) = (link.rate, train.tells_rate) else {
-        return;
-    };
+) -> Option<AskedAchieved> {
+    let rate = link.rate.filter(|_| train.tells_rate)?;
     // What the bucket lets through at once says nothing of the rate.
     let burst = link.burst_bytes.map_or(0, |bytes| bytes.0);
     let mut paced: Vec<_> = arrivals
@@ -449,9 +445,7 @@ fn judge_rate(
             (place as f64 - before_rate * missing, at)
         })
         .collect();
-    let Some(fit) = slope_ns(&positions) else {
-        return;
-    };
+    let fit = slope_ns(&positions)?;
     let asked = rate.0 as f64;
     let bits = link.rate_of.bytes_of(train.packet_bytes) as f64 * 8.0;
     let deviation = regatta_emulation::delay_moments(link).deviation_ns;
@@ -460,13 +454,8 @@ fn judge_rate(
     let name = format!("{direction}_link_rate_bps");
     let range = (asked * (1.0 - tolerance), asked * (1.0 + tolerance));
     let achieved = bits * 1e9 / fit.slope_ns;
-    quantities.push(quantity(
-        &name,
-        asked,
-        achieved,
-        range,
-        arrivals.len() as u64,
-    ));
+    let n = arrivals.len() as u64;
+    Some(quantity(&name, asked, achieved, range, n))
 }
 
 struct Fit {
@@ -545,15 +534,9 @@ mod tests {
                     arrivals.push((place, passed * 120_000));
                 }
             }
-            let mut quantities = Vec::new();
             let before = expected::lost_before_rate(&link, losses);
-            judge_rate(
-                ("forward", &link, before),
-                train,
-                &arrivals,
-                &mut quantities,
-            );
-            let rate = quantities[0].achieved;
+            let found = judge_rate("forward", &link, before, train, &arrivals);
+            let rate = found.expect("a rate").achieved;
             assert!((rate / 1e8 - 1.0).abs() < 1e-3, "{losses:?}: {rate}");
         }
     }
@@ -565,8 +548,7 @@ mod tests {
             delay: asked / 2,
             ..Link::default()
         };
-        let mut quantities = Vec::new();
-        judge_round_trips(&condition(&link), &[found_ns; 100], &mut quantities);
+        let quantities = judge_round_trips(&condition(&link), &[found_ns; 100]);
         quantities.iter().all(|quantity| quantity.within)
     }
 

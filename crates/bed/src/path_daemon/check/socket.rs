@@ -1,7 +1,7 @@
 //! Sockets that measure the path, one on each host.
 
 use std::{
-    io::{self, IoSlice, IoSliceMut},
+    io::{self, IoSliceMut},
     net::{IpAddr, Ipv4Addr, UdpSocket},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     time::Duration,
@@ -10,7 +10,7 @@ use std::{
 use nix::{
     errno::Errno,
     sys::{
-        socket::{ControlMessageOwned, MsgFlags, recvmsg, sendmsg, setsockopt, sockopt},
+        socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt},
         time::TimeSpec,
     },
 };
@@ -29,8 +29,8 @@ const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 /// Bytes of a datagram before its padding: its number, and the time for which it was held.
 const WORDS_BYTES: usize = 16;
 
-/// Padding of datagrams; with the 16 bytes before it as much as UDP over IPv4 carries.
-static PADDING: [u8; 65_491] = [0; 65_491];
+/// Largest datagram that UDP over IPv4 carries.
+const MOST_BYTES: usize = 65_507;
 
 /// A datagram of a measurement: a number, and padding.
 #[derive(Debug, Clone, Copy)]
@@ -125,20 +125,13 @@ impl Prober {
         held_ns: u64,
         packet_bytes: u64,
     ) -> Result<(), DaemonError> {
-        let words = self.header_bytes + WORDS_BYTES as u64;
-        let padding = (packet_bytes.saturating_sub(words) as usize).min(PADDING.len());
-        let number = number.to_le_bytes();
-        let held = held_ns.to_le_bytes();
-        let slices = [
-            IoSlice::new(&number),
-            IoSlice::new(&held),
-            IoSlice::new(&PADDING[..padding]),
-        ];
-        let socket = self.socket.as_raw_fd();
-        match sendmsg::<()>(socket, &slices, &[], MsgFlags::empty(), None) {
+        let bytes = packet_bytes.saturating_sub(self.header_bytes) as usize;
+        let mut datagram = [number, held_ns].map(u64::to_le_bytes).concat();
+        datagram.resize(bytes.clamp(WORDS_BYTES, MOST_BYTES), 0);
+        match self.socket.send(&datagram) {
             // A full queue of the host is the path's affair: the datagram will be missing.
-            Ok(_) | Err(Errno::ENOBUFS) => Ok(()),
-            Err(error) => Err(failed("send")(error)),
+            Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => Err(failed("send")(error)),
+            _ => Ok(()),
         }
     }
 

@@ -96,31 +96,30 @@ fn deviation_error(distribution: DelayDistribution) -> f64 {
     }
 }
 
-/// Adds the mean of both directions together, in which a difference between two clocks cancels, and
-/// the deviation and order of each. Adds nothing for conditions without jitter in both directions.
+/// Returns the mean of both directions together, in which a difference between two clocks cancels, and
+/// the deviation and order of each; nothing for conditions without jitter in both directions.
 pub(super) fn judge(
     condition: &Condition,
     losses: LossPlace,
     results: &[TrainResult; 2],
-    quantities: &mut Vec<AskedAchieved>,
-) {
+) -> Vec<AskedAchieved> {
     let links = [&condition.forward, &condition.reverse];
     let trains = links.map(|link| Train::new(condition, link, losses));
     let jitters = links.iter().any(|link| !link.jitter.is_zero());
     let mut pairs = links.iter().zip(trains);
     let told = pairs.all(|(link, train)| is_told(link, train));
     if !jitters || !told {
-        return;
+        return Vec::new();
     }
     let delays: [Delays; 2] = std::array::from_fn(|which| {
         Delays::of(links[which], trains[which], losses, &results[which])
     });
     if delays.iter().any(|delays| delays.values_ns.len() < FEWEST) {
-        return;
+        return Vec::new();
     }
     let asked = condition.round_trip_delay().as_nanos() as f64;
     let (mut mean, mut achieved, mut variance, mut held) = (0.0_f64, 0.0, 0.0_f64, 0.0);
-    let mut each = Vec::new();
+    let mut quantities = Vec::new();
     for (which, name) in DIRECTIONS.into_iter().enumerate() {
         let (link, delays) = (links[which], &delays[which]);
         let n = delays.values_ns.len();
@@ -145,27 +144,23 @@ pub(super) fn judge(
             false => (moments.deviation_ns - chance - MEAN_TOLERANCE.of(asked)).max(0.0),
         };
         let most = moments.deviation_ns + chance + SPREAD_TOLERANCE.of(asked);
-        let deviation = format!("{name}_train_delay_deviation_ns");
-        let asked = moments.deviation_ns;
-        each.push(quantity(
-            &deviation,
-            asked,
-            found.1,
-            (least, most),
-            n as u64,
-        ));
+        let mut add = |what, asked, found, range| {
+            let name = format!("{name}_train_{what}");
+            quantities.push(quantity(&name, asked, found, range, n as u64));
+        };
+        let range = (least, most);
+        add("delay_deviation_ns", moments.deviation_ns, found.1, range);
         if link.keeps_order() {
-            let name = format!("{name}_train_reordered_ratio");
             let reordered = delays.reordered as f64 / n as f64;
-            each.push(quantity(&name, 0.0, reordered, (0.0, REORDERED), n as u64));
+            add("reordered_ratio", 0.0, reordered, (0.0, REORDERED));
         }
     }
     let tolerance = MEAN_TOLERANCE.of(asked) + NORMAL_QUANTILE * variance.sqrt();
     let n = delays.map(|delays| delays.values_ns.len() as u64);
     let range = (mean - tolerance, mean + tolerance + held);
     let name = "train_round_trip_delay_ns";
-    quantities.push(quantity(name, mean, achieved, range, n.iter().sum()));
-    quantities.append(&mut each);
+    quantities.insert(0, quantity(name, mean, achieved, range, n.iter().sum()));
+    quantities
 }
 
 #[cfg(test)]
@@ -229,9 +224,7 @@ mod tests {
         let train = Train::new(asked, &asked.forward, LossPlace::AfterRate);
         let results = [Direction::Forward, Direction::Reverse]
             .map(|direction| run(path, direction, train, seed));
-        let mut quantities = Vec::new();
-        judge(asked, LossPlace::AfterRate, &results, &mut quantities);
-        quantities
+        judge(asked, LossPlace::AfterRate, &results)
     }
 
     fn outside(quantities: &[AskedAchieved]) -> Vec<&str> {

@@ -20,10 +20,11 @@ fn forwarder(coalescing: Option<Coalescing>) -> (Running, [File; 2], [File; 2]) 
     let [[from, sender], [to, receiver]] = [device(), device()];
     let [[idle, silent], [nowhere, deaf]] = [device(), device()];
     let condition = unimpaired();
+    let [forward, reverse] = emulated(&condition, 0).expect("links");
     let running = Running {
         links: [
-            link(from, to, &condition, Direction::Forward, 0).expect("a link"),
-            link(idle, nowhere, &condition, Direction::Reverse, 0).expect("a link"),
+            Link::new(from, to, forward, &condition),
+            Link::new(idle, nowhere, reverse, &condition),
         ],
         inbox: mpsc::channel().1,
         wake: Arc::new(EventFd::new().expect("an event")),

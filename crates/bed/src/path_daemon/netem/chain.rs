@@ -1,16 +1,19 @@
 //! Namespaces that the path is made of, and the interfaces in them that have each direction's
 //! disciplines.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use regatta_model::{Emulator, Offloads, PathSetup, Placement};
 
 use super::{
-    failed, interface::Shaping, iptables::Rule, netlink::Netlink, qdisc::Interface, wires::Node,
+    failed, interface::Shaping, iptables::Rule, netlink::Counted, qdisc::Interface, wires::Node,
 };
 use crate::{
     messages::End,
-    path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace, second},
+    path_daemon::{ADDRESSES, error::DaemonError, namespaces::Namespace, second, tun::MTU_RANGE},
 };
 
 /// Name of the interface in each host.
@@ -24,34 +27,40 @@ const RIGHT: &str = "right";
 /// interface of their own, in this order from the sender.
 const ROUTERS: usize = 3;
 
-/// An interface of one of the nodes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NodeInterface {
-    pub node: usize,
-    pub interface: Interface,
-}
-
 /// Outgoing interfaces of one direction, from the sending host on.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct DirectionInterfaces {
     /// The sending host's interface, then those of the routers.
-    pub interfaces: Vec<NodeInterface>,
-    /// Node at which iptables drops packets, by its index, and its rule there.
-    rule: (usize, Rule),
+    pub interfaces: Vec<Interface>,
+    /// Rule by which iptables drops packets.
+    pub rule: Rule,
 }
 
 impl DirectionInterfaces {
     /// Returns the interface that has loss and delay.
-    pub(super) fn wire(&self) -> NodeInterface {
-        self.interfaces[self.interfaces.len() - 1]
+    pub(super) fn wire(&self) -> &Interface {
+        &self.interfaces[self.interfaces.len() - 1]
     }
 
     /// Returns the interfaces of the queue and of the rate, if there are routers.
-    pub(super) fn before_wire(&self) -> Option<[NodeInterface; 2]> {
-        match self.interfaces[..] {
+    pub(super) fn before_wire(&self) -> Option<[&Interface; 2]> {
+        match &self.interfaces[..] {
             [_, queue, rate, _] => Some([queue, rate]),
             _ => None,
         }
+    }
+
+    /// Returns the packets that the sending host's interface has sent, and the drops of all interfaces.
+    pub(super) fn counted(&self) -> Result<Counted, DaemonError> {
+        let interfaces = self.interfaces.iter();
+        let counted = interfaces.map(|it| it.netlink.counted(it.index));
+        let all: Vec<Counted> = counted
+            .collect::<Result<_, _>>()
+            .map_err(failed("read an interface's counters"))?;
+        Ok(Counted {
+            sent_packets: all[0].sent_packets,
+            sent_drops: all.iter().map(|it| it.sent_drops).sum(),
+        })
     }
 }
 
@@ -61,13 +70,15 @@ fn ethernet(run: u64, place: usize) -> [u8; 6] {
     [0x02, a, b, c, d, place as u8 + 1]
 }
 
-/// Nodes from host a to host b.
-#[derive(Debug)]
+/// Hosts of a path, and the interfaces between them.
 pub(in super::super) struct Chain {
-    pub(super) nodes: Vec<Node>,
+    /// Namespaces of hosts a and b, or of the one that is here.
+    hosts: Vec<Arc<Namespace>>,
     /// Forward and reverse direction; a direction that starts at a host in another kernel is not
     /// here.
     pub(super) directions: [Option<DirectionInterfaces>; 2],
+    /// Shaping of an interface of the host itself.
+    pub(super) shaping: Option<Shaping>,
 }
 
 impl Chain {
@@ -92,36 +103,45 @@ impl Chain {
             if at_ends {
                 (here, there) = (left.split(here)?, right.split(there)?);
             }
-            let at = |node, interface| NodeInterface { node, interface };
-            rightward.push(at(node, here));
-            leftward.push(at(node + 1, there));
+            rightward.push(here);
+            leftward.push(there);
         }
         leftward.reverse();
         for (direction, address) in [(&rightward, ADDRESSES[0]), (&leftward, ADDRESSES[1])] {
-            let NodeInterface { node, interface } = direction[0];
-            nodes[node].address(interface, address)?;
+            direction[0].address(address)?;
         }
         for (direction, to) in [(&rightward, ADDRESSES[1]), (&leftward, ADDRESSES[0])] {
             for interface in &direction[1..] {
-                nodes[interface.node].route(to, interface.interface)?;
+                interface.route(to)?;
             }
         }
-        let rule = |direction: &[NodeInterface], far: usize, from: &'static str| match direction {
-            [_] => (far, Rule::host(HOST_INTERFACE)),
-            [.., wire] => (wire.node, Rule::router(from)),
-            [] => unreachable!("a direction has an interface"),
+        // The last router has the rule, or without routers the receiving host.
+        let with_rule = |interfaces, host: usize, router: usize, from| {
+            let rule = match routers {
+                0 => Rule::host(&nodes[host], HOST_INTERFACE),
+                _ => Rule::router(&nodes[router], from),
+            };
+            Some(DirectionInterfaces { interfaces, rule })
         };
         let directions = [
-            Some(DirectionInterfaces {
-                rule: rule(&rightward, last, LEFT),
-                interfaces: rightward,
-            }),
-            Some(DirectionInterfaces {
-                rule: rule(&leftward, 0, RIGHT),
-                interfaces: leftward,
-            }),
+            with_rule(rightward, last, last - 1, LEFT),
+            with_rule(leftward, 0, 1, RIGHT),
         ];
-        Ok(Self { nodes, directions })
+        let hosts = [&nodes[0], &nodes[last]].map(|host| Arc::clone(&host.namespace));
+        Ok(Self {
+            hosts: hosts.into(),
+            directions,
+            shaping: None,
+        })
+    }
+
+    /// Opens the namespace of this process as that of a host on a network that is used as it is.
+    pub(in super::super) fn own() -> Result<Self, DaemonError> {
+        Ok(Self {
+            hosts: vec![Arc::new(Namespace::own()?)],
+            directions: [None, None],
+            shaping: None,
+        })
     }
 
     /// Sets up one host, whose wire leads to the other host in another kernel.
@@ -129,7 +149,7 @@ impl Chain {
         let root = Node::first()?;
         let host = Node::create(Offloads::Off)?;
         let interface = host.split(host.take(&root, name, HOST_INTERFACE)?)?;
-        host.address(interface, ADDRESSES[end.host as usize])?;
+        interface.address(ADDRESSES[end.host as usize])?;
         Ok(Self::of_end(end, host, interface))
     }
 
@@ -153,78 +173,57 @@ impl Chain {
         let other = end.host.other() as usize;
         let seconds = has_second_addresses(addresses).then(|| addresses.map(second));
         for addresses in [addresses].into_iter().chain(seconds) {
-            host.one_address(interface, addresses[place], prefix)?;
-            host.neighbour(interface, addresses[other], ethernet(run, other))?;
+            interface.one_address(addresses[place], prefix)?;
+            interface.neighbour(addresses[other], ethernet(run, other))?;
         }
         Ok(Self::of_end(end, host, interface))
     }
 
-    /// Sets up one host on an interface of its own, of which only the packets to the other host are shaped. Dropping the
-    /// second value ends that.
+    /// Sets up one host on an interface of its own, of which only the packets to the other host are shaped.
     pub(super) fn lay_interface(
         end: &End,
         name: &str,
         ssh_ports: &[u16],
-    ) -> Result<(Self, Shaping), DaemonError> {
+    ) -> Result<Self, DaemonError> {
         let host = Node::own()?;
         let laid = Shaping::install(&host, end, name, ssh_ports);
         let (shaping, interface) = laid.map_err(|source| DaemonError::interface(name, source))?;
-        Ok((Self::of_end(end, host, interface), shaping))
+        Ok(Self {
+            shaping: Some(shaping),
+            ..Self::of_end(end, host, interface)
+        })
     }
 
     fn of_end(end: &End, host: Node, interface: Interface) -> Self {
         let direction = DirectionInterfaces {
-            interfaces: vec![NodeInterface { node: 0, interface }],
-            rule: (0, Rule::host(HOST_INTERFACE)),
+            interfaces: vec![interface],
+            rule: Rule::host(&host, HOST_INTERFACE),
         };
         let mut directions = [None, None];
         directions[end.host as usize] = Some(direction);
         Self {
-            nodes: vec![host],
+            hosts: vec![host.namespace],
             directions,
+            shaping: None,
         }
     }
 
     /// Sets the largest IP packet of the hosts of a direct link, in bytes.
     pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
         let directions = self.directions.iter().flatten();
-        let mut interfaces = directions.flat_map(|direction| &direction.interfaces);
-        interfaces.try_for_each(|at| {
-            let set = self.nodes[at.node].set_mtu(at.interface, mtu_bytes);
-            set.map_err(failed("set the MTU of the direct link"))
-        })
-    }
-
-    /// Sets the probability with which the rule of a direction drops packets; 0 for no rule.
-    pub(super) fn set_rule(
-        &self,
-        direction: &DirectionInterfaces,
-        probability: f64,
-    ) -> Result<(), DaemonError> {
-        let (node, rule) = direction.rule;
-        rule.set(&self.nodes[node].namespace, probability)
-    }
-
-    /// Returns the packets that the rule of a direction has dropped since it was set.
-    pub(super) fn dropped_by_rule(
-        &self,
-        direction: &DirectionInterfaces,
-    ) -> Result<u64, DaemonError> {
-        let (node, rule) = direction.rule;
-        rule.dropped(&self.nodes[node].namespace)
-    }
-
-    /// Returns the socket in the namespace of an interface.
-    pub(super) fn netlink(&self, of: NodeInterface) -> &Netlink {
-        &self.nodes[of.node].netlink
+        for interface in directions.flat_map(|direction| &direction.interfaces) {
+            if !MTU_RANGE.contains(&mtu_bytes) {
+                return Err(DaemonError::Mtu(mtu_bytes));
+            }
+            let set = interface.set_mtu(mtu_bytes);
+            set.map_err(failed("set the MTU of the direct link"))?;
+        }
+        Ok(())
     }
 
     /// Returns the namespaces of the hosts: a and b, or the one that is here.
     pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
-        match &self.nodes[..] {
-            [host] => vec![&host.namespace],
-            nodes => vec![&nodes[0].namespace, &nodes[nodes.len() - 1].namespace],
-        }
+        self.hosts.iter().map(|host| &**host).collect()
     }
 }
 

@@ -1,16 +1,16 @@
 //! Queueing disciplines installed on the path, and their counters.
 
-use std::{io, sync::Arc};
+use std::io;
 
 use regatta_model::{LossBy, Offloads, PathSetup, Placement};
 
 use super::{
-    chain::{Chain, DirectionInterfaces, NodeInterface},
+    chain::DirectionInterfaces,
     failed, interface,
     netlink::Counted,
     plan::Stages,
-    qdisc::{self, Place, Qdisc, Statistics},
-    sampler::Watched,
+    qdisc::{Interface, Place, Qdisc, Statistics},
+    sampler::{Sampler, Watched},
 };
 use crate::{
     messages::{LinkCounters, UnsupportedCounters},
@@ -24,11 +24,12 @@ const QUEUE: usize = 2;
 const PLACES: usize = 3;
 
 /// Disciplines installed on one direction, with what was counted before.
-#[derive(Debug)]
 struct Standing {
+    direction: DirectionInterfaces,
+    setup: PathSetup,
     stages: Stages,
-    /// Counters of the sending host's interface, then of the routers', when the condition was set.
-    before: Vec<Counted>,
+    /// Counters of the interfaces when the condition was set.
+    before: Counted,
     /// Counters of disciplines that a step of the schedule replaced.
     gone: [Statistics; PLACES],
     /// Packets that iptables rules dropped before a step replaced them.
@@ -36,21 +37,25 @@ struct Standing {
 }
 
 /// Disciplines installed on both directions.
-#[derive(Debug)]
 pub(super) struct Installed {
-    chain: Arc<Chain>,
     setup: PathSetup,
+    directions: [Option<DirectionInterfaces>; 2],
     standing: [Option<Standing>; 2],
+    sampler: Sampler,
 }
 
 impl Installed {
     /// Creates the state of a path without disciplines.
-    pub(super) fn new(chain: Arc<Chain>, setup: PathSetup) -> Self {
-        Self {
-            chain,
+    pub(super) fn new(
+        directions: [Option<DirectionInterfaces>; 2],
+        setup: PathSetup,
+    ) -> Result<Self, DaemonError> {
+        Ok(Self {
             setup,
+            directions,
             standing: [None, None],
-        }
+            sampler: Sampler::start()?,
+        })
     }
 
     /// Removes the installed disciplines and installs `wanted`.
@@ -59,130 +64,114 @@ impl Installed {
         mtu_bytes: u32,
         wanted: [Stages; 2],
     ) -> Result<(), DaemonError> {
-        let chain = &*self.chain;
-        let directions = chain.directions.iter().zip(&mut self.standing);
-        for ((place, standing), stages) in directions.zip(wanted) {
-            let Some(place) = place else {
+        let directions = self.directions.iter().zip(&mut self.standing);
+        for ((direction, standing), stages) in directions.zip(wanted) {
+            let Some(direction) = direction.clone() else {
                 continue;
             };
             if let Some(old) = standing.take() {
-                for (interface, stands) in places(place, &old.stages) {
+                for (interface, stands) in places(&direction, &old.stages) {
                     if stands.is_some() {
-                        qdisc::remove(chain.netlink(interface), interface.interface)
-                            .map_err(failed("take a queueing discipline away"))?;
+                        let removed = interface.remove();
+                        removed.map_err(failed("take a queueing discipline away"))?;
                     }
                 }
             }
-            for at in &place.interfaces {
-                let node = &chain.nodes[at.node];
-                match at.interface.place {
-                    Place::ROOT | Place::SPLIT => node
-                        .set_mtu(at.interface, mtu_bytes)
+            for interface in &direction.interfaces {
+                match interface.place {
+                    Place::ROOT | Place::INSIDE => interface
+                        .set_mtu(mtu_bytes)
                         .map_err(failed("set the largest packet"))?,
-                    _ => interface::has_mtu(node, at.interface, mtu_bytes)?,
+                    _ => interface::has_mtu(interface, mtu_bytes)?,
                 }
             }
-            for (interface, wanted) in places(place, &stages) {
+            for (interface, wanted) in places(&direction, &stages) {
                 if let Some(wanted) = wanted {
-                    wanted
-                        .add(chain.netlink(interface), interface.interface)
-                        .map_err(failed("set a queueing discipline"))?;
+                    let added = wanted.add(interface);
+                    added.map_err(failed("set a queueing discipline"))?;
                 }
             }
             if self.setup.loss_by == LossBy::Iptables {
-                chain.set_rule(place, stages.dropped_by_rule)?;
+                direction.rule.set(stages.dropped_by_rule)?;
             }
             *standing = Some(Standing {
+                before: direction.counted()?,
+                direction,
+                setup: self.setup,
                 stages,
-                before: counted(chain, place)?,
                 gone: Default::default(),
                 gone_by_rule: 0,
             });
         }
+        self.sampler.watch(self.watched(), true);
         Ok(())
     }
 
     /// Changes the installed disciplines to `wanted`: one of the same kind is changed in place and
     /// keeps its packets.
     pub(super) fn change(&mut self, wanted: [Stages; 2]) -> Result<(), DaemonError> {
-        let directions = self.chain.directions.iter().zip(&mut self.standing);
-        for ((place, standing), stages) in directions.zip(wanted) {
-            if let (Some(place), Some(standing)) = (place, standing) {
-                standing.change(&self.chain, place, self.setup, stages)?;
+        for (standing, wanted) in self.standing.iter_mut().zip(wanted) {
+            if let Some(standing) = standing {
+                standing.change(wanted)?;
             }
         }
+        self.sampler.watch(self.watched(), false);
         Ok(())
     }
 
     /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
     /// at the ends, where the queue is not apart from loss and delay.
-    pub(super) fn watched(&self) -> [Watched; 2] {
-        [0, 1].map(|direction| {
-            let Some((place, standing)) = self.direction(direction) else {
-                return Vec::new();
-            };
-            places(place, &standing.stages)
-                .into_iter()
-                .skip(RATE)
+    fn watched(&self) -> [Watched; 2] {
+        self.standing.each_ref().map(|standing| {
+            let standing = standing.iter();
+            let places =
+                standing.flat_map(|it| places(&it.direction, &it.stages).into_iter().skip(RATE));
+            places
                 .filter_map(|(interface, stands)| {
-                    Some((interface, matches!(stands?, Qdisc::Netem(_))))
+                    Some((interface.clone(), matches!(stands?, Qdisc::Netem(_))))
                 })
                 .collect()
         })
     }
 
-    /// Returns the counters of both directions; `most_bytes` are the most that waited.
-    pub(super) fn counters(&self, most_bytes: [u64; 2]) -> Result<[LinkCounters; 2], DaemonError> {
-        let of = |direction: usize| match self.direction(direction) {
-            Some((place, standing)) => {
-                standing.counters(&self.chain, place, self.setup, most_bytes[direction])
-            }
+    /// Returns the counters of both directions.
+    pub(super) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
+        let most_bytes = self.sampler.most_bytes();
+        let of = |direction: usize| match &self.standing[direction] {
+            Some(standing) => standing.counters(most_bytes[direction]),
             None => Ok(LinkCounters::default()),
         };
         Ok([of(0)?, of(1)?])
     }
-
-    fn direction(&self, direction: usize) -> Option<(&DirectionInterfaces, &Standing)> {
-        let place = self.chain.directions[direction].as_ref();
-        place.zip(self.standing[direction].as_ref())
-    }
 }
 
 impl Standing {
-    fn change(
-        &mut self,
-        chain: &Chain,
-        place: &DirectionInterfaces,
-        setup: PathSetup,
-        wanted: Stages,
-    ) -> Result<(), DaemonError> {
-        let standing = places(place, &self.stages);
-        for (index, (interface, wanted)) in places(place, &wanted).into_iter().enumerate() {
-            let netlink = chain.netlink(interface);
-            let interface = interface.interface;
-            let stands = standing[index].1;
+    fn change(&mut self, wanted: Stages) -> Result<(), DaemonError> {
+        let pairs = places(&self.direction, &self.stages).into_iter();
+        let pairs = pairs.zip(places(&self.direction, &wanted));
+        for (((interface, stands), (_, wanted)), gone) in pairs.zip(&mut self.gone) {
             let mut set = || -> io::Result<()> {
                 if let (Some(stands), Some(wanted)) = (stands, wanted)
                     && wanted.is_like(stands)
                 {
                     return match wanted == stands {
                         true => Ok(()),
-                        false => wanted.change(netlink, interface),
+                        false => wanted.change(interface),
                     };
                 }
                 if stands.is_some() {
-                    self.gone[index].add(qdisc::statistics(netlink, interface)?);
-                    qdisc::remove(netlink, interface)?;
+                    gone.add(interface.statistics()?);
+                    interface.remove()?;
                 }
-                wanted.map_or(Ok(()), |wanted| wanted.add(netlink, interface))
+                wanted.map_or(Ok(()), |wanted| wanted.add(interface))
             };
             set().map_err(failed("change a queueing discipline"))?;
         }
-        if setup.loss_by == LossBy::Iptables
+        if self.setup.loss_by == LossBy::Iptables
             && wanted.dropped_by_rule != self.stages.dropped_by_rule
         {
-            self.gone_by_rule += chain.dropped_by_rule(place)?;
-            chain.set_rule(place, wanted.dropped_by_rule)?;
+            self.gone_by_rule += self.direction.rule.dropped()?;
+            self.direction.rule.set(wanted.dropped_by_rule)?;
         }
         self.stages = Stages {
             full_queue_bytes: self.stages.full_queue_bytes.max(wanted.full_queue_bytes),
@@ -194,35 +183,25 @@ impl Standing {
 
     /// Returns what the disciplines of a direction, by their place, counted since the condition was
     /// set.
-    fn statistics(
-        &self,
-        chain: &Chain,
-        place: &DirectionInterfaces,
-    ) -> Result<[Statistics; PLACES], DaemonError> {
+    fn statistics(&self) -> Result<[Statistics; PLACES], DaemonError> {
         let mut all = self.gone;
-        for (index, (interface, stands)) in places(place, &self.stages).into_iter().enumerate() {
+        let places = places(&self.direction, &self.stages).into_iter();
+        for ((interface, stands), sum) in places.zip(&mut all) {
             if stands.is_some() {
-                let counted = qdisc::statistics(chain.netlink(interface), interface.interface)
-                    .map_err(failed("read a discipline's counters"))?;
-                all[index].add(counted);
+                let counted = interface.statistics();
+                sum.add(counted.map_err(failed("read a discipline's counters"))?);
             }
         }
         Ok(all)
     }
 
-    fn counters(
-        &self,
-        chain: &Chain,
-        place: &DirectionInterfaces,
-        setup: PathSetup,
-        most_bytes: u64,
-    ) -> Result<LinkCounters, DaemonError> {
-        let all = self.statistics(chain, place)?;
+    fn counters(&self, most_bytes: u64) -> Result<LinkCounters, DaemonError> {
+        let all = self.statistics()?;
         let wire = all[WIRE];
-        let at_ends = setup.placement == Placement::Ends;
-        let with_offloads = setup.offloads == Offloads::On;
-        let by_rule = match setup.loss_by {
-            LossBy::Iptables => self.gone_by_rule + chain.dropped_by_rule(place)?,
+        let at_ends = self.setup.placement == Placement::Ends;
+        let with_offloads = self.setup.offloads == Offloads::On;
+        let by_rule = match self.setup.loss_by {
+            LossBy::Iptables => self.gone_by_rule + self.direction.rule.dropped()?,
             LossBy::Emulator => 0,
         };
         let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
@@ -237,25 +216,21 @@ impl Standing {
             (loss_drops, burst_drops) = (by_rule, wire.drops);
         }
         let mut codel_drops = 0;
-        if let (Some([queue, _]), true) = (place.before_wire(), self.stages.has_codel()) {
-            let overflows = qdisc::codel_overflows(chain.netlink(queue), queue.interface)
-                .map_err(failed("read a discipline's counters"))?;
+        if let (Some([queue, _]), true) = (self.direction.before_wire(), self.stages.has_codel()) {
+            let overflows = queue.codel_overflows();
+            let overflows = overflows.map_err(failed("read a discipline's counters"))?;
             codel_drops = queue_drops.saturating_sub(overflows);
             queue_drops = overflows;
         }
-        let now = counted(chain, place)?;
-        let pairs = now.iter().zip(&self.before);
-        let since = |now: u64, before: u64| now.saturating_sub(before);
-        let refused_drops = pairs
-            .map(|(now, before)| since(now.sent_drops, before.sent_drops))
-            .sum();
+        let now = self.direction.counted()?;
+        let refused_drops = now.sent_drops.saturating_sub(self.before.sent_drops);
         // At the ends the host's own interface sends what netem has delayed, and the rule comes
         // last; between the hosts the rule comes before the wire.
         let passed = wire.sent + wire.drops + wire.waiting_packets;
         let (offered, arrived, delivered) = if at_ends {
             (passed, passed, wire.sent.saturating_sub(by_rule))
         } else {
-            let offered = since(now[0].sent_packets, self.before[0].sent_packets);
+            let offered = now.sent_packets.saturating_sub(self.before.sent_packets);
             let waiting = all[RATE].waiting_packets + all[QUEUE].waiting_packets;
             let arrived = offered.saturating_sub(queue_drops + codel_drops + waiting + by_rule);
             (offered, arrived, wire.sent)
@@ -297,21 +272,13 @@ impl Standing {
 /// Returns the interfaces of a direction's disciplines (wire, then rate and queue if there are
 /// routers), with what `stages` installs there.
 fn places<'a>(
-    direction: &DirectionInterfaces,
+    direction: &'a DirectionInterfaces,
     stages: &'a Stages,
-) -> Vec<(NodeInterface, Option<&'a Qdisc>)> {
+) -> Vec<(&'a Interface, Option<&'a Qdisc>)> {
     let mut places = vec![(direction.wire(), Some(&stages.wire))];
     if let Some([queue, rate]) = direction.before_wire() {
         places.push((rate, stages.rate.as_ref()));
         places.push((queue, stages.queue.as_ref()));
     }
     places
-}
-
-fn counted(chain: &Chain, place: &DirectionInterfaces) -> Result<Vec<Counted>, DaemonError> {
-    let interfaces = place.interfaces.iter();
-    interfaces
-        .map(|it| chain.nodes[it.node].netlink.counted(it.interface.index))
-        .collect::<io::Result<_>>()
-        .map_err(failed("read an interface's counters"))
 }

@@ -4,11 +4,13 @@ use std::{
     io,
     os::fd::AsRawFd,
     process::{Command, Stdio},
+    sync::Arc,
 };
 
 use nix::sched::CloneFlags;
 use regatta_process::Preparation;
 
+use super::wires::Node;
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace};
 
 /// Names of the program. The one over the kernel's older tables comes first: the kernels of User
@@ -19,8 +21,9 @@ const PROGRAMS: [&str; 2] = ["iptables-legacy", "iptables"];
 const DIRECTORIES: &str = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin";
 
 /// Rule that drops packets at random.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Rule {
+    namespace: Arc<Namespace>,
     /// Chain of the rule: `FORWARD` on a router, `INPUT` on a host.
     chain: &'static str,
     /// Interface at which the packets come in.
@@ -29,36 +32,71 @@ pub(super) struct Rule {
 
 impl Rule {
     /// Returns the rule of the receiving host for packets that come in at an interface.
-    pub(super) const fn host(interface: &'static str) -> Self {
-        let chain = "INPUT";
-        Self { chain, interface }
+    pub(super) fn host(host: &Node, interface: &'static str) -> Self {
+        Self {
+            namespace: Arc::clone(&host.namespace),
+            chain: "INPUT",
+            interface,
+        }
     }
 
     /// Returns the rule of a router for packets that come in at an interface.
-    pub(super) const fn router(interface: &'static str) -> Self {
-        let chain = "FORWARD";
-        Self { chain, interface }
+    pub(super) fn router(router: &Node, interface: &'static str) -> Self {
+        Self {
+            chain: "FORWARD",
+            ..Self::host(router, interface)
+        }
     }
 
     /// Installs the rule with its counter at zero, as the only one of its chain; removes it for a
     /// probability of zero.
-    pub(super) fn set(self, within: &Namespace, probability: f64) -> Result<(), DaemonError> {
-        let program = program()?;
-        run(program, within, &["-F", self.chain])?;
+    pub(super) fn set(&self, probability: f64) -> Result<(), DaemonError> {
+        let Self {
+            chain, interface, ..
+        } = self;
+        self.run(&["-F", chain])?;
         if probability > 0.0 {
-            let (chain, interface) = (self.chain, self.interface);
             let rule = format!(
                 "-A {chain} -i {interface} -m statistic --mode random --probability {probability:.10} -j DROP"
             );
-            run(program, within, &rule.split(' ').collect::<Vec<_>>())?;
+            self.run(&rule.split(' ').collect::<Vec<_>>())?;
         }
         Ok(())
     }
 
     /// Returns the packets that the rule has dropped since it was installed.
-    pub(super) fn dropped(self, within: &Namespace) -> Result<u64, DaemonError> {
-        let text = run(program()?, within, &["-nvxL", self.chain])?;
-        Ok(drops(&text))
+    pub(super) fn dropped(&self) -> Result<u64, DaemonError> {
+        Ok(drops(&self.run(&["-nvxL", self.chain])?))
+    }
+
+    /// Runs the program in the namespace of the rule and returns its output.
+    fn run(&self, arguments: &[&str]) -> Result<String, DaemonError> {
+        let program = program()?;
+        let failed = |source| DaemonError::Iptables {
+            command: format!("{program} {}", arguments.join(" ")),
+            source,
+        };
+        let mut command = Command::new(program);
+        command
+            .arg("-w")
+            .args(arguments)
+            .env("PATH", DIRECTORIES)
+            // The lock between runs of the program is a file that only root can make; no other
+            // program runs in this namespace.
+            .env("XTABLES_LOCKFILE", "/dev/null")
+            .stdin(Stdio::null());
+        let namespace = self.namespace.file().as_raw_fd();
+        Preparation {
+            namespaces: vec![(namespace, CloneFlags::CLONE_NEWNET)],
+            ..Preparation::default()
+        }
+        .apply(&mut command);
+        let output = command.output().map_err(failed)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(io::Error::other(said.trim().to_owned())));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }
 
@@ -83,33 +121,6 @@ fn program() -> Result<&'static str, DaemonError> {
         .into_iter()
         .find(there)
         .ok_or(DaemonError::NoIptables)
-}
-
-fn run(program: &str, within: &Namespace, arguments: &[&str]) -> Result<String, DaemonError> {
-    let failed = |source| DaemonError::Iptables {
-        command: format!("{program} {}", arguments.join(" ")),
-        source,
-    };
-    let mut command = Command::new(program);
-    command
-        .arg("-w")
-        .args(arguments)
-        .env("PATH", DIRECTORIES)
-        // The lock between runs of the program is a file that only root can make; no other
-        // program runs in this namespace.
-        .env("XTABLES_LOCKFILE", "/dev/null")
-        .stdin(Stdio::null());
-    Preparation {
-        namespaces: vec![(within.file().as_raw_fd(), CloneFlags::CLONE_NEWNET)],
-        ..Preparation::default()
-    }
-    .apply(&mut command);
-    let output = command.output().map_err(failed)?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(failed(io::Error::other(said.trim().to_owned())));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@
 //! it all, as in published experiments.
 
 mod chain;
-mod distribution;
 mod installed;
 mod interface;
 mod iptables;
@@ -22,7 +21,11 @@ mod sampler;
 mod schedule;
 mod wires;
 
-use std::{io, sync::Arc, time::Instant};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 use regatta_model::{Condition, Emulator, Link, LossBy, PathSetup};
@@ -33,9 +36,7 @@ pub use self::interface::{
     shaped_interfaces,
 };
 pub(crate) use self::plan::refusal;
-use self::{
-    installed::Installed, interface::Shaping, plan::Stages, sampler::Sampler, schedule::Schedule,
-};
+use self::{installed::Installed, plan::Stages, schedule::Schedule};
 use super::{
     Path, attributes,
     error::{DaemonError, InterfaceError},
@@ -45,22 +46,18 @@ use super::{
     qdisc::{self, Netem, Qdisc},
     tun::MTU_RANGE,
 };
-use crate::messages::{End, LinkCounters, PathForm, Shaping as HostShaping};
+use crate::messages::{End, LinkCounters, PathForm, Shaping};
 
 /// The path.
-#[derive(Debug)]
 pub(super) struct NetemPath {
     setup: PathSetup,
     seeded: bool,
-    chain: Arc<Chain>,
-    sampler: Arc<Sampler>,
     installed: Arc<Mutex<Installed>>,
-    /// Condition from which the steps of the schedule are taken, and its seed; `None` before one is
-    /// set.
-    condition: Option<(Condition, u64)>,
+    /// Steps of the condition's schedule: their times since it begins, and the disciplines from then on.
+    steps: Vec<(Duration, [Stages; 2])>,
     schedule: Option<Schedule>,
-    /// Shaping of an interface of the host itself; dropped last.
-    shaping: Option<Shaping>,
+    /// Dropped last, as it restores an interface of the host that is shaped.
+    chain: Chain,
 }
 
 impl NetemPath {
@@ -70,23 +67,19 @@ impl NetemPath {
     /// # Errors
     /// [`DaemonError::NoNetem`] where the kernel lacks something of it.
     pub(super) fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
-        let mut shaping = None;
         let chain = match end {
             Some(end) => match &end.shaping {
-                HostShaping::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
+                Shaping::Interface { name, .. } if setup.loss_by == LossBy::Iptables => {
                     Err(DaemonError::interface(name, InterfaceError::Iptables))
                 }
-                HostShaping::Interface { name, ssh_ports } => {
-                    Chain::lay_interface(end, name, ssh_ports).map(|(chain, made)| {
-                        shaping = Some(made);
-                        chain
-                    })
+                Shaping::Interface { name, ssh_ports } => {
+                    Chain::lay_interface(end, name, ssh_ports)
                 }
-                HostShaping::Wire { name } => Chain::lay_end(end, name),
-                HostShaping::Macvlan { parent, prefix } => {
+                Shaping::Wire { name } => Chain::lay_end(end, name),
+                Shaping::Macvlan { parent, prefix } => {
                     Chain::lay_macvlan(end, (parent, *prefix), run)
                 }
-                HostShaping::None => Err(DaemonError::OneEnd),
+                Shaping::None => Err(DaemonError::OneEnd),
             },
             None => Chain::lay(setup),
         }
@@ -94,23 +87,20 @@ impl NetemPath {
             DaemonError::Netem { step, source } => missing("veth", step)(source),
             other => other,
         })?;
-        let chain = Arc::new(chain);
         let seeded = probe(&chain)?;
-        let sampler = Sampler::start(&chain)?;
+        let installed = Installed::new(chain.directions.clone(), setup)?;
         if setup.loss_by == LossBy::Iptables {
             for direction in chain.directions.iter().flatten() {
-                chain.set_rule(direction, 0.0)?;
+                direction.rule.set(0.0)?;
             }
         }
         Ok(Self {
             setup,
             seeded: seeded && setup.loss_by == LossBy::Emulator,
-            installed: Arc::new(Mutex::new(Installed::new(Arc::clone(&chain), setup))),
-            chain,
-            sampler: Arc::new(sampler),
-            condition: None,
+            installed: Arc::new(Mutex::new(installed)),
+            steps: Vec::new(),
             schedule: None,
-            shaping,
+            chain,
         })
     }
 }
@@ -119,7 +109,7 @@ impl Path for NetemPath {
     /// Restores the interface of the host, if it is shaped.
     fn end(&mut self) {
         self.schedule = None;
-        self.shaping = None;
+        self.chain.shaping = None;
     }
 
     fn form(&self) -> PathForm {
@@ -144,43 +134,32 @@ impl Path for NetemPath {
             return Err(DaemonError::Mtu(condition.mtu_bytes));
         }
         // Everything is known to be possible before anything is changed.
-        for setting in condition.settings() {
+        let settings = condition.settings().zip(0..).map(|(setting, number)| {
+            // Setting netem anew sets its draws anew, so each step has its own.
+            let seed = match number {
+                0 => seed,
+                step => seed.rotate_left(32).wrapping_add(step),
+            };
             let links = [setting.forward, setting.reverse];
-            stages(condition, links, self.setup, seed)?;
-        }
-        let links = [&condition.forward, &condition.reverse];
-        let wanted = stages(condition, links, self.setup, seed)?;
-        let mut installed = self.installed.lock();
-        installed.replace(condition.mtu_bytes, wanted)?;
-        self.sampler.watch(installed.watched(), true);
-        self.condition = Some((condition.clone(), seed));
+            let stages = stages(condition, links, self.setup, seed)?;
+            Ok((setting.at, stages))
+        });
+        let mut settings = settings.collect::<Result<Vec<_>, DaemonError>>()?;
+        let (_, wanted) = settings.remove(0);
+        self.installed.lock().replace(condition.mtu_bytes, wanted)?;
+        self.steps = settings;
         Ok(())
     }
 
     fn begin(&mut self) -> Result<(), DaemonError> {
         let begun = Instant::now();
         self.schedule = None;
-        let Some((condition, seed)) = self.condition.clone() else {
-            return Ok(());
-        };
-        if condition.schedule.is_empty() {
+        if self.steps.is_empty() {
             return Ok(());
         }
-        let setup = self.setup;
-        let (installed, sampler) = (Arc::clone(&self.installed), Arc::clone(&self.sampler));
-        let steps = condition.schedule.iter().map(|step| step.at).collect();
-        let take = move |index: usize| {
-            let step = &condition.schedule[index];
-            // Setting netem anew sets its draws anew, so each step has its own.
-            let seed = seed.rotate_left(32).wrapping_add(index as u64 + 1);
-            let links = [&step.forward, &step.reverse];
-            let wanted = stages(&condition, links, setup, seed)?;
-            let mut installed = installed.lock();
-            installed.change(wanted)?;
-            sampler.watch(installed.watched(), false);
-            Ok(())
-        };
-        self.schedule = Some(Schedule::start(begun, steps, take)?);
+        let installed = Arc::clone(&self.installed);
+        let take = move |wanted| installed.lock().change(wanted);
+        self.schedule = Some(Schedule::start(begun, self.steps.clone(), take)?);
         Ok(())
     }
 
@@ -188,8 +167,7 @@ impl Path for NetemPath {
         if let Some(schedule) = &self.schedule {
             schedule.outcome()?;
         }
-        let most_bytes = self.sampler.most_bytes();
-        self.installed.lock().counters(most_bytes)
+        self.installed.lock().counters()
     }
 }
 
@@ -230,20 +208,21 @@ fn probe(chain: &Chain) -> Result<bool, DaemonError> {
         return Ok(false);
     };
     let wire = direction.wire();
-    let (netlink, interface) = (chain.netlink(wire), wire.interface);
     let try_one = |module, discipline: Qdisc| {
-        let added = discipline.add(netlink, interface);
+        let added = discipline.add(wire);
         added.map_err(missing(module, "set a queueing discipline"))
     };
-    let clear =
-        || qdisc::remove(netlink, interface).map_err(failed("take a queueing discipline away"));
+    let clear = || {
+        let removed = wire.remove();
+        removed.map_err(failed("take a queueing discipline away"))
+    };
     let netem = Netem {
         limit: 1,
         seed: 1,
         ..Netem::default()
     };
     try_one("sch_netem", Qdisc::Netem(netem))?;
-    let seeded = qdisc::is_seeded(netlink, interface).map_err(failed("read netem's settings"))?;
+    let seeded = wire.is_seeded().map_err(failed("read netem's settings"))?;
     clear()?;
     if direction.before_wire().is_some() {
         let bucket = qdisc::Bucket {

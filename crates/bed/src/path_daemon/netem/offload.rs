@@ -4,10 +4,11 @@
 //! The checksum stays the interface's to compute, as on the devices of the user-space emulator:
 //! it changes no packet's size, and without it kernels before 6.11 refuse the segmentation that
 //! QUIC stacks ask for, which is done before the packets reach the path: by the first virtual Ethernet between the
-//! hosts, and by a [splitter](super::super::qdisc::split) where netem is on the hosts' own interfaces.
+//! hosts, and by a [splitter](super::super::qdisc::Interface::split) where netem is on the hosts' own interfaces.
 
 use std::{io, os::fd::AsRawFd};
 
+use libc::SIOCETHTOOL;
 use nix::{
     errno::Errno,
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
@@ -22,9 +23,6 @@ const SWITCHES: [u32; 4] = [
     0x2c, // ETHTOOL_SGRO
     0x26, // ETHTOOL_SFLAGS
 ];
-
-/// `SIOCETHTOOL` of `linux/sockios.h`.
-const SIOCETHTOOL: u32 = 0x8946;
 
 /// `struct ethtool_value`.
 #[repr(C)]

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
+use regatta_emulation::netem_table;
 use regatta_model::{
     Condition, GilbertElliott, Link, LossBy, Offloads, PathSetup, Placement, QueueDiscipline,
-    RateOf, units::nanoseconds,
+    RateOf, Ratio, units::nanoseconds,
 };
 
-use super::{
-    distribution,
-    qdisc::{Bucket, Loss, Netem, Pace, Qdisc, Waiting},
-};
+use super::qdisc::{Bucket, Loss, Netem, Pace, Qdisc, Waiting};
 use crate::path_daemon::error::Refusal;
 
 /// Bytes of an Ethernet header: the kernel warns of a bucket that holds fewer than these and a full
@@ -97,8 +95,7 @@ impl Stages {
         let wire = Netem {
             delay_ns: nanoseconds(link.delay),
             jitter_ns: nanoseconds(link.jitter),
-            distribution: distribution::of(link.jitter_distribution)
-                .filter(|_| !link.jitter.is_zero()),
+            distribution: netem_table(link.jitter_distribution).filter(|_| !link.jitter.is_zero()),
             limit: most_under_way(link, bytes_per_second),
             loss: loss(if by_rule { 0.0 } else { link.loss.0 }, link.loss_bursts),
             reorder: link.reorder_ratio.0,
@@ -268,15 +265,14 @@ fn most_under_way(link: &Link, bytes_per_second: Option<u64>) -> u32 {
 
 /// Combines random loss and loss in bursts: a packet arrives if neither loses it.
 fn loss(random: f64, bursts: Option<GilbertElliott>) -> Loss {
-    let either = |other: f64| 1.0 - (1.0 - random) * (1.0 - other);
+    let either = |other: Ratio| Ratio(1.0 - (1.0 - random) * (1.0 - other.0));
     match bursts {
         None => Loss::Random(random),
-        Some(bursts) => Loss::Bursts {
-            to_bad: bursts.to_bad_ratio.0,
-            to_good: bursts.to_good_ratio.0,
-            bad_loss: either(bursts.bad_loss_ratio.0),
-            good_loss: either(bursts.good_loss_ratio.0),
-        },
+        Some(bursts) => Loss::Bursts(GilbertElliott {
+            bad_loss_ratio: either(bursts.bad_loss_ratio),
+            good_loss_ratio: either(bursts.good_loss_ratio),
+            ..bursts
+        }),
     }
 }
 
@@ -290,7 +286,7 @@ fn at_most(packets: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::{BitRate, Bytes, DeliveryTrace, Ratio};
+    use regatta_model::{BitRate, Bytes, DeliveryTrace};
 
     use super::*;
 
@@ -380,17 +376,13 @@ mod tests {
         };
         let found = stages(link, BETWEEN).expect("netem can");
         let Qdisc::Netem(Netem {
-            loss:
-                Loss::Bursts {
-                    bad_loss,
-                    good_loss,
-                    ..
-                },
+            loss: Loss::Bursts(bursts),
             ..
         }) = found.wire
         else {
             panic!("no bursts");
         };
+        let [bad_loss, good_loss] = [bursts.bad_loss_ratio.0, bursts.good_loss_ratio.0];
         assert!((bad_loss - 0.525).abs() < 1e-12 && (good_loss - 0.05).abs() < 1e-12);
     }
 

@@ -10,19 +10,14 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    chain::{Chain, NodeInterface},
-    failed,
-    netlink::Netlink,
-    qdisc,
-};
+use super::qdisc::Interface;
 use crate::path_daemon::{error::DaemonError, spawn};
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interfaces of one direction whose disciplines hold the queue, and whether each has a netem.
-pub(super) type Watched = Vec<(NodeInterface, bool)>;
+pub(super) type Watched = Vec<(Interface, bool)>;
 
 /// Request to the sampler's thread.
 struct Order {
@@ -39,17 +34,8 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the thread, with sockets of its own in the chain's namespaces. The calling thread
-    /// changes its namespace.
-    pub(super) fn start(chain: &Chain) -> Result<Self, DaemonError> {
-        let sockets = chain
-            .nodes
-            .iter()
-            .map(|node| {
-                node.namespace.enter()?;
-                Netlink::open().map_err(failed("open a netlink socket"))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+    /// Starts the thread.
+    pub(super) fn start() -> Result<Self, DaemonError> {
         let (orders, inbox) = mpsc::channel::<Order>();
         let most_bytes = Arc::<[AtomicU64; 2]>::default();
         let most = Arc::clone(&most_bytes);
@@ -77,9 +63,8 @@ impl Sampler {
                         .iter()
                         // A discipline that is being replaced has nothing to tell.
                         .filter_map(|(interface, is_netem)| {
-                            let socket = &sockets[interface.node];
-                            let counted = qdisc::statistics(socket, interface.interface);
-                            Some(counted.ok()?.queued_ip_bytes(*is_netem))
+                            let counted = interface.statistics().ok()?;
+                            Some(counted.queued_ip_bytes(*is_netem))
                         })
                         .sum();
                     most.fetch_max(waiting, Ordering::Relaxed);

@@ -1,14 +1,9 @@
 //! Thread that takes the steps of a schedule at their times.
 
 use std::{
-    sync::{
-        Arc,
-        mpsc::{self, RecvTimeoutError, Sender},
-    },
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     time::{Duration, Instant},
 };
-
-use parking_lot::Mutex;
 
 use crate::path_daemon::{clock, error::DaemonError, spawn};
 
@@ -17,29 +12,28 @@ use crate::path_daemon::{clock, error::DaemonError, spawn};
 pub(super) struct Schedule {
     /// Channel without messages: dropping it ends the thread.
     _alive: Sender<()>,
-    failed: Arc<Mutex<Option<DaemonError>>>,
+    failed: Receiver<DaemonError>,
 }
 
 impl Schedule {
-    /// Starts taking steps: `take` is called with the index of each when its time since `begun` has
-    /// come, until a call fails.
-    pub(super) fn start(
+    /// Starts taking steps: `take` is called with each when its time since `begun` has come, until a call fails.
+    pub(super) fn start<T: Send + 'static>(
         begun: Instant,
-        steps: Vec<Duration>,
-        mut take: impl FnMut(usize) -> Result<(), DaemonError> + Send + 'static,
+        steps: Vec<(Duration, T)>,
+        mut take: impl FnMut(T) -> Result<(), DaemonError> + Send + 'static,
     ) -> Result<Self, DaemonError> {
         let (alive, dropped) = mpsc::channel::<()>();
-        let failed = Arc::new(Mutex::new(None));
-        let outcome = Arc::clone(&failed);
+        let (report, failed) = mpsc::channel();
         spawn("schedule", move || {
             clock::wake_on_time();
-            for (index, at) in steps.into_iter().enumerate() {
+            for (at, step) in steps {
                 let left = at.saturating_sub(begun.elapsed());
                 if dropped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                if let Err(error) = take(index) {
-                    *outcome.lock() = Some(error);
+                if let Err(error) = take(step) {
+                    // Nobody reads it once the schedule has been dropped.
+                    let _ = report.send(error);
                     return;
                 }
             }
@@ -52,7 +46,7 @@ impl Schedule {
 
     /// Returns the error that kept the schedule from taking a step, once; `Ok` afterwards.
     pub(super) fn outcome(&self) -> Result<(), DaemonError> {
-        self.failed.lock().take().map_or(Ok(()), Err)
+        self.failed.try_recv().map_or(Ok(()), Err)
     }
 }
 
@@ -63,9 +57,10 @@ mod tests {
     #[test]
     fn steps_are_taken_in_order_until_it_is_dropped() {
         let (tell, told) = mpsc::channel();
-        let steps = vec![Duration::ZERO, Duration::from_millis(5), Duration::MAX];
-        let take = move |index| {
-            tell.send(index).map_err(|_| DaemonError::ForwarderGone)?;
+        let times = [Duration::ZERO, Duration::from_millis(5), Duration::MAX];
+        let steps = times.into_iter().zip(0..).collect();
+        let take = move |number| {
+            tell.send(number).map_err(|_| DaemonError::ForwarderGone)?;
             Ok(())
         };
         let schedule = Schedule::start(Instant::now(), steps, take).expect("a thread");
@@ -79,8 +74,8 @@ mod tests {
     #[test]
     fn a_step_that_fails_is_told_and_the_rest_are_not_taken() {
         let (tell, told) = mpsc::channel::<()>();
-        let steps = vec![Duration::ZERO; 2];
-        let take = move |_| {
+        let steps = vec![(Duration::ZERO, ()); 2];
+        let take = move |()| {
             let _held = &tell;
             Err(DaemonError::Mtu(0))
         };

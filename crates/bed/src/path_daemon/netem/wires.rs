@@ -5,7 +5,7 @@
 //! path and takes part in its draws. The routers forward by two routes for each of the hosts'
 //! addresses and have no address themselves.
 
-use std::{io, net::Ipv4Addr, os::fd::AsRawFd};
+use std::{net::Ipv4Addr, os::fd::AsRawFd, sync::Arc};
 
 use neli::consts::{nl::NlmF, rtnl::Rtm};
 use regatta_model::Offloads;
@@ -13,24 +13,15 @@ use regatta_model::Offloads;
 use super::{
     attributes::Attributes,
     failed, missing,
-    netlink::{IFLA_IFNAME, IFLA_MTU, LOOPBACK, Netlink, link_head},
+    netlink::{LOOPBACK, Netlink, link_head},
     offload,
-    qdisc::{self, Interface, Place},
+    qdisc::{Interface, Place},
 };
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace, second};
 
 /// Address of every end.
 const ETHERNET_ADDRESS: [u8; 6] = [0x02, 0x60, 0, 0, 0, 1];
 
-/// Attributes of an interface (`IFLA_*`, `linux/if_link.h`).
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_LINK: u16 = 5;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_AF_SPEC: u16 = 26;
-const IFLA_NET_NS_FD: u16 = 28;
-const IFLA_GSO_MAX_SEGS: u16 = 40;
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_INFO_DATA: u16 = 2;
 /// `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
 /// Mode of a macvlan, and the one in which macvlans of one interface reach one another (`linux/if_link.h`).
@@ -41,15 +32,6 @@ const IFLA_INET_CONF: u16 = 1;
 /// `linux/ip.h`.
 const IPV4_DEVCONF_FORWARDING: u16 = 1;
 
-/// Attributes of a route (`linux/rtnetlink.h`).
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
-
-/// Attributes of a neighbour, and the state of one that is not asked for (`linux/neighbour.h`).
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
-const NUD_PERMANENT: u16 = 0x80;
-
 /// Largest packet of an interface until a condition sets another, in bytes.
 const ETHERNET_MTU_BYTES: u32 = 1500;
 
@@ -57,9 +39,8 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 const PREFIX_BITS: u8 = 30;
 
 /// A network namespace and a socket in it.
-#[derive(Debug)]
 pub(super) struct Node {
-    pub namespace: Namespace,
+    pub namespace: Arc<Namespace>,
     pub netlink: Netlink,
     /// Offloads of the interfaces that are created here.
     offloads: Offloads,
@@ -92,7 +73,7 @@ impl Node {
     fn of(namespace: Namespace, offloads: Offloads) -> Result<Self, DaemonError> {
         let netlink = Netlink::open().map_err(failed("open a netlink socket"))?;
         Ok(Self {
-            namespace,
+            namespace: Arc::new(namespace),
             netlink,
             offloads,
         })
@@ -115,32 +96,11 @@ impl Node {
         let data = Attributes::new().u32(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
         let attributes = self
             .here(name_here, ethernet)
-            .i32(IFLA_LINK, parent)
-            .nested(IFLA_LINKINFO, &kind("macvlan", &data));
+            .i32(libc::IFLA_LINK, parent)
+            .nested(libc::IFLA_LINKINFO, &kind("macvlan", &data));
         let created = of.netlink.create_link(&attributes);
         created.map_err(DaemonError::Macvlan)?;
         self.prepare(name_here)
-    }
-
-    /// Sets the Ethernet address of a neighbour, so that nobody asks for it on the path.
-    pub(super) fn neighbour(
-        &self,
-        on: Interface,
-        address: Ipv4Addr,
-        ethernet: [u8; 6],
-    ) -> Result<(), DaemonError> {
-        // `struct ndmsg`: family, padding, interface, state, flags, type.
-        let mut head = vec![libc::AF_INET as u8, 0, 0, 0];
-        head.extend(on.index.to_ne_bytes());
-        head.extend(NUD_PERMANENT.to_ne_bytes());
-        head.extend([0, 0]);
-        let attributes = Attributes::new()
-            .bytes(NDA_DST, &address.octets())
-            .bytes(NDA_LLADDR, &ethernet);
-        let flags = NlmF::CREATE | NlmF::REPLACE;
-        self.netlink
-            .change(Rtm::Newneigh, flags, &head, &attributes)
-            .map_err(failed("set a neighbour"))
     }
 
     /// Takes an interface from another node and prepares it here under another name. The calling
@@ -171,7 +131,7 @@ impl Node {
         let data = Attributes::new().bytes(VETH_INFO_PEER, &peer);
         let attributes = self
             .here(name, ETHERNET_ADDRESS)
-            .nested(IFLA_LINKINFO, &kind("veth", &data));
+            .nested(libc::IFLA_LINKINFO, &kind("veth", &data));
         self.netlink
             .create_link(&attributes)
             .map_err(failed("make a virtual Ethernet"))?;
@@ -181,9 +141,9 @@ impl Node {
     /// Returns the attributes of an interface of this namespace with a name and an Ethernet address.
     fn here(&self, name: &str, ethernet: [u8; 6]) -> Attributes {
         Attributes::new()
-            .text(IFLA_IFNAME, name)
-            .bytes(IFLA_ADDRESS, &ethernet)
-            .i32(IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
+            .text(libc::IFLA_IFNAME, name)
+            .bytes(libc::IFLA_ADDRESS, &ethernet)
+            .i32(libc::IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
     }
 
     fn prepare(&self, name: &'static str) -> Result<Interface, DaemonError> {
@@ -192,13 +152,14 @@ impl Node {
         if self.offloads == Offloads::Off {
             offload::switch_off(name).map_err(failed("switch offloads off"))?;
             // TCP builds packets of many segments whatever the offloads say; this it heeds.
-            attributes = attributes.u32(IFLA_GSO_MAX_SEGS, 1);
+            attributes = attributes.u32(libc::IFLA_GSO_MAX_SEGS, 1);
         }
         let index = self.index(name)?;
         self.netlink
             .set_link(index, libc::IFF_UP | libc::IFF_NOARP, &attributes)
             .map_err(failed("set up an interface"))?;
         Ok(Interface {
+            netlink: self.netlink.clone(),
             index,
             place: Place::ROOT,
         })
@@ -212,40 +173,67 @@ impl Node {
     /// Gives an interface an address of its own, with the same Ethernet address as the other end.
     pub(super) fn wire(&self, name: &'static str, address: Ipv4Addr) -> Result<(), DaemonError> {
         let index = self.index(name)?;
-        let attributes = Attributes::new().bytes(IFLA_ADDRESS, &ETHERNET_ADDRESS);
+        let attributes = Attributes::new().bytes(libc::IFLA_ADDRESS, &ETHERNET_ADDRESS);
         self.netlink
             .set_link(index, 0, &attributes)
             .map_err(failed("set an Ethernet address"))?;
-        let interface = self.prepare(name)?;
-        self.one_address(interface, address, PREFIX_BITS)
+        self.prepare(name)?.one_address(address, PREFIX_BITS)
     }
 
-    /// Gives an interface of a host its two addresses.
-    pub(super) fn address(&self, on: Interface, address: Ipv4Addr) -> Result<(), DaemonError> {
-        self.one_address(on, address, PREFIX_BITS)?;
-        self.one_address(on, second(address), PREFIX_BITS)
+    /// Has an interface split packets before a discipline of the path acts on them, where the offloads are off: no
+    /// router does it on the way. A UDP socket asks for segments whatever the offloads say.
+    pub(super) fn split(&self, mut on: Interface) -> Result<Interface, DaemonError> {
+        if self.offloads == Offloads::Off {
+            on.split(Place::ROOT, ETHERNET_MTU_BYTES)
+                .map_err(missing("sch_tbf", "set a queueing discipline"))?;
+            on.place = Place::INSIDE;
+        }
+        Ok(on)
     }
+}
 
-    /// Gives an interface an address with a prefix of this length.
-    pub(super) fn one_address(
+impl Interface {
+    /// Sets the Ethernet address of a neighbour, so that nobody asks for it on the path.
+    pub(super) fn neighbour(
         &self,
-        on: Interface,
         address: Ipv4Addr,
-        prefix: u8,
+        ethernet: [u8; 6],
     ) -> Result<(), DaemonError> {
+        // `struct ndmsg`: family, padding, interface, state, flags, type.
+        let mut head = vec![libc::AF_INET as u8, 0, 0, 0];
+        head.extend(self.index.to_ne_bytes());
+        head.extend(libc::NUD_PERMANENT.to_ne_bytes());
+        head.extend([0, 0]);
+        let attributes = Attributes::new()
+            .bytes(libc::NDA_DST, &address.octets())
+            .bytes(libc::NDA_LLADDR, &ethernet);
+        let flags = NlmF::CREATE | NlmF::REPLACE;
         self.netlink
-            .add_address(on.index, address, prefix)
+            .change(Rtm::Newneigh, flags, &head, &attributes)
+            .map_err(failed("set a neighbour"))
+    }
+
+    /// Gives the interface of a host its two addresses.
+    pub(super) fn address(&self, address: Ipv4Addr) -> Result<(), DaemonError> {
+        self.one_address(address, PREFIX_BITS)?;
+        self.one_address(second(address), PREFIX_BITS)
+    }
+
+    /// Gives the interface an address with a prefix of this length.
+    pub(super) fn one_address(&self, address: Ipv4Addr, prefix: u8) -> Result<(), DaemonError> {
+        self.netlink
+            .add_address(self.index, address, prefix)
             .map_err(failed("set an address"))
     }
 
-    /// Makes this router forward packets for the address `to`, and for its second one, out of the
-    /// interface `through`, and accept those that come in there.
-    pub(super) fn route(&self, to: Ipv4Addr, through: Interface) -> Result<(), DaemonError> {
+    /// Makes the router that has the interface forward packets for the address `to`, and for its second one, out of
+    /// it, and accept those that come in there.
+    pub(super) fn route(&self, to: Ipv4Addr) -> Result<(), DaemonError> {
         let forwarding = Attributes::new().u32(IPV4_DEVCONF_FORWARDING, 1);
         let family = Attributes::new().nested(IFLA_INET_CONF, &forwarding);
         let specific = Attributes::new().nested(libc::AF_INET as u16, &family);
-        let attributes = Attributes::new().nested(IFLA_AF_SPEC, &specific);
-        let head = link_head(through.index, 0);
+        let attributes = Attributes::new().nested(libc::IFLA_AF_SPEC, &specific);
+        let head = link_head(self.index, 0);
         // Not through `/proc/sys`, which containers have read-only.
         self.netlink
             .change(Rtm::Setlink, NlmF::empty(), &head, &attributes)
@@ -257,8 +245,8 @@ impl Node {
             head.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST]);
             head.extend([0; 4]);
             let attributes = Attributes::new()
-                .bytes(RTA_DST, &address.octets())
-                .i32(RTA_OIF, through.index);
+                .bytes(libc::RTA_DST, &address.octets())
+                .i32(libc::RTA_OIF, self.index);
             let flags = NlmF::CREATE | NlmF::EXCL;
             self.netlink
                 .change(Rtm::Newroute, flags, &head, &attributes)
@@ -266,35 +254,11 @@ impl Node {
         }
         Ok(())
     }
-
-    /// Sets the largest IP packet of an interface.
-    pub(super) fn set_mtu(&self, on: Interface, mtu_bytes: u32) -> io::Result<()> {
-        let attributes = Attributes::new().u32(IFLA_MTU, mtu_bytes);
-        self.netlink.set_link(on.index, 0, &attributes)?;
-        match on.place {
-            Place::SPLIT => qdisc::split(&self.netlink, on.index, Place::ROOT, mtu_bytes),
-            _ => Ok(()),
-        }
-    }
-
-    /// Has an interface split packets before a discipline of the path acts on them, where the offloads are off: no
-    /// router does it on the way. A UDP socket asks for segments whatever the offloads say.
-    pub(super) fn split(&self, on: Interface) -> Result<Interface, DaemonError> {
-        if self.offloads == Offloads::On {
-            return Ok(on);
-        }
-        qdisc::split(&self.netlink, on.index, Place::ROOT, ETHERNET_MTU_BYTES)
-            .map_err(missing("sch_tbf", "set a queueing discipline"))?;
-        Ok(Interface {
-            place: Place::SPLIT,
-            ..on
-        })
-    }
 }
 
 /// Returns the value of `IFLA_LINKINFO` for an interface of this kind.
 fn kind(kind: &str, data: &Attributes) -> Attributes {
     Attributes::new()
-        .text(IFLA_INFO_KIND, kind)
-        .nested(IFLA_INFO_DATA, data)
+        .text(libc::IFLA_INFO_KIND, kind)
+        .nested(libc::IFLA_INFO_DATA, data)
 }

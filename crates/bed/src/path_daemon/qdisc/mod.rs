@@ -6,6 +6,7 @@
 use std::io;
 
 use neli::consts::{nl::NlmF, rtnl::Rtm};
+use regatta_model::GilbertElliott;
 
 use super::{
     attributes::{Attributes, find, u32_at, u64_at},
@@ -35,11 +36,7 @@ const HEADER_BYTES: u32 = 18;
 const PLAIN: u32 = 0x7e9f_0000;
 const PLAIN_PACKETS: u32 = 1000;
 
-/// Attributes of a request about a discipline (`TCA_*`).
-pub(super) const TCA_KIND: u16 = 1;
-pub(super) const TCA_OPTIONS: u16 = 2;
-pub(super) const TCA_STATS2: u16 = 7;
-pub(super) const TCA_STAB: u16 = 8;
+/// Attribute inside `TCA_STAB`.
 const TCA_STAB_BASE: u16 = 1;
 
 /// Attributes of netem's options (`TCA_NETEM_*`).
@@ -81,14 +78,8 @@ const STATS_PKT64: u16 = 8;
 pub(super) enum Loss {
     /// Independent loss with this probability.
     Random(f64),
-    /// Gilbert–Elliott model: good to bad, bad to good, loss in the bad state, loss in the good
-    /// one.
-    Bursts {
-        to_bad: f64,
-        to_good: f64,
-        bad_loss: f64,
-        good_loss: f64,
-    },
+    /// Loss in bursts, with the probabilities of loss at random in those of both states.
+    Bursts(GilbertElliott),
 }
 
 impl Default for Loss {
@@ -165,16 +156,18 @@ impl Place {
         handle: OUTER,
     };
 
-    /// Behind the [splitter](split) of the whole interface.
-    pub(super) const SPLIT: Self = Self {
+    /// Inside the token bucket of the whole interface, which may be a [splitter](Interface::split).
+    pub(super) const INSIDE: Self = Self {
         parent: INSIDE,
         handle: INNER,
     };
 }
 
 /// Interface, and the place of the disciplines of the path on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Interface {
+    /// Socket in the namespace of the interface.
+    pub netlink: Netlink,
     pub index: i32,
     pub place: Place,
 }
@@ -202,11 +195,12 @@ pub(super) struct Statistics {
 impl Statistics {
     /// Adds counters of another time; the packets that waited then are not added.
     pub(super) fn add(&mut self, other: Self) {
-        self.sent += other.sent;
-        self.drops += other.drops;
-        self.requeues += other.requeues;
-        self.waiting_packets = other.waiting_packets;
-        self.waiting_bytes = other.waiting_bytes;
+        *self = Self {
+            sent: self.sent + other.sent,
+            drops: self.drops + other.drops,
+            requeues: self.requeues + other.requeues,
+            ..other
+        };
     }
 
     /// Returns the bytes of the IP packets that wait. At a netem that serialises, the packet under
@@ -225,18 +219,18 @@ impl Statistics {
 impl Qdisc {
     /// Installs the discipline at an interface that has none. In a class it takes the place of the queue that is
     /// there.
-    pub(super) fn add(&self, netlink: &Netlink, interface: Interface) -> io::Result<()> {
+    pub(super) fn add(&self, interface: &Interface) -> io::Result<()> {
         let flags = match interface.place.parent {
             ROOT => NlmF::EXCL,
             _ => NlmF::REPLACE,
         };
-        self.send(netlink, interface, NlmF::CREATE | flags)
+        self.send(interface, NlmF::CREATE | flags)
     }
 
     /// Changes the discipline of the same kind at an interface; packets that wait in it go on
     /// waiting.
-    pub(super) fn change(&self, netlink: &Netlink, interface: Interface) -> io::Result<()> {
-        self.send(netlink, interface, NlmF::empty())
+    pub(super) fn change(&self, interface: &Interface) -> io::Result<()> {
+        self.send(interface, NlmF::empty())
     }
 
     /// Whether the discipline can be changed into `other` without replacing it.
@@ -253,109 +247,115 @@ impl Qdisc {
         }
     }
 
-    fn send(&self, netlink: &Netlink, interface: Interface, flags: NlmF) -> io::Result<()> {
-        let set = |parent, handle, attributes: &Attributes| {
-            let head = head(interface.index, handle, parent);
-            netlink.change(Rtm::Newqdisc, flags, &head, attributes)
-        };
-        match self {
+    fn send(&self, interface: &Interface, flags: NlmF) -> io::Result<()> {
+        let bucket = match self {
             Self::Netem(netem) => {
-                let Place { parent, handle } = interface.place;
-                set(parent, handle, &named("netem", &netem.options()))
+                let netem = named("netem", &netem.options());
+                return interface.set(interface.place, flags, &netem);
             }
-            Self::Bucket(bucket) => {
-                set(ROOT, OUTER, &bucket.attributes())?;
-                match bucket.waiting {
-                    // The bucket's own.
-                    Waiting::Bytes(_) => Ok(()),
-                    Waiting::Packets(limit) => {
-                        set(INSIDE, INNER, &named("pfifo", &limit.to_ne_bytes()))
-                    }
-                    Waiting::Codel {
-                        limit_packets,
-                        target_us,
-                        interval_us,
-                    } => {
-                        let options = Attributes::new()
-                            .u32(CODEL_TARGET, target_us)
-                            .u32(CODEL_LIMIT, limit_packets)
-                            .u32(CODEL_INTERVAL, interval_us);
-                        set(INSIDE, INNER, &named("codel", options.as_bytes()))
-                    }
-                }
+            Self::Bucket(bucket) => bucket,
+        };
+        interface.set(Place::ROOT, flags, &bucket.attributes())?;
+        let inside = match bucket.waiting {
+            // The bucket's own.
+            Waiting::Bytes(_) => return Ok(()),
+            Waiting::Packets(limit) => named("pfifo", &limit.to_ne_bytes()),
+            Waiting::Codel {
+                limit_packets,
+                target_us,
+                interval_us,
+            } => {
+                let options = Attributes::new()
+                    .u32(CODEL_TARGET, target_us)
+                    .u32(CODEL_LIMIT, limit_packets)
+                    .u32(CODEL_INTERVAL, interval_us);
+                named("codel", options.as_bytes())
             }
+        };
+        interface.set(Place::INSIDE, flags, &inside)
+    }
+}
+
+impl Interface {
+    /// Installs or changes the discipline at a place of the interface.
+    fn set(&self, place: Place, flags: NlmF, attributes: &Attributes) -> io::Result<()> {
+        let head = head(self.index, place.handle, place.parent);
+        self.netlink.change(Rtm::Newqdisc, flags, &head, attributes)
+    }
+
+    /// Installs the discipline at a place of the interface, or has it take the place of the one that is there.
+    pub(super) fn replace(&self, place: Place, attributes: &Attributes) -> io::Result<()> {
+        self.set(place, NlmF::CREATE | NlmF::REPLACE, attributes)
+    }
+
+    /// Installs a token bucket in `place` that no packet waits for. It splits what the interface would split later (TSO,
+    /// GSO, and the segments that a UDP socket asks for), so that a discipline in it acts on packets of the wire, of at
+    /// most `most_bytes` bytes. One that is there keeps what is in it.
+    pub(super) fn split(&self, place: Place, most_bytes: u32) -> io::Result<()> {
+        let splitter = Bucket {
+            bytes_per_second: ENDLESS,
+            burst_bytes: most_bytes.saturating_add(HEADER_BYTES),
+            waiting: Waiting::Bytes(u32::MAX),
+        };
+        self.replace(place, &named("tbf", splitter.options().as_bytes()))
+    }
+
+    /// Sets the largest IP packet.
+    pub(super) fn set_mtu(&self, mtu_bytes: u32) -> io::Result<()> {
+        let attributes = Attributes::new().u32(libc::IFLA_MTU, mtu_bytes);
+        self.netlink.set_link(self.index, 0, &attributes)?;
+        match self.place {
+            Place::INSIDE => self.split(Place::ROOT, mtu_bytes),
+            _ => Ok(()),
         }
     }
-}
 
-/// Installs a token bucket in `place` that no packet waits for. It splits what the interface would split later (TSO,
-/// GSO, and the segments that a UDP socket asks for), so that a discipline in it acts on packets of the wire, of at
-/// most `most_bytes` bytes. One that is there keeps what is in it.
-pub(super) fn split(
-    netlink: &Netlink,
-    interface: i32,
-    place: Place,
-    most_bytes: u32,
-) -> io::Result<()> {
-    let splitter = Bucket {
-        bytes_per_second: ENDLESS,
-        burst_bytes: most_bytes.saturating_add(HEADER_BYTES),
-        waiting: Waiting::Bytes(u32::MAX),
-    };
-    let flags = NlmF::CREATE | NlmF::REPLACE;
-    let head = head(interface, place.handle, place.parent);
-    let attributes = named("tbf", splitter.options().as_bytes());
-    netlink.change(Rtm::Newqdisc, flags, &head, &attributes)
-}
-
-/// Removes an interface's discipline with all packets that wait in it. A class has a plain queue from then on, as one
-/// without a discipline may lose its packets.
-pub(super) fn remove(netlink: &Netlink, interface: Interface) -> io::Result<()> {
-    if interface.place.parent != ROOT {
-        let head = head(interface.index, PLAIN, interface.place.parent);
-        let plain = named("pfifo", &PLAIN_PACKETS.to_ne_bytes());
-        let flags = NlmF::CREATE | NlmF::REPLACE;
-        return netlink.change(Rtm::Newqdisc, flags, &head, &plain);
+    /// Removes the discipline with all packets that wait in it. A class has a plain queue from then on, as one without a
+    /// discipline may lose its packets.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        let parent = self.place.parent;
+        if parent != ROOT {
+            let handle = PLAIN;
+            let plain = named("pfifo", &PLAIN_PACKETS.to_ne_bytes());
+            return self.replace(Place { parent, handle }, &plain);
+        }
+        let head = head(self.index, 0, parent);
+        self.netlink
+            .change(Rtm::Delqdisc, NlmF::empty(), &head, &Attributes::new())
     }
-    let head = head(interface.index, 0, interface.place.parent);
-    netlink.change(Rtm::Delqdisc, NlmF::empty(), &head, &Attributes::new())
-}
 
-/// Returns the counters of an interface's discipline since it was installed.
-pub(super) fn statistics(netlink: &Netlink, interface: Interface) -> io::Result<Statistics> {
-    let message = ask(netlink, interface, 0, interface.place.parent)?;
-    let counted = find(attributes_of(&message), TCA_STATS2)
-        .and_then(parse_statistics)
-        .ok_or(io::ErrorKind::InvalidData)?;
-    Ok(counted)
-}
+    /// Returns the counters of the discipline since it was installed.
+    pub(super) fn statistics(&self) -> io::Result<Statistics> {
+        let message = self.ask(0, self.place.parent)?;
+        let counted = find(attributes_of(&message), libc::TCA_STATS2).and_then(parse_statistics);
+        counted.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
 
-/// Whether the netem at an interface draws from the seed that it was given. Kernels before 6.6
-/// overlook a seed.
-pub(super) fn is_seeded(netlink: &Netlink, interface: Interface) -> io::Result<bool> {
-    let message = ask(netlink, interface, 0, interface.place.parent)?;
-    let options = find(attributes_of(&message), TCA_OPTIONS).unwrap_or_default();
-    let attributes = options.get(NETEM_HEAD_BYTES..).unwrap_or_default();
-    Ok(find(attributes, NETEM_PRNG_SEED).is_some())
-}
+    /// Whether the netem of the interface draws from the seed that it was given. Kernels before 6.6 overlook a seed.
+    pub(super) fn is_seeded(&self) -> io::Result<bool> {
+        let message = self.ask(0, self.place.parent)?;
+        let options = find(attributes_of(&message), libc::TCA_OPTIONS).unwrap_or_default();
+        let attributes = options.get(NETEM_HEAD_BYTES..).unwrap_or_default();
+        Ok(find(attributes, NETEM_PRNG_SEED).is_some())
+    }
 
-/// Returns the packets that the CoDel inside an interface's bucket dropped because there was no
-/// room.
-pub(super) fn codel_overflows(netlink: &Netlink, interface: Interface) -> io::Result<u64> {
-    // `struct tc_codel_xstats`: largest packet, count, last count, delay, time of the next drop,
-    // drops for want of room.
-    let message = ask(netlink, interface, INNER, 0)?;
-    let overflows = find(attributes_of(&message), TCA_STATS2)
-        .and_then(|statistics| find(statistics, STATS_APP))
-        .and_then(|own| u32_at(own, 20));
-    overflows
-        .map(u64::from)
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
-}
+    /// Returns the packets that the CoDel inside the interface's bucket dropped because there was no room.
+    pub(super) fn codel_overflows(&self) -> io::Result<u64> {
+        // `struct tc_codel_xstats`: largest packet, count, last count, delay, time of the next drop,
+        // drops for want of room.
+        let message = self.ask(INNER, 0)?;
+        let overflows = find(attributes_of(&message), libc::TCA_STATS2)
+            .and_then(|statistics| find(statistics, STATS_APP))
+            .and_then(|own| u32_at(own, 20));
+        overflows
+            .map(u64::from)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
 
-fn ask(netlink: &Netlink, interface: Interface, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
-    let head = head(interface.index, handle, parent);
-    netlink.ask(Rtm::Getqdisc, &head, &Attributes::new())
+    fn ask(&self, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
+        let head = head(self.index, handle, parent);
+        self.netlink.ask(Rtm::Getqdisc, &head, &Attributes::new())
+    }
 }
 
 /// Makes a `struct tcmsg`: family, padding, interface, handle, parent, info.
@@ -373,8 +373,8 @@ pub(super) fn attributes_of(message: &[u8]) -> &[u8] {
 
 pub(super) fn named(kind: &str, options: &[u8]) -> Attributes {
     Attributes::new()
-        .text(TCA_KIND, kind)
-        .bytes(TCA_OPTIONS, options)
+        .text(libc::TCA_KIND, kind)
+        .bytes(libc::TCA_OPTIONS, options)
 }
 
 fn parse_statistics(bytes: &[u8]) -> Option<Statistics> {
@@ -412,7 +412,7 @@ impl Netem {
     fn options(&self) -> Vec<u8> {
         let random = match self.loss {
             Loss::Random(probability) => share(probability),
-            Loss::Bursts { .. } => 0,
+            Loss::Bursts(_) => 0,
         };
         // With a gap of one, every packet may be the one that is sent at once.
         let gap = u32::from(self.reorder > 0.0);
@@ -446,19 +446,16 @@ impl Netem {
         if rate > u64::from(u32::MAX) {
             attributes = attributes.u64(NETEM_RATE64, rate);
         }
-        if let Loss::Bursts {
-            to_bad,
-            to_good,
-            bad_loss,
-            good_loss,
-        } = self.loss
-        {
+        if let Loss::Bursts(bursts) = self.loss {
             // `struct tc_netem_gemodel`. What the manual page calls `1-h` goes in as `h`, the
             // probability that a packet of the bad state arrives.
-            let model: Vec<u8> = [to_bad, to_good, 1.0 - bad_loss, good_loss]
-                .into_iter()
-                .flat_map(|part| share(part).to_ne_bytes())
-                .collect();
+            let model = [
+                bursts.to_bad_ratio.0,
+                bursts.to_good_ratio.0,
+                1.0 - bursts.bad_loss_ratio.0,
+                bursts.good_loss_ratio.0,
+            ];
+            let model = model.map(|part| share(part).to_ne_bytes()).concat();
             let model = Attributes::new().bytes(NETEM_LOSS_GILBERT_ELLIOTT, &model);
             attributes = attributes.nested(NETEM_LOSS, &model);
         }
@@ -502,8 +499,10 @@ impl Bucket {
         sizes.extend((-ETHERNET_HEADER_BYTES).to_ne_bytes());
         sizes.extend(u32::from(LINKLAYER_ETHERNET).to_ne_bytes());
         sizes.extend([0; 12]);
-        named("tbf", self.options().as_bytes())
-            .nested(TCA_STAB, &Attributes::new().bytes(TCA_STAB_BASE, &sizes))
+        named("tbf", self.options().as_bytes()).nested(
+            libc::TCA_STAB,
+            &Attributes::new().bytes(TCA_STAB_BASE, &sizes),
+        )
     }
 }
 

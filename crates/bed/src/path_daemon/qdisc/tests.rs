@@ -1,3 +1,5 @@
+use regatta_model::Ratio;
+
 use super::*;
 
 /// Compares the request with that of iproute2 6.1 for `tc qdisc add … netem delay 15ms limit
@@ -9,12 +11,12 @@ fn netem_is_what_tc_sends() {
     let netem = Netem {
         delay_ns: 15_000_000,
         limit: 1000,
-        loss: Loss::Bursts {
-            to_bad: 0.1,
-            to_good: 0.4,
-            bad_loss: 0.5,
-            good_loss: 0.0,
-        },
+        loss: Loss::Bursts(GilbertElliott {
+            to_bad_ratio: Ratio(0.1),
+            to_good_ratio: Ratio(0.4),
+            bad_loss_ratio: Ratio(0.5),
+            good_loss_ratio: Ratio(0.0),
+        }),
         reorder: 0.25,
         duplicate: 0.01,
         corrupt: 0.02,

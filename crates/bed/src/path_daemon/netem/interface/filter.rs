@@ -8,8 +8,7 @@ use neli::consts::{nl::NlmF, rtnl::Rtm};
 
 use super::super::{
     attributes::Attributes,
-    netlink::Netlink,
-    qdisc::{head, named},
+    qdisc::{Interface, head, named},
 };
 
 const ETH_P_IP: u16 = 0x0800;
@@ -102,16 +101,16 @@ impl Filter {
         self
     }
 
-    /// Adds the filter to a discipline, given by interface and handle; `place` is its place among the filters there,
+    /// Adds the filter to the discipline of this handle on an interface; `place` is its place among the filters there,
     /// from 1.
     pub(super) fn add(
         &self,
-        netlink: &Netlink,
-        (interface, handle): (i32, u32),
+        interface: &Interface,
+        handle: u32,
         place: u16,
         class: u32,
     ) -> io::Result<()> {
-        let mut head = head(interface, 0, handle);
+        let mut head = head(interface.index, 0, handle);
         let info = u32::from(place) << 16 | u32::from(self.protocol.to_be());
         head[16..20].copy_from_slice(&info.to_ne_bytes());
         let options = Attributes::new()
@@ -119,6 +118,7 @@ impl Filter {
             .bytes(U32_SEL, &self.selector());
         let attributes = named("u32", options.as_bytes());
         let flags = NlmF::CREATE | NlmF::EXCL;
+        let netlink = &interface.netlink;
         netlink.change(Rtm::Newtfilter, flags, &head, &attributes)
     }
 

@@ -10,7 +10,7 @@ use super::{
     super::{
         attributes::{Attributes, find, parse, u32_at},
         netlink::{LOOPBACK, Netlink},
-        qdisc::{ROOT, TCA_KIND, TCA_OPTIONS, TCA_STAB, TCA_STATS2, attributes_of, head},
+        qdisc::{ROOT, attributes_of, head},
     },
     OURS,
 };
@@ -66,12 +66,12 @@ pub(super) struct Discipline {
 impl Discipline {
     pub(super) fn parse(message: &[u8]) -> Option<Self> {
         let attributes = attributes_of(message);
-        let kind = find(attributes, TCA_KIND)?;
+        let kind = find(attributes, libc::TCA_KIND)?;
         Some(Self {
             kind: String::from_utf8_lossy(kind.strip_suffix(&[0]).unwrap_or(kind)).into_owned(),
             handle: u32_at(message, 8)?,
             parent: u32_at(message, 12)?,
-            options: find(attributes, TCA_OPTIONS).map(<[u8]>::to_vec),
+            options: find(attributes, libc::TCA_OPTIONS).map(<[u8]>::to_vec),
         })
     }
 
@@ -81,7 +81,7 @@ impl Discipline {
 
     /// Returns the attributes of a request for this discipline.
     fn request(&self) -> Attributes {
-        let request = Attributes::new().text(TCA_KIND, &self.kind);
+        let request = Attributes::new().text(libc::TCA_KIND, &self.kind);
         let times = match &*self.kind {
             "codel" => CODEL_TIMES,
             "fq_codel" => FQ_CODEL_TIMES,
@@ -89,7 +89,7 @@ impl Discipline {
         };
         match &self.options {
             None => request,
-            Some(options) if times.is_empty() => request.bytes(TCA_OPTIONS, options),
+            Some(options) if times.is_empty() => request.bytes(libc::TCA_OPTIONS, options),
             Some(options) => {
                 let options = parse(options).fold(Attributes::new(), |request, (kind, value)| {
                     match u32_at(value, 0) {
@@ -97,7 +97,7 @@ impl Discipline {
                         _ => request.bytes(kind, value),
                     }
                 });
-                request.nested(TCA_OPTIONS, &options)
+                request.nested(libc::TCA_OPTIONS, &options)
             }
         }
     }
@@ -213,13 +213,13 @@ impl Former {
             return Some("there are disciplines inside of it".into());
         }
         let attributes = attributes_of(messages.first()?);
-        let statistics = find(attributes, TCA_STATS2).unwrap_or_default();
+        let statistics = find(attributes, libc::TCA_STATS2).unwrap_or_default();
         let is_offloaded = find(attributes, TCA_HW_OFFLOAD).is_some_and(|value| value != [0]);
         let has = |kind| find(attributes, kind).is_some();
         let has_blocks = has(TCA_INGRESS_BLOCK) || has(TCA_EGRESS_BLOCK);
         let has_estimator = find(statistics, STATS_RATE_EST).is_some();
         let obstacles = [
-            (has(TCA_STAB), "it has a table of sizes"),
+            (has(libc::TCA_STAB), "it has a table of sizes"),
             (has_blocks, "it has a block of filters"),
             (has_estimator, "it has a rate estimator"),
             (is_offloaded, "the hardware does its work"),
@@ -375,8 +375,11 @@ mod tests {
     fn options_go_back_as_they_came() {
         let fq = discipline("fq", 0x8001_0000, &[8, 0, 1, 0, 7, 0, 0, 0]);
         let request = fq.request();
-        assert_eq!(find(request.as_bytes(), TCA_KIND), Some(&b"fq\0"[..]));
-        assert_eq!(find(request.as_bytes(), TCA_OPTIONS), fq.options.as_deref());
+        assert_eq!(find(request.as_bytes(), libc::TCA_KIND), Some(&b"fq\0"[..]));
+        assert_eq!(
+            find(request.as_bytes(), libc::TCA_OPTIONS),
+            fq.options.as_deref()
+        );
         let mut message = head(7, fq.handle, ROOT).to_vec();
         message.extend(request.as_bytes());
         assert_eq!(Discipline::parse(&message), Some(fq));

@@ -40,26 +40,19 @@ struct Order {
     record: PathBuf,
 }
 
-/// Guard, for the daemon. It ends with the daemon.
-#[derive(Debug)]
-pub(super) struct Guard;
-
-impl Guard {
-    /// Starts the guard of an interface. From then on this process restores the interface and ends if the guard does.
-    pub(super) fn start(former: &Former, record: Record) -> Result<Self, InterfaceError> {
-        let failed = InterfaceError::system("start the guard of an interface");
-        record.write(former).map_err(&failed)?;
-        let order = Order {
-            former: former.clone(),
-            record: record.path().to_owned(),
-        };
-        let (child, input) = spawn(&order, &record).map_err(&failed)?;
-        let former = former.clone();
-        let thread = thread::Builder::new().name("guard".into());
-        let watch = move || watch(child, input, &former, &record);
-        thread.spawn(watch).map_err(&failed)?;
-        Ok(Self)
-    }
+/// Starts the guard of an interface, which ends with this process. From then on this process restores the interface and
+/// ends if the guard does.
+pub(super) fn start(former: &Former, record: Record) -> Result<(), InterfaceError> {
+    let failed = InterfaceError::system("start the guard of an interface");
+    record.write(former).map_err(&failed)?;
+    let order = Order {
+        former: former.clone(),
+        record: record.path().to_owned(),
+    };
+    let (child, input) = spawn(&order, &record).map_err(&failed)?;
+    let thread = thread::Builder::new().name("guard".into());
+    let watch = move || watch(child, input, &order.former, &record);
+    thread.spawn(watch).map(drop).map_err(failed)
 }
 
 fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {

@@ -12,7 +12,7 @@ use super::{
         qdisc::{ROOT, head},
     },
     former::Discipline,
-    record::{self, State},
+    record,
 };
 
 /// Interface with a discipline of Regatta's.
@@ -39,15 +39,11 @@ pub fn shaped_interfaces() -> io::Result<Vec<ShapedInterface>> {
     });
     ours.map(|index| {
         let name = if_indextoname(index)?;
-        let state = record::state(index.cast_signed());
+        let is_locked = record::is_locked(index.cast_signed());
         Ok(ShapedInterface {
             name: name.to_string_lossy().into_owned(),
-            has_record: !matches!(state, Ok(State::Absent)),
-            is_in_use: match state {
-                Ok(State::Locked) => Some(true),
-                Ok(State::Free | State::Absent) => Some(false),
-                Err(_) => None,
-            },
+            has_record: !matches!(is_locked, Ok(None)),
+            is_in_use: is_locked.ok().map(|locked| locked == Some(true)),
         })
     })
     .collect()

@@ -82,30 +82,18 @@ impl Record {
     }
 }
 
-/// State of the record of an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// There is none.
-    Absent,
-    /// A run has it.
-    Locked,
-    /// Nobody has it.
-    Free,
-}
-
-/// Returns the state of the record of an interface of this network namespace.
+/// Whether a run has locked the record of an interface of this network namespace; `None` if there is no record.
 ///
 /// # Errors
 /// Those of the file; the directory is root's alone.
-pub(super) fn state(interface: i32) -> io::Result<State> {
+pub(super) fn is_locked(interface: i32) -> io::Result<Option<bool>> {
     let file = match File::open(path_of(interface)?) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
-        Err(error) => return Err(error),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
     };
     match file.try_lock() {
-        Ok(()) => Ok(State::Free),
-        Err(fs::TryLockError::WouldBlock) => Ok(State::Locked),
+        Ok(()) => Ok(Some(false)),
+        Err(fs::TryLockError::WouldBlock) => Ok(Some(true)),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }
