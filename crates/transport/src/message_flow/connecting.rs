@@ -44,10 +44,7 @@ pub(super) async fn run<E: MessageEndpoint>(
         end: &end,
     };
     // Starting the probe's thread takes longer than connecting over a short path.
-    let first = match shared.work.flows.len() {
-        1 => Some(client.open(0, end.started).await),
-        _ => None,
-    };
+    let first = client.open(0, end.started).await;
     end.beside_probe(move || client.carry_all(first)).await;
     let (error, is_connected) = (shared.tally().error.take(), end.is_connected());
     let ended = end.end(error, is_connected)?;
@@ -145,12 +142,12 @@ struct Client<'a, 'c, E: MessageEndpoint> {
 }
 
 impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
-    /// Carries all flows, of which the first may be opened already.
-    async fn carry_all(&self, first: Option<Result<Opened<'a, E>>>) {
-        let mut first = first.into_iter();
+    /// Carries all flows, of which the first is opened already.
+    async fn carry_all(&self, first: Result<Opened<'a, E>>) {
+        let mut first = Some(first);
         let tasks = (0..self.shared.work.flows.len())
             .map(|index| {
-                let opened = first.next();
+                let opened = first.take();
                 // The number of flows was checked when they were made.
                 move || self.carry(u16::try_from(index).unwrap_or(u16::MAX), opened)
             })

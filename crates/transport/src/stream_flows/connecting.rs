@@ -48,10 +48,7 @@ pub(super) async fn run<E: StreamEndpoint>(
         end: &end,
     };
     // Starting the probe's thread takes longer than connecting over a short path.
-    let opened = match flows.flows.len() == 1 || flows.schedule().is_some() {
-        true => client.open_all().await,
-        false => Vec::new(),
-    };
+    let opened = client.open_first().await;
     let client_ref = &client;
     let whole = end.beside_probe(move || client_ref.carry_all(opened)).await;
     if shared.ways().1 && !shared.stop.is_stopped() {
@@ -138,12 +135,13 @@ struct Client<'a, 'c, E: StreamEndpoint> {
 }
 
 impl<E: StreamEndpoint> Client<'_, '_, E> {
-    /// Opens all flows one after another, and begins the schedule where there is one.
-    async fn open_all(&self) -> Vec<Result<Opened<E>>> {
+    /// Opens the first flow. Where there is a schedule, opens all flows one after another and begins it.
+    async fn open_first(&self) -> Vec<Result<Opened<E>>> {
         let (shared, flows) = (self.shared, self.shared.flows);
+        let count = flows.schedule().map_or(1, |_| flows.flows.len());
         let mut opened: Vec<Result<Opened<E>>> = Vec::new();
         let mut begun = shared.started;
-        for flow in &flows.flows {
+        for flow in flows.flows.iter().take(count) {
             let next = {
                 let first = opened.first().filter(|_| flows.share_connection());
                 let first = first.and_then(|first| first.as_ref().ok()?.0.as_ref());
@@ -210,7 +208,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             };
             let mut probe = None;
             if let Some(connection) = &connection
-                && trial.probe.shares_connection()
+                && shared.has_probe(flow)
             {
                 let opening = open_stream(trial, connection, Purpose::LoadProbe, &[]);
                 probe = Some(shared.stop.unless_raised(opening).await?);
@@ -234,12 +232,12 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 let executor = self.endpoint.executor();
                 let (whole, probed) = executor.join(carrying, probing).await;
                 self.end.probed(probed);
+                if !whole {
+                    shared.connections.stop();
+                }
                 whole
             }
         };
-        if !whole {
-            shared.connections.stop();
-        }
         (whole && !shared.abandons()).then_some((flow, (connection, stream)))
     }
 

@@ -7,6 +7,7 @@ use regatta_control::{Role, SideReport};
 use super::{Flows, Shared, receiving::WELCOME, sending};
 use crate::{
     clock::MonotonicTime,
+    content::part::Part,
     context::{StatisticsSource, WindowEdge},
     driver::{Result, TransportError},
     executor::Executor as _,
@@ -178,10 +179,12 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
         rest,
     } = &mut admitted.flow;
     shared.statistics.add(connection.statistics());
-    if trial.probe.shares_connection() {
+    let linked = (!trial.probe.shares_connection()).then(|| shared.stop.link(&admitted.stop));
+    let flow = flow_of(shared, stream, rest).await;
+    if matches!(&flow, Ok(flow) if shared.has_probe(flow)) {
         let connection = &*connection;
         let carrying = move || async move {
-            carry(serving, stream, rest).await;
+            carry(serving, flow, stream, rest).await;
             let broken = shared.tally().error.is_some();
             end.end_probe(broken).await;
         };
@@ -194,9 +197,9 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
         };
         end.carrier.executor().join(carrying, echoing).await;
     } else {
-        let _linked = shared.stop.link(&admitted.stop);
-        carry_streams(serving, connection, (stream, rest)).await;
+        carry_streams(serving, connection, (flow, stream, rest)).await;
     }
+    drop(linked);
     if !shared.abandons() {
         Streams::<E>::close(admitted.flow, MonotonicTime::now() + CLOSING).await;
     }
@@ -206,7 +209,7 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
 async fn carry_streams<E: StreamEndpoint>(
     serving: &Serving<'_, E>,
     connection: &E::Connection,
-    first: (&mut StreamOf<E>, &mut Vec<u8>),
+    (flow, stream, rest): (Result<&Part>, &mut StreamOf<E>, &mut Vec<u8>),
 ) {
     let (shared, end) = (serving.shared, serving.end);
     let mut others = Vec::new();
@@ -224,10 +227,18 @@ async fn carry_streams<E: StreamEndpoint>(
     if let Err(error) = shared.stop.unless_raised(accepting).await {
         return shared.broke(error);
     }
-    let others = others.iter_mut().map(|(stream, rest)| (stream, rest));
-    let tasks = std::iter::once(first)
+    let others = others.iter_mut().map(|(stream, rest)| (None, stream, rest));
+    let tasks = std::iter::once((Some(flow), stream, rest))
         .chain(others)
-        .map(|(stream, rest)| move || async move { carry(serving, stream, rest).await })
+        .map(|(flow, stream, rest)| {
+            move || async move {
+                let flow = match flow {
+                    Some(flow) => flow,
+                    None => flow_of(shared, stream, rest).await,
+                };
+                carry(serving, flow, stream, rest).await;
+            }
+        })
         .collect();
     end.carrier.executor().join_all(tasks).await;
 }
@@ -235,11 +246,13 @@ async fn carry_streams<E: StreamEndpoint>(
 /// Carries a flow's part to its end, and waits until the other end has closed.
 async fn carry<E: StreamEndpoint, S: ByteStream>(
     serving: &Serving<'_, E>,
+    flow: Result<&Part>,
     stream: &mut S,
-    rest: &mut Vec<u8>,
+    rest: &[u8],
 ) {
     let shared = serving.shared;
-    let result = shared.stop.unless_raised(part(serving, stream, rest)).await;
+    let carrying = async { part(serving, flow?, stream, rest).await };
+    let result = shared.stop.unless_raised(carrying).await;
     let sent_here = matches!(result, Ok((true, _)));
     let whole = result.is_ok();
     if shared.ended(result.map(|(_, at)| at)) {
@@ -273,24 +286,34 @@ fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
     serving.accepting.stop();
 }
 
+/// Reads the index of the flow that a stream carries, of which the first bytes are in `rest`.
+async fn flow_of<'a, S: ByteStream>(
+    shared: &Shared<'a>,
+    stream: &mut S,
+    rest: &mut Vec<u8>,
+) -> Result<&'a Part> {
+    let index = match shared.flows.have_indices() {
+        true => {
+            let reading = read_exact(stream, rest, opening_until(shared.trial));
+            u16::from_le_bytes(shared.stop.unless_raised(reading).await?)
+        }
+        false => 0,
+    };
+    let unknown =
+        || format!("the other end opened flow {index}, which this transfer does not have");
+    let flow = shared.flows.flows.get(usize::from(index));
+    flow.ok_or_else(|| TransportError::protocol(unknown()))
+}
+
 /// Carries one flow's part; returns whether it was sent from here, and the moment of its end. `rest`
 /// are the bytes that came with its opening.
 async fn part<E: StreamEndpoint, S: ByteStream>(
     serving: &Serving<'_, E>,
+    flow: &Part,
     stream: &mut S,
-    rest: &mut Vec<u8>,
+    rest: &[u8],
 ) -> Result<(bool, MonotonicTime)> {
     let shared = serving.shared;
-    let until = opening_until(shared.trial);
-    let index = match shared.flows.have_indices() {
-        true => u16::from_le_bytes(read_exact(stream, rest, until).await?),
-        false => 0,
-    };
-    let flows = &shared.flows.flows;
-    let unknown =
-        || format!("the other end opened flow {index}, which this transfer does not have");
-    let flow = flows.get(usize::from(index));
-    let flow = flow.ok_or_else(|| TransportError::protocol(unknown()))?;
     if shared.sends(flow) {
         let executor = serving.end.carrier.executor();
         return Ok((true, sending::send(shared, executor, flow, stream).await?));

@@ -175,6 +175,11 @@ impl<'a> Shared<'a> {
         flow.sent_by == self.trial.order.role
     }
 
+    /// Whether the probe under load has a stream of the flow's connection: that of the first one.
+    fn has_probe(&self, flow: &Part) -> bool {
+        flow.index == 0 && self.trial.probe.shares_connection()
+    }
+
     /// Stops all flows for the error of one: what the others still do is of no use.
     fn broke(&self, error: TransportError) {
         self.tally().error.get_or_insert(error);
