@@ -22,10 +22,11 @@ use tokio::sync::{Mutex, mpsc};
 use regatta_transport_quic_common::{
     facts::{self, of_end, stack_facts},
     files::Files,
-    handshake::{check_peer, complete},
+    handshake::complete,
     options::Mode,
 };
 use regatta_transport_sockets::{
+    endpoints::check_peer,
     executor::Tokio,
     socket::{self, Buffers, Counters},
     timer,
@@ -196,7 +197,7 @@ impl QuicEndpoint {
             .client
             .clone()
             .ok_or_else(|| TransportError::order("a listening end does not connect"))?;
-        check_peer(peer.ip(), self.order.peer)?;
+        check_peer(&self.order, peer)?;
         let (transport, watch) = self.transport()?;
         client.transport_config(transport);
         let server_name = &self.order.tls.server_name;

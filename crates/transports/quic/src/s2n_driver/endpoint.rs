@@ -13,7 +13,8 @@ use regatta_model::{Handshake, Warning};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, StreamEndpoint, TransportError, stop::Stop, stream::Accepted,
 };
-use regatta_transport_quic_common::handshake::{check_peer, complete};
+use regatta_transport_quic_common::handshake::complete;
+use regatta_transport_sockets::endpoints::check_peer;
 use regatta_transport_tls as tls;
 use s2n_quic::{
     Client, Connection, Server,
@@ -257,7 +258,7 @@ impl S2nEndpoint {
         let Some(Stack::Connects(client)) = &self.stack else {
             return Err(TransportError::order("a listening end does not connect"));
         };
-        check_peer(peer.ip(), self.order.peer)?;
+        check_peer(&self.order, peer)?;
         let server_name = self.order.tls.server_name.as_str();
         let connecting = client.connect(Connect::new(peer).with_server_name(server_name));
         complete(connecting, peer.ip(), moment, stop).await
