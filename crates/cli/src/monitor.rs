@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::{Errors, HOST_MONITOR, Launcher as _, Stop};
+use regatta_bed::{Errors, HOST_MONITOR, Launcher as _, StopRequest};
 use regatta_engine::HostMonitor;
 use regatta_model::{
     HostSamples,
@@ -59,7 +59,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     let held = Held::new()?;
     let (wake, woken) = mpsc::channel();
     let hosts = args.hosts.iter().map(String::as_str);
-    let opening = Stop::default();
+    let opening = StopRequest::default();
     let to_end = Arc::new(Mutex::new(Some(opening.clone())));
     let stop = {
         let (wake, to_end) = (wake.clone(), Arc::clone(&to_end));
@@ -99,7 +99,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     early.map_or(Ok(Code::Measured), |why| Err(Failure::told(why)))
 }
 
-fn lock(to_end: &Mutex<Option<Stop>>) -> MutexGuard<'_, Option<Stop>> {
+fn lock(to_end: &Mutex<Option<StopRequest>>) -> MutexGuard<'_, Option<StopRequest>> {
     to_end.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

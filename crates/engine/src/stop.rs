@@ -2,14 +2,14 @@
 
 use std::sync::mpsc::Sender;
 
-use regatta_bed::Stop;
+use regatta_bed::StopRequest;
 
 use crate::agent::Signal;
 
 /// Handle that stops a run: the trial under way is given up, everything before it is kept.
 #[derive(Debug, Clone)]
 pub struct Stopper {
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopRequest,
     pub(crate) wake: Sender<Signal>,
 }
 

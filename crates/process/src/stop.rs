@@ -11,7 +11,7 @@ use crate::wait::{descriptor, readable};
 /// Request to stop, with the processes that it kills: whoever waits for one of them sees its end. Clones are the same
 /// request.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<Shared>);
+pub struct StopRequest(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -26,7 +26,7 @@ struct State {
     processes: Vec<OwnedFd>,
 }
 
-impl Stop {
+impl StopRequest {
     /// Asks to stop: kills the processes, and wakes whoever [sleeps](Self::sleep).
     pub fn ask(&self) {
         let mut state = self.lock();
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_stop_kills_the_processes_before_and_after_it() {
-        let stop = Stop::default();
+        let stop = StopRequest::default();
         let mut before = cat();
         stop.kills(before.id());
         assert!(!stop.sleep(Duration::from_millis(1)));

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::{Stop, TestBed};
+use regatta_bed::{StopRequest, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
     Clock, HOST_NAME, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart, TrialRecord,
@@ -68,7 +68,7 @@ pub struct Run {
     options: RunOptions,
     path_check_interval: Duration,
     progress: Option<ProgressListener>,
-    stop: Stop,
+    stop: StopRequest,
     wake: Sender<Signal>,
     signals: Receiver<Signal>,
 }
@@ -134,7 +134,7 @@ impl Run {
             options,
             path_check_interval: PATH_CHECK_INTERVAL,
             progress: None,
-            stop: Stop::default(),
+            stop: StopRequest::default(),
             wake,
             signals,
         }
@@ -167,7 +167,7 @@ impl Run {
 
     /// Returns the request to stop, for what is waited for before the run.
     #[must_use]
-    pub const fn stop(&self) -> &Stop {
+    pub const fn stop(&self) -> &StopRequest {
         &self.stop
     }
 
@@ -227,7 +227,7 @@ pub(crate) struct TrialRunner<'a> {
     pub round_trips: BTreeMap<usize, Duration>,
     pub bed: &'a mut dyn TestBed,
     pub tls: TlsMaterial,
-    pub stop: &'a Stop,
+    pub stop: &'a StopRequest,
     pub wake: &'a Sender<Signal>,
     pub signals: &'a Receiver<Signal>,
     pub agents: BTreeMap<Host, Agent>,

@@ -15,7 +15,7 @@ use std::{
 };
 
 use regatta_bed::{
-    SECOND_GUEST_COMMAND, Stop,
+    SECOND_GUEST_COMMAND, StopRequest,
     guest::{Guest, GuestError, Image, Order, Said, wires},
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
@@ -89,7 +89,7 @@ impl GuestRun {
             image,
             program,
             stopper: Stopper {
-                stop: Stop::default(),
+                stop: StopRequest::default(),
                 wake,
             },
             jobs: 1,
