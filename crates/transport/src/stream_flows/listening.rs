@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use regatta_control::{Role, SideReport};
+use regatta_control::Role;
 
 use super::{Flows, Shared, receiving::WELCOME, sending};
 use crate::{
@@ -17,13 +17,13 @@ use crate::{
         ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact, send_now,
     },
     trial::{
-        Trial,
+        Carried,
         carrier::{Admission, Admitted, Carrier},
         connecting::CLOSING,
         findings::Findings,
-        listening::Listening,
+        listening::{Listening, ListeningWork, Outcome},
         streams::{FlowOf, StreamFlow, Streams, accept_stream, echo, opening_until},
-        turns::Turns,
+        turns::{Turns, serve_in_turns},
     },
 };
 
@@ -33,49 +33,46 @@ struct Serving<'a, E: StreamEndpoint> {
     end: &'a Listening<'a, Streams<'a, E>>,
     /// Stop that ends the wait for further connections once every flow has ended, or the transfer.
     accepting: Stop,
-    /// Turns of the tasks to wait for a connection.
-    turns: Turns,
 }
 
-pub(super) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    flows: &Flows,
-    endpoint: &E,
-) -> Result<SideReport> {
-    let carrier = Streams(endpoint);
-    let end = Listening::new(trial, &carrier)?;
-    let mut findings = Findings::default();
-    findings.endpoint(endpoint);
-    let end_ref = &end;
-    let served = end
-        .beside_echo(move |first, probe_is_missing| {
-            serve_all(end_ref, flows, first, probe_is_missing)
-        })
-        .await;
-    let shared = match served {
-        Ok(shared) => shared,
-        Err(error) => return end.without_transfer(findings, error),
-    };
-    let error = shared.tally().error.take();
-    let outcome = end.outcome(error)?;
-    let theirs = match !outcome.is_complete && shared.ways().0 {
-        true => end.watch.theirs_after_break(),
-        false => None,
-    };
-    findings.connection(shared.statistics.as_ref());
-    shared.report(&mut findings, outcome.delivered, theirs);
-    if trial.order.role == Role::Sender {
-        findings.own_counters(trial);
-        if outcome.is_complete && !shared.abandons() {
-            findings.nothing_lost();
-        }
+impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
+    type Carried = Shared<'a>;
+
+    async fn carry(&self, end: &Listening<'a, Streams<'a, E>>) -> Carried<Shared<'a>> {
+        let serving = end.beside_echo(move |first, probe_is_missing| {
+            serve_all(end, self, first, probe_is_missing)
+        });
+        let shared = serving.await?;
+        let error = shared.tally().error.take();
+        Ok((shared, error))
     }
-    Ok(end.report(findings, shared.started, outcome.at))
+
+    fn report(
+        &self,
+        shared: Shared<'a>,
+        end: &Listening<'a, Streams<'a, E>>,
+        outcome: &Outcome,
+        findings: &mut Findings,
+    ) -> MonotonicTime {
+        let theirs = match !outcome.is_complete && shared.ways().0 {
+            true => end.watch.theirs_after_break(),
+            false => None,
+        };
+        findings.connection(shared.statistics.as_ref());
+        shared.report(findings, outcome.delivered, theirs);
+        if end.trial.order.role == Role::Sender {
+            findings.own_counters(end.trial);
+            if outcome.is_complete && !shared.abandons() {
+                findings.nothing_lost();
+            }
+        }
+        shared.started
+    }
 }
 
 /// Serves the connection of the first flow and all that come after it.
 async fn serve_all<'a, E: StreamEndpoint>(
-    end: &'a Listening<'a, Streams<'a, E>>,
+    end: &Listening<'a, Streams<'a, E>>,
     flows: &'a Flows,
     first: Admitted<FlowOf<E>>,
     probe_is_missing: bool,
@@ -95,27 +92,12 @@ async fn serve_all<'a, E: StreamEndpoint>(
     let serving = &Serving {
         shared: &shared,
         end,
-        turns: Turns::new(all, &accepting),
         accepting,
     };
-    let first = std::iter::once(Some(first)).chain((1..all).map(|_| None));
-    let tasks = (first.enumerate())
-        .map(|(task, first)| {
-            move || async move {
-                let admitted = match first {
-                    Some(_) => {
-                        serving.turns.pass(task);
-                        first
-                    }
-                    None => accept_next(serving, task).await,
-                };
-                if let Some(admitted) = admitted {
-                    attend(serving, admitted).await;
-                }
-            }
-        })
-        .collect();
-    end.carrier.executor().join_all(tasks).await;
+    let next = async |turns: &Turns, task: usize| accept_next(serving, turns, task).await;
+    let serve = async |admitted| attend(serving, admitted).await;
+    let executor = end.carrier.executor();
+    serve_in_turns(executor, (all, &serving.accepting), first, next, serve).await;
     let broken = shared.tally().error.is_some();
     if broken {
         end.end_probe(true).await;
@@ -123,14 +105,14 @@ async fn serve_all<'a, E: StreamEndpoint>(
     shared
 }
 
-/// Waits for a further connection, when it is the turn of `task`; returns none once every flow has ended.
+/// Waits for a further connection, in the turn of `task`; returns none once every flow has ended.
 async fn accept_next<E: StreamEndpoint>(
     serving: &Serving<'_, E>,
+    turns: &Turns,
     task: usize,
 ) -> Option<Admitted<FlowOf<E>>> {
-    let (end, accepting, turns) = (serving.end, &serving.accepting, &serving.turns);
+    let (end, accepting) = (serving.end, &serving.accepting);
     let executor = end.carrier.executor();
-    turns.wait(task, executor).await;
     let (limit, mut admission) = (end.watch.limit, Admission::default());
     // The window is open already. The next task waits while the opening of this one's connection is under way.
     let arrived = (&end.trial.stop, &|| turns.pass(task));
@@ -145,9 +127,8 @@ async fn accept_next<E: StreamEndpoint>(
         }
         Err(TransportError::Cancelled)
     };
-    let next = executor.wait_unless_stopped(accepting, admitting).await;
     // A driver may have taken the connection in while another task waited.
-    turns.pass(task);
+    let next = executor.wait_unless_stopped(accepting, admitting).await;
     // Those that the end of the transfer broke are no strangers.
     let broken = match accepting.is_stopped() {
         true => 0,

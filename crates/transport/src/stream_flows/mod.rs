@@ -15,15 +15,11 @@ mod sending;
 
 pub(crate) use receiving::{SCRATCH_BYTES, Sink};
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc, MutexGuard, OnceLock,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, MutexGuard, OnceLock,
+    atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
 };
 
-use regatta_control::SideReport;
 use regatta_model::{BulkOptions, Finish, Verify, metric::id};
 
 use crate::{
@@ -33,7 +29,6 @@ use crate::{
     exchange::Asked,
     statistics::AllConnections,
     stop::Stop,
-    stream::StreamEndpoint,
     sync::Mutex,
     trial::{
         Trial,
@@ -80,22 +75,8 @@ impl Flows {
     }
 }
 
-/// Runs one end.
-pub(crate) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    flows: &Flows,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    if trial.order.connects() {
-        connecting::run(trial, flows, endpoint, peer).await
-    } else {
-        listening::run(trial, flows, endpoint).await
-    }
-}
-
 /// State shared by the tasks of one end.
-struct Shared<'a> {
+pub(crate) struct Shared<'a> {
     trial: &'a Trial,
     flows: &'a Flows,
     /// Stop that ends the transfer: at the deadline, or when a flow breaks.
