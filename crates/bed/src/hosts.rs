@@ -9,7 +9,7 @@ use std::{
 };
 
 use regatta_model::PortRange;
-use regatta_process::Stop;
+use regatta_process::StopRequest;
 
 pub use crate::messages::Shaping;
 use crate::{
@@ -60,7 +60,7 @@ pub struct HostEnd {
 impl HostEnd {
     /// Opens a session with a host that was lost, in several attempts; the error of the last one is
     /// returned. Gives up at the stop.
-    pub(crate) fn reconnect(&self, stop: &Stop) -> Result<Session, BedError> {
+    pub(crate) fn reconnect(&self, stop: &StopRequest) -> Result<Session, BedError> {
         let until = Instant::now() + RECONNECT_WITHIN;
         let mut pause = FIRST_PAUSE;
         loop {

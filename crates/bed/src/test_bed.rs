@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use regatta_control::Host;
 use regatta_model::{Condition, PathCheck, PortRange};
-use regatta_process::Stop;
+use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
 
 use crate::{
@@ -105,7 +105,7 @@ pub trait TestBed {
     ///
     /// # Errors
     /// If a host cannot be reached.
-    fn restore(&mut self, _stop: &Stop) -> Result<bool, BedError> {
+    fn restore(&mut self, _stop: &StopRequest) -> Result<bool, BedError> {
         Ok(false)
     }
     /// Measures the path under a condition, which it sets with a seed of its own and leaves set:

@@ -18,7 +18,7 @@ use regatta_bed::{
     session::{SILENCE, Session, SessionError},
 };
 use regatta_model::{Condition, Link, PathSetup};
-use regatta_process::{Stop, descendants};
+use regatta_process::{StopRequest, descendants};
 use regatta_stats::clocks::OffsetReading;
 use regatta_test_support::processes::is_running;
 
@@ -267,8 +267,14 @@ fn is_lost_and_found(to: Signal) {
     soon("it has ended", || !is_running(lost));
     let error = bed.counters().expect_err("a host is lost");
     assert!(matches!(&error, BedError::Host { host, .. } if host == "host `two`"));
-    assert!(bed.restore(&Stop::default()).expect("it can be reached"));
-    assert!(!bed.restore(&Stop::default()).expect("nothing is lost"));
+    assert!(
+        bed.restore(&StopRequest::default())
+            .expect("it can be reached")
+    );
+    assert!(
+        !bed.restore(&StopRequest::default())
+            .expect("nothing is lost")
+    );
     bed.set_condition(&as_it_is(), 1).expect("a daemon");
     let mut again = Agent::start(&mut bed, Host::Server);
     assert_ne!(again.listen("echo").port(), 0);
@@ -301,7 +307,10 @@ fn a_path_daemon_that_answers_too_late_is_replaced() {
     let error = bed.counters().expect_err("no answer");
     assert!(explain(&error).contains("gave no answer"), "{error}");
     kill(late, Signal::SIGCONT).expect("a process");
-    assert!(bed.restore(&Stop::default()).expect("the host is there"));
+    assert!(
+        bed.restore(&StopRequest::default())
+            .expect("the host is there")
+    );
     bed.set_condition(&as_it_is(), 1).expect("a daemon");
     bed.counters().expect("the counters of the new daemon");
     soon("the late daemon has ended", || !is_running(late.as_raw()));

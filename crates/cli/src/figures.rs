@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use regatta_process::Stop;
+use regatta_process::StopRequest;
 use regatta_report::{
     RunData, Summary,
     figure_files::{FigureFiles, INDEX_FILE_NAME, figure_files, index},
@@ -19,7 +19,12 @@ use crate::{
 ///
 /// # Errors
 /// A file cannot be written; the typesetter is not there or fails.
-pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &Stop) -> Result<(), Failure> {
+pub fn write(
+    data: &RunData,
+    summary: &Summary,
+    out: &Path,
+    stop: &StopRequest,
+) -> Result<(), Failure> {
     fs::create_dir_all(out)
         .context(format!("cannot make the directory `{}`", out.display()))
         .hint("name a directory that can be written")?;
@@ -51,7 +56,7 @@ pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &Stop) -> Resu
 fn made_of_svg(
     data: &RunData,
     figures: &[FigureFiles],
-    stop: &Stop,
+    stop: &StopRequest,
     write: impl Fn(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let program = typeset::required_program()?;

@@ -4,7 +4,9 @@ use std::{
     collections::BTreeSet, fmt::Write as _, fs::File, io::Read as _, path::Path, time::Duration,
 };
 
-use regatta_bed::{Bed, Errors, Host, Launcher as _, Stop, TestBed as _, port_probe::ReachedPorts};
+use regatta_bed::{
+    Bed, Errors, Host, Launcher as _, StopRequest, TestBed as _, port_probe::ReachedPorts,
+};
 use regatta_model::{
     Condition, Link, PathCheck, PathSetup,
     study::LOCAL,
@@ -60,7 +62,7 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
             "name one host, or two: `regatta hosts check a,b`",
         ));
     }
-    for opened in remote::open(names.iter().copied(), hosts_file, &Stop::default())? {
+    for opened in remote::open(names.iter().copied(), hosts_file, &StopRequest::default())? {
         host(opened, printer)?;
     }
     match names[..] {
@@ -142,7 +144,7 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<
     let condition = condition(is_shaped);
     let conditions = std::slice::from_ref(&condition);
     let needs = (conditions, &[][..]);
-    let (executable, stop) = (own_executable()?, Stop::default());
+    let (executable, stop) = (own_executable()?, StopRequest::default());
     let ends = remote::ends(names, needs, hosts_file, &executable, &stop)?;
     printer.text(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
     let mut bed =

@@ -14,7 +14,7 @@ use nix::{
     sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr},
 };
 use parking_lot::Mutex;
-use regatta_bed::Stop;
+use regatta_bed::StopRequest;
 use regatta_model::{
     shell::printable,
     study::{Attach, LOCAL, RemoteHost, Shaping},
@@ -69,7 +69,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
     };
     let set_up: Vec<_> = thread::scope(|scope| {
         // What the first run sends to the hosts takes as long as the keys do. If it cannot be made, that run says why.
-        let stop = Stop::default();
+        let stop = StopRequest::default();
         scope.spawn(move || own_executable().and_then(|it| remote::agent_file(&it, &stop)));
         let threads: Vec<_> = (named.iter().enumerate())
             .map(|(place, named)| {

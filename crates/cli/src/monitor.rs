@@ -11,7 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_bed::{Errors, HOST_MONITOR, Launcher as _, Stop};
+use regatta_bed::{Errors, HOST_MONITOR, Launcher as _, StopRequest};
 use regatta_engine::HostMonitor;
 use regatta_model::{
     HostSamples,
@@ -39,7 +39,7 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Reason to stop waiting.
 enum Wake {
     /// The user asked to stop.
-    Stop,
+    StopRequest,
     /// A monitor sends no more samples.
     Ended,
 }
@@ -60,13 +60,13 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     let held = Held::new()?;
     let (wake, woken) = mpsc::channel();
     let hosts = args.hosts.iter().map(String::as_str);
-    let opening = Stop::default();
+    let opening = StopRequest::default();
     let to_end = Arc::new(Mutex::new(Some(opening.clone())));
     let stop = {
         let (wake, to_end) = (wake.clone(), Arc::clone(&to_end));
         move || {
             // Nobody hears it once the time is over, and then nothing is left to stop.
-            let _ = wake.send(Wake::Stop);
+            let _ = wake.send(Wake::StopRequest);
             if let Some(opening) = to_end.lock().take() {
                 opening.ask();
             }
@@ -157,7 +157,7 @@ fn wait(
             written.add(&named.monitor.take())?;
         }
         match woken {
-            Ok(Wake::Stop) => return Ok(true),
+            Ok(Wake::StopRequest) => return Ok(true),
             Ok(Wake::Ended) => {
                 if monitors.iter().all(|named| named.monitor.ended().is_some()) {
                     return Ok(false);

@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_bed::{
-    BedError, Errors, Input, LaunchedProcess, Stop,
+    BedError, Errors, Input, LaunchedProcess, StopRequest,
     hosts::{self, Connect, HostEnd, SessionLauncher},
     session::{Opening, SILENCE, Session, SessionError},
 };
@@ -56,7 +56,7 @@ pub fn ends(
     (conditions, transports): (&[Condition], &[Transport]),
     hosts_file: Option<&Path>,
     executable: &Path,
-    stop: &Stop,
+    stop: &StopRequest,
 ) -> Result<[HostEnd; 2], Failure> {
     let is_shaped = conditions
         .iter()
@@ -107,7 +107,7 @@ pub fn ends(
 }
 
 /// Prepares this program for sending.
-pub fn agent_file(executable: &Path, stop: &Stop) -> Result<AgentFile, Failure> {
+pub fn agent_file(executable: &Path, stop: &StopRequest) -> Result<AgentFile, Failure> {
     let cache = cache_directory()?.join("agents");
     AgentFile::prepare(executable, &cache, stop).map_err(Failure::failed)
 }
@@ -212,7 +212,7 @@ impl Opened {
 pub fn open<'a>(
     names: impl IntoIterator<Item = &'a str>,
     hosts_file: Option<&Path>,
-    stop: &Stop,
+    stop: &StopRequest,
 ) -> Result<Vec<Opened>, Failure> {
     let hosts = HostsFile::read_or_new(hosts_file)?;
     let named = names.into_iter();
@@ -226,7 +226,7 @@ pub fn open<'a>(
 fn open_all(
     named: Vec<(String, RemoteHost)>,
     executable: &Path,
-    stop: &Stop,
+    stop: &StopRequest,
 ) -> Result<impl Iterator<Item = Result<Opened, Failure>>, Failure> {
     let file = Arc::new(agent_file(executable, stop)?);
     let connectors: Vec<Connector> = named
@@ -293,7 +293,7 @@ pub fn receive(
     overwrite: bool,
     hosts_file: Option<&Path>,
 ) -> Result<Receiver, Failure> {
-    let opened = open([name], hosts_file, &Stop::default())?.remove(0);
+    let opened = open([name], hosts_file, &StopRequest::default())?.remove(0);
     let seen = opened.addresses.map(|[_, server]| server);
     // That of the path between the hosts need not be reached from here.
     let address = opened.address.filter(|address| has_route(*address));
@@ -364,7 +364,7 @@ struct Connector {
     file: Arc<AgentFile>,
     executable: PathBuf,
     /// Request that ends its sessions.
-    stop: Stop,
+    stop: StopRequest,
     first: Mutex<Option<Session>>,
     /// Port of the SSH server, once a connection has shown it.
     ssh_port: OnceLock<u16>,
@@ -375,7 +375,7 @@ impl Connector {
         name: &str,
         host: &RemoteHost,
         (file, executable): (&Arc<AgentFile>, &Path),
-        stop: &Stop,
+        stop: &StopRequest,
     ) -> Self {
         let host = host.clone();
         Self {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use regatta_model::shell::quoted;
-use regatta_process::Stop;
+use regatta_process::StopRequest;
 use regatta_report::{
     RunData, Summary,
     figure_files::INDEX_FILE_NAME,
@@ -82,8 +82,8 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
 }
 
 /// Returns a request to stop that signals such as Ctrl-C make. They print `words`.
-fn stopped_by_signals(words: &'static str) -> Result<Stop, Failure> {
-    let stop = Stop::default();
+fn stopped_by_signals(words: &'static str) -> Result<StopRequest, Failure> {
+    let stop = StopRequest::default();
     let held = Held::new()?;
     let asked = stop.clone();
     held.end_with(words, move || asked.ask(), || {})?;

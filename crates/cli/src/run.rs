@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_bed::{
-    Bed, Stop,
+    Bed, StopRequest,
     guest::{self, Image},
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
@@ -62,7 +62,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         // The bed is made, as only its kernel knows what it can do, and taken down again.
         if plan.study().bed != BedKind::Uml {
             let (hosts_file, executable) = (args.hosts_file.as_deref(), own_executable()?);
-            let (study, stop) = (plan.study(), Stop::default());
+            let (study, stop) = (plan.study(), StopRequest::default());
             drop(make_bed(study, hosts_file, &executable, &new_id(), &stop)?);
         }
         let unsupported = checks::unsupported(plan.study());
@@ -283,7 +283,7 @@ fn make_bed(
     hosts_file: Option<&Path>,
     executable: &Path,
     run_id: &str,
-    stop: &Stop,
+    stop: &StopRequest,
 ) -> Result<Bed, Failure> {
     if let [a, b] = &study.hosts[..] {
         if study.capture.is_some() {
@@ -414,7 +414,7 @@ pub fn finish(
     // After the tables, so that a typesetter that fails hides nothing.
     if typeset::program().is_some() {
         let (data, summary) = (&written.data, &written.summary);
-        typeset::write_pdf(data, summary, Paper::A4, dir, &Stop::default())
+        typeset::write_pdf(data, summary, Paper::A4, dir, &StopRequest::default())
             .context(format!(
                 "`{shown}` is complete but for `{}`",
                 typeset::FILE_NAME

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use regatta_process::Stop;
+use regatta_process::StopRequest;
 use regatta_report::{RunData, Summary, pdf::Paper};
 
 use crate::exit::Failure;
@@ -38,7 +38,7 @@ pub fn write_pdf(
     summary: &Summary,
     paper: Paper,
     dir: &Path,
-    stop: &Stop,
+    stop: &StopRequest,
 ) -> Result<(), Failure> {
     let program = required_program()?;
     let job = regatta_report::pdf::job(data, summary, paper)?;
@@ -71,7 +71,7 @@ pub fn run(
     arguments: &[&str],
     job: &str,
     name: &str,
-    stop: &Stop,
+    stop: &StopRequest,
 ) -> Result<Vec<u8>, Failure> {
     let shown = program.display();
     let failed = |error| Failure::told(format!("cannot run `{shown}`: {error}"));

@@ -11,7 +11,7 @@ mod wait;
 pub use line::write_line;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};
-pub use stop::{OnStop, Stop};
+pub use stop::{OnStop, StopRequest};
 pub use tree::{children, descendants, kill_descendants, kill_descendants_but, kill_marked, walk};
 pub use wait::{
     await_end, end_within, ended_within, readable, wait_and_reap, wait_without_reaping,

@@ -14,7 +14,7 @@ use crate::wait::{descriptor, readable};
 /// Request to stop, with the processes that it kills, so that whoever waits for one of them sees its end, and the functions
 /// that it calls. Clones are the same request.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<Shared>);
+pub struct StopRequest(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -43,7 +43,7 @@ impl fmt::Debug for OnStop {
     }
 }
 
-impl Stop {
+impl StopRequest {
     /// Asks to stop: kills the processes, wakes whoever [sleeps](Self::sleep), and calls the functions.
     pub fn ask(&self) {
         let mut state = self.0.state.lock();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_stop_calls_each_function_once_unless_it_was_dropped() {
-        let stop = Stop::default();
+        let stop = StopRequest::default();
         let (call, called) = mpsc::channel();
         let function = |name: &'static str| {
             let call = call.clone();
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_stop_kills_the_processes_before_and_after_it() {
-        let stop = Stop::default();
+        let stop = StopRequest::default();
         let mut before = cat();
         stop.kills(before.id());
         assert!(!stop.sleep(Duration::from_millis(1)));

@@ -12,7 +12,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use regatta_process::Stop;
+use regatta_process::StopRequest;
 use sha2::{Digest, Sha256};
 
 use crate::cache::{hexadecimal, mark_used, prune};
@@ -56,7 +56,11 @@ impl AgentFile {
     ///
     /// # Errors
     /// [`AgentFileError`] if a file cannot be read or written, or at the stop.
-    pub fn prepare(executable: &Path, cache: &Path, stop: &Stop) -> Result<Self, AgentFileError> {
+    pub fn prepare(
+        executable: &Path,
+        cache: &Path,
+        stop: &StopRequest,
+    ) -> Result<Self, AgentFileError> {
         let facts = fs::metadata(executable).map_err(failed("read", executable))?;
         fs::create_dir_all(cache).map_err(failed("create the directory", cache))?;
         let key = format!(
@@ -102,7 +106,7 @@ impl AgentFile {
     fn make(
         executable: &Path,
         stripped: &Path,
-        stop: &Stop,
+        stop: &StopRequest,
     ) -> Result<(String, Vec<u8>), AgentFileError> {
         let strip = Command::new("strip")
             .arg("-o")
@@ -137,7 +141,7 @@ impl AgentFile {
     }
 }
 
-fn not_stopped(stop: &Stop) -> io::Result<()> {
+fn not_stopped(stop: &StopRequest) -> io::Result<()> {
     match stop.is_asked() {
         true => Err(io::Error::other("stopped by the user")),
         false => Ok(()),
@@ -145,7 +149,7 @@ fn not_stopped(stop: &Stop) -> io::Result<()> {
 }
 
 /// Returns the SHA-256 of these bytes, hexadecimal.
-fn digest_of(content: &[u8], stop: &Stop) -> io::Result<String> {
+fn digest_of(content: &[u8], stop: &StopRequest) -> io::Result<String> {
     let mut digest = Sha256::new();
     for piece in content.chunks(PIECE) {
         not_stopped(stop)?;
@@ -155,7 +159,7 @@ fn digest_of(content: &[u8], stop: &Stop) -> io::Result<String> {
 }
 
 /// Compresses a part of a file: parts one after another are the whole file for `gzip`.
-fn compressed(part: &[u8], stop: &Stop) -> io::Result<Vec<u8>> {
+fn compressed(part: &[u8], stop: &StopRequest) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
     for piece in part.chunks(PIECE) {
         not_stopped(stop)?;
@@ -198,7 +202,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");
         let cache = directory.path().join("cache");
-        let stop = Stop::default();
+        let stop = StopRequest::default();
         fs::write(&program, "#!/bin/sh\n").unwrap();
         let first = AgentFile::prepare(&program, &cache, &stop).unwrap();
         let mut content = String::new();

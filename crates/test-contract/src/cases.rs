@@ -78,6 +78,9 @@ macro_rules! contract_clauses {
         $crate::contract_clauses! { of_connections }
         $crate::contract_clauses! { of_flows }
         $crate::contract_clauses! { of contract: a_probe_may_share_the_connection }
+        $crate::contract_clauses! {
+            of contract: a_probe_may_share_the_connection_of_one_of_several_flows
+        }
     };
     (messages) => {
         $crate::contract_clauses! { of contract: carries { messages(Carries::Messages, false) } }

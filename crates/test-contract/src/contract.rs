@@ -11,7 +11,8 @@ use std::{
 
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{
-    Bytes, OptionValue, Pattern, ProbePlacement, STACK_FACTS, WorkloadKind, stack,
+    BulkOptions, Bytes, Direction, OptionValue, Pattern, ProbePlacement, STACK_FACTS, Verify,
+    WorkloadKind, stack,
 };
 use regatta_transport::{
     Carries, Driver, NOT_STATED, OptionError, Result, TransportError, TrialContext, WindowEdge,
@@ -266,16 +267,39 @@ pub fn probes_are_answered(driver: &dyn Driver) {
 /// A transport that multiplexes can have the probe under load on a stream of the transfer's connection:
 /// these are other metrics.
 pub fn a_probe_may_share_the_connection(driver: &dyn Driver) {
+    shares_the_connection(driver, BulkOptions::default());
+}
+
+/// As [`a_probe_may_share_the_connection`], with that of the first of several flows.
+pub fn a_probe_may_share_the_connection_of_one_of_several_flows(driver: &dyn Driver) {
+    shares_the_connection(
+        driver,
+        BulkOptions {
+            flows: 2,
+            direction: Direction::Both,
+            duration: Some(Duration::from_millis(300)),
+            warm_up: Duration::from_millis(100),
+            verify: Verify::Digest,
+            ..BulkOptions::default()
+        },
+    );
+}
+
+fn shares_the_connection(driver: &dyn Driver, of_bulk: BulkOptions) {
     if !driver.descriptor().multiplexes {
         return;
     }
-    let (sender, _, _) = pair(driver, 100_000_000, 50_000, |order| {
+    let (sender, receiver, _) = pair(driver, 100_000_000, 50_000, |order| {
         let probe = &mut order.workload.probe;
         probe.under_load = true;
         probe.interval = Duration::from_millis(1);
         probe.placement = ProbePlacement::Stream;
+        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+            *options = of_bulk;
+        }
     });
     let what = name(driver);
+    assert!(metric(&receiver, "bytes_delivered") > 0.0, "{what}");
     check_fact(&sender, "probe.placement", "own stream", what);
     let mean = metric(&sender, "stream_round_trip_delay_ns");
     let most = metric(&sender, "stream_round_trip_delay_max_ns");

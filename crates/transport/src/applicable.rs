@@ -1,8 +1,6 @@
 //! Checks whether a transport supports a workload, before a trial starts.
 
-use regatta_model::{
-    BulkOptions, Handshake, Pattern, ProbePlacement, Spread, Workload, WorkloadKind,
-};
+use regatta_model::{Finish, Handshake, ProbePlacement, Spread, Workload, WorkloadKind};
 
 use crate::{
     descriptor::{Carries, DriverDescriptor},
@@ -90,11 +88,10 @@ pub(crate) fn check_probe(
             "a connection of `{name}` has no streams beside the transfer's, so the probe under load \
              cannot have one (`probe.placement = \"stream\"`)"
         ),
-        WorkloadKind::Bulk {
-            options, pattern, ..
-        } if *options != BulkOptions::default() || *pattern == Pattern::File => format!(
-            "the workload `{}` is more than one whole flow, and the probe under load can have a \
-             stream of a single flow alone (`probe.placement = \"stream\"`)",
+        WorkloadKind::Bulk { options, .. } if options.finish == Finish::Abandon => format!(
+            "the sender of the workload `{}` closes its connection with its last message \
+             (`finish = \"abandon\"`), so the probe under load cannot have a stream of it \
+             (`probe.placement = \"stream\"`)",
             workload.name
         ),
         _ => return Ok(()),
@@ -121,7 +118,7 @@ pub(crate) fn over_files(name: &str, workload: &WorkloadKind) -> Result<(), Unsu
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::Bytes;
+    use regatta_model::{BulkOptions, Bytes, Pattern};
 
     use super::*;
 
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_gets_a_stream_of_one_flow_over_a_transport_that_multiplexes() {
+    fn a_probe_gets_a_stream_over_a_transport_that_multiplexes_whatever_the_options() {
         let bulk = |options: BulkOptions| {
             let kind = WorkloadKind::Bulk {
                 size: Bytes(1),
@@ -211,8 +208,13 @@ mod tests {
             flows: 2,
             ..BulkOptions::default()
         });
-        assert!(check_probe(&many, Carries::Streams, &flows).is_err());
-        let mut own = flows;
+        assert!(check_probe(&many, Carries::Streams, &flows).is_ok());
+        let abandoned = bulk(BulkOptions {
+            finish: Finish::Abandon,
+            ..BulkOptions::default()
+        });
+        assert!(check_probe(&many, Carries::Streams, &abandoned).is_err());
+        let mut own = abandoned;
         own.probe.placement = ProbePlacement::Connection;
         assert!(check_probe(&many, Carries::Streams, &own).is_ok());
     }

@@ -6,16 +6,16 @@ use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
 
 use crate::{
-    connections::{self, Exchanges},
+    connections::Exchanges,
     context::TrialContext,
     driver::{Result, Session, TransportError},
     executor::Executor as _,
     message::MessageEndpoint,
     message_flow,
     stream::StreamEndpoint,
-    stream_flows::{self, Flows},
-    transfer::{self, TransferEndpoint},
-    trial::Trial,
+    stream_flows::Flows,
+    transfer::{self, Transfer, TransferEndpoint},
+    trial::{self, Trial, messages::Messages, streams::Streams},
 };
 
 /// Ends a session: stops what is left of it, tells the other end that the connections are closed, adds the facts
@@ -166,13 +166,11 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
     }
 
     fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let executor = endpoint.executor();
+        let (executor, carrier) = (endpoint.executor(), Streams(endpoint));
         match &self.0 {
-            OverStreams::Flows(work) => {
-                executor.block_on(stream_flows::run(trial, work, endpoint, peer))
-            }
+            OverStreams::Flows(work) => executor.block_on(trial::run(trial, &carrier, work, peer)),
             OverStreams::Connections(work) => {
-                executor.block_on(connections::run(trial, work, endpoint, peer))
+                executor.block_on(trial::run(trial, &carrier, work, peer))
             }
         }
     }
@@ -188,7 +186,8 @@ impl<E: TransferEndpoint> Work<E> for TransferWork {
     }
 
     fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let running = transfer::run(trial, self.0, endpoint, peer);
+        let (carrier, content) = (Streams(endpoint.flows()), &self.0);
+        let running = trial::run(trial, &carrier, Transfer { endpoint, content }, peer);
         endpoint.flows().executor().block_on(running)
     }
 }
@@ -212,7 +211,8 @@ impl<E: MessageEndpoint> Work<E> for MessageWork {
     }
 
     fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let running = message_flow::run(trial, &self.0, endpoint, peer);
+        let carrier = Messages(endpoint);
+        let running = trial::run(trial, &carrier, &self.0, peer);
         endpoint.executor().block_on(running)
     }
 

@@ -148,10 +148,7 @@ impl StreamEndpoint for Endpoint {
                         return Err(TransportError::Cancelled);
                     }
                     if until.has_passed() {
-                        return Err(TransportError::TimedOut {
-                            what: "connection".to_owned(),
-                            seconds: MonotonicTime::now().since(begun).as_secs_f64(),
-                        });
+                        return Err(TransportError::timed_out_since("connection", begun));
                     }
                 }
                 Err(error) => return Err(TransportError::io("cannot accept")(error)),

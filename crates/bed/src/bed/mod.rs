@@ -8,7 +8,7 @@ use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 use nix::sched::CloneFlags;
 use regatta_control::Host;
 use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
-use regatta_process::Stop;
+use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
 use serde::de::DeserializeOwned;
 
@@ -354,7 +354,7 @@ impl TestBed for Bed {
         self.path.is_real
     }
 
-    fn restore(&mut self, stop: &Stop) -> Result<bool, BedError> {
+    fn restore(&mut self, stop: &StopRequest) -> Result<bool, BedError> {
         let Some(remote) = &self.remote else {
             return Ok(false);
         };

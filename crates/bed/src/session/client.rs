@@ -17,7 +17,7 @@ use std::{
 use nix::{fcntl::OFlag, unistd::pipe2};
 use parking_lot::{Condvar, Mutex};
 use regatta_model::shell::printable;
-use regatta_process::{Preparation, Stop};
+use regatta_process::{Preparation, StopRequest};
 
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
@@ -258,7 +258,7 @@ impl Opening {
     }
 
     /// Has a stop kill the carrier, which ends the session and all that waits for it.
-    pub fn ends_with(&self, stop: &Stop) {
+    pub fn ends_with(&self, stop: &StopRequest) {
         stop.kills(self.carrier.child.id());
     }
 

@@ -23,7 +23,7 @@ use regatta_bed::{
     hosts::{HostEnd, Shaping},
 };
 use regatta_model::PathCheck;
-use regatta_process::{Stop, descendants};
+use regatta_process::{StopRequest, descendants};
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use crate::{
@@ -425,7 +425,7 @@ fn a_host_that_was_lost_is_shaped_again() {
     let mut bed = shaped(&machines);
     kill(processes("host-server")[0], Signal::SIGKILL).expect("a process");
     bed.counters().expect_err("a host is lost");
-    let restored_bed = bed.restore(&Stop::default());
+    let restored_bed = bed.restore(&StopRequest::default());
     assert!(restored_bed.unwrap_or_else(|e| panic!("{}", explain(&e))));
     bed.set_condition(&condition(80, 0, 0.0), 2)
         .unwrap_or_else(|e| panic!("{}", explain(&e)));

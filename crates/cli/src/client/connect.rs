@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_bed::{Stop, session};
+use regatta_bed::{StopRequest, session};
 use regatta_model::{shell::printable, units::format_duration};
 use rustls::{ClientConnection, Connection, pki_types::ServerName};
 use socket2::{Domain, Socket, Type};
@@ -61,7 +61,7 @@ pub struct Opened {
 /// A server that cannot be reached, does not know the token, or refuses.
 pub fn open(
     target: &Target<'_>,
-    stop: &Stop,
+    stop: &StopRequest,
     allowed: &mut dyn FnMut(&Hello) -> Result<(), Failure>,
 ) -> Result<Opened, Failure> {
     let failed = |error: io::Error| {

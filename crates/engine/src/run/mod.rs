@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::{OnStop, Stop, TestBed};
+use regatta_bed::{OnStop, StopRequest, TestBed};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
     Clock, HOST_NAME, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart, TrialRecord,
@@ -69,7 +69,7 @@ pub struct Run {
     options: RunOptions,
     path_check_interval: Duration,
     progress: Option<ProgressListener>,
-    stop: Stop,
+    stop: StopRequest,
     _on_stop: OnStop,
     wake: Sender<Signal>,
     signals: Receiver<Signal>,
@@ -130,11 +130,11 @@ impl Run {
     #[must_use]
     pub fn new(plan: Plan, options: RunOptions) -> Self {
         let (wake, signals) = mpsc::channel();
-        let stop = Stop::default();
+        let stop = StopRequest::default();
         let to_stop = wake.clone();
         let on_stop = stop.calls(move || {
             // Nobody hears it once the run is over, and then nothing is left to stop.
-            let _ = to_stop.send(Signal::Stop);
+            let _ = to_stop.send(Signal::StopRequest);
         });
         Self {
             plan,
@@ -172,7 +172,7 @@ impl Run {
 
     /// Returns the request to stop, for what is waited for before the run.
     #[must_use]
-    pub const fn stop(&self) -> &Stop {
+    pub const fn stop(&self) -> &StopRequest {
         &self.stop
     }
 
@@ -232,7 +232,7 @@ pub(crate) struct TrialRunner<'a> {
     pub round_trips: BTreeMap<usize, Duration>,
     pub bed: &'a mut dyn TestBed,
     pub tls: TlsMaterial,
-    pub stop: &'a Stop,
+    pub stop: &'a StopRequest,
     pub wake: &'a Sender<Signal>,
     pub signals: &'a Receiver<Signal>,
     pub agents: BTreeMap<Host, Agent>,

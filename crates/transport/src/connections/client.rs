@@ -4,7 +4,6 @@ use std::{
     cell::Cell, collections::BTreeMap, net::SocketAddr, sync::atomic::Ordering, time::Duration,
 };
 
-use regatta_control::SideReport;
 use regatta_model::{
     Handshake, Words,
     metric::{DelayMetrics, id},
@@ -19,8 +18,13 @@ use crate::{
     stop::Stop,
     stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},
     trial::{
-        Trial, connecting::Connecting, distribution::Distribution, findings::Findings,
-        streams::Streams, watch::Delivered,
+        Carried, Trial,
+        carrier::Carrier as _,
+        connecting::{Connecting, ConnectingWork, Ended},
+        distribution::Distribution,
+        findings::Findings,
+        streams::Streams,
+        watch::Delivered,
     },
 };
 
@@ -157,7 +161,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
 
 /// Results of all exchanges.
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     set_up: Distribution,
     first_byte: Distribution,
     completion: Distribution,
@@ -241,60 +245,67 @@ const fn is_as_asked(asked: Handshake, made: Option<HandshakeMade>) -> bool {
     }
 }
 
-/// Runs the connecting end.
-pub(super) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    work: &Exchanges,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    let carrier = Streams(endpoint);
-    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
-    let client = Client {
-        trial,
-        work,
-        endpoint,
-        peer: end.peer,
-        connected: Cell::new(false),
-    };
-    let mut scratch = vec![0; SCRATCH_BYTES];
-    let until = trial.opening_until();
-    let stop = trial.stop.child();
-    let before = client.exchange(NOT_MEASURED, &mut scratch, until, &stop);
-    (before.await).map_err(|error| trial.explain_opening(error))?;
+impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges {
+    /// The results, and whether the last exchange had its connection.
+    type Carried = (Tally, bool);
 
-    end.begin();
-    // The connections are the work: the exchange before it has shown that the path lets one through.
-    let deadline = end.watch.connected(end.started) + trial.order.deadline;
-    let tally = client
-        .exchange_all(&mut scratch, deadline, &end.transfer)
-        .await;
-    let sent = Delivered::sent(&trial.context.live);
-    if !end.transfer.is_stopped() {
-        end.watch.acknowledged(MonotonicTime::now(), sent);
+    async fn carry(&self, end: &mut Connecting<'a, Streams<'a, E>>) -> Carried<(Tally, bool)> {
+        let trial = end.trial;
+        let client = Client {
+            trial,
+            work: self,
+            endpoint: end.carrier.0,
+            peer: end.peer,
+            connected: Cell::new(false),
+        };
+        let mut scratch = vec![0; SCRATCH_BYTES];
+        let (until, stop) = (trial.opening_until(), trial.stop.child());
+        let before = client.exchange(NOT_MEASURED, &mut scratch, until, &stop);
+        before.await?;
+
+        end.begin();
+        // The connections are the work: the exchange before it has shown that the path lets one through.
+        let deadline = end.watch.connected(end.started) + trial.order.deadline;
+        let exchanging = client.exchange_all(&mut scratch, deadline, &end.transfer);
+        let tally = exchanging.await;
+        if !end.transfer.is_stopped() {
+            let sent = Delivered::sent(&trial.context.live);
+            end.watch.acknowledged(MonotonicTime::now(), sent);
+        }
+        let carried = (tally, client.connected.get());
+        Ok((carried, Some(TransportError::Cancelled)))
     }
-    let ended = end.end(Some(TransportError::Cancelled), true)?;
-    if !ended.by_deadline() {
-        // The other end serves until it is told.
-        trial.tell(sent.sent_note(false));
+
+    async fn report(
+        &self,
+        (tally, connected): (Tally, bool),
+        ended: &mut Ended<'a, Streams<'a, E>>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let trial = ended.trial;
+        if !ended.by_deadline() {
+            // The other end serves until it is told.
+            let sent = Delivered::sent(&trial.context.live);
+            trial.tell(sent.sent_note(false));
+        }
+        if tally.completed() == 0 {
+            return Err(match tally.last_error {
+                Some(error) => trial.explain(error),
+                None if connected => trial.explain(TransportError::timed_out(
+                    "answer to a request",
+                    trial.order.deadline,
+                )),
+                None => trial.no_connection(),
+            });
+        }
+        ended.carrier.describe(findings);
+        // What a connection told stands over what its end knew before.
+        tally.report(self, findings);
+        let of_all = format!("the {} of {}", tally.completed(), self.connections);
+        let done = format!("{of_all} connections that were done");
+        ended.report_times(findings, &done);
+        Ok(())
     }
-    if tally.completed() == 0 {
-        return Err(match tally.last_error {
-            Some(error) => trial.explain(error),
-            None if client.connected.get() => trial.explain(TransportError::timed_out(
-                "answer to a request",
-                trial.order.deadline,
-            )),
-            None => trial.no_connection(),
-        });
-    }
-    findings.endpoint(endpoint);
-    // What a connection told stands over what its end knew before.
-    tally.report(work, &mut findings);
-    let of_all = format!("the {} of {}", tally.completed(), work.connections);
-    let done = format!("{of_all} connections that were done");
-    ended.report_times(&mut findings, &done);
-    Ok(findings.0)
 }
 
 #[cfg(test)]

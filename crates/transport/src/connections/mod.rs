@@ -10,18 +10,14 @@
 mod client;
 mod server;
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
-use regatta_control::{Role, SideReport, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::{Handshake, Pattern, WorkloadKind};
 
 use crate::{
     content::plan::message_content,
     driver::{Result, TransportError},
     opening::{self, OPENING_BYTES, Purpose, Token},
-    stream::StreamEndpoint,
-    trial::Trial,
 };
 
 /// Largest request and answer, in bytes: both ends hold them whole.
@@ -107,19 +103,6 @@ impl<'a> Expected<'a> {
 
     const fn is_complete(&self) -> bool {
         self.rest.is_empty()
-    }
-}
-
-/// Runs one end.
-pub(crate) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    work: &Exchanges,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    match trial.order.role {
-        Role::Sender => client::run(trial, work, endpoint, peer).await,
-        Role::Receiver => server::run(trial, work, endpoint).await,
     }
 }
 

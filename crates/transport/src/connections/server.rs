@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use parking_lot::Mutex;
-use regatta_control::SideReport;
 
 use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
 use crate::{
@@ -15,10 +14,10 @@ use crate::{
     stop::Stop,
     stream::{ByteStream, Received, StreamConnection, StreamEndpoint, await_close},
     trial::{
-        Trial,
+        Carried,
         carrier::{Admission, Admitted, Carrier as _},
         findings::Findings,
-        listening::Listening,
+        listening::{Listening, ListeningWork, Outcome},
         streams::{FlowOf, StreamFlow, Streams},
         watch::Delivered,
     },
@@ -33,7 +32,7 @@ const SCRATCH_BYTES: usize = 64 << 10;
 
 /// State of the listening end.
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     /// Arrival of the first measured connection.
     started: Option<MonotonicTime>,
     /// Stop that ends the connection served last.
@@ -166,43 +165,46 @@ impl<E: StreamEndpoint> Server<'_, E> {
     }
 }
 
-/// Runs the listening end.
-pub(super) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    work: &Exchanges,
-    endpoint: &E,
-) -> Result<SideReport> {
-    let carrier = Streams(endpoint);
-    let end = Listening::new(trial, &carrier)?;
-    end.watch.transfer(&end.transfer);
-    end.watch.stop_when_sent(&end.transfer);
-    let mut findings = Findings::default();
-    findings.endpoint(endpoint);
+impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Exchanges {
+    type Carried = State;
 
-    let server = Server {
-        end: &end,
-        work,
-        state: Mutex::default(),
-    };
-    let one = &server;
-    let tasks = (0..AT_ONCE).map(|_| move || one.serve()).collect();
-    let served = endpoint.executor().join_all(tasks).await;
-    let error = served.into_iter().find_map(Result::err);
-    let state = server.state.into_inner();
-    if end.watch.sent().is_some() && error.is_none() && end.watch.complete(state.answered) {
-        trial.context.observer.on_window(WindowEdge::End);
+    async fn carry(&self, end: &Listening<'a, Streams<'a, E>>) -> Carried<State> {
+        end.watch.transfer(&end.transfer);
+        end.watch.stop_when_sent(&end.transfer);
+        let server = Server {
+            end,
+            work: self,
+            state: Mutex::default(),
+        };
+        let one = &server;
+        let tasks = (0..AT_ONCE).map(|_| move || one.serve()).collect();
+        let served = end.carrier.executor().join_all(tasks).await;
+        let error = served.into_iter().find_map(Result::err);
+        let state = server.state.into_inner();
+        if end.watch.sent().is_some() && error.is_none() {
+            end.watch.complete_window(state.answered);
+        }
+        Ok((state, error))
     }
-    let outcome = end.outcome(error)?;
-    findings.facts(state.facts.unwrap_or_default());
-    if state.damaged > 0 {
-        findings.warn(
-            "requests_damaged",
-            format!(
-                "{} requests arrived damaged and had no answer",
-                state.damaged
-            ),
-            "",
-        );
+
+    fn report(
+        &self,
+        state: State,
+        _: &Listening<'a, Streams<'a, E>>,
+        outcome: &Outcome,
+        findings: &mut Findings,
+    ) -> MonotonicTime {
+        findings.facts(state.facts.unwrap_or_default());
+        if state.damaged > 0 {
+            findings.warn(
+                "requests_damaged",
+                format!(
+                    "{} requests arrived damaged and had no answer",
+                    state.damaged
+                ),
+                "",
+            );
+        }
+        state.started.unwrap_or(outcome.at)
     }
-    Ok(end.report(findings, state.started.unwrap_or(outcome.at), outcome.at))
 }

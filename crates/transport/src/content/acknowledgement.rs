@@ -1,17 +1,49 @@
-//! Acknowledgement that the receiving end sends at the end of its part of a transfer.
+//! Acknowledgement that the receiving end sends at the end of its part of a transfer: totals in a frame, over
+//! streams that of an [`Acknowledgement`], over messages that of a control message.
 
 use crate::{
     clock::MonotonicTime,
-    content::{number_at, stream_check::check},
+    content::number_at,
     driver::{Result, TransportError},
     stream::{ByteStream, read_exact, send_now},
     trial::watch::Delivered,
 };
 
-/// Length of the encoding in bytes: `ACK:`, bytes, messages, digest, check.
-const BYTES: usize = 4 + 8 + 8 + 8 + 4;
+/// Length of the totals and of the check in a frame, in bytes.
+pub(crate) const TOTALS_BYTES: usize = 8 + 8 + 4;
 
-/// Bytes and messages that have arrived.
+/// Encodes totals in a frame: `head`, the bytes, the messages, `tail`, and the CRC-32 of all of these.
+pub(crate) fn encode_totals<const N: usize>(
+    head: &[u8],
+    totals: Delivered,
+    tail: &[u8],
+) -> [u8; N] {
+    let (bytes, messages) = (totals.bytes.to_le_bytes(), totals.messages.to_le_bytes());
+    let content = [head, &bytes, &messages, tail].concat();
+    let mut frame = [0; N];
+    let (place, check) = frame.split_at_mut(content.len());
+    place.copy_from_slice(&content);
+    check.copy_from_slice(&crc32fast::hash(&content).to_le_bytes());
+    frame
+}
+
+/// Reads the totals of a frame, whose head has `head_bytes` bytes; `None` if it is damaged.
+pub(crate) fn decode_totals(frame: &[u8], head_bytes: usize) -> Option<Delivered> {
+    let (content, check) = frame.split_last_chunk::<4>()?;
+    let is_sound = crc32fast::hash(content).to_le_bytes() == *check;
+    is_sound.then(|| Delivered {
+        bytes: number_at(content, head_bytes),
+        messages: number_at(content, head_bytes + 8),
+    })
+}
+
+/// Beginning of the frame on a stream.
+const HEAD: &[u8] = b"ACK:";
+
+/// Length of the frame on a stream in bytes: head, totals, digest, check.
+const BYTES: usize = HEAD.len() + TOTALS_BYTES + 8;
+
+/// Bytes and messages that have arrived over a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
     pub delivered: Delivered,
@@ -21,26 +53,16 @@ pub(crate) struct Acknowledgement {
 
 impl Acknowledgement {
     fn encode(self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        bytes[..4].copy_from_slice(b"ACK:");
-        bytes[4..12].copy_from_slice(&self.delivered.bytes.to_le_bytes());
-        bytes[12..20].copy_from_slice(&self.delivered.messages.to_le_bytes());
-        bytes[20..28].copy_from_slice(&self.digest.to_le_bytes());
-        let check = check(0, &bytes[..28]);
-        bytes[28..].copy_from_slice(&check.to_le_bytes());
-        bytes
+        encode_totals(HEAD, self.delivered, &self.digest.to_le_bytes())
     }
 
     fn decode(bytes: &[u8; BYTES]) -> Result<Self> {
-        let read = Self {
-            delivered: Delivered {
-                bytes: number_at(bytes, 4),
-                messages: number_at(bytes, 12),
-            },
-            digest: number_at(bytes, 20),
-        };
+        let delivered = decode_totals(bytes, HEAD.len()).filter(|_| bytes.starts_with(HEAD));
         let wrong = || TransportError::protocol("the receiver's acknowledgement is damaged");
-        (read.encode() == *bytes).then_some(read).ok_or_else(wrong)
+        Ok(Self {
+            delivered: delivered.ok_or_else(wrong)?,
+            digest: number_at(bytes, HEAD.len() + 16),
+        })
     }
 
     /// Waits for an acknowledgement, of which the first bytes may be in `rest` already.

@@ -1,9 +1,9 @@
 //! Connecting end of a trial of flows of messages.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use regatta_control::{Note, SideReport};
+use regatta_control::Note;
 
 use super::{Content, Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
     trial::{
-        LEAVING, MARGIN, Trial,
-        connecting::{Connecting, Ended},
+        Carried, LEAVING, MARGIN,
+        connecting::{Connecting, ConnectingWork, Ended},
         findings::Findings,
         message_control,
         messages::Messages,
@@ -25,62 +25,62 @@ use crate::{
 /// Longest time that the receiver's note about late messages may take beyond those messages.
 const LATE_ANSWER: Duration = Duration::from_secs(3);
 
-/// Runs one end.
-pub(super) async fn run<E: MessageEndpoint>(
-    trial: &Trial,
-    work: &Work,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    let carrier = Messages(endpoint);
-    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
-    end.begin();
-    let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(Heard::default()));
-    let stops = (&end.transfer, &end.over);
-    let work_here = (trial, work, endpoint.reliable());
-    let shared = Shared::new(work_here, stops, end.started, watch);
-    let client = &Client {
-        shared: &shared,
-        end: &end,
-    };
-    // Starting the probe's thread takes longer than connecting over a short path.
-    let first = match shared.work.flows.len() {
-        1 => Some(client.open(0, end.started).await),
-        _ => None,
-    };
-    end.beside_probe(move || client.carry_all(first)).await;
-    let (error, is_connected) = (shared.tally().error.take(), end.is_connected());
-    let ended = end.end(error, is_connected)?;
-    let (sends, receives) = shared.ways();
-    let ours = ended.end.delivered();
-    let handed_over = match ended.end {
-        SenderEnd::Deadline { sent, .. } => sent,
-        SenderEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
-    };
-    if ended.by_deadline() && receives {
-        trial.tell(ours.received_note());
+impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
+    type Carried = Shared<'a>;
+
+    async fn carry(&self, end: &mut Connecting<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
+        end.begin();
+        let end = &*end;
+        let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(Heard::default()));
+        let stops = (&end.transfer, &end.over);
+        let work_here = (end.trial, *self, end.carrier.0.reliable());
+        let shared = Shared::new(work_here, stops, end.started, watch);
+        let client = &Client {
+            shared: &shared,
+            end,
+        };
+        // Starting the probe's thread takes longer than connecting over a short path.
+        let first = client.open(0, end.started).await;
+        end.beside_probe(move || client.carry_all(first)).await;
+        let error = shared.tally().error.take();
+        Ok((shared, error))
     }
-    let theirs = match sends || ended.by_deadline() {
-        true => theirs(&shared, ended.by_deadline())?,
-        false => Delivered::default(),
-    };
-    let (delivered, has_goodput) = (ours + theirs, work.has_goodput);
-    ended.report(&mut findings, work.size, delivered, has_goodput);
-    if receives {
-        shared.report_received(ours, &mut findings);
-        findings.warm_up(work.warm_up);
+
+    async fn report(
+        &self,
+        shared: Shared<'a>,
+        ended: &mut Ended<'a, Messages<'a, E>>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let (trial, work) = (shared.trial, self);
+        let (sends, receives) = shared.ways();
+        let ours = ended.end.delivered();
+        let handed_over = match ended.end {
+            SenderEnd::Deadline { sent, .. } => sent,
+            SenderEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
+        };
+        if ended.by_deadline() && receives {
+            trial.tell(ours.received_note());
+        }
+        let theirs = match sends || ended.by_deadline() {
+            true => theirs(&shared, ended.by_deadline())?,
+            false => Delivered::default(),
+        };
+        ended.report(findings, work.size, ours + theirs, work.has_goodput);
+        if receives {
+            shared.report_received(ours, findings);
+            findings.warm_up(work.warm_up);
+        }
+        if sends {
+            report_sent(&shared, (handed_over, theirs), ended, findings);
+        }
+        shared.report_flows(findings);
+        Ok(())
     }
-    if sends {
-        let sent = (handed_over, theirs);
-        report_sent(endpoint, &shared, sent, &ended, &mut findings);
-    }
-    shared.report_flows(&mut findings);
-    Ok(findings.0)
 }
 
 /// Adds the results of the flows from this end.
 fn report_sent<E: MessageEndpoint>(
-    endpoint: &E,
     shared: &Shared<'_>,
     (handed_over, theirs): (Delivered, Delivered),
     ended: &Ended<'_, Messages<'_, E>>,
@@ -106,7 +106,7 @@ fn report_sent<E: MessageEndpoint>(
         by_deadline,
         arrived,
     };
-    shared.report_sent(endpoint, &sent, findings);
+    shared.report_sent(ended.carrier.0, &sent, findings);
 }
 
 /// Returns what came to the other end: by the acknowledgements of all flows, or by its account over
@@ -145,12 +145,12 @@ struct Client<'a, 'c, E: MessageEndpoint> {
 }
 
 impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
-    /// Carries all flows, of which the first may be opened already.
-    async fn carry_all(&self, first: Option<Result<Opened<'a, E>>>) {
-        let mut first = first.into_iter();
+    /// Carries all flows, of which the first is opened already.
+    async fn carry_all(&self, first: Result<Opened<'a, E>>) {
+        let mut first = Some(first);
         let tasks = (0..self.shared.work.flows.len())
             .map(|index| {
-                let opened = first.next();
+                let opened = first.take();
                 // The number of flows was checked when they were made.
                 move || self.carry(u16::try_from(index).unwrap_or(u16::MAX), opened)
             })

@@ -2,47 +2,83 @@
 
 use std::sync::Arc;
 
-use regatta_control::{Note, Role, SideReport};
+use regatta_control::{Note, Role};
 
 use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
-    driver::{Result, TransportError},
+    clock::MonotonicTime,
+    driver::TransportError,
     executor::Executor as _,
     message::MessageEndpoint,
     opening::Purpose,
     stop::Stop,
     trial::{
-        Trial,
+        Carried,
         carrier::Admitted,
         findings::Findings,
-        listening::Listening,
+        listening::{Listening, ListeningWork, Outcome},
         messages::Messages,
-        turns::Turns,
+        turns::{Turns, serve_in_turns},
         watch::{Delivered, ReceiverEnd},
     },
 };
 
-/// Runs one end.
-pub(super) async fn run<E: MessageEndpoint>(
-    trial: &Trial,
-    work: &Work,
-    endpoint: &E,
-) -> Result<SideReport> {
-    let carrier = Messages(endpoint);
-    let end = Listening::new(trial, &carrier)?;
-    let end_ref = &end;
-    let served = end
-        .beside_echo(move |first, _| serve_all(end_ref, work, first))
-        .await;
-    match served {
-        Ok(shared) => report(&end, &shared),
-        Err(error) => end.without_transfer(Findings::default(), error),
+impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
+    type Carried = Shared<'a>;
+
+    async fn carry(&self, end: &Listening<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
+        let serving = end.beside_echo(move |first, _| serve_all(end, self, first));
+        let shared = serving.await?;
+        let error = shared.tally().error.take();
+        Ok((shared, error))
+    }
+
+    fn report(
+        &self,
+        shared: Shared<'a>,
+        end: &Listening<'a, Messages<'a, E>>,
+        outcome: &Outcome,
+        findings: &mut Findings,
+    ) -> MonotonicTime {
+        let (trial, watch) = (end.trial, &end.watch);
+        if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
+            && trial.late_arrivals_within().is_some()
+            && shared.ways().1
+        {
+            let messages = arrived_of(end, &shared, sent);
+            trial.tell(Note::Arrived { messages });
+        }
+        findings.stack(shared.tally().statistics.as_ref());
+        shared.report_flows(findings);
+        let (sends, receives) = shared.ways();
+        if receives {
+            shared.report_received(outcome.delivered, findings);
+        }
+        if sends {
+            let acknowledged = shared.tally().acknowledged();
+            let theirs = match outcome.is_complete {
+                true => acknowledged.or_else(|| Some(watch.theirs()?.1)),
+                false => watch.theirs_after_break(),
+            };
+            let theirs = theirs.unwrap_or_default();
+            let sent = Sent {
+                handed_over: Delivered::sent(&trial.context.live),
+                theirs,
+                by_deadline: !outcome.is_complete,
+                arrived: outcome.is_complete.then_some(theirs.messages),
+            };
+            shared.report_sent(end.carrier.0, &sent, findings);
+        }
+        if trial.order.role == Role::Sender {
+            findings.own_counters(trial);
+        }
+        shared.started
     }
 }
 
 /// Serves the first flow and all that come after it.
 async fn serve_all<'a, E: MessageEndpoint>(
-    end: &'a Listening<'a, Messages<'a, E>>,
+    end: &Listening<'a, Messages<'a, E>>,
     work: &'a Work,
     first: Admitted<E::Flow>,
 ) -> Shared<'a> {
@@ -51,28 +87,13 @@ async fn serve_all<'a, E: MessageEndpoint>(
         (trial, work, endpoint.reliable()),
         (&end.transfer, &Stop::new()),
         first.arrived,
-        Watch::Listening(&end.watch),
+        Watch::Listening(Arc::clone(&end.watch)),
     );
     // One at a time waits for a flow: a wait may find the first message of another one, which wakes nobody else.
-    let (shared_ref, turns) = (&shared, &Turns::new(shared.work.flows.len(), &shared.stop));
-    let tasks = std::iter::once(Some(first))
-        .chain((1..shared.work.flows.len()).map(|_| None))
-        .enumerate()
-        .map(|(task, first)| {
-            move || async move {
-                turns.wait(task, end.carrier.0.executor()).await;
-                let next = match first {
-                    Some(first) => Some(first),
-                    None => admit_next(end, shared_ref).await,
-                };
-                turns.pass(task);
-                if let Some(admitted) = next {
-                    serve(shared_ref, endpoint, admitted).await;
-                }
-            }
-        })
-        .collect();
-    end.carrier.0.executor().join_all(tasks).await;
+    let next = async |_: &Turns, _: usize| admit_next(end, &shared).await;
+    let serve = async |admitted| serve(&shared, endpoint, admitted).await;
+    let tasks = (work.flows.len(), &shared.stop);
+    serve_in_turns(endpoint.executor(), tasks, first, next, serve).await;
     shared
 }
 
@@ -131,48 +152,6 @@ async fn serve<E: MessageEndpoint>(
     }
     admitted.stop.stop();
     shared.tally().carried(&admitted.flow);
-}
-
-fn report<E: MessageEndpoint>(
-    end: &Listening<'_, Messages<'_, E>>,
-    shared: &Shared<'_>,
-) -> Result<SideReport> {
-    let (trial, watch) = (end.trial, &end.watch);
-    let error = shared.tally().error.take();
-    let outcome = end.outcome(error)?;
-    if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
-        && trial.late_arrivals_within().is_some()
-        && shared.ways().1
-    {
-        let messages = arrived_of(end, shared, sent);
-        trial.tell(Note::Arrived { messages });
-    }
-    let mut findings = Findings::default();
-    findings.stack(shared.tally().statistics.as_ref());
-    shared.report_flows(&mut findings);
-    let (sends, receives) = shared.ways();
-    if receives {
-        shared.report_received(outcome.delivered, &mut findings);
-    }
-    if sends {
-        let acknowledged = shared.tally().acknowledged();
-        let theirs = match outcome.is_complete {
-            true => acknowledged.or_else(|| Some(watch.theirs()?.1)),
-            false => watch.theirs_after_break(),
-        };
-        let theirs = theirs.unwrap_or_default();
-        let sent = Sent {
-            handed_over: Delivered::sent(&trial.context.live),
-            theirs,
-            by_deadline: !outcome.is_complete,
-            arrived: outcome.is_complete.then_some(theirs.messages),
-        };
-        shared.report_sent(end.carrier.0, &sent, &mut findings);
-    }
-    if trial.order.role == Role::Sender {
-        findings.own_counters(trial);
-    }
-    Ok(end.report(findings, shared.started, outcome.at))
 }
 
 /// Returns the number of messages that arrived, before the deadline and after it, of those that left

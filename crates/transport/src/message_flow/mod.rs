@@ -12,7 +12,6 @@ mod sending;
 mod tally;
 
 use std::{
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -21,7 +20,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use regatta_control::{Note, Role, SideReport, TrialOrder};
+use regatta_control::{Note, Role, TrialOrder};
 use regatta_model::WorkloadKind;
 
 pub(crate) use sending::{Agreed, agree};
@@ -31,12 +30,11 @@ use crate::{
     content::message_check::{MessageCheck, MessageSink},
     driver::{Result, TransportError},
     exchange::Exchange,
-    message::MessageEndpoint,
     stop::Stop,
     trial::{
         Trial,
         warm_up::WarmUp,
-        watch::{Delivered, ReceiverWatch, SenderEnding},
+        watch::{Delivered, ReceiverEnding, SenderEnding},
     },
 };
 use bulk::Bulk;
@@ -105,20 +103,6 @@ impl Work {
     }
 }
 
-/// Runs one end.
-pub(crate) async fn run<E: MessageEndpoint>(
-    trial: &Trial,
-    work: &Work,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    if trial.order.connects() {
-        connecting::run(trial, work, endpoint, peer).await
-    } else {
-        listening::run(trial, work, endpoint).await
-    }
-}
-
 /// Notes of the listening end, as the connecting end has taken them.
 #[derive(Debug, Default)]
 struct Heard {
@@ -131,9 +115,9 @@ struct Heard {
 }
 
 /// Watch of an end, which ends the transfer and hears what the other end says over control.
-enum Watch<'a> {
+enum Watch {
     Connecting(Arc<SenderEnding>, Mutex<Heard>),
-    Listening(&'a ReceiverWatch),
+    Listening(Arc<ReceiverEnding>),
 }
 
 /// State shared by the flows of one end.
@@ -149,7 +133,7 @@ pub(crate) struct Shared<'a> {
     /// Moment from which the transfer's time counts here.
     started: MonotonicTime,
     warm_up: WarmUp,
-    watch: Watch<'a>,
+    watch: Watch,
     /// Numbers of flows that have not ended; of those that do not have everything yet, of those to
     /// this end; and of those that have something to send yet, of those from it.
     open: AtomicUsize,
@@ -163,7 +147,7 @@ impl<'a> Shared<'a> {
         (trial, work, reliable): (&'a Trial, &'a Work, bool),
         (stop, over): (&Stop, &Stop),
         started: MonotonicTime,
-        watch: Watch<'a>,
+        watch: Watch,
     ) -> Self {
         let flows = &work.flows;
         let from_here = flows.iter().filter(|by| **by == trial.order.role).count();
@@ -204,7 +188,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Takes the notes of the other end, where no watch does, and returns the others' value.
-    fn heard<T>(&self, heard: impl Fn(&Heard) -> T, watched: impl Fn(&ReceiverWatch) -> T) -> T {
+    fn heard<T>(&self, heard: impl Fn(&Heard) -> T, watched: impl Fn(&ReceiverEnding) -> T) -> T {
         let kept = match &self.watch {
             Watch::Listening(watch) => return watched(watch),
             Watch::Connecting(_, kept) => kept,

@@ -22,7 +22,7 @@ use crate::{
         LEAVING, MARGIN, NOTE_SLACK,
         findings::Deliveries,
         message_control::{self, Control},
-        watch::{Delivered, ReceiverEnd, ReceiverWatch},
+        watch::{Delivered, ReceiverEnd, ReceiverEnding},
     },
 };
 
@@ -86,7 +86,7 @@ impl Ending {
 /// Messages that are still waited for after the deadline, at an end that listens: those that were
 /// under way then are not lost.
 struct Late<'a> {
-    watch: &'a ReceiverWatch,
+    watch: &'a ReceiverEnding,
     flow: u16,
     at: MonotonicTime,
     /// Most messages that were sent on the flow by then.
@@ -98,7 +98,7 @@ struct Late<'a> {
 }
 
 impl<'a> Late<'a> {
-    fn new(shared: &Shared<'_>, watch: &'a ReceiverWatch, flow: u16) -> Self {
+    fn new(shared: &Shared<'_>, watch: &'a ReceiverEnding, flow: u16) -> Self {
         let (at, sent) = match watch.end() {
             Some(ReceiverEnd::Deadline { at, sent, .. }) => (at, sent),
             _ => (MonotonicTime::now(), 0),

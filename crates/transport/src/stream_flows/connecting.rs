@@ -1,8 +1,8 @@
 //! Connecting end of a transfer over flows.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use regatta_control::{Note, Role, SideReport};
+use regatta_control::{Note, Role};
 
 use super::{
     Flows, Shared,
@@ -20,8 +20,10 @@ use crate::{
     opening::Purpose,
     stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close},
     trial::{
-        CONTROL_ANSWER, Trial,
-        connecting::{CLOSING, Connecting},
+        CONTROL_ANSWER, Carried, Trial,
+        carrier::Carrier as _,
+        connecting::{CLOSING, Connecting, ConnectingWork, Ended},
+        findings::Findings,
         streams::{StreamFlow, Streams, open_stream},
         watch::{Delivered, SenderEnd},
     },
@@ -30,59 +32,61 @@ use crate::{
 /// Stream of a flow, and its connection unless that is another flow's.
 type Opened<E> = (Option<<E as StreamEndpoint>::Connection>, StreamOf<E>);
 
-pub(super) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    flows: &Flows,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    let carrier = Streams(endpoint);
-    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
-    end.begin();
-    let shared = Shared::new(trial, flows, (&end.transfer, &end.over), end.started);
-    let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
-    end.watch.connection(&statistics);
-    let client = Client {
-        shared: &shared,
-        endpoint,
-        end: &end,
-    };
-    // Starting the probe's thread takes longer than connecting over a short path.
-    let opened = match flows.flows.len() == 1 || flows.schedule().is_some() {
-        true => client.open_all().await,
-        false => Vec::new(),
-    };
-    let client_ref = &client;
-    let whole = end.beside_probe(move || client_ref.carry_all(opened)).await;
-    if shared.ways().1 && !shared.stop.is_stopped() {
-        // The last acknowledgement is under way to the other end still, and closing could lose it. At the deadline
-        // the account is that of the transfer's end, which is read below.
-        let _ = answer_while_closing(trial, endpoint, CLOSING).await;
-    }
-    // Only after the probe: the other end stops answering it when they are closed.
-    end.close_beside(move || client_ref.close_all(whole)).await;
-    let (error, is_connected) = (shared.tally().error.take(), end.is_connected());
-    let ended = end.end(error, is_connected)?;
-    let ours = ended.end.delivered();
-    let theirs = delivered_there(endpoint, &shared, &ended.end).await?;
-    let both_ways = (flows.flows.iter()).any(|flow| flow.sent_by == Role::Receiver);
-    let size = flows.size * (1 + u64::from(both_ways));
-    let has_goodput = flows.has_goodput() && flows.options.warm_up.is_zero();
-    ended.report(&mut findings, size, ours + theirs, has_goodput);
-    if trial.order.role == Role::Sender {
-        findings.counters(trial, ended.time());
-        if !ended.by_deadline() && !shared.abandons() {
-            findings.nothing_lost();
+impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
+    type Carried = Shared<'a>;
+
+    async fn carry(&self, end: &mut Connecting<'a, Streams<'a, E>>) -> Carried<Shared<'a>> {
+        end.begin();
+        let end = &*end;
+        let (trial, endpoint) = (end.trial, end.carrier.0);
+        let shared = Shared::new(trial, self, (&end.transfer, &end.over), end.started);
+        let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
+        end.watch.connection(&statistics);
+        let client = &Client {
+            shared: &shared,
+            end,
+        };
+        // Starting the probe's thread takes longer than connecting over a short path.
+        let opened = client.open_first().await;
+        let whole = end.beside_probe(move || client.carry_all(opened)).await;
+        if shared.ways().1 && !shared.stop.is_stopped() {
+            // The last acknowledgement is under way to the other end still, and closing could lose it. At the
+            // deadline the account is that of the transfer's end, which the report has.
+            let _ = answer_while_closing(trial, endpoint, CLOSING).await;
         }
+        // Only after the probe: the other end stops answering it when they are closed.
+        end.close_beside(move || client.close_all(whole)).await;
+        let error = shared.tally().error.take();
+        Ok((shared, error))
     }
-    shared.report(&mut findings, ours, Some(theirs));
-    if let Some(schedule) = flows.schedule() {
-        schedule.report_set_up(&ended.set_up, &mut findings);
+
+    async fn report(
+        &self,
+        shared: Shared<'a>,
+        ended: &mut Ended<'a, Streams<'a, E>>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let (trial, flows) = (shared.trial, self);
+        let ours = ended.end.delivered();
+        let theirs = delivered_there(ended.carrier.0, &shared, &ended.end).await?;
+        let both_ways = (flows.flows.iter()).any(|flow| flow.sent_by == Role::Receiver);
+        let size = flows.size * (1 + u64::from(both_ways));
+        let has_goodput = flows.has_goodput() && flows.options.warm_up.is_zero();
+        ended.report(findings, size, ours + theirs, has_goodput);
+        if trial.order.role == Role::Sender {
+            findings.counters(trial, ended.time());
+            if !ended.by_deadline() && !shared.abandons() {
+                findings.nothing_lost();
+            }
+        }
+        shared.report(findings, ours, Some(theirs));
+        if let Some(schedule) = flows.schedule() {
+            schedule.report_set_up(&ended.set_up, findings);
+        }
+        ended.carrier.describe(findings);
+        findings.connection(shared.statistics.as_ref());
+        Ok(())
     }
-    findings.endpoint(endpoint);
-    findings.connection(shared.statistics.as_ref());
-    ended.close().await;
-    Ok(findings.0)
 }
 
 /// Returns the bytes and messages delivered to the other end; tells it those delivered here where the deadline
@@ -133,17 +137,17 @@ async fn answer_while_closing<E: StreamEndpoint>(
 /// The connecting end while the flows are carried.
 struct Client<'a, 'c, E: StreamEndpoint> {
     shared: &'a Shared<'a>,
-    endpoint: &'a E,
     end: &'a Connecting<'c, Streams<'c, E>>,
 }
 
 impl<E: StreamEndpoint> Client<'_, '_, E> {
-    /// Opens all flows one after another, and begins the schedule where there is one.
-    async fn open_all(&self) -> Vec<Result<Opened<E>>> {
+    /// Opens the first flow. Where there is a schedule, opens all flows one after another and begins it.
+    async fn open_first(&self) -> Vec<Result<Opened<E>>> {
         let (shared, flows) = (self.shared, self.shared.flows);
+        let count = flows.schedule().map_or(1, |_| flows.flows.len());
         let mut opened: Vec<Result<Opened<E>>> = Vec::new();
         let mut begun = shared.started;
-        for flow in &flows.flows {
+        for flow in flows.flows.iter().take(count) {
             let next = {
                 let first = opened.first().filter(|_| flows.share_connection());
                 let first = first.and_then(|first| first.as_ref().ok()?.0.as_ref());
@@ -182,7 +186,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 move || self.carry(flow, opened)
             })
             .collect();
-        let whole = self.endpoint.executor().join_all(tasks).await;
+        let whole = self.end.carrier.executor().join_all(tasks).await;
         whole.into_iter().flatten().collect()
     }
 
@@ -192,7 +196,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             .into_iter()
             .map(|(flow, opened)| move || self.close(flow, opened))
             .collect();
-        self.endpoint.executor().join_all(tasks).await;
+        self.end.carrier.executor().join_all(tasks).await;
     }
 
     /// Makes a flow's connection, unless it is `opened`, and carries its part; the last flow ends the
@@ -210,7 +214,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             };
             let mut probe = None;
             if let Some(connection) = &connection
-                && trial.probe.shares_connection()
+                && shared.has_probe(flow)
             {
                 let opening = open_stream(trial, connection, Purpose::LoadProbe, &[]);
                 probe = Some(shared.stop.unless_raised(opening).await?);
@@ -231,15 +235,15 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 let carrying = move || async move { self.part(flow, stream).await };
                 let probing =
                     move || async move { self.end.probe_on(&mut StreamFlow::new((), probe)).await };
-                let executor = self.endpoint.executor();
+                let executor = self.end.carrier.executor();
                 let (whole, probed) = executor.join(carrying, probing).await;
                 self.end.probed(probed);
+                if !whole {
+                    shared.connections.stop();
+                }
                 whole
             }
         };
-        if !whole {
-            shared.connections.stop();
-        }
         (whole && !shared.abandons()).then_some((flow, (connection, stream)))
     }
 
@@ -270,7 +274,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                     Ok(at)
                 }
                 _ if shared.sends(flow) => {
-                    sending::send(shared, self.endpoint.executor(), flow, stream).await
+                    sending::send(shared, self.end.carrier.executor(), flow, stream).await
                 }
                 _ => shared.receive(flow, stream, &[]).await,
             }
@@ -318,7 +322,11 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 Some(connection) => connection,
                 None => {
                     let (purpose, stop) = (Purpose::Transfer, &shared.connections);
-                    let connecting = self.endpoint.connect(end.peer, purpose, end.limit(), stop);
+                    let connecting =
+                        self.end
+                            .carrier
+                            .0
+                            .connect(end.peer, purpose, end.limit(), stop);
                     let connection = own.insert(connecting.await?);
                     end.connected(begun);
                     shared.statistics.add(connection.statistics());

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use regatta_control::{Role, SideReport};
+use regatta_control::Role;
 
 use super::{Flows, Shared, receiving::WELCOME, sending};
 use crate::{
     clock::MonotonicTime,
+    content::part::Part,
     context::{StatisticsSource, WindowEdge},
     driver::{Result, TransportError},
     executor::Executor as _,
@@ -16,13 +17,13 @@ use crate::{
         ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact, send_now,
     },
     trial::{
-        Trial,
+        Carried,
         carrier::{Admission, Admitted, Carrier},
         connecting::CLOSING,
         findings::Findings,
-        listening::Listening,
+        listening::{Listening, ListeningWork, Outcome},
         streams::{FlowOf, StreamFlow, Streams, accept_stream, echo, opening_until},
-        turns::Turns,
+        turns::{Turns, serve_in_turns},
     },
 };
 
@@ -32,49 +33,46 @@ struct Serving<'a, E: StreamEndpoint> {
     end: &'a Listening<'a, Streams<'a, E>>,
     /// Stop that ends the wait for further connections once every flow has ended, or the transfer.
     accepting: Stop,
-    /// Turns of the tasks to wait for a connection.
-    turns: Turns,
 }
 
-pub(super) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    flows: &Flows,
-    endpoint: &E,
-) -> Result<SideReport> {
-    let carrier = Streams(endpoint);
-    let end = Listening::new(trial, &carrier)?;
-    let mut findings = Findings::default();
-    findings.endpoint(endpoint);
-    let end_ref = &end;
-    let served = end
-        .beside_echo(move |first, probe_is_missing| {
-            serve_all(end_ref, flows, first, probe_is_missing)
-        })
-        .await;
-    let shared = match served {
-        Ok(shared) => shared,
-        Err(error) => return end.without_transfer(findings, error),
-    };
-    let error = shared.tally().error.take();
-    let outcome = end.outcome(error)?;
-    let theirs = match !outcome.is_complete && shared.ways().0 {
-        true => end.watch.theirs_after_break(),
-        false => None,
-    };
-    findings.connection(shared.statistics.as_ref());
-    shared.report(&mut findings, outcome.delivered, theirs);
-    if trial.order.role == Role::Sender {
-        findings.own_counters(trial);
-        if outcome.is_complete && !shared.abandons() {
-            findings.nothing_lost();
-        }
+impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
+    type Carried = Shared<'a>;
+
+    async fn carry(&self, end: &Listening<'a, Streams<'a, E>>) -> Carried<Shared<'a>> {
+        let serving = end.beside_echo(move |first, probe_is_missing| {
+            serve_all(end, self, first, probe_is_missing)
+        });
+        let shared = serving.await?;
+        let error = shared.tally().error.take();
+        Ok((shared, error))
     }
-    Ok(end.report(findings, shared.started, outcome.at))
+
+    fn report(
+        &self,
+        shared: Shared<'a>,
+        end: &Listening<'a, Streams<'a, E>>,
+        outcome: &Outcome,
+        findings: &mut Findings,
+    ) -> MonotonicTime {
+        let theirs = match !outcome.is_complete && shared.ways().0 {
+            true => end.watch.theirs_after_break(),
+            false => None,
+        };
+        findings.connection(shared.statistics.as_ref());
+        shared.report(findings, outcome.delivered, theirs);
+        if end.trial.order.role == Role::Sender {
+            findings.own_counters(end.trial);
+            if outcome.is_complete && !shared.abandons() {
+                findings.nothing_lost();
+            }
+        }
+        shared.started
+    }
 }
 
 /// Serves the connection of the first flow and all that come after it.
 async fn serve_all<'a, E: StreamEndpoint>(
-    end: &'a Listening<'a, Streams<'a, E>>,
+    end: &Listening<'a, Streams<'a, E>>,
     flows: &'a Flows,
     first: Admitted<FlowOf<E>>,
     probe_is_missing: bool,
@@ -94,27 +92,12 @@ async fn serve_all<'a, E: StreamEndpoint>(
     let serving = &Serving {
         shared: &shared,
         end,
-        turns: Turns::new(all, &accepting),
         accepting,
     };
-    let first = std::iter::once(Some(first)).chain((1..all).map(|_| None));
-    let tasks = (first.enumerate())
-        .map(|(task, first)| {
-            move || async move {
-                let admitted = match first {
-                    Some(_) => {
-                        serving.turns.pass(task);
-                        first
-                    }
-                    None => accept_next(serving, task).await,
-                };
-                if let Some(admitted) = admitted {
-                    attend(serving, admitted).await;
-                }
-            }
-        })
-        .collect();
-    end.carrier.executor().join_all(tasks).await;
+    let next = async |turns: &Turns, task: usize| accept_next(serving, turns, task).await;
+    let serve = async |admitted| attend(serving, admitted).await;
+    let executor = end.carrier.executor();
+    serve_in_turns(executor, (all, &serving.accepting), first, next, serve).await;
     let broken = shared.tally().error.is_some();
     if broken {
         end.end_probe(true).await;
@@ -122,14 +105,14 @@ async fn serve_all<'a, E: StreamEndpoint>(
     shared
 }
 
-/// Waits for a further connection, when it is the turn of `task`; returns none once every flow has ended.
+/// Waits for a further connection, in the turn of `task`; returns none once every flow has ended.
 async fn accept_next<E: StreamEndpoint>(
     serving: &Serving<'_, E>,
+    turns: &Turns,
     task: usize,
 ) -> Option<Admitted<FlowOf<E>>> {
-    let (end, accepting, turns) = (serving.end, &serving.accepting, &serving.turns);
+    let (end, accepting) = (serving.end, &serving.accepting);
     let executor = end.carrier.executor();
-    turns.wait(task, executor).await;
     let (limit, mut admission) = (end.watch.limit, Admission::default());
     // The window is open already. The next task waits while the opening of this one's connection is under way.
     let arrived = (&end.trial.stop, &|| turns.pass(task));
@@ -144,9 +127,8 @@ async fn accept_next<E: StreamEndpoint>(
         }
         Err(TransportError::Cancelled)
     };
-    let next = executor.wait_unless_stopped(accepting, admitting).await;
     // A driver may have taken the connection in while another task waited.
-    turns.pass(task);
+    let next = executor.wait_unless_stopped(accepting, admitting).await;
     // Those that the end of the transfer broke are no strangers.
     let broken = match accepting.is_stopped() {
         true => 0,
@@ -178,10 +160,12 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
         rest,
     } = &mut admitted.flow;
     shared.statistics.add(connection.statistics());
-    if trial.probe.shares_connection() {
+    let linked = (!trial.probe.shares_connection()).then(|| shared.stop.link(&admitted.stop));
+    let flow = flow_of(shared, stream, rest).await;
+    if matches!(&flow, Ok(flow) if shared.has_probe(flow)) {
         let connection = &*connection;
         let carrying = move || async move {
-            carry(serving, stream, rest).await;
+            carry(serving, flow, stream, rest).await;
             let broken = shared.tally().error.is_some();
             end.end_probe(broken).await;
         };
@@ -194,9 +178,9 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
         };
         end.carrier.executor().join(carrying, echoing).await;
     } else {
-        let _linked = shared.stop.link(&admitted.stop);
-        carry_streams(serving, connection, (stream, rest)).await;
+        carry_streams(serving, connection, (flow, stream, rest)).await;
     }
+    drop(linked);
     if !shared.abandons() {
         Streams::<E>::close(admitted.flow, MonotonicTime::now() + CLOSING).await;
     }
@@ -206,7 +190,7 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
 async fn carry_streams<E: StreamEndpoint>(
     serving: &Serving<'_, E>,
     connection: &E::Connection,
-    first: (&mut StreamOf<E>, &mut Vec<u8>),
+    (flow, stream, rest): (Result<&Part>, &mut StreamOf<E>, &mut Vec<u8>),
 ) {
     let (shared, end) = (serving.shared, serving.end);
     let mut others = Vec::new();
@@ -224,10 +208,18 @@ async fn carry_streams<E: StreamEndpoint>(
     if let Err(error) = shared.stop.unless_raised(accepting).await {
         return shared.broke(error);
     }
-    let others = others.iter_mut().map(|(stream, rest)| (stream, rest));
-    let tasks = std::iter::once(first)
+    let others = others.iter_mut().map(|(stream, rest)| (None, stream, rest));
+    let tasks = std::iter::once((Some(flow), stream, rest))
         .chain(others)
-        .map(|(stream, rest)| move || async move { carry(serving, stream, rest).await })
+        .map(|(flow, stream, rest)| {
+            move || async move {
+                let flow = match flow {
+                    Some(flow) => flow,
+                    None => flow_of(shared, stream, rest).await,
+                };
+                carry(serving, flow, stream, rest).await;
+            }
+        })
         .collect();
     end.carrier.executor().join_all(tasks).await;
 }
@@ -235,11 +227,13 @@ async fn carry_streams<E: StreamEndpoint>(
 /// Carries a flow's part to its end, and waits until the other end has closed.
 async fn carry<E: StreamEndpoint, S: ByteStream>(
     serving: &Serving<'_, E>,
+    flow: Result<&Part>,
     stream: &mut S,
-    rest: &mut Vec<u8>,
+    rest: &[u8],
 ) {
     let shared = serving.shared;
-    let result = shared.stop.unless_raised(part(serving, stream, rest)).await;
+    let carrying = async { part(serving, flow?, stream, rest).await };
+    let result = shared.stop.unless_raised(carrying).await;
     let sent_here = matches!(result, Ok((true, _)));
     let whole = result.is_ok();
     if shared.ended(result.map(|(_, at)| at)) {
@@ -273,24 +267,34 @@ fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
     serving.accepting.stop();
 }
 
+/// Reads the index of the flow that a stream carries, of which the first bytes are in `rest`.
+async fn flow_of<'a, S: ByteStream>(
+    shared: &Shared<'a>,
+    stream: &mut S,
+    rest: &mut Vec<u8>,
+) -> Result<&'a Part> {
+    let index = match shared.flows.have_indices() {
+        true => {
+            let reading = read_exact(stream, rest, opening_until(shared.trial));
+            u16::from_le_bytes(shared.stop.unless_raised(reading).await?)
+        }
+        false => 0,
+    };
+    let unknown =
+        || format!("the other end opened flow {index}, which this transfer does not have");
+    let flow = shared.flows.flows.get(usize::from(index));
+    flow.ok_or_else(|| TransportError::protocol(unknown()))
+}
+
 /// Carries one flow's part; returns whether it was sent from here, and the moment of its end. `rest`
 /// are the bytes that came with its opening.
 async fn part<E: StreamEndpoint, S: ByteStream>(
     serving: &Serving<'_, E>,
+    flow: &Part,
     stream: &mut S,
-    rest: &mut Vec<u8>,
+    rest: &[u8],
 ) -> Result<(bool, MonotonicTime)> {
     let shared = serving.shared;
-    let until = opening_until(shared.trial);
-    let index = match shared.flows.have_indices() {
-        true => u16::from_le_bytes(read_exact(stream, rest, until).await?),
-        false => 0,
-    };
-    let flows = &shared.flows.flows;
-    let unknown =
-        || format!("the other end opened flow {index}, which this transfer does not have");
-    let flow = flows.get(usize::from(index));
-    let flow = flow.ok_or_else(|| TransportError::protocol(unknown()))?;
     if shared.sends(flow) {
         let executor = serving.end.carrier.executor();
         return Ok((true, sending::send(shared, executor, flow, stream).await?));

@@ -15,16 +15,12 @@ mod sending;
 
 pub(crate) use receiving::{SCRATCH_BYTES, Sink};
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use regatta_control::SideReport;
 use regatta_model::{BulkOptions, Finish, Verify, metric::id};
 
 use crate::{
@@ -34,7 +30,6 @@ use crate::{
     exchange::Asked,
     statistics::AllConnections,
     stop::Stop,
-    stream::StreamEndpoint,
     trial::{
         Trial,
         distribution::Distribution,
@@ -80,22 +75,8 @@ impl Flows {
     }
 }
 
-/// Runs one end.
-pub(crate) async fn run<E: StreamEndpoint>(
-    trial: &Trial,
-    flows: &Flows,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    if trial.order.connects() {
-        connecting::run(trial, flows, endpoint, peer).await
-    } else {
-        listening::run(trial, flows, endpoint).await
-    }
-}
-
 /// State shared by the tasks of one end.
-struct Shared<'a> {
+pub(crate) struct Shared<'a> {
     trial: &'a Trial,
     flows: &'a Flows,
     /// Stop that ends the transfer: at the deadline, or when a flow breaks.
@@ -173,6 +154,11 @@ impl<'a> Shared<'a> {
 
     fn sends(&self, flow: &Part) -> bool {
         flow.sent_by == self.trial.order.role
+    }
+
+    /// Whether the probe under load has a stream of the flow's connection: that of the first one.
+    fn has_probe(&self, flow: &Part) -> bool {
+        flow.index == 0 && self.trial.probe.shares_connection()
     }
 
     /// Stops all flows for the error of one: what the others still do is of no use.

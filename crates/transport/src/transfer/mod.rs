@@ -19,10 +19,10 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use regatta_control::{SideReport, TrialOrder};
+use regatta_control::TrialOrder;
 use regatta_model::{BulkOptions, Pattern, Verify, Warning, WorkloadKind};
 
 use crate::{
@@ -162,11 +162,11 @@ impl Connections {
 }
 
 /// Content of a transfer. Both ends make the same from their orders.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Content {
     plan: Plan,
     /// File that is sent, at a sender from a file.
-    noise: Option<Noise>,
+    noise: Option<Arc<Noise>>,
     digest: bool,
     warm_up: Duration,
 }
@@ -187,7 +187,7 @@ impl Content {
             unreachable!("`Plan::new` takes nothing else");
         };
         let noise = match pattern {
-            Pattern::File if order.connects() => Some(Noise::of(plan.size)?),
+            Pattern::File if order.connects() => Some(Arc::new(Noise::of(plan.size)?)),
             _ => None,
         };
         Ok(Self {
@@ -226,16 +226,8 @@ pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
     Err(Unsupported::new(reason, hint))
 }
 
-/// Runs one end.
-pub(crate) async fn run<E: TransferEndpoint>(
-    trial: &Trial,
-    content: Content,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    if trial.order.connects() {
-        sending::run(trial, content, endpoint, peer).await
-    } else {
-        receiving::run(trial, content, endpoint).await
-    }
+/// Transfer of a content by an endpoint.
+pub(crate) struct Transfer<'a, E> {
+    pub endpoint: &'a E,
+    pub content: &'a Content,
 }

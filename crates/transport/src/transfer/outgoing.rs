@@ -30,7 +30,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub struct Outgoing {
     pub(super) plan: Plan,
     /// File that the content is read from, where there is one.
-    pub(super) noise: Option<Noise>,
+    pub(super) noise: Option<Arc<Noise>>,
     live: Arc<LiveCounters>,
     /// Bytes read so far; those that had to be sent again count again.
     read: AtomicU64,

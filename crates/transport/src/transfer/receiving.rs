@@ -2,88 +2,90 @@
 
 use std::sync::Arc;
 
-use regatta_control::SideReport;
-
-use super::{Connections, Content, Incoming, TransferEndpoint, offer::make_offer};
+use super::{Connections, Incoming, Transfer, TransferEndpoint, offer::make_offer};
 use crate::{
+    clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
     context::StatisticsSource,
     driver::Result,
     opening::Purpose,
     stream::{ByteStream, await_close},
     trial::{
-        Trial,
+        Carried,
         carrier::Admitted,
         findings::Findings,
-        listening::Listening,
+        listening::{Listening, ListeningWork, Outcome},
         streams::{FlowOf, Streams},
         warm_up::WarmUp,
     },
 };
 
-pub(crate) async fn run<E: TransferEndpoint>(
-    trial: &Trial,
-    content: Content,
-    endpoint: &E,
-) -> Result<SideReport> {
-    let carrier = Streams(endpoint.flows());
-    let end = Listening::new(trial, &carrier)?;
-    let mut findings = Findings::default();
-    findings.endpoint(endpoint.flows());
-    let observer = Arc::clone(&trial.context.observer);
-    let warm_up = Arc::new(WarmUp::new(&observer, content.warm_up));
-    let window = (Arc::clone(&observer), Arc::clone(&warm_up));
-    let connections = Connections::new(trial, Some(window), None);
-    let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
-    let completion = Some(Arc::clone(&end.watch));
-    let incoming = Incoming::new(content, &trial.context.live, &warm_up, completion);
-    let (end_ref, incoming_ref, connections_ref) = (&end, &incoming, &connections);
-    let taking = move |mut control: Admitted<FlowOf<E::Flows>>, _: bool| async move {
-        observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
-        let stream = &mut control.flow.stream;
-        let taking = take_all(endpoint, end_ref, stream, (incoming_ref, connections_ref));
-        let result = taking.await;
-        if result.is_err() {
-            end_ref.end_probe(true).await;
-        }
-        (result, control.arrived)
-    };
-    let taken = end.beside_echo(taking).await;
-    let (result, arrived) = match taken {
-        Ok(taken) => taken,
-        Err(error) => return end.without_transfer(findings, error),
-    };
+impl<'a, E: TransferEndpoint> ListeningWork<'a, Streams<'a, E::Flows>> for Transfer<'a, E> {
+    /// The content, its connections, its digest, and the arrival of the control stream.
+    type Carried = (Arc<Incoming>, Arc<Connections>, Option<u64>, MonotonicTime);
 
-    // What was whole must have come to a sound end as well, unless its sender was stopped before it
-    // knew.
-    let (digest, error) = match result {
-        Ok(digest) => (digest, None),
-        Err(error) if end.watch.is_complete() && !end.transfer.is_stopped() => {
-            return Err(trial.explain(error));
-        }
-        Err(error) => (None, Some(error)),
-    };
-    let outcome = end.outcome(error)?;
-    // Messages in several parts are counted with the last of these.
-    let delivered = match outcome.is_complete {
-        true => incoming.delivered(),
-        false => outcome.delivered,
-    };
-    if let Some(digest) = digest {
-        findings.digest("digest.delivered", digest);
+    async fn carry(&self, end: &Listening<'a, Streams<'a, E::Flows>>) -> Carried<Self::Carried> {
+        let (trial, endpoint) = (end.trial, self.endpoint);
+        let observer = &trial.context.observer;
+        let warm_up = Arc::new(WarmUp::new(observer, self.content.warm_up));
+        let window = (Arc::clone(observer), Arc::clone(&warm_up));
+        let connections = Connections::new(trial, Some(window), None);
+        let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
+        let completion = Some(Arc::clone(&end.watch));
+        let incoming = Incoming::new(
+            self.content.clone(),
+            &trial.context.live,
+            &warm_up,
+            completion,
+        );
+        let (incoming_ref, connections_ref) = (&incoming, &connections);
+        let taking = move |mut control: Admitted<FlowOf<E::Flows>>, _: bool| async move {
+            observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
+            let stream = &mut control.flow.stream;
+            let taking = take_all(endpoint, end, stream, (incoming_ref, connections_ref));
+            let result = taking.await;
+            if result.is_err() {
+                end.end_probe(true).await;
+            }
+            (result, control.arrived)
+        };
+        let (result, arrived) = end.beside_echo(taking).await?;
+        let (digest, error) = match result {
+            Ok(digest) => (digest, None),
+            // What was whole must have come to a sound end as well, unless its sender was stopped before it
+            // knew.
+            Err(error) if end.watch.is_complete() && !end.transfer.is_stopped() => {
+                return Err(error);
+            }
+            Err(error) => (None, Some(error)),
+        };
+        Ok(((incoming, connections, digest, arrived), error))
     }
-    findings.connection(connections.all.as_ref());
-    let (corrupted, deliveries) = incoming.arrivals();
-    findings.delivery(delivered, corrupted, deliveries);
-    // What comes after the deadline is in neither.
-    findings.warm_up_bytes(trial, warm_up.length, delivered.bytes);
-    findings.facts(endpoint.facts());
-    findings.warnings(endpoint.warnings());
-    Ok(end.report(
-        findings,
-        connections.times.lock().first.unwrap_or(arrived),
-        outcome.at,
-    ))
+
+    fn report(
+        &self,
+        (incoming, connections, digest, arrived): Self::Carried,
+        end: &Listening<'a, Streams<'a, E::Flows>>,
+        outcome: &Outcome,
+        findings: &mut Findings,
+    ) -> MonotonicTime {
+        // Messages in several parts are counted with the last of these.
+        let delivered = match outcome.is_complete {
+            true => incoming.delivered(),
+            false => outcome.delivered,
+        };
+        if let Some(digest) = digest {
+            findings.digest("digest.delivered", digest);
+        }
+        findings.connection(connections.all.as_ref());
+        let (corrupted, deliveries) = incoming.arrivals();
+        findings.delivery(delivered, corrupted, deliveries);
+        // What comes after the deadline is in neither.
+        findings.warm_up_bytes(end.trial, self.content.warm_up, delivered.bytes);
+        findings.facts(self.endpoint.facts());
+        findings.warnings(self.endpoint.warnings());
+        connections.times.lock().first.unwrap_or(arrived)
+    }
 }
 
 /// Receives everything and acknowledges it; returns the digest where one was asked for.

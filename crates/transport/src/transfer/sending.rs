@@ -1,11 +1,10 @@
 //! Connecting end, which sends.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
-use regatta_control::SideReport;
 use regatta_model::metric::id;
 
-use super::{Connections, Content, Outgoing, TransferEndpoint, offer::await_offer};
+use super::{Connections, Outgoing, Transfer, TransferEndpoint, offer::await_offer};
 use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
@@ -13,71 +12,83 @@ use crate::{
     driver::Result,
     opening::Purpose,
     trial::{
-        Trial, carrier::Carrier as _, connecting::Connecting, findings::Findings, streams::Streams,
-        warm_up::WarmUp, watch::Delivered,
+        Carried,
+        carrier::Carrier as _,
+        connecting::{Connecting, ConnectingWork, Ended},
+        findings::Findings,
+        streams::{FlowOf, Streams},
+        warm_up::WarmUp,
+        watch::Delivered,
     },
 };
 
-pub(crate) async fn run<E: TransferEndpoint>(
-    trial: &Trial,
-    content: Content,
-    endpoint: &E,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport> {
-    let (live, carrier) = (&trial.context.live, Streams(endpoint.flows()));
-    let (mut end, mut findings) = Connecting::new(trial, &carrier, peer).await?;
-    // The connection on which both ends meet is open, and the receiver's offer is here, before the
-    // clock starts.
-    let opening = async {
-        let until = trial.opening_until();
-        let opening = carrier.open(trial, end.peer, Purpose::Transfer, until, &trial.stop);
+impl<'a, E: TransferEndpoint> ConnectingWork<'a, Streams<'a, E::Flows>> for Transfer<'a, E> {
+    /// The control stream, the content and its connections.
+    type Carried = (FlowOf<E::Flows>, Arc<Outgoing>, Arc<Connections>);
+
+    async fn carry(
+        &self,
+        end: &mut Connecting<'a, Streams<'a, E::Flows>>,
+    ) -> Carried<Self::Carried> {
+        let (trial, endpoint) = (end.trial, self.endpoint);
+        // The connection on which both ends meet is open, and the receiver's offer is here, before the
+        // clock starts.
+        let (purpose, until) = (Purpose::Transfer, trial.opening_until());
+        let opening = (end.carrier).open(trial, end.peer, purpose, until, &trial.stop);
         let mut control = opening.await?;
         let offer = await_offer(&mut control.stream, until).await?;
-        Ok((control, offer))
-    };
-    let opened = opening.await;
-    let (mut control, offer) = opened.map_err(|error| trial.explain_opening(error))?;
-    let warm_up = Arc::new(WarmUp::new(&trial.context.observer, content.warm_up));
-    let outgoing = Outgoing::new(content, live, &warm_up);
+        let context = &trial.context;
+        let warm_up = Arc::new(WarmUp::new(&context.observer, self.content.warm_up));
+        let outgoing = Outgoing::new(self.content.clone(), &context.live, &warm_up);
 
-    end.begin();
-    let connections = Connections::new(trial, None, Some(Arc::clone(&end.watch)));
-    warm_up.begin(end.started);
-    let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
-    end.watch.connection(&statistics);
-    let whole = Delivered {
-        bytes: outgoing.size(),
-        messages: outgoing.plan.count,
-    };
-    let (outgoing_ref, connections_ref, end_ref) = (&outgoing, &connections, &end);
-    let result = end
-        .beside_probe(move || async move {
-            let sending = endpoint.send(&offer, outgoing_ref, connections_ref, &end_ref.transfer);
-            sending.map(|at| end_ref.watch.acknowledged(at, whole))
-        })
-        .await;
-    let mut ended = end.end(result.err(), !connections.all.is_empty())?;
-    ended.set_up = connections.times.lock().set_up.clone();
-    let delivered = ended.delivered()?;
-    if !ended.by_deadline() {
-        let got = Acknowledgement::of(&mut control.stream, Vec::new()).await;
-        let got = got.map_err(|error| trial.explain(error))?;
-        check(&got, &outgoing, &mut findings)?;
+        end.begin();
+        let end = &*end;
+        let connections = Connections::new(trial, None, Some(Arc::clone(&end.watch)));
+        warm_up.begin(end.started);
+        let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
+        end.watch.connection(&statistics);
+        let whole = Delivered {
+            bytes: outgoing.size(),
+            messages: outgoing.plan.count,
+        };
+        let (outgoing_ref, connections_ref) = (&outgoing, &connections);
+        let sending = end.beside_probe(move || async move {
+            let sending = endpoint.send(&offer, outgoing_ref, connections_ref, &end.transfer);
+            sending.map(|at| end.watch.acknowledged(at, whole))
+        });
+        let error = sending.await.err();
+        Ok(((control, outgoing, connections), error))
     }
-    ended.report(&mut findings, outgoing.size(), delivered, true);
-    findings.warm_up(warm_up.length);
-    findings.counters(trial, ended.time());
-    report_sent(&mut findings, live, delivered);
-    if let Some(noise) = &outgoing.noise {
-        findings.fact("file", noise.name());
+
+    async fn report(
+        &self,
+        (mut control, outgoing, connections): Self::Carried,
+        ended: &mut Ended<'a, Streams<'a, E::Flows>>,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let endpoint = self.endpoint;
+        let trial = ended.trial;
+        ended.set_up = connections.times.lock().set_up.clone();
+        let delivered = ended.delivered()?;
+        if !ended.by_deadline() {
+            let got = Acknowledgement::of(&mut control.stream, Vec::new()).await;
+            let got = got.map_err(|error| trial.explain(error))?;
+            check(&got, &outgoing, findings)?;
+        }
+        ended.report(findings, outgoing.size(), delivered, true);
+        findings.warm_up(self.content.warm_up);
+        findings.counters(trial, ended.time());
+        report_sent(findings, &trial.context.live, delivered);
+        if let Some(noise) = &outgoing.noise {
+            findings.fact("file", noise.name());
+        }
+        ended.carrier.describe(findings);
+        findings.connection(connections.all.as_ref());
+        findings.facts(endpoint.facts());
+        findings.warnings(endpoint.warnings());
+        Streams::<E::Flows>::close(control, MonotonicTime::now()).await;
+        Ok(())
     }
-    findings.endpoint(endpoint.flows());
-    findings.connection(connections.all.as_ref());
-    findings.facts(endpoint.facts());
-    findings.warnings(endpoint.warnings());
-    Streams::<E::Flows>::close(control, MonotonicTime::now()).await;
-    ended.close().await;
-    Ok(findings.0)
 }
 
 /// Checks that the receiver has all that was sent.

@@ -3,7 +3,7 @@
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
-use super::Trial;
+use super::{Trial, findings::Findings};
 use crate::{
     clock::MonotonicTime, driver::Result, executor::Executor, opening::Purpose, stop::Stop,
 };
@@ -62,6 +62,9 @@ pub(crate) trait Carrier: Sync {
     type Executor: Executor;
 
     fn executor(&self) -> &Self::Executor;
+
+    /// Adds the facts and warnings of the endpoint that the sessions do not add.
+    fn describe(&self, findings: &mut Findings);
 
     /// Opens a flow; returns when the other end has been told of its purpose.
     fn open(

@@ -1,4 +1,4 @@
-//! Connecting end of every workload, in the order of its steps: the idle path is probed and the probe
+//! Connecting end of every workload, in the order of its steps ([`run`]): the idle path is probed and the probe
 //! under load opened ([`Connecting::new`]), the transfer begins ([`Connecting::begin`]), is carried
 //! out beside the probe ([`Connecting::beside_probe`]), ends ([`Connecting::end`]), and is reported
 //! ([`Ended::report`]).
@@ -6,9 +6,10 @@
 use std::{future::Future, net::SocketAddr, time::Duration};
 
 use parking_lot::Mutex;
+use regatta_control::SideReport;
 
 use super::{
-    Trial,
+    Carried, Trial,
     carrier::Carrier,
     findings::Findings,
     probing,
@@ -26,6 +27,43 @@ use crate::{
 
 /// Longest time that closing may take once both ends agree on what was delivered.
 pub(crate) const CLOSING: Duration = Duration::from_secs(2);
+
+/// Steps in which workloads differ at the connecting end.
+pub(crate) trait ConnectingWork<'a, C: Carrier> {
+    /// State of the workload when it has been carried out.
+    type Carried;
+
+    /// Opens what must be open before, [begins](Connecting::begin) the transfer's time, and carries the workload
+    /// out.
+    async fn carry(&self, end: &mut Connecting<'a, C>) -> Carried<Self::Carried>;
+
+    /// Takes the account of a transfer that has ended, and adds the results.
+    async fn report(
+        &self,
+        carried: Self::Carried,
+        ended: &mut Ended<'a, C>,
+        findings: &mut Findings,
+    ) -> Result<()>;
+}
+
+/// Runs the connecting end of a workload.
+///
+/// # Errors
+/// The error that keeps this end from a measurement.
+pub(super) async fn run<'a, C: Carrier, W: ConnectingWork<'a, C>>(
+    trial: &'a Trial,
+    carrier: &'a C,
+    work: W,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport> {
+    let (mut end, mut findings) = Connecting::new(trial, carrier, peer).await?;
+    let carried = work.carry(&mut end).await;
+    let (carried, error) = carried.map_err(|error| trial.explain_opening(error))?;
+    let mut ended = end.end(error)?;
+    work.report(carried, &mut ended, &mut findings).await?;
+    ended.close().await;
+    Ok(findings.0)
+}
 
 /// The connecting end until its transfer has ended.
 pub(crate) struct Connecting<'a, C: Carrier> {
@@ -84,7 +122,7 @@ async fn probe_idle<C: Carrier>(
 impl<'a, C: Carrier> Connecting<'a, C> {
     /// Begins the report, with the idle path where it is to be probed, and opens the probe under load
     /// where it has a flow of its own.
-    pub(crate) async fn new(
+    async fn new(
         trial: &'a Trial,
         carrier: &'a C,
         peer: Option<SocketAddr>,
@@ -189,20 +227,18 @@ impl<'a, C: Carrier> Connecting<'a, C> {
     /// Ends the watch; returns the end of the transfer. `error` is that of the work.
     ///
     /// # Errors
-    /// The error of a transfer that had no end, and that of one which was never `connected` by its
+    /// The error of a transfer that had no end, and that of one which was never connected by its
     /// deadline. When the deadline has stopped it, the stack's complaint about that is no news.
-    pub(crate) fn end(
-        self,
-        error: Option<TransportError>,
-        connected: bool,
-    ) -> Result<Ended<'a, C>> {
+    fn end(self, error: Option<TransportError>) -> Result<Ended<'a, C>> {
         let trial = self.trial;
         trial.context.live.set_phase(Phase::Done);
         let loaded = self.watch.loaded_since();
+        let is_connected = self.watch.is_connected();
         match self.watch.finish() {
-            Some(SenderEnd::Deadline { .. }) if !connected => Err(trial.no_connection()),
+            Some(SenderEnd::Deadline { .. }) if !is_connected => Err(trial.no_connection()),
             Some(end) => Ok(Ended {
                 trial,
+                carrier: self.carrier,
                 started: self.started,
                 loaded,
                 end,
@@ -215,16 +251,12 @@ impl<'a, C: Carrier> Connecting<'a, C> {
             }
         }
     }
-
-    /// Whether any connection was made.
-    pub(crate) fn is_connected(&self) -> bool {
-        !self.set_up.lock().is_empty()
-    }
 }
 
 /// The connecting end when its transfer has ended.
 pub(crate) struct Ended<'a, C: Carrier> {
-    trial: &'a Trial,
+    pub trial: &'a Trial,
+    pub carrier: &'a C,
     pub started: MonotonicTime,
     loaded: MonotonicTime,
     pub end: SenderEnd,
@@ -278,7 +310,7 @@ impl<C: Carrier> Ended<'_, C> {
     }
 
     /// Closes the flow of the probe under load.
-    pub(crate) async fn close(self) {
+    async fn close(self) {
         if let Some(flow) = self.probe.flow {
             C::close(flow, MonotonicTime::now()).await;
         }

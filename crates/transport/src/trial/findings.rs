@@ -18,7 +18,6 @@ use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, WindowStatistics},
     probe::Probed,
-    stream::StreamEndpoint,
 };
 
 /// First and last moment at which the receiver's application got data.
@@ -121,12 +120,6 @@ impl Findings {
                 "leave `finish` out to have every byte delivered",
             );
         }
-    }
-
-    /// Adds the facts and warnings of an end of streams.
-    pub(crate) fn endpoint(&mut self, endpoint: &impl StreamEndpoint) {
-        self.facts(endpoint.facts());
-        self.warnings(endpoint.warnings());
     }
 
     /// Adds that every message which was sent was delivered.

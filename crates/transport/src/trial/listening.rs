@@ -1,4 +1,4 @@
-//! Listening end of every workload, in the order of its steps: flows are admitted until the transfer's
+//! Listening end of every workload, in the order of its steps ([`run`]): flows are admitted until the transfer's
 //! comes, which is carried out while the probe's messages are sent back
 //! ([`Listening::beside_echo`]), ends ([`Listening::outcome`]), and is reported.
 
@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use regatta_control::SideReport;
 
 use super::{
-    Trial,
+    Carried, Trial,
     carrier::{Admission, Admitted, Carrier},
     findings::Findings,
     watch::{Delivered, ReceiverEnd, ReceiverWatch},
@@ -21,6 +21,45 @@ use crate::{
     opening::Purpose,
     stop::Stop,
 };
+
+/// Steps in which workloads differ at the listening end.
+pub(crate) trait ListeningWork<'a, C: Carrier> {
+    /// State of the workload when it has been carried out.
+    type Carried;
+
+    /// Carries the workload out.
+    async fn carry(&self, end: &Listening<'a, C>) -> Carried<Self::Carried>;
+
+    /// Takes the account of a transfer that has ended, and adds the results; returns the moment at which it began.
+    fn report(
+        &self,
+        carried: Self::Carried,
+        end: &Listening<'a, C>,
+        outcome: &Outcome,
+        findings: &mut Findings,
+    ) -> MonotonicTime;
+}
+
+/// Runs the listening end of a workload.
+///
+/// # Errors
+/// The error that keeps this end from a measurement.
+pub(super) async fn run<'a, C: Carrier, W: ListeningWork<'a, C>>(
+    trial: &'a Trial,
+    carrier: &'a C,
+    work: W,
+) -> Result<SideReport> {
+    let end = Listening::new(trial, carrier)?;
+    let mut findings = Findings::default();
+    carrier.describe(&mut findings);
+    let (carried, error) = match work.carry(&end).await {
+        Ok(carried) => carried,
+        Err(error) => return end.without_transfer(findings, error),
+    };
+    let outcome = end.outcome(error)?;
+    let started = work.report(carried, &end, &outcome, &mut findings);
+    Ok(end.report(findings, started, outcome.at))
+}
 
 /// The listening end of a trial.
 pub(crate) struct Listening<'a, C> {
@@ -45,7 +84,7 @@ pub(crate) struct Outcome {
 }
 
 impl<'a, C: Carrier> Listening<'a, C> {
-    pub(crate) fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self> {
+    fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self> {
         let watch = ReceiverWatch::new(trial)?;
         trial.context.live.set_phase(Phase::Idle);
         Ok(Self {
@@ -163,7 +202,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     ///
     /// # Errors
     /// That error, of a transfer that had no end.
-    pub(crate) fn outcome(&self, error: Option<TransportError>) -> Result<Outcome> {
+    fn outcome(&self, error: Option<TransportError>) -> Result<Outcome> {
         let (at, delivered, is_complete) = match self.watch.end_after_break() {
             Some(ReceiverEnd::Complete { at, delivered }) => (at, delivered, true),
             Some(ReceiverEnd::Deadline { at, delivered, .. }) => (at, delivered, false),
@@ -181,7 +220,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     }
 
     /// Returns the report of a receiver that the transfer never reached, for the reason `error`.
-    pub(crate) fn without_transfer(
+    fn without_transfer(
         &self,
         mut findings: Findings,
         error: TransportError,
@@ -197,7 +236,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     }
 
     /// Completes the report of a transfer between two moments.
-    pub(crate) fn report(
+    fn report(
         &self,
         mut findings: Findings,
         started: MonotonicTime,

@@ -5,16 +5,23 @@ use std::time::Duration;
 use super::{Trial, watch::Delivered};
 use crate::{
     clock::MonotonicTime,
-    content::number_at,
+    content::acknowledgement::{TOTALS_BYTES, decode_totals, encode_totals},
     driver::{Result, TransportError},
     message::{Arrival, MessageFlow},
     opening::{self, OPENING_BYTES, Purpose},
 };
 
-/// Length of a control message. It begins with a sequence number that no data has.
-pub(crate) const CONTROL_BYTES: usize = 4 + OPENING_BYTES + 1 + 8 + 8 + 4;
+/// Length of a control message, in bytes.
+pub(crate) const CONTROL_BYTES: usize = HEAD_BYTES + TOTALS_BYTES;
 
+/// Beginning of a control message: a sequence number that no data has.
 const MARK: [u8; 4] = [0xff; 4];
+
+/// Place of a control message's code, which the mark and the opening precede.
+const CODE_AT: usize = MARK.len() + OPENING_BYTES;
+
+/// Length of what precedes the totals in a control message: mark, opening and code.
+const HEAD_BYTES: usize = CODE_AT + 1;
 
 /// A message about a flow. Any of them may be lost, so each is repeated until it is answered, or
 /// answers one that is.
@@ -52,22 +59,16 @@ impl Control {
             Self::End(totals) | Self::Acknowledgement(totals) => counts = totals,
             Self::Opened | Self::Done => {}
         }
-        let mut bytes = [0; CONTROL_BYTES];
-        bytes[..4].copy_from_slice(&MARK);
-        bytes[4..28].copy_from_slice(&opening::encode(trial.token, purpose));
-        bytes[28] = self.code();
-        bytes[29..37].copy_from_slice(&counts.bytes.to_le_bytes());
-        bytes[37..45].copy_from_slice(&counts.messages.to_le_bytes());
-        let check = crc32fast::hash(&bytes[..45]);
-        bytes[45..].copy_from_slice(&check.to_le_bytes());
-        bytes
+        let opening = opening::encode(trial.token, purpose);
+        let head = [&MARK[..], &opening, &[self.code()]].concat();
+        encode_totals(&head, counts, &[])
     }
 
     /// Reads a control message of this trial; `None` for data and for anything else.
     #[inline]
     pub(crate) fn decode(trial: &Trial, message: &[u8]) -> Option<(Purpose, Self)> {
         // Data goes through here as well, and leaves at its first comparison.
-        if message.len() != CONTROL_BYTES || message[..4] != MARK {
+        if message.len() != CONTROL_BYTES || !message.starts_with(&MARK) {
             return None;
         }
         Self::decode_marked(trial, message)
@@ -75,16 +76,10 @@ impl Control {
 
     #[cold]
     fn decode_marked(trial: &Trial, message: &[u8]) -> Option<(Purpose, Self)> {
-        let opening = message[4..28].try_into().ok()?;
+        let opening = message[MARK.len()..CODE_AT].try_into().ok()?;
         let purpose = opening::decode(opening, trial.token)?;
-        if message[45..] != crc32fast::hash(&message[..45]).to_le_bytes() {
-            return None;
-        }
-        let counts = Delivered {
-            bytes: number_at(message, 29),
-            messages: number_at(message, 37),
-        };
-        let control = match message[28] {
+        let counts = decode_totals(message, HEAD_BYTES)?;
+        let control = match message[CODE_AT] {
             1 => Self::Open(u16::try_from(counts.messages).ok()?),
             2 => Self::Opened,
             3 => Self::End(counts),

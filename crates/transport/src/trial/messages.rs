@@ -5,6 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use super::{
     Trial,
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
+    findings::Findings,
     message_control::{self, Control},
 };
 use crate::{
@@ -120,6 +121,8 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
     fn executor(&self) -> &E::Executor {
         self.0.executor()
     }
+
+    fn describe(&self, _: &mut Findings) {}
 
     async fn open(
         &self,

@@ -17,7 +17,7 @@ pub(crate) mod watch;
 
 use std::{net::SocketAddr, time::Duration};
 
-use regatta_control::{Note, TrialOrder};
+use regatta_control::{Note, SideReport, TrialOrder};
 
 use crate::{
     clock::MonotonicTime,
@@ -27,6 +27,9 @@ use crate::{
     probe::ProbePlan,
     stop::Stop,
 };
+use carrier::Carrier;
+use connecting::ConnectingWork;
+use listening::ListeningWork;
 use watch::Delivered;
 
 /// Longest time that a receiver waits for the first flow: the controller starts the sender as soon
@@ -66,6 +69,30 @@ pub struct Trial {
     pub context: TrialContext,
     /// Stop of everything in this session; the host's stop raises it.
     pub stop: Stop,
+}
+
+/// State of a workload that was carried out, to its end or to the deadline, and the error that ended it, if one did; or the
+/// error that kept it from beginning.
+pub(crate) type Carried<S> = Result<(S, Option<TransportError>)>;
+
+/// Runs this end of a workload over flows of `carrier`; one that connects has the address of its `peer`.
+///
+/// # Errors
+/// The error that keeps this end from a measurement.
+pub(crate) async fn run<'a, C, W>(
+    trial: &'a Trial,
+    carrier: &'a C,
+    work: W,
+    peer: Option<SocketAddr>,
+) -> Result<SideReport>
+where
+    C: Carrier,
+    W: ConnectingWork<'a, C> + ListeningWork<'a, C>,
+{
+    match trial.order.connects() {
+        true => connecting::run(trial, carrier, work, peer).await,
+        false => listening::run(trial, carrier, work).await,
+    }
 }
 
 impl Trial {

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use super::{
     Trial,
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
+    findings::Findings,
 };
 use crate::{
     clock::MonotonicTime,
@@ -205,6 +206,11 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
 
     fn executor(&self) -> &E::Executor {
         self.0.executor()
+    }
+
+    fn describe(&self, findings: &mut Findings) {
+        findings.facts(self.0.facts());
+        findings.warnings(self.0.warnings());
     }
 
     async fn open(

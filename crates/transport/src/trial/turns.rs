@@ -1,4 +1,4 @@
-//! Turns of tasks that wait for the same thing.
+//! Tasks that serve flows, of which one at a time waits for the next flow.
 
 use crate::{clock::MonotonicTime, executor::Executor, stop::Stop};
 
@@ -8,7 +8,7 @@ pub(crate) struct Turns(Vec<Stop>);
 
 impl Turns {
     /// Makes the turns of `tasks` tasks, of which the first has its own. All have theirs once `over` is raised.
-    pub(crate) fn new(tasks: usize, over: &Stop) -> Self {
+    fn new(tasks: usize, over: &Stop) -> Self {
         let turns = Self((0..tasks).map(|_| over.child()).collect());
         turns.give(0);
         turns
@@ -21,7 +21,7 @@ impl Turns {
     }
 
     /// Waits for the turn of a task.
-    pub(crate) async fn wait(&self, task: usize, executor: &impl Executor) {
+    async fn wait(&self, task: usize, executor: &impl Executor) {
         if let Some(turn) = self.0.get(task) {
             executor
                 .sleep_unless_stopped(MonotonicTime::NEVER, turn)
@@ -33,4 +33,34 @@ impl Turns {
     pub(crate) fn pass(&self, task: usize) {
         self.give(task + 1);
     }
+}
+
+/// Serves flows in `tasks` tasks, one for each: the first flow is there, the others come from `next`, which has the task's
+/// turn and may pass it on early; it returns `None` once none comes any more, at the latest when `over` is raised.
+pub(crate) async fn serve_in_turns<T: Send>(
+    executor: &impl Executor,
+    (tasks, over): (usize, &Stop),
+    first: T,
+    next: impl AsyncFn(&Turns, usize) -> Option<T> + Sync,
+    serve: impl AsyncFn(T) + Sync,
+) {
+    let (turns, next, serve) = (&Turns::new(tasks, over), &next, &serve);
+    let mut first = Some(first);
+    let tasks = (0..tasks)
+        .map(|task| {
+            let first = first.take();
+            move || async move {
+                turns.wait(task, executor).await;
+                let flow = match first {
+                    Some(first) => Some(first),
+                    None => next(turns, task).await,
+                };
+                turns.pass(task);
+                if let Some(flow) = flow {
+                    serve(flow).await;
+                }
+            }
+        })
+        .collect();
+    executor.join_all(tasks).await;
 }

@@ -1,4 +1,4 @@
-//! Handshake of the connecting end with the announced peer.
+//! Handshake of the connecting end.
 
 use std::{error::Error, future::Future, net::IpAddr};
 

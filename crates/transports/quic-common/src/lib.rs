@@ -1,5 +1,5 @@
 //! Parts that all QUIC drivers share: the entry of the registry ([`driver`]), sizes from the path ([`path`]), common
-//! options ([`options`]), the handshake with the announced peer ([`handshake`]), the facts of an end and of a
+//! options ([`options`]), the handshake ([`handshake`]), the facts of an end and of a
 //! connection ([`facts`]), the time for which flow control held a sender back ([`blocked`]), key logs and event logs
 //! ([`files`]), and the write buffer of a stream ([`write_buffer`]).
 

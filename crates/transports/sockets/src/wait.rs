@@ -31,16 +31,7 @@ pub async fn in_time<T>(
 ) -> Result<T, TransportError> {
     let since = MonotonicTime::now();
     let output = within(moment, future).await;
-    output.unwrap_or_else(|| Err(timed_out(what, since)))
-}
-
-/// Returns the error of a wait for `what` that began at `since` and took too long.
-#[must_use]
-pub fn timed_out(what: impl Into<String>, since: MonotonicTime) -> TransportError {
-    TransportError::TimedOut {
-        what: what.into(),
-        seconds: MonotonicTime::now().since(since).as_secs_f64(),
-    }
+    output.unwrap_or_else(|| Err(TransportError::timed_out_since(what, since)))
 }
 
 /// As [`within`], as exact as the kernel's timer for a short wait.

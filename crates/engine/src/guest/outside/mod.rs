@@ -15,7 +15,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_bed::{
-    SECOND_GUEST_COMMAND, Stop,
+    SECOND_GUEST_COMMAND, StopRequest,
     guest::{Guest, GuestError, Image, Order, Said, wires},
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
@@ -64,7 +64,7 @@ pub struct GuestRun {
     jobs: u32,
     /// Whether a guest has begun to run trials: this machine can run guests.
     has_begun: AtomicBool,
-    stop: Stop,
+    stop: StopRequest,
 }
 
 /// Manner in which a guest ended.
@@ -84,7 +84,7 @@ impl GuestRun {
             options,
             image,
             program,
-            stop: Stop::default(),
+            stop: StopRequest::default(),
             jobs: 1,
             has_begun: AtomicBool::new(false),
         }

@@ -117,6 +117,11 @@ impl SenderEnding {
             .change(|state| *state.connected.get_or_insert(at))
     }
 
+    /// Whether the transfer could carry data at any time.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state.lock().connected.is_some()
+    }
+
     /// Since when the transfer could carry data; since it began, before that.
     pub(crate) fn loaded_since(&self) -> MonotonicTime {
         let state = self.state.lock();

@@ -25,7 +25,7 @@ use crate::{
     endpoints::{AdmittingEnd, EndBase, TrialEnd, check_peer},
     executor::Tokio,
     socket::{self, Buffers, Counters},
-    wait::{in_time, timed_out, within},
+    wait::{in_time, within},
 };
 
 /// Maximum duration of the handshake of an attempt that came in time.
@@ -228,14 +228,16 @@ impl<P: Protocol> TrialEnd for End<P> {
             // The moment bounds the wait for an attempt; one that came has time for its handshake.
             let first = |opening: &Opening<P>| opening.first().map(|(_, since)| *since);
             let Some(oldest) = first(&self.opening.lock()) else {
-                return Err(timed_out(format!("{} connection", P::NAME), since));
+                let what = format!("{} connection", P::NAME);
+                return Err(TransportError::timed_out_since(what, since));
             };
             until = oldest + HANDSHAKE_TIME;
             let mut opening = self.opening.lock();
             if until.has_passed() && first(&opening) == Some(oldest) {
                 opening.remove(0);
                 let what = format!("{} handshake", P::NAME);
-                return Ok(Accepted::Failed(timed_out(what, oldest)));
+                let failed = TransportError::timed_out_since(what, oldest);
+                return Ok(Accepted::Failed(failed));
             }
         }
     }

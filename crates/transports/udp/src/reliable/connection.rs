@@ -117,10 +117,10 @@ impl Connection {
             Over::Refused => TransportError::Protocol {
                 what: "the other end refused the connection: it knows another token".to_owned(),
             },
-            Over::NoAnswer => TransportError::TimedOut {
-                what: format!("answer to {waits} CONN"),
-                seconds: self.core.rules.max_wait.as_secs_f64() * f64::from(waits),
-            },
+            Over::NoAnswer => TransportError::timed_out(
+                format!("answer to {waits} CONN"),
+                self.core.rules.max_wait.saturating_mul(waits),
+            ),
             Over::GaveUp => TransportError::Protocol {
                 what: format!(
                     "gave up: a message had no acknowledgement after {} retransmissions",
