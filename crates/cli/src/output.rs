@@ -2,16 +2,17 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
+pub use regatta_model::units::nanoseconds;
 use regatta_model::{Warning, shell::printable};
 use serde::Serialize;
 
 use crate::{
     args::ColorChoice,
     charset::encoded,
-    exit::{Code, Failure},
+    exit::{Code, Result},
 };
 
 /// Use of colour on each of the two outputs.
@@ -49,7 +50,7 @@ pub struct OutputError(#[from] io::Error);
 ///
 /// # Errors
 /// As [`out`].
-pub fn show(text: &str) -> Result<Code, Failure> {
+pub fn show(text: &str) -> Result<Code> {
     out(text)?;
     Ok(Code::Measured)
 }
@@ -58,7 +59,7 @@ pub fn show(text: &str) -> Result<Code, Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn out(text: &str) -> Result<(), Failure> {
+pub fn out(text: &str) -> Result<()> {
     Ok(coloured(&printable(text))?)
 }
 
@@ -67,7 +68,7 @@ pub fn out(text: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn lines(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
+pub fn lines(lines: impl Iterator<Item = String>) -> Result<()> {
     exact_lines(lines.map(|line| Ok(encoded(&printable(&line)).to_string())))
 }
 
@@ -75,7 +76,7 @@ pub fn lines(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), Failure> {
+pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<()> {
     exact_lines(values.map(|value| Ok(serde_json::to_string(&value)?)))
 }
 
@@ -83,7 +84,7 @@ pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), F
 ///
 /// # Errors
 /// A value that has no form in JSON.
-pub fn pretty(value: &impl Serialize) -> Result<String, Failure> {
+pub fn pretty(value: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
@@ -91,12 +92,12 @@ pub fn pretty(value: &impl Serialize) -> Result<String, Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn json(value: &impl Serialize) -> Result<Code, Failure> {
+pub fn json(value: &impl Serialize) -> Result<Code> {
     exactly(&pretty(value)?)?;
     Ok(Code::Measured)
 }
 
-fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<(), Failure> {
+fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<()> {
     let mut stdout = io::BufWriter::new(io::stdout().lock());
     let written = lines
         .try_for_each(|line| writeln!(stdout, "{}", line?))
@@ -151,11 +152,6 @@ pub fn now_unix_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.map_or(0, |since| since.as_nanos());
     i64::try_from(since).unwrap_or(i64::MAX)
-}
-
-/// Returns a span of time in nanoseconds, the largest number for one that is longer.
-pub fn nanoseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Writes a warning and its hint to standard error.
