@@ -13,7 +13,7 @@ use toml::{Table, Value};
 use crate::{
     args::{RunArgs, TwoHosts},
     exact,
-    exit::Failure,
+    exit::{Failure, Result, refuse},
     path_options, registry, work_options,
 };
 
@@ -31,7 +31,7 @@ pub fn asked_for(args: &RunArgs) -> bool {
 ///
 /// # Errors
 /// If an option has no value.
-pub fn transport(text: &str) -> Result<Transport, Failure> {
+pub fn transport(text: &str) -> Result<Transport> {
     let mut parts = text.split(':');
     let driver = parts.next().unwrap_or_default().trim();
     let mut options = BTreeMap::new();
@@ -48,11 +48,9 @@ pub fn transport(text: &str) -> Result<Transport, Failure> {
             "label" => named.replace(value).is_some(),
             _ => options.insert(name.to_owned(), value_of(value)).is_some(),
         };
-        if is_again {
-            return Err(Failure::input(
-                format!("option `{name}` of transport `{text}` is said twice"),
-                format!("leave one of them out: `{name}={value}`"),
-            ));
+        refuse! {
+            is_again => "option `{name}` of transport `{text}` is said twice";
+                "leave one of them out: `{name}={value}`";
         }
     }
     Ok(Transport {
@@ -86,7 +84,7 @@ fn value_of(text: &str) -> OptionValue {
 ///
 /// # Errors
 /// Mistakes in the options.
-pub fn study(args: &RunArgs) -> Result<(StudyFile, String), Failure> {
+pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     let named = match args.transport.is_empty() {
         // `external` stands for a program that only the user can name.
         true => (regatta_agent::registry().iter())
@@ -174,7 +172,7 @@ pub fn section(transport: Transport) -> Value {
 }
 
 /// Parses a study that options describe, and returns it with its text.
-pub fn parse(root: &Table) -> Result<(StudyFile, String), Failure> {
+pub fn parse(root: &Table) -> Result<(StudyFile, String)> {
     let text = toml::to_string(root)?;
     let files = path_options::files_in(Path::new(""));
     let file = StudyFile::parse_beside(&text, "command line", &files);

@@ -24,7 +24,7 @@ use crate::{
     charset,
     cluster::{ShardedPlan, Watch},
     directory,
-    exit::{Code, Failure},
+    exit::{Code, Failure, refuse},
     interrupt::Held,
     output,
 };
@@ -147,11 +147,10 @@ pub fn start(
     earlier: Vec<TrialRecord>,
     is_json: bool,
 ) -> Result<Hub, Failure> {
-    if args.live && is_json && std::io::stdout().is_terminal() {
-        return Err(Failure::input(
-            "`--json` writes on the terminal on which `--live` draws",
-            "send standard output to a file or a program, or leave one of the two out",
-        ));
+    refuse! {
+        args.live && is_json && std::io::stdout().is_terminal() =>
+            "`--json` writes on the terminal on which `--live` draws";
+            "send standard output to a file or a program, or leave one of the two out";
     }
     let (hub, url) = Hub::start(&views(args), dir, earlier).map_err(failure)?;
     say_url(url.as_deref());

@@ -13,7 +13,7 @@ use regatta_telemetry::{congestion_controls, has_congestion_control};
 use serde::Serialize;
 
 use crate::{
-    exit::{Code, Failure, did_you_mean, limit_hint},
+    exit::{Code, Failure, Result, did_you_mean, limit_hint},
     registry,
     study::{Chosen, ReadStudy},
 };
@@ -22,7 +22,7 @@ use crate::{
 ///
 /// # Errors
 /// If the estimate of a round is longer than the period.
-pub fn period(plan: &Plan) -> Result<(), Failure> {
+pub fn period(plan: &Plan) -> Result<()> {
     let Some((round, every)) = plan.too_long_for_its_period() else {
         return Ok(());
     };
@@ -42,7 +42,7 @@ pub fn period(plan: &Plan) -> Result<(), Failure> {
 /// # Errors
 /// If there is none, or if the one that is named is no kernel which can run the study: with the place
 /// in the file that names it.
-pub fn kernel(chosen: &Chosen) -> Result<Option<Image>, Failure> {
+pub fn kernel(chosen: &Chosen) -> Result<Option<Image>> {
     let GuestSetup { kernel, clock, .. } = &chosen.study.guest;
     if chosen.study.bed != BedKind::Uml {
         return Ok(None);
@@ -80,7 +80,7 @@ pub fn no_kernel(error: ImageError) -> Failure {
 ///
 /// # Errors
 /// The first that the kernel does not have.
-pub fn kernel_congestion_controls(chosen: &Chosen, image: Option<&Image>) -> Result<(), Failure> {
+pub fn kernel_congestion_controls(chosen: &Chosen, image: Option<&Image>) -> Result<()> {
     if chosen.study.bed == BedKind::Hosts {
         // The kernels are those of the hosts, whose agents say so.
         return Ok(());

@@ -10,7 +10,7 @@ use regatta_report::{
 use crate::{
     args::CompareArgs,
     directory,
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, OrFailure as _, Result},
     output::{self, Colour},
 };
 
@@ -18,16 +18,12 @@ use crate::{
 ///
 /// # Errors
 /// Results that cannot be read or compared, and output that cannot be written.
-pub fn compare(args: &CompareArgs, colour: Colour) -> Result<Code, Failure> {
+pub fn compare(args: &CompareArgs, colour: Colour) -> Result<Code> {
     let read = |dir: &PathBuf| {
         let data = regatta_report::load(directory::of_run(dir)).bad()?;
         Ok((dir.display().to_string(), data))
     };
-    let runs = args
-        .dirs
-        .iter()
-        .map(read)
-        .collect::<Result<Vec<_>, Failure>>()?;
+    let runs = args.dirs.iter().map(read).collect::<Result<Vec<_>>>()?;
     let least = args.fail_on.map(|regression| regression.0);
     let comparison = compare::compare(&runs, least).bad()?;
     if let Some(path) = &args.html {

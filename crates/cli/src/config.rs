@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use crate::{
     args::Args,
-    exit::{Failure, OrFailure as _, did_you_mean},
+    exit::{Failure, OrFailure as _, Result, did_you_mean},
     hosts_file::config_directory,
     output,
     text_file::{self, TextFileError},
@@ -25,7 +25,7 @@ const BESIDE_A_STUDY: [&str; 3] = ["hosts_file", "kernel", "jobs"];
 ///
 /// # Errors
 /// The file cannot be read, or has a command, an option or a kind of value that there is not.
-pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     // Without a home directory there is no such file.
     let Ok(directory) = config_directory() else {
         return Ok(arguments);
@@ -69,20 +69,20 @@ pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Fail
 }
 
 /// Reads the file; `None` if there is none.
-fn read(file: &Path) -> Result<Option<Table>, Failure> {
-    let doing = format!("cannot read the configuration file `{}`", file.display());
+fn read(file: &Path) -> Result<Option<Table>> {
+    let doing = "read the configuration file";
     match text_file::read(file) {
-        Ok(text) => text.parse().map(Some).bad().context(doing),
+        Ok(text) => text.parse().map(Some).bad().cannot(doing, file),
         // One that another user's directory hides, as under `sudo -u`, is no file of this user.
         Err(TextFileError::Io(error)) if matches!(error.kind(), NotFound | PermissionDenied) => {
             Ok(None)
         }
-        error => error.map(|_| None).bad().context(doing),
+        error => error.map(|_| None).bad().cannot(doing, file),
     }
 }
 
 /// Checks that all commands, options and kinds of values of the file are ones.
-fn check(settings: &Table, command: &Command, file: &Path) -> Result<(), Failure> {
+fn check(settings: &Table, command: &Command, file: &Path) -> Result<()> {
     let wrong = |message: String, name: &str, known: Vec<&str>| {
         let near = did_you_mean(name, &known);
         Err(Failure::input(

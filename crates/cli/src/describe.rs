@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     checks::UnsupportedCell,
-    exit::Failure,
+    exit::Result,
     output::{self, counted},
     swept,
 };
@@ -31,7 +31,7 @@ pub fn print(
     shard: Option<Shard>,
     done: &Done,
     unsupported: &[UnsupportedCell],
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut text = study(plan, jobs, done);
     describe_unsupported(&mut text, unsupported);
     let trials = plan.left(done);
@@ -223,7 +223,7 @@ pub fn print_json(
     jobs: u32,
     done: &Done,
     unsupported: &[UnsupportedCell],
-) -> Result<(), Failure> {
+) -> Result<()> {
     let estimate = plan.estimate(done, jobs);
     let left = plan.left(done);
     let first = DryRun::Plan {

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use regatta_model::shell::quoted;
 use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
-use crate::exit::{Failure, OrFailure as _};
+use crate::exit::{Failure, OrFailure as _, Result};
 
 /// Directory in which runs leave their results unless another is asked for.
 pub const RESULTS: &str = DEFAULT_DIRECTORY;
@@ -37,7 +37,7 @@ fn or_here(dir: &Path) -> &Path {
 /// # Errors
 /// If the directory that was asked for holds a run or something of one already, or if it cannot be
 /// made or written.
-pub fn check(asked: Option<&Path>) -> Result<(), Failure> {
+pub fn check(asked: Option<&Path>) -> Result<()> {
     let dir = asked.unwrap_or(Path::new(RESULTS));
     absolute(dir)?;
     let shown = dir.display();
@@ -60,7 +60,7 @@ pub fn check(asked: Option<&Path>) -> Result<(), Failure> {
 /// Checks that files can be made in a directory, or the directory in the nearest one above that is
 /// there: by making a directory there and removing it, since some file systems refuse what their
 /// permissions allow.
-fn check_writable(dir: &Path) -> Result<(), Failure> {
+fn check_writable(dir: &Path) -> Result<()> {
     let mut missing = dir;
     for above in dir.ancestors().map(or_here) {
         match above.metadata() {
@@ -75,8 +75,8 @@ fn check_writable(dir: &Path) -> Result<(), Failure> {
             Ok(metadata) if !metadata.is_dir() => return made(dir, Err(Errno::ENOTDIR.into())),
             Ok(_) if above == dir => {
                 let trial = above.join(format!(".regatta-{}", std::process::id()));
-                let doing = format!("cannot write to the directory `{}`", dir.display());
-                return try_to_make(&trial).bad().context(doing).hint(ANOTHER);
+                let tried = try_to_make(&trial).bad();
+                return tried.cannot("write to the directory", dir).hint(ANOTHER);
             }
             Ok(_) => return made(dir, try_to_make(missing)),
         }
@@ -100,7 +100,7 @@ fn try_to_make(dir: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
+pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf> {
     if let Some(dir) = asked {
         made(dir, fs::create_dir_all(dir))?;
         return Ok(dir.to_owned());
@@ -129,7 +129,7 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// The path is not text, or there is no working directory.
-pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+pub fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path)
         .bad()
         .context(format!("`{}` names nothing", path.display()))?;
@@ -146,11 +146,8 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 const ANOTHER: &str = "choose another directory with `--out`";
 
 /// Names the directory in the error of an operation that makes it.
-fn made(dir: &Path, made: io::Result<()>) -> Result<(), Failure> {
+fn made(dir: &Path, made: io::Result<()>) -> Result<()> {
     made.bad()
-        .context(format!(
-            "cannot make the result directory `{}`",
-            dir.display()
-        ))
+        .cannot("make the result directory", dir)
         .hint(ANOTHER)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::DoctorArgs,
-    exit::{Code, Failure},
+    exit::{Code, Result},
     output,
 };
 
@@ -20,7 +20,7 @@ pub const JSON_COMMAND: &str = "doctor-json";
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn doctor(args: &DoctorArgs) -> Result<Code, Failure> {
+pub fn doctor(args: &DoctorArgs) -> Result<Code> {
     let found = found();
     if args.json {
         return output::json(&value(&found));

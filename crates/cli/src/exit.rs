@@ -1,6 +1,10 @@
 //! Exit codes, and errors for the user.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use nix::{
     errno::Errno,
@@ -18,6 +22,18 @@ use regatta_results::ResultsError;
 use regatta_transport::THREAD_HINT;
 
 use crate::option_words;
+
+/// Refuses bad input, if a condition holds: returns the first one's error, of a message and a hint, each of which may have
+/// arguments as for `format!`.
+macro_rules! refuse {
+    ($($is:expr => $message:literal $(, $argument:expr)*; $hint:literal $(, $of_hint:expr)*;)+) => {
+        $(if $is {
+            let (message, hint) = (format!($message $(, $argument)*), format!($hint $(, $of_hint)*));
+            return Err($crate::exit::Failure::input(message, hint));
+        })+
+    };
+}
+pub(crate) use refuse;
 
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +71,9 @@ impl From<Code> for ExitCode {
     }
 }
 
+/// Result of a part of a command.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// Error of a command, with its exit code and a hint.
 #[derive(Debug)]
 pub struct Failure {
@@ -79,31 +98,36 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
 /// Conversion of the error of an operation to a [`Failure`], with what a user needs to know of it.
 pub trait OrFailure<T>: Sized {
     /// Converts the error; without a further call it is a failure.
-    fn or_failure(self) -> Result<T, Failure>;
+    fn or_failure(self) -> Result<T>;
 
     /// Makes it an error about bad usage or bad input.
-    fn bad(self) -> Result<T, Failure> {
+    fn bad(self) -> Result<T> {
         self.code(Code::Input)
     }
 
     /// Sets the exit code.
-    fn code(self, code: Code) -> Result<T, Failure> {
+    fn code(self, code: impl Into<Code>) -> Result<T> {
         self.or_failure().map_err(|failure| failure.code(code))
     }
 
+    /// Adds what cannot be done with a file or a directory: `write`, `read`, ….
+    fn cannot(self, doing: &str, path: &Path) -> Result<T> {
+        self.context(format!("cannot {doing} `{}`", path.display()))
+    }
+
     /// As [`Failure::context`].
-    fn context(self, doing: impl Into<String>) -> Result<T, Failure> {
+    fn context(self, doing: impl Into<String>) -> Result<T> {
         self.or_failure().map_err(|failure| failure.context(doing))
     }
 
     /// As [`Failure::hint`].
-    fn hint(self, hint: impl Into<String>) -> Result<T, Failure> {
+    fn hint(self, hint: impl Into<String>) -> Result<T> {
         self.or_failure().map_err(|failure| failure.hint(hint))
     }
 }
 
 impl<T, E: Into<Failure>> OrFailure<T> for Result<T, E> {
-    fn or_failure(self) -> Result<T, Failure> {
+    fn or_failure(self) -> Result<T> {
         self.map_err(Into::into)
     }
 }
@@ -184,8 +208,9 @@ impl Failure {
     }
 
     /// Sets the exit code.
-    pub fn code(self, code: Code) -> Self {
-        Self { code, ..self }
+    pub fn code(mut self, code: impl Into<Code>) -> Self {
+        self.code = code.into();
+        self
     }
 
     /// Names `option` in the hint where it names `--out`, for a command whose directory has another
@@ -316,7 +341,7 @@ pub fn no_bed(error: BedError) -> Failure {
 ///
 /// # Errors
 /// The system cannot tell it.
-pub fn own_executable() -> Result<PathBuf, Failure> {
+pub fn own_executable() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }
 

@@ -6,9 +6,9 @@ use regatta_results::{
 };
 
 use crate::{
-    args::{ExportArgs, ExportFormat},
+    args::ExportArgs,
     directory,
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, OrFailure as _, Result},
     output,
 };
 
@@ -16,18 +16,14 @@ use crate::{
 ///
 /// # Errors
 /// The results cannot be read, or a file cannot be written.
-pub fn export(args: &ExportArgs) -> Result<Code, Failure> {
+pub fn export(args: &ExportArgs) -> Result<Code> {
     let reader = Reader::open(&args.dir).bad()?;
     let default = || directory::of_run(&args.dir).join("export");
     let out = args.out.clone().unwrap_or_else(default);
     let mut formats: Vec<TableFormat> = Vec::new();
     for format in &args.format {
-        let format = match format {
-            ExportFormat::Parquet => TableFormat::Parquet,
-            ExportFormat::Csv => TableFormat::Csv,
-        };
-        if !formats.contains(&format) {
-            formats.push(format);
+        if !formats.contains(format) {
+            formats.push(*format);
         }
     }
     let tables = export_tables(&reader, &out, &formats)?;

@@ -10,7 +10,7 @@ use regatta_report::{
 };
 
 use crate::{
-    exit::{Failure, OrFailure as _},
+    exit::{OrFailure as _, Result},
     typeset,
 };
 
@@ -19,16 +19,11 @@ use crate::{
 ///
 /// # Errors
 /// A file cannot be written; the typesetter is not there or fails.
-pub fn write(
-    data: &RunData,
-    summary: &Summary,
-    out: &Path,
-    stop: &StopRequest,
-) -> Result<(), Failure> {
+pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &StopRequest) -> Result<()> {
     fs::create_dir_all(out)
-        .context(format!("cannot make the directory `{}`", out.display()))
+        .cannot("make the directory", out)
         .hint("name a directory that can be written")?;
-    let write = |name: String, content: &[u8]| -> Result<(), Failure> {
+    let write = |name: String, content: &[u8]| -> Result<()> {
         write_figure_file(out, &name, content)?;
         Ok(())
     };
@@ -57,8 +52,8 @@ fn made_of_svg(
     data: &RunData,
     figures: &[FigureFiles],
     stop: &StopRequest,
-    write: impl Fn(String, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    write: impl Fn(String, &[u8]) -> Result<()>,
+) -> Result<()> {
     let program = typeset::required_program()?;
     for figure in figures {
         let name = format!("{}.pdf", figure.name);

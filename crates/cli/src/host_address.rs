@@ -6,7 +6,7 @@ use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 use regatta_bed::{Errors, hosts::SessionLauncher, session::Session};
 use regatta_model::{shell::printable, study::HostAddress};
 
-use crate::exit::{Failure, no_bed};
+use crate::exit::{Failure, Result, no_bed};
 
 /// First argument of the process on the host; the interface follows.
 pub const COMMAND: &str = "interface-address";
@@ -22,7 +22,7 @@ pub fn resolve(
     address: Option<&HostAddress>,
     host: &str,
     session: &Session,
-) -> Result<Option<IpAddr>, Failure> {
+) -> Result<Option<IpAddr>> {
     let interface = match address {
         None => return Ok(None),
         Some(HostAddress::Ip(address)) => return Ok(Some(*address)),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     doctor::JSON_COMMAND,
-    exit::{Code, Failure, OrFailure as _, no_bed, own_executable},
+    exit::{Code, OrFailure as _, Result, no_bed, own_executable, refuse},
     hosts_file::HostsFile,
     output,
     remote::{self, Opened},
@@ -33,7 +33,7 @@ struct Printer {
 
 impl Printer {
     /// Writes text, unless JSON is asked for.
-    fn text(self, text: &str) -> Result<(), Failure> {
+    fn text(self, text: &str) -> Result<()> {
         match self.is_json {
             true => Ok(()),
             false => output::out(text),
@@ -41,7 +41,7 @@ impl Printer {
     }
 
     /// Writes a line of JSON, if that is asked for.
-    fn json(self, value: Value) -> Result<(), Failure> {
+    fn json(self, value: Value) -> Result<()> {
         match self.is_json {
             true => output::json_lines([value].into_iter()),
             false => Ok(()),
@@ -53,14 +53,12 @@ impl Printer {
 ///
 /// # Errors
 /// If a host cannot be reached; mistakes in the hosts file.
-pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Result<Code, Failure> {
+pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Result<Code> {
     let printer = Printer { is_json };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    if names.len() > 2 {
-        return Err(Failure::input(
-            "a path has two ends",
-            "name one host, or two: `regatta hosts check a,b`",
-        ));
+    refuse! {
+        names.len() > 2 => "a path has two ends";
+            "name one host, or two: `regatta hosts check a,b`";
     }
     for opened in remote::open(names.iter().copied(), hosts_file, &StopRequest::default())? {
         host(opened, printer)?;
@@ -86,7 +84,7 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
 }
 
 /// Says how a host is reached and what its kernel can do.
-fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
+fn host(opened: Opened, printer: Printer) -> Result<()> {
     let mut launcher = opened.launcher();
     let Opened {
         name,
@@ -135,7 +133,7 @@ fn host(opened: Opened, printer: Printer) -> Result<(), Failure> {
 }
 
 /// Says which ports are open between two hosts, and what the path check finds.
-fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<Code, Failure> {
+fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<Code> {
     let hosts = HostsFile::read_or_new(hosts_file)?;
     let mut is_shaped = true;
     for name in names {

@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::{
     args::{AddArgs, HostsArgs, HostsCommand},
-    exit::{Code, Failure, OrFailure as _, own_executable},
+    exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
     host_check,
     hosts_file::{HostsFile, config_directory},
     output, remote,
@@ -38,7 +38,7 @@ const LONGEST_PASSWORDS: u64 = 64 << 10;
 ///
 /// # Errors
 /// Mistakes in the hosts file; hosts that cannot be reached or let nobody in.
-pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
+pub fn hosts(args: &HostsArgs) -> Result<Code> {
     let file = args.hosts_file.as_deref();
     match &args.command {
         HostsCommand::Add(args) => add(args, file),
@@ -50,7 +50,7 @@ pub fn hosts(args: &HostsArgs) -> Result<Code, Failure> {
     }
 }
 
-fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
+fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code> {
     let example = "write `regatta hosts add lab1 user@address lab2 user@address`";
     let named = (args.hosts()).map_err(|mistake| Failure::input(mistake, example))?;
     let mut hosts = HostsFile::read_or_new(file)?;
@@ -59,7 +59,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
         Ok((name, host))
     };
     let named = named.into_iter().map(to_add);
-    let named = named.collect::<Result<Vec<_>, Failure>>()?;
+    let named = named.collect::<Result<Vec<_>>>()?;
     let directory = key_directory()?;
     let passwords = Passwords::new(args.password_fd);
     let host_key = match (&args.fingerprint, args.accept_new) {
@@ -108,7 +108,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code, Failure> {
     failed.map_or(Ok(Code::Measured), Err)
 }
 
-fn say_added(added: &[(String, &str)], path: &Path) -> Result<(), Failure> {
+fn say_added(added: &[(String, &str)], path: &Path) -> Result<()> {
     let path = path.display();
     let mut text: String = added
         .iter()
@@ -128,19 +128,16 @@ fn host_to_add(
     hosts: &HostsFile,
     name: &str,
     destination: &str,
-) -> Result<RemoteHost, Failure> {
-    if name == LOCAL {
-        return Err(Failure::input(
-            "`local` is this machine, which every study can use",
-            "choose another name for the other one",
-        ));
+) -> Result<RemoteHost> {
+    refuse! {
+        name == LOCAL => "`local` is this machine, which every study can use";
+            "choose another name for the other one";
     }
     let known = hosts.hosts.get(name);
-    if known.is_some_and(|known| known.ssh.as_deref() != Some(destination)) {
-        return Err(Failure::input(
-            format!("the hosts file has another host `{name}`"),
-            format!("choose another name, or `regatta hosts remove {name}` first"),
-        ));
+    refuse! {
+        known.is_some_and(|known| known.ssh.as_deref() != Some(destination)) =>
+            "the hosts file has another host `{name}`";
+            "choose another name, or `regatta hosts remove {name}` first";
     }
     let mut host = known.cloned().unwrap_or_else(|| RemoteHost {
         ssh: Some(destination.to_owned()),
@@ -160,7 +157,7 @@ fn set_up(
     host_key: HostKey,
     user: &mut User<'_>,
     directory: &Path,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>> {
     let set_up = SetUp {
         destination: host.ssh.as_deref().unwrap_or_default(),
         options: &host.ssh_options,
@@ -181,7 +178,7 @@ fn set_up(
     }
 }
 
-fn list(file: Option<&Path>) -> Result<Code, Failure> {
+fn list(file: Option<&Path>) -> Result<Code> {
     let hosts = HostsFile::read_or_new(file)?;
     let mut text = String::new();
     for (name, host) in &hosts.hosts {
@@ -209,7 +206,7 @@ fn list(file: Option<&Path>) -> Result<Code, Failure> {
     output::show(&text)
 }
 
-fn list_json(file: Option<&Path>) -> Result<Code, Failure> {
+fn list_json(file: Option<&Path>) -> Result<Code> {
     let hosts = HostsFile::read_or_new(file)?;
     let listed = hosts.hosts.iter().map(|(name, host)| {
         let shaping = host.shaping.as_ref().map(|Shaping { parent, attach }| {
@@ -232,11 +229,11 @@ fn list_json(file: Option<&Path>) -> Result<Code, Failure> {
     )
 }
 
-fn script(name: &str) -> Result<Code, Failure> {
+fn script(name: &str) -> Result<Code> {
     output::show(&own_key(name)?.script())
 }
 
-fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Failure> {
+fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code> {
     let mut hosts = HostsFile::read_or_new(file)?;
     let host = hosts.host(name)?.clone();
     let shared = (hosts.hosts.iter())
@@ -267,7 +264,7 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code, Fai
     output::show(&format!("Host `{name}` is removed.\n"))
 }
 
-fn own_key(name: &str) -> Result<OwnKey, Failure> {
+fn own_key(name: &str) -> Result<OwnKey> {
     OwnKey::find_or_make(&key_directory()?).map_err(|error| failure_of(error, name))
 }
 
@@ -277,7 +274,7 @@ fn failure_of(error: KeyError, name: &str) -> Failure {
 }
 
 /// Returns the directory of Regatta's own key.
-fn key_directory() -> Result<PathBuf, Failure> {
+fn key_directory() -> Result<PathBuf> {
     Ok(config_directory()?.join("ssh"))
 }
 

@@ -15,7 +15,7 @@ use regatta_model::{
 };
 
 use crate::{
-    exit::{Failure, OrFailure as _, did_you_mean},
+    exit::{Failure, OrFailure as _, Result, did_you_mean},
     text_file::{self, TextFileError},
 };
 
@@ -34,7 +34,7 @@ impl HostsFile {
     ///
     /// # Errors
     /// A file that cannot be read; the first mistake in it.
-    pub fn read_or_new(named: Option<&Path>) -> Result<Self, Failure> {
+    pub fn read_or_new(named: Option<&Path>) -> Result<Self> {
         let path = match named {
             Some(path) => path.to_owned(),
             None => config_directory()?.join("hosts.toml"),
@@ -43,9 +43,7 @@ impl HostsFile {
             Err(TextFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 String::new()
             }
-            error => error
-                .bad()
-                .context(format!("cannot read the hosts file `{}`", path.display()))?,
+            error => error.bad().cannot("read the hosts file", &path)?,
         };
         let hosts = RemoteHost::parse_all(&text, &path.to_string_lossy()).bad()?;
         Ok(Self { path, text, hosts })
@@ -55,7 +53,7 @@ impl HostsFile {
     ///
     /// # Errors
     /// If there is none.
-    pub fn host(&self, name: &str) -> Result<RemoteHost, Failure> {
+    pub fn host(&self, name: &str) -> Result<RemoteHost> {
         match self.hosts.get(name) {
             Some(host) => Ok(host.clone()),
             None if name == LOCAL => Ok(RemoteHost::default()),
@@ -74,7 +72,7 @@ impl HostsFile {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn put(&mut self, name: &str, host: &RemoteHost) -> Result<(), Failure> {
+    pub fn put(&mut self, name: &str, host: &RemoteHost) -> Result<()> {
         if self.hosts.get(name) == Some(host) {
             return Ok(());
         }
@@ -91,13 +89,13 @@ impl HostsFile {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn remove(&mut self, name: &str) -> Result<(), Failure> {
+    pub fn remove(&mut self, name: &str) -> Result<()> {
         let _lock = self.lock_and_read()?;
         self.write(RemoteHost::without(&self.text, name))
     }
 
     /// Reads the file again as other commands have left it, and keeps them from changing it until the lock is dropped.
-    fn lock_and_read(&mut self) -> Result<File, Failure> {
+    fn lock_and_read(&mut self) -> Result<File> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         let locked = fs::create_dir_all(directory).and_then(|()| {
             let lock = File::create(self.path.with_extension("lock"))?;
@@ -108,7 +106,7 @@ impl HostsFile {
         Ok(lock)
     }
 
-    fn write(&mut self, text: String) -> Result<(), Failure> {
+    fn write(&mut self, text: String) -> Result<()> {
         // Never a file that the next command could not read.
         self.hosts = RemoteHost::parse_all(&text, &self.path.to_string_lossy())
             .bad()
@@ -123,7 +121,7 @@ impl HostsFile {
 ///
 /// # Errors
 /// If there is no home directory.
-pub fn config_directory() -> Result<PathBuf, Failure> {
+pub fn config_directory() -> Result<PathBuf> {
     directories::config().ok_or_else(|| no_home("XDG_CONFIG_HOME"))
 }
 
@@ -131,7 +129,7 @@ pub fn config_directory() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// If there is no home directory.
-pub fn cache_directory() -> Result<PathBuf, Failure> {
+pub fn cache_directory() -> Result<PathBuf> {
     directories::cache().ok_or_else(|| no_home("XDG_CACHE_HOME"))
 }
 
@@ -141,7 +139,7 @@ fn no_home(variable: &str) -> Failure {
 }
 
 /// Writes a file of the user's alone, whole or not at all.
-fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+fn write_private(path: &Path, text: &str) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let written = fs::create_dir_all(directory).and_then(|()| {
         let temporary = path.with_extension(format!("{}.part", std::process::id()));

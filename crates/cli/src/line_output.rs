@@ -9,7 +9,7 @@ use std::{
 use regatta_process::write_line;
 
 use crate::{
-    exit::{Failure, OrFailure as _},
+    exit::{OrFailure as _, Result},
     output::{self, OutputError},
 };
 
@@ -25,11 +25,10 @@ impl LineOutput {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open(file: Option<&Path>, title: Option<String>) -> Result<Self, Failure> {
+    pub fn open(file: Option<&Path>, title: Option<String>) -> Result<Self> {
         let open = |path: &Path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
-            file.bad()
-                .context(format!("cannot write to `{}`", path.display()))
+            file.bad().cannot("write to", path)
         };
         Ok(Self {
             file: file.map(open).transpose()?,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     args::{ListArgs, ListWhat},
-    exit::{Code, Failure},
+    exit::{Code, Result},
     output,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn list(args: &ListArgs) -> Result<Code, Failure> {
+pub fn list(args: &ListArgs) -> Result<Code> {
     if args.json {
         return output::json(&json(args.what)?);
     }
@@ -43,7 +43,7 @@ pub fn list(args: &ListArgs) -> Result<Code, Failure> {
 }
 
 /// Returns the tables that are asked for, each under its name.
-fn json(what: Option<ListWhat>) -> Result<Value, Failure> {
+fn json(what: Option<ListWhat>) -> Result<Value> {
     let asks = |of| what.is_none_or(|what| what == of);
     let mut tables = Map::new();
     let mut add = |name: &str, table: Value| tables.insert(name.to_owned(), table);
@@ -193,7 +193,7 @@ fn transports() -> String {
     text
 }
 
-fn studies() -> Result<String, Failure> {
+fn studies() -> Result<String> {
     let mut text = String::new();
     for (name, study) in parsed_studies()? {
         let mark = if name == DEFAULT { " (default)" } else { "" };
@@ -203,7 +203,7 @@ fn studies() -> Result<String, Failure> {
 }
 
 /// Returns the built-in studies by their names.
-fn parsed_studies() -> Result<Vec<(&'static str, Study)>, Failure> {
+fn parsed_studies() -> Result<Vec<(&'static str, Study)>> {
     let parse = |it: &Builtin| Ok((it.name, Study::parse(it.text, it.name)?));
     BUILTIN.iter().map(parse).collect()
 }

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     });
     let colour = output::Colour::new(args.color);
     let done = match args.command {
-        Command::Run(args) => language::with(args.lang.into(), || run::run(&args, colour)),
+        Command::Run(args) => language::with(args.lang, || run::run(&args, colour)),
         Command::Plan(args) => plan::plan(&args),
         Command::Path(args) => path_command::path(&args),
         Command::Wdt(args) => wdt::wdt(&args),
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::merge(&args, colour),
         Command::Submit(args) => cluster::submit(&args),
         Command::Status(args) => cluster::status(&args),
-        Command::Resume(args) => language::with(args.lang.into(), || run::resume(&args, colour)),
+        Command::Resume(args) => language::with(args.lang, || run::resume(&args, colour)),
         Command::Attach(args) => attach::attach(&args),
         Command::Report(args) => report::report(&args, colour),
         Command::Compare(args) => compare::compare(&args, colour),

@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 
 use crate::{
     args::{Args, CompletionsArgs, ManArgs},
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, OrFailure as _, Result},
     output,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn completions(args: &CompletionsArgs) -> Result<Code, Failure> {
+pub fn completions(args: &CompletionsArgs) -> Result<Code> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "regatta", &mut script);
     output::exactly(&String::from_utf8_lossy(&script))?;
@@ -25,12 +25,9 @@ pub fn completions(args: &CompletionsArgs) -> Result<Code, Failure> {
 ///
 /// # Errors
 /// The directory cannot be made, or a page cannot be written.
-pub fn man(args: &ManArgs) -> Result<Code, Failure> {
+pub fn man(args: &ManArgs) -> Result<Code> {
     fs::create_dir_all(&args.dir)
         .and_then(|()| clap_mangen::generate_to(Args::command(), &args.dir))
-        .context(format!(
-            "cannot write the man pages into `{}`",
-            args.dir.display()
-        ))?;
+        .cannot("write the man pages into", &args.dir)?;
     output::show(&format!("{}\n", args.dir.join("regatta.1").display()))
 }

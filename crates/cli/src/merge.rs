@@ -8,7 +8,7 @@ use regatta_results::merge::{Merge, MergeError, Merged, Refused};
 
 use crate::{
     args::MergeArgs,
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, Failure, OrFailure as _, Result},
     listen::Tally,
     merged_run,
     output::{self, Colour, counted},
@@ -22,16 +22,16 @@ const MISSING_SHARDS: &str = "missing-shards.txt";
 ///
 /// # Errors
 /// If a file cannot be merged, or the merged run cannot be written.
-pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code, Failure> {
+pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code> {
     let merge = Merge::open(&args.parts).map_err(|error| match error {
         MergeError::Nothing { refused } => refusal(&refused),
         error => merged_run::not_merged(error),
     })?;
-    if !merge.refused().is_empty() {
+    if !merge.refused.is_empty() {
         if !args.skip_bad {
-            return Err(refusal(merge.refused()));
+            return Err(refusal(&merge.refused));
         }
-        for refused in merge.refused() {
+        for refused in &merge.refused {
             output::err(&format!("warning: {}", refused.in_words()));
         }
     }
@@ -95,7 +95,7 @@ fn missing_shards(merge: &Merge, plan: &Plan, missing: &[u32]) -> Vec<Shard> {
 }
 
 /// Says what is missing, and lists the shards in a file.
-fn tell_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<(), Failure> {
+fn tell_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<()> {
     let path = dir.join(MISSING_SHARDS);
     let lines: Vec<String> = shards.iter().map(Shard::to_string).collect();
     let written = match lines.is_empty() {
@@ -103,7 +103,7 @@ fn tell_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<(), Fai
         true => Ok(()),
         false => fs::write(&path, lines.join("\n") + "\n"),
     };
-    written.context(format!("cannot write `{}`", path.display()))?;
+    written.cannot("write", &path)?;
     if merged.missing.is_empty() {
         return Ok(());
     }

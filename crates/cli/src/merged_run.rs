@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use regatta_engine::{Done, Plan};
 use regatta_results::merge::{Merge, MergeError, MergePlan, Merged};
 
-use crate::exit::{Failure, OrFailure as _};
+use crate::exit::{Failure, OrFailure as _, Result, refuse};
 
 /// Merges what can be merged of the shards of a plan into an empty directory, while others are still to be run.
 ///
 /// # Errors
 /// No file can be merged, or the merged run cannot be written.
-pub fn so_far(parts: &[PathBuf], out: &Path) -> Result<(), Failure> {
+pub fn so_far(parts: &[PathBuf], out: &Path) -> Result<()> {
     let merge = Merge::open(parts).map_err(not_merged)?;
     write(&merge, out).map(drop)
 }
@@ -20,14 +20,13 @@ pub fn so_far(parts: &[PathBuf], out: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The plan is one of another version of Regatta, or the merged run cannot be written.
-pub fn write(merge: &Merge, out: &Path) -> Result<(Plan, Merged), Failure> {
+pub fn write(merge: &Merge, out: &Path) -> Result<(Plan, Merged)> {
     let (study, _) = merge.study().map_err(not_merged)?;
     let plan = Plan::new(&study).bad()?;
-    if plan.digest() != merge.plan_sha256() {
-        return Err(Failure::input(
-            "this version of Regatta makes another plan of the study than the one that made the files",
-            "merge them with the version of Regatta that made them",
-        ));
+    refuse! {
+        plan.digest() != merge.plan_sha256() =>
+            "this version of Regatta makes another plan of the study than the one that made the files";
+            "merge them with the version of Regatta that made them";
     }
     let of_plan = MergePlan {
         trials: plan.trials().len() as u32,

@@ -24,7 +24,7 @@ use regatta_results::hosts_csv::{GrowingHostsCsv, HOSTS_FILE_NAME};
 
 use crate::{
     args::MonitorArgs,
-    exit::{Code, Failure, OrFailure as _, no_bed},
+    exit::{Code, Failure, OrFailure as _, Result, no_bed, refuse},
     interrupt::Held,
     output,
     remote::{self, Opened},
@@ -55,7 +55,7 @@ struct Named {
 /// # Errors
 /// A host that cannot be sampled, or for a shorter time than was asked for; a file that cannot be
 /// written.
-pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
+pub fn monitor(args: &MonitorArgs) -> Result<Code> {
     check(args)?;
     let held = Held::new()?;
     let (wake, woken) = mpsc::channel();
@@ -87,7 +87,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
     let monitors: Vec<Named> = (opened.into_iter())
         .map(|host| start(host, args.interval, &wake))
         .collect::<Result<_, _>>()?;
-    fs::create_dir_all(&args.out).context(cannot_write(&args.out))?;
+    fs::create_dir_all(&args.out).cannot("write", &args.out)?;
     let begun = Instant::now();
     let mut written = Written::new(&args.out);
     let stopped = wait(&woken, begun + args.duration, &monitors, &mut written)?;
@@ -101,7 +101,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code, Failure> {
 }
 
 /// Refuses what cannot be carried out, before anything is started.
-fn check(args: &MonitorArgs) -> Result<(), Failure> {
+fn check(args: &MonitorArgs) -> Result<()> {
     let mut hosts = args.hosts.clone();
     hosts.sort();
     if let Some(pair) = hosts.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -111,17 +111,15 @@ fn check(args: &MonitorArgs) -> Result<(), Failure> {
         ));
     }
     for name in [HOSTS_FILE_NAME, PAGE] {
-        if args.out.join(name).symlink_metadata().is_ok() {
-            return Err(Failure::input(
-                format!("`{}` has a `{name}` already", args.out.display()),
-                "choose another `--out`",
-            ));
+        refuse! {
+            args.out.join(name).symlink_metadata().is_ok() => "`{}` has a `{name}` already", args.out.display();
+                "choose another `--out`";
         }
     }
     Ok(())
 }
 
-fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named, Failure> {
+fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named> {
     let mut launcher = opened.launcher();
     let host = opened.name;
     let doing = format!("cannot monitor the host `{}`", printable(&host));
@@ -149,7 +147,7 @@ fn wait(
     until: Instant,
     monitors: &[Named],
     written: &mut Written,
-) -> Result<bool, Failure> {
+) -> Result<bool> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let woken = woken.recv_timeout(left.min(WRITE_INTERVAL));
@@ -204,7 +202,7 @@ impl Written {
         }
     }
 
-    fn add(&mut self, samples: &[HostSamples]) -> Result<(), Failure> {
+    fn add(&mut self, samples: &[HostSamples]) -> Result<()> {
         let hint = match self.timelines.is_empty() {
             true => "",
             false => {
@@ -213,7 +211,7 @@ impl Written {
         };
         self.csv
             .add(samples)
-            .context(cannot_write(&self.table))
+            .cannot("write", &self.table)
             .hint(hint)?;
         for batch in samples {
             timeline::add(&mut self.timelines, batch);
@@ -222,7 +220,7 @@ impl Written {
     }
 
     /// Writes the page with the figures, and a line for each host on standard output.
-    fn finish(self, args: &MonitorArgs) -> Result<(), Failure> {
+    fn finish(self, args: &MonitorArgs) -> Result<()> {
         let Self {
             table,
             mut timelines,
@@ -248,8 +246,4 @@ impl Written {
         ));
         output::out(&text)
     }
-}
-
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write `{}`", path.display())
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     args::ColorChoice,
     charset::encoded,
-    exit::{Code, Failure},
+    exit::{Code, Result},
 };
 
 /// Use of colour on each of the two outputs.
@@ -47,7 +47,7 @@ pub struct OutputError(#[from] io::Error);
 ///
 /// # Errors
 /// As [`out`].
-pub fn show(text: &str) -> Result<Code, Failure> {
+pub fn show(text: &str) -> Result<Code> {
     out(text)?;
     Ok(Code::Measured)
 }
@@ -56,7 +56,7 @@ pub fn show(text: &str) -> Result<Code, Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn out(text: &str) -> Result<(), Failure> {
+pub fn out(text: &str) -> Result<()> {
     Ok(coloured(&printable(text))?)
 }
 
@@ -65,7 +65,7 @@ pub fn out(text: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn lines(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
+pub fn lines(lines: impl Iterator<Item = String>) -> Result<()> {
     exact_lines(lines.map(|line| Ok(encoded(&printable(&line)).to_string())))
 }
 
@@ -81,7 +81,7 @@ pub fn json_line(value: &impl Serialize) -> Result<(), OutputError> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), Failure> {
+pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<()> {
     exact_lines(values.map(|value| Ok(serde_json::to_string(&value)?)))
 }
 
@@ -89,7 +89,7 @@ pub fn json_lines<T: Serialize>(values: impl Iterator<Item = T>) -> Result<(), F
 ///
 /// # Errors
 /// A value that has no form in JSON.
-pub fn pretty(value: &impl Serialize) -> Result<String, Failure> {
+pub fn pretty(value: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
@@ -97,12 +97,12 @@ pub fn pretty(value: &impl Serialize) -> Result<String, Failure> {
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn json(value: &impl Serialize) -> Result<Code, Failure> {
+pub fn json(value: &impl Serialize) -> Result<Code> {
     exactly(&pretty(value)?)?;
     Ok(Code::Measured)
 }
 
-fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<(), Failure> {
+fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<()> {
     let mut stdout = io::BufWriter::new(io::stdout().lock());
     let written = lines
         .try_for_each(|line| writeln!(stdout, "{}", line?))

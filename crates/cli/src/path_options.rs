@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use crate::{
     args::{Assignment, PathArgs, table},
     exact,
-    exit::{Failure, OrFailure as _},
+    exit::{Failure, OrFailure as _, Result},
     option_words, text_file,
 };
 
@@ -69,7 +69,7 @@ struct Given {
 }
 
 /// Returns the given options, in the order in which a condition's name lists them.
-fn given(args: &PathArgs) -> Result<Vec<Given>, Failure> {
+fn given(args: &PathArgs) -> Result<Vec<Given>> {
     let mut all = Vec::new();
     for (key, typed) in &args.keys.0 {
         let shown = match key.kind {
@@ -136,7 +136,7 @@ fn kind_of(key: &str) -> Option<KeyKind> {
 }
 
 /// Converts a value to one of a study file.
-pub fn value_of(kind: KeyKind, text: &str) -> Result<Value, Failure> {
+pub fn value_of(kind: KeyKind, text: &str) -> Result<Value> {
     let known = match kind {
         KeyKind::Flag => text.parse().ok().map(Value::Boolean),
         KeyKind::PacketSize => i64::try_from(size(text)).ok().map(Value::Integer),
@@ -158,10 +158,7 @@ pub fn value_of(kind: KeyKind, text: &str) -> Result<Value, Failure> {
 
 /// Converts assignments to a table; `reverse.rate` is a key of the table `reverse`. `kind_of` returns the kind of values
 /// that a key takes.
-pub fn table_of(
-    keys: &[Assignment],
-    kind_of: fn(&str) -> Option<KeyKind>,
-) -> Result<Table, Failure> {
+pub fn table_of(keys: &[Assignment], kind_of: fn(&str) -> Option<KeyKind>) -> Result<Table> {
     let mut table = Table::new();
     for Assignment { key, value } in keys {
         let twice = || {
@@ -198,7 +195,7 @@ pub fn table_of(
 ///
 /// # Errors
 /// A key is given twice.
-pub fn condition(args: &PathArgs) -> Result<Table, Failure> {
+pub fn condition(args: &PathArgs) -> Result<Table> {
     let climbing = args
         .keys
         .get("steps")
@@ -262,7 +259,7 @@ pub fn name_of(parts: &[String]) -> String {
 ///
 /// # Errors
 /// The changed conditions would be impossible.
-pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String>, Failure> {
+pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String>> {
     let mut changes = Vec::new();
     let mut keys = Table::new();
     for given in given(args)? {
@@ -288,11 +285,7 @@ pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String
 ///
 /// # Errors
 /// The choices contradict one another.
-pub fn choose_emulation(
-    args: &PathArgs,
-    captured: bool,
-    path: &mut PathSetup,
-) -> Result<(), Failure> {
+pub fn choose_emulation(args: &PathArgs, captured: bool, path: &mut PathSetup) -> Result<()> {
     path.emulator = args.emulator.unwrap_or(path.emulator);
     path.placement = args.placement.unwrap_or(path.placement);
     path.loss_by = args.loss_by.unwrap_or(path.loss_by);

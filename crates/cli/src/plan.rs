@@ -15,7 +15,7 @@ use regatta_results::FILE_NAME;
 use crate::{
     args::PlanArgs,
     directory::RESULTS,
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, Failure, OrFailure as _, Result, refuse},
     output, study,
 };
 
@@ -23,12 +23,10 @@ use crate::{
 ///
 /// # Errors
 /// The study or the run cannot be read, or there is no run with the variation between its rounds.
-pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
-    if args.detect.0 <= 0.0 {
-        return Err(Failure::input(
-            "a difference that is to be detected is above zero",
-            "it has no sign: write for example `--detect 5%`",
-        ));
+pub fn plan(args: &PlanArgs) -> Result<Code> {
+    refuse! {
+        args.detect.0 <= 0.0 => "a difference that is to be detected is above zero";
+            "it has no sign: write for example `--detect 5%`";
     }
     let own = Path::new(&args.study);
     let (study, pilot) = if own.join(FILE_NAME).exists() && args.pilot.is_none() {
@@ -50,14 +48,9 @@ pub fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     let data = regatta_report::load(&pilot).bad()?;
     let study = study.unwrap_or_else(|| data.header.study.clone());
     let spreads = spreads_of(&study, &data);
-    if spreads.is_empty() {
-        return Err(Failure::input(
-            format!(
-                "`{}` has no two rounds in which two of these transports were measured",
-                pilot.display()
-            ),
-            "run two rounds or more of this study, five rather than two",
-        ));
+    refuse! {
+        spreads.is_empty() => "`{}` has no two rounds in which two of these transports were measured", pilot.display();
+            "run two rounds or more of this study, five rather than two";
     }
     output::show(&text(&study, &spreads, &pilot, args.detect.0))
 }

@@ -5,7 +5,7 @@ use regatta_model::{
     study::{StudyError, StudyFile},
 };
 
-use crate::exit::{Failure, did_you_mean};
+use crate::exit::{Failure, Result, did_you_mean};
 
 /// Error in a transport, or in its use.
 pub struct Wrong {
@@ -94,7 +94,7 @@ pub fn check_file(file: &StudyFile) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// The first transport that cannot.
-pub fn check_probes(study: &Study) -> Result<(), Failure> {
+pub fn check_probes(study: &Study) -> Result<()> {
     for transport in &study.transports {
         let Some(driver) = regatta_agent::find_driver(&transport.driver) else {
             continue;
@@ -142,6 +142,6 @@ pub fn check_endings(study: &Study) -> Result<(), Wrong> {
 ///
 /// # Errors
 /// The first mistake.
-pub fn check_all(transports: &[Transport]) -> Result<(), Failure> {
+pub fn check_all(transports: &[Transport]) -> Result<()> {
     Ok(transports.iter().try_for_each(check)?)
 }

@@ -27,7 +27,7 @@ use regatta_process::end_within;
 use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination, NO_SESSION};
 
 use crate::{
-    exit::{Failure, no_bed, own_executable},
+    exit::{Failure, Result, no_bed, own_executable, refuse},
     host_address,
     hosts_file::{HostsFile, cache_directory},
     remote_programs::{Programs, error_of},
@@ -57,7 +57,7 @@ pub fn ends(
     hosts_file: Option<&Path>,
     executable: &Path,
     stop: &StopRequest,
-) -> Result<[HostEnd; 2], Failure> {
+) -> Result<[HostEnd; 2]> {
     let is_shaped = conditions
         .iter()
         .any(|condition| !condition.changes_nothing());
@@ -65,16 +65,10 @@ pub fn ends(
     // Mistakes are found before a host is reached.
     let resolve = |name: &str| {
         let mut host = hosts.host(name)?;
-        if is_shaped && host.shaping.is_none() {
-            return Err(Failure::input(
-                format!(
-                    "the study gives the path a delay, losses or a rate, and host `{name}` has no `shaping`"
-                ),
-                format!(
-                    "add `[{name}.shaping]` to `{}`, as docs/hosts.md says, or name another file with `--hosts-file`; without `--rtt` and the like the network is used as it is",
-                    hosts.path.display()
-                ),
-            ));
+        refuse! {
+            is_shaped && host.shaping.is_none() =>
+                "the study gives the path a delay, losses or a rate, and host `{name}` has no `shaping`";
+                "add `[{name}.shaping]` to `{}`, as docs/hosts.md says, or name another file with `--hosts-file`; without `--rtt` and the like the network is used as it is", hosts.path.display();
         }
         host.shaping = host.shaping.filter(|_| is_shaped);
         Ok((name.to_owned(), host))
@@ -82,7 +76,7 @@ pub fn ends(
     let [a, b] = names;
     let named = vec![resolve(a)?, resolve(b)?];
     let mut programs = Programs::of(transports);
-    let mut reach = |opened: Result<Opened, Failure>| {
+    let mut reach = |opened: Result<Opened>| {
         let opened = opened?;
         let environment = match opened.connector.destination.ssh {
             Some(_) => programs.on(
@@ -107,7 +101,7 @@ pub fn ends(
 }
 
 /// Prepares this program for sending.
-pub fn agent_file(executable: &Path, stop: &StopRequest) -> Result<AgentFile, Failure> {
+pub fn agent_file(executable: &Path, stop: &StopRequest) -> Result<AgentFile> {
     let cache = cache_directory()?.join("agents");
     AgentFile::prepare(executable, &cache, stop).map_err(Failure::failed)
 }
@@ -170,7 +164,7 @@ impl Opened {
 
     /// Returns the port of the SSH server, of which packets on an interface that is shaped must be told from others;
     /// `None` without such an interface, and for this machine.
-    fn shaped_ssh_port(&self) -> Result<Option<u16>, Failure> {
+    fn shaped_ssh_port(&self) -> Result<Option<u16>> {
         if self.attach() != Some(Attach::Interface) || self.connector.destination.ssh.is_none() {
             return Ok(None);
         }
@@ -188,7 +182,7 @@ impl Opened {
 
     /// Returns the address on the path: that of the shaping or of the hosts file, or as the connections show it, this
     /// machine's address towards the other host.
-    fn address_towards(&self, other: &Self) -> Result<IpAddr, Failure> {
+    fn address_towards(&self, other: &Self) -> Result<IpAddr> {
         if let Some(Attach::Macvlan { address }) = self.attach() {
             return Ok(address.0.into());
         }
@@ -213,12 +207,12 @@ pub fn open<'a>(
     names: impl IntoIterator<Item = &'a str>,
     hosts_file: Option<&Path>,
     stop: &StopRequest,
-) -> Result<Vec<Opened>, Failure> {
+) -> Result<Vec<Opened>> {
     let hosts = HostsFile::read_or_new(hosts_file)?;
     let named = names.into_iter();
     let named = named
         .map(|name| Ok((name.to_owned(), hosts.host(name)?)))
-        .collect::<Result<_, Failure>>()?;
+        .collect::<Result<_>>()?;
     open_all(named, &own_executable()?, stop)?.collect()
 }
 
@@ -227,7 +221,7 @@ fn open_all(
     named: Vec<(String, RemoteHost)>,
     executable: &Path,
     stop: &StopRequest,
-) -> Result<impl Iterator<Item = Result<Opened, Failure>>, Failure> {
+) -> Result<impl Iterator<Item = Result<Opened>>> {
     let file = Arc::new(agent_file(executable, stop)?);
     let connectors: Vec<Connector> = named
         .iter()
@@ -292,7 +286,7 @@ pub fn receive(
     directory: &str,
     overwrite: bool,
     hosts_file: Option<&Path>,
-) -> Result<Receiver, Failure> {
+) -> Result<Receiver> {
     let opened = open([name], hosts_file, &StopRequest::default())?.remove(0);
     let seen = opened.addresses.map(|[_, server]| server);
     // That of the path between the hosts need not be reached from here.

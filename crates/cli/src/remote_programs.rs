@@ -13,7 +13,7 @@ use regatta_bed::{Errors, hosts::SessionLauncher, session::Session};
 use regatta_model::{Transport, shell::printable};
 use regatta_ssh::{Archive, FILES_COMMAND};
 
-use crate::exit::{Failure, OrFailure as _, no_bed};
+use crate::exit::{Failure, OrFailure as _, Result, no_bed};
 
 /// Programs of the transports of a study, packed when the first host needs them.
 pub struct Programs {
@@ -44,7 +44,7 @@ impl Programs {
         host: &str,
         session: &Session,
         directory: Option<&Path>,
-    ) -> Result<Vec<(String, String)>, Failure> {
+    ) -> Result<Vec<(String, String)>> {
         let mut paths = BTreeMap::new();
         for files in &self.files {
             if let Some(directory) = directory {
@@ -74,7 +74,7 @@ impl Programs {
 }
 
 /// Sends an archive to a host that does not have its files. Returns their directory there.
-fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf, Failure> {
+fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
     let launcher = SessionLauncher::new(format!("host `{host}`"), session.clone());
     let bytes = archive.content.len().to_string();
     let launched = launcher

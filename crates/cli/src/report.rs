@@ -8,15 +8,14 @@ use regatta_report::{
     RunData, Summary,
     figure_files::INDEX_FILE_NAME,
     language,
-    pdf::Paper,
     terminal::{self, TerminalOptions},
 };
 use regatta_results::{Reader, RunState, exports::write_exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{
-    args::{PaperSize, ReportArgs},
+    args::ReportArgs,
     directory,
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, Failure, OrFailure as _, Result},
     figures,
     interrupt::Held,
     listen::Tally,
@@ -28,12 +27,12 @@ use crate::{
 ///
 /// # Errors
 /// The results cannot be read, or a report cannot be written.
-pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
-    language::with(args.lang.into(), || make(args, colour))
+pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code> {
+    language::with(args.lang, || make(args, colour))
 }
 
 /// Makes the reports that are asked for.
-fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
+fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).bad()?;
     let summary = regatta_report::summarise(&data);
@@ -53,12 +52,8 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
         say_where(dir, &["report.html"])?;
     }
     if args.pdf {
-        let paper = match args.paper {
-            PaperSize::A4 => Paper::A4,
-            PaperSize::Letter => Paper::Letter,
-        };
         let stop = stopped_by_signals("stopping: no `report.pdf` is written")?;
-        typeset::write_pdf(&data, &summary, paper, dir, &stop)?;
+        typeset::write_pdf(&data, &summary, args.paper, dir, &stop)?;
         say_where(dir, &[typeset::FILE_NAME])?;
     }
     if let Some(out) = &args.figures {
@@ -82,7 +77,7 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code, Failure> {
 }
 
 /// Returns a request to stop that signals such as Ctrl-C make. They print `words`.
-fn stopped_by_signals(words: &'static str) -> Result<StopRequest, Failure> {
+fn stopped_by_signals(words: &'static str) -> Result<StopRequest> {
     let stop = StopRequest::default();
     let held = Held::new()?;
     let asked = stop.clone();
@@ -90,7 +85,7 @@ fn stopped_by_signals(words: &'static str) -> Result<StopRequest, Failure> {
     Ok(stop)
 }
 
-fn say_where(dir: &Path, files: &[&str]) -> Result<(), Failure> {
+fn say_where(dir: &Path, files: &[&str]) -> Result<()> {
     let lines: String = files
         .iter()
         .map(|file| format!("{}\n", dir.join(file).display()))
@@ -103,7 +98,7 @@ fn say_where(dir: &Path, files: &[&str]) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<(), Failure> {
+pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<()> {
     show_tables(dir, data, summary, colour)?;
     show_whereabouts(dir)
 }
@@ -112,12 +107,7 @@ pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Re
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn show_tables(
-    dir: &Path,
-    data: &RunData,
-    summary: &Summary,
-    colour: Colour,
-) -> Result<(), Failure> {
+pub fn show_tables(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<()> {
     let options = TerminalOptions {
         width: output::width(),
         color: colour.stdout,
@@ -125,11 +115,11 @@ pub fn show_tables(
     print(dir, terminal::render(summary, data, &options))
 }
 
-fn show_whereabouts(dir: &Path) -> Result<(), Failure> {
+fn show_whereabouts(dir: &Path) -> Result<()> {
     print(dir, terminal::whereabouts(dir))
 }
 
-fn print(dir: &Path, mut text: String) -> Result<(), Failure> {
+fn print(dir: &Path, mut text: String) -> Result<()> {
     if !text.ends_with('\n') {
         text.push('\n');
     }

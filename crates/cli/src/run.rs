@@ -21,7 +21,7 @@ use regatta_transport::FILE_OPTIONS;
 use crate::{
     args::{ResumeArgs, RunArgs, ViewArgs},
     attach, checks, describe, directory,
-    exit::{self, Code, Failure, OrFailure as _, no_bed, own_executable},
+    exit::{self, Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, ProgressFile, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
@@ -32,7 +32,7 @@ use crate::{
 ///
 /// # Errors
 /// Errors that prevent the study from running to its end.
-pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
+pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
     let chosen = study::choose(args)?;
     for warning in chosen.study.warnings() {
         output::warn(&warning);
@@ -42,17 +42,13 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
         .hint("ask for fewer `--rounds`, transports or conditions")?;
     checks::period(&plan)?;
     let jobs = args.jobs.unwrap_or(1);
-    if jobs > 1 && chosen.study.guest.clock != Clock::Virtual {
-        return Err(Failure::input(
-            "trials that run at once share the machine, and then measure one another",
-            "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`",
-        ));
-    }
-    if jobs > 1 && plan.study().may_end_early() {
-        return Err(Failure::input(
-            "guests that run at once do not know one another's trials, so that neither `until` nor `successes` can end them",
-            "leave `--jobs` out, or give a number of rounds",
-        ));
+    refuse! {
+        jobs > 1 && chosen.study.guest.clock != Clock::Virtual =>
+            "trials that run at once share the machine, and then measure one another";
+            "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`";
+        jobs > 1 && plan.study().may_end_early() =>
+            "guests that run at once do not know one another's trials, so that neither `until` nor `successes` can end them";
+            "leave `--jobs` out, or give a number of rounds";
     }
     let done = state_of(&plan, args.shard, earlier(&plan, &args.done)?)?;
     let image = checks::kernel(&chosen)?;
@@ -111,7 +107,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code, Failure> {
 ///
 /// # Errors
 /// Errors that prevent the run from continuing to its end.
-pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code, Failure> {
+pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
     let held = Held::new()?;
     let dir = directory::of_run(&args.dir);
     let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
@@ -196,7 +192,7 @@ struct RunSession<'a> {
 }
 
 impl RunSession<'_> {
-    fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code, Failure> {
+    fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code> {
         let executable = own_executable()?;
         let shard = options.part.shard;
         let hub = attach::start(self.views, self.dir, self.earlier, self.json)?;
@@ -284,13 +280,12 @@ fn make_bed(
     executable: &Path,
     run_id: &str,
     stop: &StopRequest,
-) -> Result<Bed, Failure> {
+) -> Result<Bed> {
     if let [a, b] = &study.hosts[..] {
-        if study.capture.is_some() {
-            return Err(Failure::input(
-                "packets are captured on the path of Regatta's own emulator, which is not between hosts",
-                "leave `capture` out, and run `tcpdump` on a host",
-            ));
+        refuse! {
+            study.capture.is_some() =>
+                "packets are captured on the path of Regatta's own emulator, which is not between hosts";
+                "leave `capture` out, and run `tcpdump` on a host";
         }
         let needs = (&*study.conditions, &*study.transports);
         let ends = remote::ends([a, b], needs, hosts_file, executable, stop)?;
@@ -368,7 +363,7 @@ fn stopped_by(
 
 /// Returns the directory for the files of a study's trials, if it asks for any; absolute, since
 /// agents may have another working directory.
-fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>, Failure> {
+fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>> {
     let files = directory::absolute(&dir.join("files"))?;
     let options = study.transports.iter().flat_map(|it| &it.options);
     let mut on = options.filter(|(_, value)| **value == OptionValue::Flag(true));
@@ -397,7 +392,7 @@ pub fn finish(
     colour: Colour,
     mut tally: Tally,
     ending: Option<&Ending>,
-) -> Result<Code, Failure> {
+) -> Result<Code> {
     let shown = dir.display();
     let again = format!("run `regatta report {}", quoted(dir));
     let written = regatta_report::write_all(dir)
@@ -437,7 +432,7 @@ fn finish_part(
     colour: Colour,
     tally: Tally,
     ending: Option<&Ending>,
-) -> Result<Code, Failure> {
+) -> Result<Code> {
     let Some(shard) = shard.filter(|_| json.is_none()) else {
         return finish(dir, json, colour, tally, ending);
     };
@@ -452,7 +447,7 @@ fn finish_part(
 
 /// # Errors
 /// If the run was interrupted.
-fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<(), Failure> {
+fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<()> {
     let Some(Ending::Interrupted { reason }) = ending else {
         return Ok(());
     };
@@ -464,7 +459,7 @@ fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<
 }
 
 /// Returns the state from which a shard of a plan, or all of it, goes on.
-fn state_of(plan: &Plan, shard: Option<Shard>, done: Done) -> Result<Done, Failure> {
+fn state_of(plan: &Plan, shard: Option<Shard>, done: Done) -> Result<Done> {
     let Some(shard) = shard else { return Ok(done) };
     plan.shard(shard, done).bad()
 }
@@ -473,7 +468,7 @@ fn state_of(plan: &Plan, shard: Option<Shard>, done: Done) -> Result<Done, Failu
 ///
 /// # Errors
 /// For a run of another plan.
-fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done, Failure> {
+fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done> {
     let digest = match dirs {
         [] => return Ok(Done::default()),
         _ => plan.digest(),

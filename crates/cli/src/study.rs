@@ -14,7 +14,7 @@ use crate::{
     adhoc,
     args::{RunArgs, TwoHosts},
     exact,
-    exit::{Failure, OrFailure as _, did_you_mean},
+    exit::{Failure, OrFailure as _, Result, did_you_mean, refuse},
     path_options, registry, swept,
     text_file::{self, TextFileError},
     work_options,
@@ -45,7 +45,7 @@ pub struct ReadStudy {
 ///
 /// # Errors
 /// Mistakes in the study; nothing has been started then.
-pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
+pub fn choose(args: &RunArgs) -> Result<Chosen> {
     match (args.bed, &args.hosts) {
         (Some(BedKind::Hosts), None) if args.study.is_none() => return Err(no_hosts()),
         (Some(BedKind::Netns | BedKind::Uml), Some(_)) => {
@@ -58,11 +58,9 @@ pub fn choose(args: &RunArgs) -> Result<Chosen, Failure> {
     }
     let read = match &args.study {
         None if adhoc::asked_for(args) => {
-            if args.scale.is_some() {
-                return Err(Failure::input(
-                    "`--scale` is a part of a study, and this run is described by options alone",
-                    "name a study, or leave `--scale` out and give `--rounds` and `--size`",
-                ));
+            refuse! {
+                args.scale.is_some() => "`--scale` is a part of a study, and this run is described by options alone";
+                    "name a study, or leave `--scale` out and give `--rounds` and `--size`";
             }
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
@@ -102,7 +100,7 @@ fn with_options(
     mut study: Study,
     mut text: String,
     read: Option<ReadStudy>,
-) -> Result<Chosen, Failure> {
+) -> Result<Chosen> {
     let changes = apply(args, &mut study)?;
     check_placement(args, &study, read.as_ref())?;
     registry::check_probes(&study)?;
@@ -122,7 +120,7 @@ fn with_options(
 }
 
 /// Checks that nobody asks for netem between two machines, where there is only their network.
-fn check_placement(args: &RunArgs, study: &Study, read: Option<&ReadStudy>) -> Result<(), Failure> {
+fn check_placement(args: &RunArgs, study: &Study, read: Option<&ReadStudy>) -> Result<()> {
     const MESSAGE: &str =
         "between two hosts there is only their network: netem stands on both ends of it";
     match args.path.placement {
@@ -152,12 +150,12 @@ pub struct StoredStudy {
 }
 
 /// Reads a stored study, and checks it against the registry.
-fn read_stored(path: &Path) -> Result<StoredStudy, Failure> {
+fn read_stored(path: &Path) -> Result<StoredStudy> {
     let shown = path.display();
     // It may be larger than what a user writes.
     let text = fs::read_to_string(path)
         .bad()
-        .context(format!("cannot read the study file `{shown}`"))?;
+        .cannot("read the study file", path)?;
     let stored: StoredStudy = serde_json::from_str(&text)
         .bad()
         .context(format!(
@@ -173,7 +171,7 @@ fn read_stored(path: &Path) -> Result<StoredStudy, Failure> {
 ///
 /// # Errors
 /// Error of the file or of the options.
-pub fn read(name: &str) -> Result<ReadStudy, Failure> {
+pub fn read(name: &str) -> Result<ReadStudy> {
     match name {
         // What looks like a path is one; a bare name is a file if there is one, as a user in that
         // directory expects.
@@ -201,7 +199,7 @@ fn form_for_hosts(args: &RunArgs, name: &str) -> Option<&'static Builtin> {
     form.filter(|_| is_of_hosts && is_builtin)
 }
 
-fn read_builtin(name: &str) -> Result<ReadStudy, Failure> {
+fn read_builtin(name: &str) -> Result<ReadStudy> {
     let study = builtin(name).ok_or_else(|| no_such(name))?;
     let file = StudyFile::parse(study.text, &format!("studies/{name}.toml")).bad()?;
     Ok(ReadStudy {
@@ -218,17 +216,14 @@ fn no_hosts() -> Failure {
     )
 }
 
-fn read_file(path: &Path) -> Result<ReadStudy, Failure> {
+fn read_file(path: &Path) -> Result<ReadStudy> {
     let shown = path.display();
     let text = text_file::read(path);
     let hint = match text {
         Err(TextFileError::NotText { .. }) => "save it as UTF-8",
         _ => "name a study file; `regatta list studies` shows the built-in ones",
     };
-    let text = text
-        .bad()
-        .context(format!("cannot read the study file `{shown}`"))
-        .hint(hint)?;
+    let text = text.bad().cannot("read the study file", path).hint(hint)?;
     let beside = path_options::files_in(path.parent().unwrap_or(Path::new("")));
     let file = StudyFile::parse_beside(&text, &shown.to_string(), &beside).bad()?;
     Ok(ReadStudy {
@@ -239,7 +234,7 @@ fn read_file(path: &Path) -> Result<ReadStudy, Failure> {
 }
 
 /// Applies options to a parsed study; returns each as it was written.
-fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
+fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     let mut changes = Vec::new();
     if !args.transport.is_empty() {
         select_transports(args, study)?;
@@ -299,20 +294,15 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>, Failure> {
 }
 
 /// Applies `--deadline` and `--connect-deadline`.
-fn apply_deadlines(
-    args: &RunArgs,
-    study: &mut Study,
-    changes: &mut Vec<String>,
-) -> Result<(), Failure> {
+fn apply_deadlines(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) -> Result<()> {
     for (flag, deadline) in [
         ("--deadline", args.deadline),
         ("--connect-deadline", args.connect_deadline),
     ] {
-        if deadline.is_some_and(|deadline| deadline > Duration::from_secs(30 * 86_400)) {
-            return Err(Failure::input(
-                format!("a `{flag}` of more than 30 days"),
-                format!("write a time such as `{flag} 30s`"),
-            ));
+        refuse! {
+            deadline.is_some_and(|deadline| deadline > Duration::from_secs(30 * 86_400)) =>
+                "a `{flag}` of more than 30 days";
+                "write a time such as `{flag} 30s`";
         }
     }
     if let Some(deadline) = args.connect_deadline {
@@ -374,7 +364,7 @@ fn twice(study: &mut Study) {
 }
 
 /// Keeps the transports with these labels; a driver's name that is no label adds that driver.
-fn select_transports(args: &RunArgs, study: &mut Study) -> Result<(), Failure> {
+fn select_transports(args: &RunArgs, study: &mut Study) -> Result<()> {
     let mut chosen = Vec::new();
     for text in &args.transports() {
         let of_sweep = swept::transports_of(study, text);
@@ -390,11 +380,9 @@ fn select_transports(args: &RunArgs, study: &mut Study) -> Result<(), Failure> {
                 transport
             }
         };
-        if chosen.contains(&transport) {
-            return Err(Failure::input(
-                format!("transport `{text}` is named twice"),
-                "name each once; `--rounds` says how often it is run",
-            ));
+        refuse! {
+            chosen.contains(&transport) => "transport `{text}` is named twice";
+                "name each once; `--rounds` says how often it is run";
         }
         chosen.push(transport);
     }

@@ -9,7 +9,7 @@ use regatta_model::{
     Condition, Part, Study, Sweep, Sweeps, SweptEntry, Transport, Words as _, Workload,
 };
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// Returns the transports that sweeps made of the one with this label.
 pub fn transports_of(study: &Study, label: &str) -> Vec<Transport> {
@@ -55,7 +55,7 @@ pub fn copy_entry(sweeps: &mut Sweeps, label: &str, again: &str) {
 ///
 /// # Errors
 /// Two conditions or workloads of one sweep are the same.
-pub fn check_distinct(study: &Study) -> Result<(), Failure> {
+pub fn check_distinct(study: &Study) -> Result<()> {
     let condition = |it: &Condition| serde_json::to_value(it).map(|json| (Part::Condition, json));
     let workload = |it: &Workload| serde_json::to_value(it).map(|json| (Part::Workload, json));
     let all = (study.conditions.iter().map(condition)).chain(study.workloads.iter().map(workload));

@@ -3,10 +3,13 @@
 use std::{
     fs::File,
     io::{self, Read},
+    os::{fd::AsFd, unix::fs::OpenOptionsExt as _},
     path::Path,
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
     time::Duration,
 };
+
+use nix::fcntl::OFlag;
+use regatta_process::readable;
 
 use crate::output;
 
@@ -52,10 +55,10 @@ pub fn read(path: &Path) -> Result<String, TextFileError> {
             .read_to_end(&mut bytes)?;
         bytes
     } else {
-        let shown = path.display().to_string();
-        collect(&chunks_of(path)?, (TELL_AFTER, LIMIT), || {
+        collect(&open(path)?, (TELL_AFTER, LIMIT), || {
             output::err(&format!(
-                "waiting for `{shown}`, a pipe from which nothing comes; it is given up after {} s",
+                "waiting for `{}`, a pipe from which nothing comes; it is given up after {} s",
+                path.display(),
                 LIMIT.as_secs()
             ));
         })?
@@ -71,51 +74,35 @@ pub fn read(path: &Path) -> Result<String, TextFileError> {
     })
 }
 
-/// Reads a file in a thread of its own, since opening a pipe and reading from it block.
-fn chunks_of(path: &Path) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
-    let path = path.to_owned();
-    let (chunks, received) = mpsc::channel();
-    let failed = chunks.clone();
-    let read = move || -> io::Result<()> {
-        let mut file = File::open(&path)?;
-        loop {
-            let mut chunk = vec![0; 64 << 10];
-            let length = file.read(&mut chunk)?;
-            chunk.truncate(length);
-            // Whoever has enough does not listen any more.
-            if length == 0 || chunks.send(Ok(chunk)).is_err() {
-                return Ok(());
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("text file".to_owned())
-        .spawn(move || {
-            if let Err(error) = read() {
-                let _ = failed.send(Err(error));
-            }
-        })?;
-    Ok(received)
+/// Opens a pipe or a device without waiting for its other end.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NONBLOCK.bits();
+    File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Joins chunks until there are no more, or more than a file may have. `tell` is called after
-/// `tell_after` without a chunk, and `limit` ends the wait.
+/// Reads until the end, or until there is more than a file may have. `tell` is called after `tell_after` without data, and
+/// `limit` ends the wait.
 fn collect(
-    chunks: &Receiver<io::Result<Vec<u8>>>,
+    mut file: &File,
     (tell_after, limit): (Duration, Duration),
     mut tell: impl FnMut(),
 ) -> Result<Vec<u8>, TextFileError> {
     let mut bytes = Vec::new();
+    let mut chunk = vec![0; 64 << 10];
     while bytes.len() <= LARGEST_BYTES {
-        let mut chunk = chunks.recv_timeout(tell_after);
-        if matches!(chunk, Err(RecvTimeoutError::Timeout)) {
+        let comes = |within| readable(&[file.as_fd()], Some(within));
+        if !comes(tell_after)? {
             tell();
-            chunk = chunks.recv_timeout(limit.saturating_sub(tell_after));
+            if !comes(limit.saturating_sub(tell_after))? {
+                return Err(TextFileError::Silent);
+            }
         }
-        match chunk {
-            Ok(chunk) => bytes.extend(chunk?),
-            Err(RecvTimeoutError::Timeout) => return Err(TextFileError::Silent),
-            Err(RecvTimeoutError::Disconnected) => break,
+        match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => bytes.extend(&chunk[..length]),
+            // Another reader of the pipe was faster.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(bytes)
@@ -154,13 +141,9 @@ mod tests {
         mkfifo(&path, Mode::from_bits_truncate(0o600)).expect("a pipe");
         let brief = (Duration::from_millis(5), Duration::from_millis(10));
         let mut told = 0;
-        let chunks = chunks_of(&path).expect("a thread");
-        let silent = collect(&chunks, brief, || told += 1);
+        let silent = collect(&open(&path).expect("a pipe"), brief, || told += 1);
         assert!(matches!(silent, Err(TextFileError::Silent)), "{silent:?}");
         assert_eq!(told, 1);
-        // Opening it ends the wait of the thread above, which must not read what comes next.
-        std::fs::write(&path, "late").expect("read by somebody");
-        while chunks.recv().is_ok() {}
 
         let writer = path.clone();
         let writer = std::thread::spawn(move || std::fs::write(writer, "name = \"x\"\n"));

@@ -9,7 +9,7 @@ use std::{
 use regatta_process::StopRequest;
 use regatta_report::{RunData, Summary, pdf::Paper};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// Environment variable with the path of the typesetter, where it is not beside this program.
 const VARIABLE: &str = "REGATTA_TYPESET";
@@ -39,7 +39,7 @@ pub fn write_pdf(
     paper: Paper,
     dir: &Path,
     stop: &StopRequest,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let program = required_program()?;
     let job = regatta_report::pdf::job(data, summary, paper)?;
     let pdf = run(&program, &[], &job, FILE_NAME, stop)?;
@@ -51,7 +51,7 @@ pub fn write_pdf(
 ///
 /// # Errors
 /// It is not there.
-pub fn required_program() -> Result<PathBuf, Failure> {
+pub fn required_program() -> Result<PathBuf> {
     program().ok_or_else(|| {
         Failure::told(
             "there is no program `regatta-typeset`, which makes PDF and PNG, beside this one",
@@ -72,7 +72,7 @@ pub fn run(
     job: &str,
     name: &str,
     stop: &StopRequest,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>> {
     let shown = program.display();
     let failed = |error| Failure::told(format!("cannot run `{shown}`: {error}"));
     let mut child = Command::new(program)

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use crate::{
     args::WorkArgs,
-    exit::{Failure, OrFailure as _, did_you_mean},
+    exit::{Failure, OrFailure as _, Result, did_you_mean},
     path_options::{name_of, table_of, value_of},
     swept,
 };
@@ -19,7 +19,7 @@ use crate::{
 ///
 /// # Errors
 /// A kind of workload that there is not, or a key that is given twice.
-pub fn sections(args: &WorkArgs) -> Result<Vec<Value>, Failure> {
+pub fn sections(args: &WorkArgs) -> Result<Vec<Value>> {
     let kinds: Vec<&str> = workload_kinds().map(|kind| kind.name()).collect();
     let chosen = match &args.workload[..] {
         [] => vec!["bulk"],
@@ -73,7 +73,7 @@ fn name(args: &WorkArgs, kind: &str) -> String {
 }
 
 /// Returns the given keys as a table of a study file.
-fn keys(args: &WorkArgs) -> Result<Table, Failure> {
+fn keys(args: &WorkArgs) -> Result<Table> {
     let mut table = Table::new();
     for (key, typed) in &args.keys.0 {
         table.insert(key.name.to_owned(), value_of(key.kind, typed)?);
@@ -94,7 +94,7 @@ fn kind_of_probe(key: &str) -> Option<KeyKind> {
 ///
 /// # Errors
 /// The study has no such workload.
-pub fn select(args: &WorkArgs, study: &mut Study) -> Result<Option<String>, Failure> {
+pub fn select(args: &WorkArgs, study: &mut Study) -> Result<Option<String>> {
     if args.workload.is_empty() {
         return Ok(None);
     }
@@ -139,7 +139,7 @@ pub fn apply(
     args: &WorkArgs,
     deadline: Duration,
     workloads: &mut [Workload],
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>> {
     if !args.changes_a_workload() {
         return Ok(Vec::new());
     }

@@ -55,11 +55,6 @@ impl MetricValues {
         self.0.retain(|(name, value)| keep(name, value));
     }
 
-    /// Removes all values.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -83,16 +78,6 @@ impl MetricValues {
         self.0.iter().map(|(name, _)| &**name)
     }
 
-    /// Iterates over the values.
-    pub fn values(&self) -> impl Iterator<Item = &f64> {
-        self.0.iter().map(|(_, value)| value)
-    }
-
-    /// Iterates over the values, to be changed.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut f64> {
-        self.0.iter_mut().map(|(_, value)| value)
-    }
-
     /// Returns the position of a metric, or the one at which it belongs.
     fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| (**known).cmp(name))
@@ -111,15 +96,6 @@ impl<'a> IntoIterator for &'a MetricValues {
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
-    }
-}
-
-impl IntoIterator for MetricValues {
-    type Item = (Arc<str>, f64);
-    type IntoIter = std::vec::IntoIter<(Arc<str>, f64)>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
     }
 }
 

@@ -34,11 +34,13 @@ fn run(id: u64, rounds: usize, factor: impl Fn(&TrialRecord) -> f64) -> RunData 
     data.header.run_id = format!("run {id}");
     for trial in &mut data.trials {
         let factor = factor(trial);
-        for value in trial.measurements.metrics.values_mut() {
+        let metrics = &mut trial.measurements.metrics;
+        let drawn = metrics.keys().map(|name| {
             // The sum of twelve is close to normal, with a variance of one.
             let normal: f64 = (0..12).map(|_| draws.unit()).sum::<f64>() - 6.0;
-            *value = 1e7 * (0.02 * normal).exp();
-        }
+            (name.to_owned(), 1e7 * (0.02 * normal).exp())
+        });
+        *metrics = drawn.collect();
         if let Some(goodput) = trial.measurements.metrics.get_mut("goodput_bps") {
             *goodput *= factor;
         }

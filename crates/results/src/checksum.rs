@@ -34,192 +34,94 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Defines rows of a table with the column of the record's key, the columns by which they are ordered, and those
-    /// that are summed.
-    const fn new(
-        table: &'static str,
-        [key, order]: [&'static str; 2],
-        columns: &'static str,
-    ) -> Self {
-        Self {
-            columns,
-            table,
-            key,
-            order,
-        }
-    }
-
     /// Returns the query for the rows of one record, by its key.
     fn of_one(&self) -> String {
-        let Self {
-            columns,
-            table,
-            key,
-            order,
-        } = self;
+        let (columns, table, key, order) = (self.columns, self.table, self.key, self.order);
         format!("SELECT {columns} FROM {table} WHERE {key} = ?1 ORDER BY {order}")
     }
 
     /// Returns the query for the rows of all records, with the key first.
     fn of_all(&self) -> String {
-        let Self {
-            columns,
-            table,
-            key,
-            order,
-        } = self;
+        let (columns, table, key, order) = (self.columns, self.table, self.key, self.order);
         format!(
             "SELECT {key}, {columns} FROM {table} WHERE {key} IS NOT NULL ORDER BY {key}, {order}"
         )
     }
 }
 
-/// Record of the run.
-pub(crate) const RUN: Stored = Stored::new(
-    "run",
-    2,
-    &[
-        Rows::new(
-            "run",
-            ["id", "id"],
-            "run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed, state, state_reason",
-        ),
-        Rows::new("host_fact", ["1", "host, name"], "host, name, value"),
-    ],
-);
+/// Defines kinds of records, one entry each: the constant, the name for messages, the table with the column of the
+/// record's key, the condition on its rows unless all are records of the kind, the version of the tables since which they
+/// have checksums; then the rows of a record: table, column with the record's key, order, columns that are summed.
+macro_rules! kinds {
+    ($($(#[$meaning:meta])* $kind:ident = $name:literal: $table:literal by $key:literal $(where $which:literal)?
+        since $since:literal { $($rows:literal by $of:literal order $order:literal: $columns:literal;)+ })+) => {
+        $($(#[$meaning])* pub(crate) const $kind: Stored = Stored {
+            table: $table,
+            key: $key,
+            which: [$($which,)? "TRUE"][0],
+            since: $since,
+            rows: &[$(Rows { columns: $columns, table: $rows, key: $of, order: $order }),+],
+        };)+
 
-/// Record of a trial.
-pub(crate) const TRIAL: Stored = Stored {
-    key: "trial",
-    ..Stored::new(
-        "trial",
-        2,
-        &[
-            Rows::new(
-                "trial",
-                ["trial", "trial"],
-                "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt",
-            ),
-            Rows::new("reason", ["trial", "position"], "position, reason"),
-            Rows::new("metric", ["trial", "name"], "name, value"),
-            Rows::new(
-                "series",
-                ["trial", "position"],
-                "position, side, name, samples, t_ns, value",
-            ),
-            Rows::new(
-                "histogram",
-                ["trial", "position"],
-                "position, side, name, hdr_v2_base64",
-            ),
-            Rows::new("fact", ["trial", "name"], "name, value"),
-            Rows::new("warning", ["trial", "id"], "code, message, hint"),
-        ],
-    )
-};
+        /// Every kind of record, with its name for messages.
+        pub(crate) const ALL: &[(Stored, &str)] = &[$(($kind, $name)),+];
+    };
+}
 
-/// Record of a check of the path.
-pub(crate) const PATH_CHECK: Stored = Stored::new(
-    "path_check",
-    2,
-    &[
-        Rows::new(
-            "path_check",
-            ["id", "id"],
-            "id, condition, checked_unix_ns, within, step_at_ns, spoiled",
-        ),
-        Rows::new(
-            "path_quantity",
-            ["path_check", "position"],
-            "position, name, asked, achieved, lowest, highest, n, within",
-        ),
-    ],
-);
-
-/// Record of a warning about the run; a trial's warnings belong to the trial.
-pub(crate) const WARNING: Stored = Stored {
-    which: "trial IS NULL",
-    ..Stored::new(
-        "warning",
-        2,
-        &[Rows::new("warning", ["id", "id"], "code, message, hint")],
-    )
-};
-
-/// Samples of a host.
-pub(crate) const HOST_SAMPLES: Stored = Stored::new(
-    "host_samples",
-    3,
-    &[Rows::new(
-        "host_samples",
-        ["id", "id"],
-        "id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib",
-    )],
-);
-
-/// Names of the values of samples.
-pub(crate) const HOST_SAMPLE_NAMES: Stored = Stored::new(
-    "host_sample_names",
-    3,
-    &[Rows::new("host_sample_names", ["id", "id"], "id, names")],
-);
-
-/// Value of a sweep.
-pub(crate) const PARAMETER: Stored = Stored::new(
-    "parameter",
-    4,
-    &[Rows::new(
-        "parameter",
-        ["id", "id"],
-        "id, part, name, key, value, unit, text",
-    )],
-);
-
-/// Run that the file is made of.
-pub(crate) const PART: Stored = Stored::new(
-    "part",
-    5,
-    &[
-        Rows::new(
-            "part",
-            ["id", "id"],
-            "id, run_id, plan_sha256, shard, shards, trials, node, regatta_version, started_unix_ns, bed",
-        ),
-        Rows::new("part_fact", ["part", "host, name"], "host, name, value"),
-        Rows::new("part_trial", ["part", "trial"], "trial"),
-    ],
-);
-
-/// Every kind of record, with its name for a message.
-pub(crate) const ALL: [(Stored, &str); 8] = [
-    (RUN, "run"),
-    (TRIAL, "trial"),
-    (PATH_CHECK, "path check"),
-    (WARNING, "warning"),
-    (HOST_SAMPLES, "row of `host_samples`"),
-    (HOST_SAMPLE_NAMES, "row of `host_sample_names`"),
-    (PARAMETER, "row of `parameter`"),
-    (PART, "row of `part`"),
-];
+kinds! {
+    /// Record of the run.
+    RUN = "run": "run" by "id" since 2 {
+        "run" by "id" order "id":
+            "run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed, state, state_reason";
+        "host_fact" by "1" order "host, name": "host, name, value";
+    }
+    /// Record of a trial.
+    TRIAL = "trial": "trial" by "trial" since 2 {
+        "trial" by "trial" order "trial":
+            "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt";
+        "reason" by "trial" order "position": "position, reason";
+        "metric" by "trial" order "name": "name, value";
+        "series" by "trial" order "position": "position, side, name, samples, t_ns, value";
+        "histogram" by "trial" order "position": "position, side, name, hdr_v2_base64";
+        "fact" by "trial" order "name": "name, value";
+        "warning" by "trial" order "id": "code, message, hint";
+    }
+    /// Record of a check of the path.
+    PATH_CHECK = "path check": "path_check" by "id" since 2 {
+        "path_check" by "id" order "id": "id, condition, checked_unix_ns, within, step_at_ns, spoiled";
+        "path_quantity" by "path_check" order "position":
+            "position, name, asked, achieved, lowest, highest, n, within";
+    }
+    /// Record of a warning about the run; a trial's warnings belong to the trial.
+    WARNING = "warning": "warning" by "id" where "trial IS NULL" since 2 {
+        "warning" by "id" order "id": "code, message, hint";
+    }
+    /// Samples of a host.
+    HOST_SAMPLES = "row of `host_samples`": "host_samples" by "id" since 3 {
+        "host_samples" by "id" order "id": "id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib";
+    }
+    /// Names of the values of samples.
+    HOST_SAMPLE_NAMES = "row of `host_sample_names`": "host_sample_names" by "id" since 3 {
+        "host_sample_names" by "id" order "id": "id, names";
+    }
+    /// Value of a sweep.
+    PARAMETER = "row of `parameter`": "parameter" by "id" since 4 {
+        "parameter" by "id" order "id": "id, part, name, key, value, unit, text";
+    }
+    /// Run that the file is made of.
+    PART = "row of `part`": "part" by "id" since 5 {
+        "part" by "id" order "id":
+            "id, run_id, plan_sha256, shard, shards, trials, node, regatta_version, started_unix_ns, bed";
+        "part_fact" by "part" order "host, name": "host, name, value";
+        "part_trial" by "part" order "trial": "trial";
+    }
+}
 
 impl Stored {
-    /// Defines the rows of a table as records with the key `id`, which have checksums since this version of the tables.
-    const fn new(table: &'static str, since: i32, rows: &'static [Rows]) -> Self {
-        Self {
-            table,
-            key: "id",
-            which: "TRUE",
-            since,
-            rows,
-        }
-    }
-
     /// Stores the checksum of the record with this key, whose rows must all be stored.
     pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
         let checksum = self.checksum(connection, key)?;
-        let Self {
-            table, key: name, ..
-        } = self;
+        let (table, name) = (self.table, self.key);
         let update = format!("UPDATE {table} SET checksum = ?2 WHERE {name} = ?1");
         let mut update = connection.prepare_cached(&update)?;
         update.execute((key, checksum)).map(|_| ())
@@ -227,9 +129,7 @@ impl Stored {
 
     /// Stores the checksums of all records of this kind, as they are now.
     pub(crate) fn seal_all(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let Self {
-            table, key, which, ..
-        } = self;
+        let (table, key, which) = (self.table, self.key, self.which);
         let keys: Vec<i64> = connection
             .prepare(&format!("SELECT {key} FROM {table} WHERE {which}"))?
             .query_map([], |row| row.get(0))?
@@ -243,9 +143,7 @@ impl Stored {
     /// All tables are read once, in the order of the keys: looking up each record takes several times as
     /// long.
     pub(crate) fn changed(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
-        let Self {
-            table, key, which, ..
-        } = self;
+        let (table, key, which) = (self.table, self.key, self.which);
         let mut stored = connection.prepare(&format!(
             "SELECT {key}, checksum FROM {table} WHERE {which} ORDER BY {key}"
         ))?;

@@ -42,8 +42,7 @@ const OCCURRING_METRICS: &str =
 /// # Errors
 /// Errors of reading and writing.
 pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
-    let source = reader.source();
-    let text = |sql: &str| source.rows(sql, |row| row.get::<_, String>(0));
+    let text = |sql: &str| reader.rows(sql, |row| row.get::<_, String>(0));
     // Of names that this version does not know, as a file of another version may hold them, the order is theirs.
     let mut metrics = text(OCCURRING_METRICS)?;
     let place = |name: &String| {
@@ -68,7 +67,7 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     // A part after the other: the trials of a large run need not fit into memory.
     for part in reader.trial_indices()?.chunks(TRIALS_AT_ONCE) {
         let span = [part[0], part[part.len() - 1]].map(i64::from);
-        for trial in source.trials(span, false)? {
+        for trial in reader.trials_of(span, false)? {
             let measurements = &trial.measurements;
             let measured = metrics.iter().map(|name| {
                 let value = measurements.metrics.get(name);
@@ -162,7 +161,6 @@ const IDENTITY: [(&str, OfTrial); 12] = [
 /// # Errors
 /// Errors of reading and writing.
 pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
-    let source = reader.source();
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record([
         "trial",
@@ -179,7 +177,7 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     // Row by row: the series of a run of days need not fit into memory.
     let sql = "SELECT side, name, t_ns, value, trial, round, transport, condition, workload
          FROM series JOIN trial USING (trial) ORDER BY trial, position";
-    source.each(sql, [], |row| {
+    reader.each(sql, [], |row| {
         let series = read_series(row, 0)?;
         let number = |column| row.get::<_, i64>(column).map(|value| value.to_string());
         let text = |column| row.get::<_, String>(column).map(cell);
@@ -206,7 +204,7 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
 pub fn write_exports(reader: &Reader, dir: &Path) -> Result<(), ResultsError> {
     write_whole(reader, &dir.join(TRIALS_FILE_NAME), trials_csv)?;
     write_whole(reader, &dir.join(SERIES_FILE_NAME), series_csv)?;
-    if reader.source().host_sample_names()?.is_empty() {
+    if reader.host_sample_names()?.is_empty() {
         return Ok(());
     }
     write_whole(reader, &dir.join(HOSTS_FILE_NAME), hosts_csv)

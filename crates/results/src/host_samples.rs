@@ -9,7 +9,7 @@ use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use crate::{
     ResultsError, checksum,
     insert::{put, signed},
-    query::{RowError, Source},
+    query::{RowError, RunFile},
 };
 
 /// Most bytes of values in one row: a row has the samples of seconds, or of one trial. A file with
@@ -74,10 +74,21 @@ fn compressed(names: usize, samples: &[&HostSample]) -> std::io::Result<Vec<u8>>
     encoder.finish()
 }
 
-impl Source<'_> {
+impl RunFile {
+    /// Passes the samples of the hosts to `take`, in the order in which they were stored.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn host_samples(&self, take: &mut dyn FnMut(HostSamples)) -> Result<(), ResultsError> {
+        self.each_host_samples(|batch| {
+            take(batch);
+            Ok(())
+        })
+    }
+
     /// Passes all rows to `take`, in the order in which they were stored. A file of version 2 or
     /// older has none.
-    pub(crate) fn host_samples(
+    pub(crate) fn each_host_samples(
         &self,
         mut take: impl FnMut(HostSamples) -> Result<(), ResultsError>,
     ) -> Result<(), ResultsError> {
@@ -91,14 +102,16 @@ impl Source<'_> {
         self.each(sql, [], |row| Ok(take(self.batch(row)?)?))
     }
 
-    /// Returns the lists of names of all rows, in the order in which they occurred.
-    pub(crate) fn host_sample_names(&self) -> Result<Vec<Vec<String>>, ResultsError> {
-        if self.version()? < 3 {
-            return Ok(Vec::new());
+    /// Returns the names of the quantities of all rows, in the order in which they occurred.
+    pub(crate) fn host_sample_names(&self) -> Result<Vec<String>, ResultsError> {
+        let mut names = Vec::new();
+        if self.version()? >= 3 {
+            let sql = "SELECT names FROM host_sample_names ORDER BY id";
+            for list in self.rows(sql, |row| row.get::<_, String>(0))? {
+                add_new(&mut names, &self.names(&list)?);
+            }
         }
-        let sql = "SELECT names FROM host_sample_names ORDER BY id";
-        let lists = self.rows(sql, |row| row.get::<_, String>(0))?;
-        lists.iter().map(|list| self.names(list)).collect()
+        Ok(names)
     }
 
     fn names(&self, text: &str) -> Result<Vec<String>, ResultsError> {
@@ -150,5 +163,14 @@ impl Source<'_> {
             samples: samples.collect(),
             names,
         })
+    }
+}
+
+/// Adds those names that are not among the known ones yet.
+pub(crate) fn add_new(known: &mut Vec<String>, names: &[String]) {
+    for name in names {
+        if !known.contains(name) {
+            known.push(name.clone());
+        }
     }
 }

@@ -8,87 +8,27 @@ use std::{
 
 use regatta_model::HostSamples;
 
-use crate::{Reader, ResultsError, cell::cell, replace::replace};
+use crate::{
+    Reader, ResultsError,
+    cell::cell,
+    host_samples::add_new,
+    replace::replace,
+    tables::{CsvTable, RowWriter as _, sample_rows},
+};
 
 /// Name of the file with one row for each sample of a host.
 pub const HOSTS_FILE_NAME: &str = "hosts.csv";
 
-/// Writer of rows of samples.
-///
-/// Columns: `host`, `trial` (number of the record; empty between trials), `unix_ns`, `monotonic_ns`,
-/// then one for each name of [`regatta_model::host_sample::QUANTITIES`] that occurs. An empty field
-/// was not measured.
-pub struct HostsCsv<W: Write> {
-    csv: csv::Writer<W>,
-    columns: Vec<String>,
-}
-
-impl<W: Write> HostsCsv<W> {
-    /// Writes the head, with a column for each name of any of the lists.
-    ///
-    /// # Errors
-    /// Errors of writing.
-    pub fn new<'a>(
-        out: W,
-        lists: impl IntoIterator<Item = &'a [String]>,
-    ) -> Result<Self, ResultsError> {
-        let mut columns = Vec::new();
-        lists
-            .into_iter()
-            .for_each(|list| add_columns(&mut columns, list));
-        let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(head(&columns))?;
-        Ok(Self { csv, columns })
-    }
-
-    /// Writes samples.
-    ///
-    /// # Errors
-    /// Errors of writing.
-    pub fn add(&mut self, batch: &HostSamples) -> Result<(), ResultsError> {
-        Ok(write_rows(&mut self.csv, &self.columns, batch)?)
-    }
-
-    /// Writes what is left.
-    ///
-    /// # Errors
-    /// Errors of writing.
-    pub fn finish(mut self) -> Result<(), ResultsError> {
-        Ok(self.csv.flush().map_err(csv::Error::from)?)
-    }
-}
-
 /// Writes a row for each sample.
 fn write_rows(
-    csv: &mut csv::Writer<impl Write>,
+    csv: &mut CsvTable<impl Write>,
     columns: &[String],
     batch: &HostSamples,
-) -> csv::Result<()> {
-    let places = columns.iter().map(|column| batch.position(column));
-    let places: Vec<Option<usize>> = places.collect();
-    let trial = batch
-        .trial
-        .map_or_else(String::new, |trial| trial.to_string());
-    let whose = [cell(batch.host.clone()), trial];
-    for sample in &batch.samples {
-        let times = [sample.unix_ns, sample.monotonic_ns].map(|ns| ns.to_string());
-        let value = |place: &Option<usize>| {
-            let value = place.and_then(|place| *sample.values.get(place)?);
-            value.map_or_else(String::new, |value| value.to_string())
-        };
-        let first = whose.clone().into_iter().chain(times);
-        csv.write_record(first.chain(places.iter().map(value)))?;
-    }
-    Ok(())
-}
-
-/// Adds those of the names that are not among the columns yet.
-fn add_columns(columns: &mut Vec<String>, names: &[String]) {
-    for name in names {
-        if !columns.contains(name) {
-            columns.push(name.clone());
-        }
-    }
+) -> Result<(), ResultsError> {
+    let columns = columns.iter().map(String::as_str);
+    sample_rows(batch, columns, &mut |row| {
+        Ok(csv.write(row).map_err(csv::Error::from)?)
+    })
 }
 
 fn head(columns: &[String]) -> impl Iterator<Item = String> {
@@ -123,7 +63,7 @@ impl GrowingHostsCsv {
     pub fn add(&mut self, batches: &[HostSamples]) -> Result<(), ResultsError> {
         let known = self.columns.len();
         for batch in batches {
-            add_columns(&mut self.columns, &batch.names);
+            add_new(&mut self.columns, &batch.names);
         }
         if self.columns.len() > known {
             self.widen().inspect_err(|_| self.columns.truncate(known))?;
@@ -131,13 +71,11 @@ impl GrowingHostsCsv {
         let Some((file, length)) = &mut self.rows else {
             return Ok(());
         };
-        let mut csv = csv::Writer::from_writer(Vec::new());
+        let mut csv = CsvTable::new(Vec::new());
         for batch in batches {
             write_rows(&mut csv, &self.columns, batch)?;
         }
-        let rows = csv
-            .into_inner()
-            .map_err(|error| csv::Error::from(error.into_error()))?;
+        let rows = csv.into_inner().map_err(csv::Error::from)?;
         if let Err(error) = file.write_all(&rows) {
             // A part of a row would be read as a row.
             let _ = file.set_len(*length);
@@ -173,16 +111,18 @@ impl GrowingHostsCsv {
     }
 }
 
-/// Writes the samples of a run, in the order in which they were stored.
+/// Writes the samples of a run, in the order in which they were stored. Columns: `host`, `trial` (number of the record;
+/// empty between trials), `unix_ns`, `monotonic_ns`, then one for each name of
+/// [`regatta_model::host_sample::QUANTITIES`] that occurs. An empty field was not measured.
 ///
 /// # Errors
 /// Errors of reading and writing.
 pub fn hosts_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
-    let source = reader.source();
-    let lists = source.host_sample_names()?;
-    let mut csv = HostsCsv::new(out, lists.iter().map(Vec::as_slice))?;
-    source.host_samples(|batch| csv.add(&batch))?;
-    csv.finish()
+    let columns = reader.host_sample_names()?;
+    let mut csv = CsvTable::with_head(out, head(&columns)).map_err(csv::Error::from)?;
+    reader.each_host_samples(|batch| write_rows(&mut csv, &columns, &batch))?;
+    csv.into_inner().map_err(csv::Error::from)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub mod tables;
 pub use busy::{LOCK_LIMIT, on_locked};
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
+pub use query::RunFile;
 pub use reader::Reader;
 pub use replace::replace;
 pub use store::{Claim, Store, fold_ended, is_being_written, is_locked, leftover, state_now};

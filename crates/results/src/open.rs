@@ -17,7 +17,7 @@ use crate::{
     checksum,
     error::parent,
     explain::{explain, explain_io},
-    query::Source,
+    query::RunFile,
     schema,
 };
 
@@ -103,11 +103,11 @@ pub fn has_log(path: &Path) -> bool {
 }
 
 /// Refuses a file that is no results file, a newer one, or a damaged one.
-pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), ResultsError> {
-    let source = Source { connection, path };
-    let number = |sql: &str| source.one(sql, |row| row.get::<_, i64>(0));
+pub(crate) fn examine(file: &RunFile) -> Result<(), ResultsError> {
+    let (connection, path) = (&file.connection, &*file.path);
+    let number = |sql: &str| file.one(sql, |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
-    let version = source.version()?;
+    let version = file.version()?;
     if application != i64::from(schema::APPLICATION_ID) {
         // Before its first commit a file of ours is an empty database.
         let tables = number("SELECT count(*) FROM sqlite_schema")?;
@@ -124,7 +124,7 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
         });
     }
     if version < 1 {
-        return Err(source.damaged(format!("`{version}` is not a version of a schema")));
+        return Err(file.damaged(format!("`{version}` is not a version of a schema")));
     }
     // SQLite takes the missing end of a last page for zeros. While a log lies beside the file its
     // last page may be under way; without one a file has whole pages only.
@@ -133,19 +133,19 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
         .len();
     let page = u64::try_from(number("PRAGMA page_size")?).unwrap_or_default();
     if !has_log(path) && page > 0 && length % page != 0 {
-        return Err(source.damaged("its end is missing"));
+        return Err(file.damaged("its end is missing"));
     }
     let found: String = connection
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
         .map_err(|e| explain(e, "check", path))?;
     if found != "ok" {
         // SQLite's report opens with a line about the tree; the reader wants one line.
-        return Err(source.damaged(found.replace('\n', " ")));
+        return Err(file.damaged(found.replace('\n', " ")));
     }
     let foreign = "SELECT type || ' `' || name || '`' FROM sqlite_schema
         WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%' LIMIT 1";
-    if let [what, ..] = &source.rows(foreign, |row| row.get::<_, String>(0))?[..] {
-        return Err(source.damaged(format!("Regatta made no {what}")));
+    if let [what, ..] = &file.rows(foreign, |row| row.get::<_, String>(0))?[..] {
+        return Err(file.damaged(format!("Regatta made no {what}")));
     }
     for (stored, name) in checksum::ALL
         .iter()
@@ -153,18 +153,18 @@ pub(crate) fn examine(connection: &Connection, path: &Path) -> Result<(), Result
     {
         let changed = stored.changed(connection);
         if let Some(key) = changed.map_err(|e| explain(e, "read", path))? {
-            return Err(source.damaged(format!(
+            return Err(file.damaged(format!(
                 "{name} {key} is not what was stored (its checksum differs or is missing)"
             )));
         }
     }
     // The checksum of the run covers the facts, and not the table of the hosts.
-    let stray = source.rows("PRAGMA foreign_key_check(host_fact)", |_| Ok(()))?;
+    let stray = file.rows("PRAGMA foreign_key_check(host_fact)", |_| Ok(()))?;
     if !stray.is_empty() {
-        return Err(source.damaged("it has facts about a host that is none of its hosts"));
+        return Err(file.damaged("it has facts about a host that is none of its hosts"));
     }
     match number("SELECT count(*) FROM run")? {
         1 => Ok(()),
-        _ => Err(source.damaged("it holds no run")),
+        _ => Err(file.damaged("it holds no run")),
     }
 }

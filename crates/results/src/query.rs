@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     vec::Drain,
 };
@@ -15,18 +15,23 @@ use rusqlite::{Connection, Params, Row};
 
 use crate::{ResultsError, RunState, explain::explain};
 
-/// Open results file, as the functions of this module need it.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) connection: &'a Connection,
-    /// Path for messages.
-    pub(crate) path: &'a Path,
+/// Open results file, of which a run is read.
+#[derive(Debug)]
+pub struct RunFile {
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
 }
 
-impl Source<'_> {
+impl RunFile {
+    /// Returns the path of the results file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn damaged(&self, what: impl Into<String>) -> ResultsError {
         ResultsError::Damaged {
-            path: self.path.to_owned(),
+            path: self.path.clone(),
             what: what.into(),
         }
     }
@@ -38,7 +43,7 @@ impl Source<'_> {
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, ResultsError> {
         let row = self.connection.query_row(sql, [], read);
-        row.map_err(|e| explain(e, "read", self.path))
+        row.map_err(|e| explain(e, "read", &self.path))
     }
 
     /// Reads all rows of a query with `read`, in order.
@@ -71,12 +76,17 @@ impl Source<'_> {
             Ok(())
         };
         all().map_err(|error| match error {
-            RowError::Sqlite(error) => explain(error, "read", self.path),
+            RowError::Sqlite(error) => explain(error, "read", &self.path),
             RowError::Results(error) => error,
         })
     }
 
-    pub(crate) fn header(&self) -> Result<RunHeader, ResultsError> {
+    /// Returns the data that was known before the first trial.
+    ///
+    /// # Errors
+    /// [`ResultsError::Damaged`] for a study that cannot be read; as for all functions here, errors
+    /// of SQLite.
+    pub fn header(&self) -> Result<RunHeader, ResultsError> {
         let sql =
             "SELECT run_id, regatta_version, started_unix_ns, study_json, study_text, bed FROM run";
         let row = self.one(sql, |row| <(_, _, _, String, _, _)>::try_from(row))?;
@@ -140,7 +150,11 @@ impl Source<'_> {
         })
     }
 
-    pub(crate) fn state(&self) -> Result<RunState, ResultsError> {
+    /// Returns the state of the run.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn state(&self) -> Result<RunState, ResultsError> {
         let (state, reason) = self.one("SELECT state, state_reason FROM run", |row| {
             <(String, _)>::try_from(row)
         })?;
@@ -152,18 +166,31 @@ impl Source<'_> {
         }
     }
 
-    pub(crate) fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
+    /// Returns the positions in the plan of the trials that are stored, in order.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
         self.rows("SELECT trial FROM trial ORDER BY trial", |row| row.get(0))
     }
 
-    pub(crate) fn warnings(&self) -> Result<Vec<Warning>, ResultsError> {
+    /// Returns the warnings about the whole run, in the order in which they came; a trial's own are
+    /// in its record.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn warnings(&self) -> Result<Vec<Warning>, ResultsError> {
         self.rows(
             "SELECT code, message, hint FROM warning WHERE trial IS NULL ORDER BY id",
             |row| read_warning(row, 0),
         )
     }
 
-    pub(crate) fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
+    /// Returns the self-checks of the path, in the order in which they were made.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
         let of_version_2 = self.since_version_2(["step_at_ns", "spoiled"], ["0", "NULL"])?;
         let sql = format!(
             "SELECT id, condition, checked_unix_ns, within, {of_version_2} FROM path_check ORDER BY id"
@@ -203,6 +230,24 @@ impl Source<'_> {
             Ok(())
         })?;
         Ok(checks)
+    }
+
+    /// Returns the name of the machine on which each trial was run, by the number of its record; empty
+    /// for a run that is not merged.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn nodes(&self) -> Result<BTreeMap<u32, Arc<str>>, ResultsError> {
+        if self.version()? < 5 {
+            return Ok(BTreeMap::new());
+        }
+        let names = self.rows("SELECT id, node FROM part", |row| row.try_into())?;
+        // The trials of a part share its name.
+        let names: BTreeMap<i64, Arc<str>> = names.into_iter().collect();
+        let sql = "SELECT trial, part FROM part_trial ORDER BY trial";
+        let parts = self.rows(sql, |row| row.try_into())?;
+        let named = |(trial, part): (u32, i64)| Some((trial, names.get(&part)?.clone()));
+        Ok(parts.into_iter().filter_map(named).collect())
     }
 
     /// Returns columns that version 2 of the tables added, or their substitutes in an older file.
@@ -255,8 +300,31 @@ impl Source<'_> {
         Ok(trials)
     }
 
+    /// Returns all trials, with series and histograms, in the order of the plan.
+    ///
+    /// A value that is not finite was not stored by Regatta and is no measurement: it is left out,
+    /// and a warning of the trial says so. Samples of a series that are not finite are left out.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn trials(&self) -> Result<Vec<TrialRecord>, ResultsError> {
+        self.trials_of(ALL_TRIALS, true)
+    }
+
+    /// Returns all trials as [`RunFile::trials`] does, without series and histograms.
+    ///
+    /// # Errors
+    /// As [`RunFile::header`].
+    pub fn trials_without_series(&self) -> Result<Vec<TrialRecord>, ResultsError> {
+        self.trials_of(ALL_TRIALS, false)
+    }
+
     /// Reads the attempts of `span` in the order of their number; series and histograms only if `whole`.
-    pub(crate) fn trials(&self, span: Span, whole: bool) -> Result<Vec<TrialRecord>, ResultsError> {
+    pub(crate) fn trials_of(
+        &self,
+        span: Span,
+        whole: bool,
+    ) -> Result<Vec<TrialRecord>, ResultsError> {
         let mut trials = self.trial_rows(span)?;
         self.attach(
             &mut trials,
@@ -373,7 +441,7 @@ impl Source<'_> {
 pub(crate) type Span = [i64; 2];
 
 /// All trials.
-pub(crate) const ALL_TRIALS: Span = [i64::MIN, i64::MAX];
+const ALL_TRIALS: Span = [i64::MIN, i64::MAX];
 
 /// Condition on the rows of a table that they are of the trials of a span.
 const IN_SPAN: &str = "trial BETWEEN ?1 AND ?2";

@@ -1,28 +1,25 @@
 //! Reader of a run.
 
 use std::{
-    collections::BTreeMap,
     fs,
+    ops::Deref,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tempfile::TempDir;
 
 use crate::{
-    FILE_NAME, ResultsError, RunState,
+    FILE_NAME, ResultsError,
     explain::explain,
     open::{beside, connect, examine, has_log},
-    query::{ALL_TRIALS, Source},
+    query::RunFile,
 };
 
 /// Read-only run, as it was when it was opened: later additions of a live run are not visible.
 #[derive(Debug)]
 pub struct Reader {
-    connection: Connection,
-    path: PathBuf,
+    file: RunFile,
     /// Directory of a copy of the file, if it could not be read in place; removed with the reader.
     copy: Option<TempDir>,
 }
@@ -38,7 +35,7 @@ impl Reader {
     /// [`ResultsError::Newer`], [`ResultsError::Damaged`], or an error of the system.
     pub fn open(dir_or_file: &Path) -> Result<Self, ResultsError> {
         let reader = Self::unexamined(dir_or_file)?;
-        examine(&reader.connection, &reader.path)?;
+        examine(&reader)?;
         Ok(reader)
     }
 
@@ -63,8 +60,7 @@ impl Reader {
             };
         }
         Ok(Self {
-            connection,
-            path,
+            file: RunFile { connection, path },
             copy: None,
         })
     }
@@ -85,8 +81,7 @@ impl Reader {
         let connection = connect(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         snapshot(&connection).map_err(|e| explain(e, "read", &path))?;
         Ok(Self {
-            connection,
-            path,
+            file: RunFile { connection, path },
             copy: Some(dir),
         })
     }
@@ -106,120 +101,22 @@ impl Reader {
         uri + "?mode=ro"
     }
 
-    pub(crate) fn source(&self) -> Source<'_> {
-        Source {
-            connection: &self.connection,
-            path: &self.path,
-        }
-    }
-
-    /// Returns the path of the results file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Whether the run is one plain file, without data in a log beside it. A run that is not may be
     /// under way, or have ended while a reader had it open; see [`crate::fold_ended`].
     ///
     /// # Errors
-    /// As [`Reader::header`].
+    /// As [`RunFile::header`].
     pub fn is_plain(&self) -> Result<bool, ResultsError> {
-        let mode = self
-            .source()
-            .one("PRAGMA journal_mode", |row| row.get::<_, String>(0))?;
+        let mode = self.one("PRAGMA journal_mode", |row| row.get::<_, String>(0))?;
         Ok(mode != "wal")
     }
+}
 
-    /// Returns the data that was known before the first trial.
-    ///
-    /// # Errors
-    /// [`ResultsError::Damaged`] for a study that cannot be read; as for all functions here, errors
-    /// of SQLite.
-    pub fn header(&self) -> Result<RunHeader, ResultsError> {
-        self.source().header()
-    }
+impl Deref for Reader {
+    type Target = RunFile;
 
-    /// Returns the state of the run.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn state(&self) -> Result<RunState, ResultsError> {
-        self.source().state()
-    }
-
-    /// Returns all trials, with series and histograms, in the order of the plan.
-    ///
-    /// A value that is not finite was not stored by Regatta and is no measurement: it is left out,
-    /// and a warning of the trial says so. Samples of a series that are not finite are left out.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn trials(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(ALL_TRIALS, true)
-    }
-
-    /// Returns all trials as [`Reader::trials`] does, without series and histograms.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn trials_without_series(&self) -> Result<Vec<TrialRecord>, ResultsError> {
-        self.source().trials(ALL_TRIALS, false)
-    }
-
-    /// Returns the positions in the plan of the trials that are stored, in order.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
-        self.source().trial_indices()
-    }
-
-    /// Returns the self-checks of the path, in the order in which they were made.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
-        self.source().path_checks()
-    }
-
-    /// Returns the name of the machine on which each trial was run, by the number of its record; empty
-    /// for a run that is not merged.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn nodes(&self) -> Result<BTreeMap<u32, Arc<str>>, ResultsError> {
-        let source = self.source();
-        if source.version()? < 5 {
-            return Ok(BTreeMap::new());
-        }
-        let names = source.rows("SELECT id, node FROM part", |row| row.try_into())?;
-        // The trials of a part share its name.
-        let names: BTreeMap<i64, Arc<str>> = names.into_iter().collect();
-        let sql = "SELECT trial, part FROM part_trial ORDER BY trial";
-        let parts = source.rows(sql, |row| row.try_into())?;
-        let named = |(trial, part): (u32, i64)| Some((trial, names.get(&part)?.clone()));
-        Ok(parts.into_iter().filter_map(named).collect())
-    }
-
-    /// Passes the samples of the hosts to `take`, in the order in which they were stored.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn host_samples(&self, take: &mut dyn FnMut(HostSamples)) -> Result<(), ResultsError> {
-        self.source().host_samples(|batch| {
-            take(batch);
-            Ok(())
-        })
-    }
-
-    /// Returns the warnings about the whole run, in the order in which they came; a trial's own are
-    /// in its record.
-    ///
-    /// # Errors
-    /// As [`Reader::header`].
-    pub fn warnings(&self) -> Result<Vec<Warning>, ResultsError> {
-        self.source().warnings()
+    fn deref(&self) -> &RunFile {
+        &self.file
     }
 }
 

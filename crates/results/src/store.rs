@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, TryLockError},
     io,
+    ops::Deref,
     path::{Path, PathBuf},
 };
 
@@ -19,7 +20,7 @@ use crate::{
     hosts_csv::HOSTS_FILE_NAME,
     insert,
     open::{beside, connect, has_log, missing},
-    query::Source,
+    query::RunFile,
     schema,
 };
 
@@ -30,9 +31,8 @@ use crate::{
 /// [`Store::close`] tells whether that was done.
 #[derive(Debug)]
 pub struct Store {
-    connection: Connection,
-    path: PathBuf,
-    /// Identity of the file at `path` when it was opened.
+    file: RunFile,
+    /// Identity of the file at its path when it was opened.
     identity: FileIdentity,
     /// Number of trials stored so far.
     kept: usize,
@@ -82,25 +82,11 @@ impl Store {
             }
         })?;
         Ok(Self {
-            connection,
-            path,
+            file: RunFile { connection, path },
             identity,
             kept: 0,
             _lock: lock,
         })
-    }
-
-    /// Opens a run to continue it. Its state is left unchanged.
-    ///
-    /// # Errors
-    /// As [`Claim::new`] and [`Claim::open`].
-    pub fn open_to_resume(dir: &Path) -> Result<Self, ResultsError> {
-        let claim = Claim::new(dir)?;
-        // All of it is read before anything is written, so that what cannot be read stays as it is.
-        claim.reader().header()?;
-        claim.reader().state()?;
-        claim.reader().trials()?;
-        claim.open()
     }
 
     /// Ends the writing and makes the run one plain file, readable on any medium. `false` if that
@@ -115,7 +101,7 @@ impl Store {
     /// name.
     fn fold(&self) -> bool {
         let is_plain = self.identity.is_at(&self.path) && fold(&self.connection, &self.path);
-        if is_plain && self.source().part().is_ok_and(|it| it.shard.is_some()) {
+        if is_plain && self.part().is_ok_and(|it| it.shard.is_some()) {
             // Without it the file is as good, and the merge checks the records alone.
             let _ = digest::write(&self.path);
         }
@@ -225,49 +211,33 @@ impl Store {
         self.write(|transaction| insert::set_state(transaction, state))
     }
 
-    /// Returns the data that was known before the first trial.
-    ///
-    /// # Errors
-    /// As [`crate::Reader::header`].
-    pub fn header(&self) -> Result<RunHeader, ResultsError> {
-        self.source().header()
-    }
-
-    /// Returns the positions in the plan of the trials that are stored, in order.
-    ///
-    /// # Errors
-    /// As [`crate::Reader::header`].
-    pub fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
-        self.source().trial_indices()
-    }
-
-    fn source(&self) -> Source<'_> {
-        Source {
-            connection: &self.connection,
-            path: &self.path,
-        }
-    }
-
     /// Runs `change` in a transaction of its own, if the file is still where it was created: data
     /// written to a deleted file would be lost when the process ends.
     fn write(
         &mut self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), ResultsError> {
-        let path = &self.path;
+        let RunFile { connection, path } = &mut self.file;
         if !self.identity.is_at(path) {
             return Err(ResultsError::Displaced {
                 path: path.clone(),
-                now: displaced::find(&self.connection, path, self.identity),
+                now: displaced::find(connection, path, self.identity),
             });
         }
-        let immediate = TransactionBehavior::Immediate;
-        let transaction = self.connection.transaction_with_behavior(immediate);
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let written = transaction.and_then(|transaction| {
             change(&transaction)?;
             transaction.commit()
         });
         written.map_err(|e| explain(e, "write", path).keeping(self.kept))
+    }
+}
+
+impl Deref for Store {
+    type Target = RunFile;
+
+    fn deref(&self) -> &RunFile {
+        &self.file
     }
 }
 
@@ -335,9 +305,8 @@ impl Claim {
             .and_then(|()| modernise(&mut connection))
             .map_err(|e| explain(e, "open", &path).keeping(kept))?;
         Ok(Store {
-            connection,
             identity: FileIdentity::of(&path)?,
-            path,
+            file: RunFile { connection, path },
             kept,
             _lock: lock,
         })

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
+use regatta_results::tables::TableFormat;
 
-use super::directory;
+use super::{Named, directory, named};
 
 /// `regatta export`.
 #[derive(Debug, ClapArgs)]
@@ -15,20 +16,12 @@ pub struct ExportArgs {
     #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true)]
     pub out: Option<PathBuf>,
     /// Format of the tables; `parquet,csv` writes both
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        value_delimiter = ',',
-        default_value = "parquet"
-    )]
-    pub format: Vec<ExportFormat>,
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', default_value = "parquet", value_parser = named(FORMATS))]
+    pub format: Vec<TableFormat>,
 }
 
-/// Format of exported tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// Apache Parquet.
-    Parquet,
-    /// Comma-separated values.
-    Csv,
-}
+/// Formats of exported tables.
+const FORMATS: Named<TableFormat> = &[
+    ("parquet", "Apache Parquet", TableFormat::Parquet),
+    ("csv", "Comma-separated values", TableFormat::Csv),
+];

@@ -20,12 +20,13 @@ use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 use clap::{
     Args as ClapArgs, Parser, Subcommand, ValueEnum,
-    builder::{PathBufValueParser, PossibleValue, TypedValueParser},
+    builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use regatta_model::{
     BedKind, CaptureSetup, Clock, Ratio, Shard, ShardError, Study, Words, study::is_host_name,
     units::parse_duration,
 };
+use regatta_report::{language::Language, pdf::Paper};
 
 pub use self::{
     assignment::{Assignment, table},
@@ -33,7 +34,7 @@ pub use self::{
     client::ClientArgs,
     cluster::{MergeArgs, StatusArgs, SubmitArgs},
     compare::CompareArgs,
-    export::{ExportArgs, ExportFormat},
+    export::ExportArgs,
     hosts::{AddArgs, HostsArgs, HostsCommand},
     live::{AttachArgs, ViewArgs},
     path::PathArgs,
@@ -197,16 +198,10 @@ where
 
 /// Returns a parser of the words of a type.
 fn word<T: Words + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let parse = |text: &str| {
-        let known = T::WORDS.iter().find(|(word, _)| *word == text);
-        let words = T::WORDS.iter().map(|(word, _)| *word);
-        known
-            .map(|(_, value)| *value)
-            .ok_or_else(|| is_none_of(words))
-    };
+    let words = || T::WORDS.iter().map(|(word, _)| *word);
     OneOf {
-        words: T::WORDS.iter().map(|(word, _)| *word).collect(),
-        parse,
+        words: words().collect(),
+        parse: move |text: &str| T::of_word(text).ok_or_else(|| is_none_of(words())),
     }
 }
 
@@ -233,6 +228,31 @@ impl<P: TypedValueParser> TypedValueParser for OneOf<P> {
         let words = self.words.iter();
         Some(Box::new(words.map(|word| PossibleValue::new(*word))))
     }
+}
+
+/// Values of an option: name, help, value.
+type Named<T> = &'static [(&'static str, &'static str, T)];
+
+/// Languages of a report.
+const LANGUAGES: Named<Language> = &[
+    ("en", "English", Language::English),
+    ("ru", "Russian", Language::Russian),
+];
+
+/// Sizes of the pages of a PDF.
+const PAPERS: Named<Paper> = &[
+    ("a4", "210 × 297 mm", Paper::A4),
+    ("letter", "8.5 × 11 inches", Paper::Letter),
+];
+
+/// Returns a parser of the names of some values, which help and completions list.
+fn named<T: Copy + Send + Sync>(values: Named<T>) -> impl TypedValueParser<Value = T> {
+    let names = values.iter();
+    let names = names.map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).try_map(|given| {
+        let known = values.iter().find(|(name, ..)| *name == given);
+        known.map(|(.., value)| *value).ok_or(given)
+    })
 }
 
 fn is_none_of(words: impl Iterator<Item = &'static str>) -> String {
@@ -366,13 +386,8 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
     /// Language of the tables on standard output, of `report.html` and of `report.pdf`
-    #[arg(
-        long,
-        value_name = "LANGUAGE",
-        default_value = "en",
-        help_heading = "Output"
-    )]
-    pub lang: ReportLanguage,
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = named(LANGUAGES), help_heading = "Output")]
+    pub lang: Language,
 
     #[command(flatten)]
     pub views: ViewArgs,
@@ -431,8 +446,8 @@ pub struct ResumeArgs {
     #[arg(long, value_name = "FILE")]
     pub hosts_file: Option<PathBuf>,
     /// Language of the tables on standard output, of `report.html` and of `report.pdf`
-    #[arg(long, value_name = "LANGUAGE", default_value = "en")]
-    pub lang: ReportLanguage,
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = named(LANGUAGES))]
+    pub lang: Language,
 
     #[command(flatten)]
     pub views: ViewArgs,
@@ -453,45 +468,18 @@ pub struct ReportArgs {
     #[arg(long)]
     pub pdf: bool,
     /// Size of the pages of `report.pdf`
-    #[arg(long, value_name = "SIZE", default_value = "a4", requires = "pdf")]
-    pub paper: PaperSize,
+    #[arg(long, value_name = "SIZE", default_value = "a4", value_parser = named(PAPERS), requires = "pdf")]
+    pub paper: Paper,
     /// Write each figure as SVG, PDF and PNG into this directory, with its values as CSV and its caption as text
     #[arg(long, value_name = "OUT")]
     pub figures: Option<PathBuf>,
     /// Language of the tables on standard output, of `report.html`, of `report.pdf` and of the figures; `summary.json`
     /// and the CSV are the same in each
-    #[arg(long, value_name = "LANGUAGE", default_value = "en")]
-    pub lang: ReportLanguage,
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = named(LANGUAGES))]
+    pub lang: Language,
     /// Write `summary.json` on standard output, and no file
     #[arg(long, conflicts_with_all = ["html", "csv", "pdf", "figures", "lang"])]
     pub json: bool,
-}
-
-/// Language of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReportLanguage {
-    /// English.
-    En,
-    /// Russian.
-    Ru,
-}
-
-impl From<ReportLanguage> for regatta_report::language::Language {
-    fn from(language: ReportLanguage) -> Self {
-        match language {
-            ReportLanguage::En => Self::English,
-            ReportLanguage::Ru => Self::Russian,
-        }
-    }
-}
-
-/// Size of the pages of a PDF.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PaperSize {
-    /// 210 × 297 mm.
-    A4,
-    /// 8.5 × 11 inches.
-    Letter,
 }
 
 /// `regatta monitor`.

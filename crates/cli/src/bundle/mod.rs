@@ -24,7 +24,7 @@ use self::archive::{Archive, Content};
 use crate::{
     args::BundleArgs,
     directory,
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, Failure, OrFailure as _, Result},
     output, typeset,
 };
 
@@ -82,7 +82,7 @@ struct LeftOut {
 ///
 /// # Errors
 /// Results that are damaged or being written, and an archive that cannot be written.
-pub fn bundle(args: &BundleArgs) -> Result<Code, Failure> {
+pub fn bundle(args: &BundleArgs) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
     // A log of a run that ended is merged first; then nobody writes until the archive is whole.
     let data = regatta_report::load(dir).bad()?;
@@ -112,7 +112,7 @@ pub fn bundle(args: &BundleArgs) -> Result<Code, Failure> {
         archive.finish()
     });
     written
-        .context(format!("cannot write `{}`", out.display()))
+        .cannot("write", &out)
         .hint("choose another file with `--out`")?;
     let mut text = format!("{} ({} files)\n", out.display(), members.len() + 1);
     for it in &left_out {
@@ -146,7 +146,7 @@ fn members(
     summary: &Summary,
     claim: &Claim,
     captures: bool,
-) -> Result<(Vec<Member>, Vec<LeftOut>), Failure> {
+) -> Result<(Vec<Member>, Vec<LeftOut>)> {
     let mut trials = Vec::new();
     trials_csv(claim.reader(), &mut trials)?;
     let header = &data.header;
@@ -205,7 +205,7 @@ fn add_trial_files(
     name: &str,
     members: &mut Vec<Member>,
     left_out: &mut Vec<LeftOut>,
-) -> Result<(), Failure> {
+) -> Result<()> {
     for entry in sorted(dir)? {
         let below = entry.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("{name}/{below}");
@@ -223,7 +223,7 @@ fn add_trial_files(
 }
 
 /// Returns the number and the bytes of the files below a directory.
-fn size_of(path: &Path) -> Result<(u64, u64), Failure> {
+fn size_of(path: &Path) -> Result<(u64, u64)> {
     let metadata = readable(path, path.symlink_metadata())?;
     if !metadata.is_dir() {
         return Ok((1, metadata.len()));
@@ -237,7 +237,7 @@ fn size_of(path: &Path) -> Result<(u64, u64), Failure> {
 }
 
 /// Returns the entries of a directory by name, so that the archive does not depend on their order on the disk.
-fn sorted(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn sorted(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut paths: Vec<PathBuf> = (readable(dir, entries)?.iter())
         .map(fs::DirEntry::path)
@@ -246,7 +246,7 @@ fn sorted(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-fn readable<T>(path: &Path, read: io::Result<T>) -> Result<T, Failure> {
-    read.context(format!("cannot read `{}`", path.display()))
+fn readable<T>(path: &Path, read: io::Result<T>) -> Result<T> {
+    read.cannot("read", path)
         .hint("make sure that this user may read it")
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
     os::unix::net::UnixStream,
     sync::{Arc, OnceLock},
     thread,
@@ -16,7 +16,8 @@ use rustls::{ClientConnection, Connection, pki_types::ServerName};
 use socket2::{Domain, Socket, Type};
 
 use crate::{
-    exit::{Failure, OrFailure as _},
+    args::ClientArgs,
+    exit::{Failure, OrFailure as _, Result},
     output,
     pinned_tls::{
         Hello,
@@ -33,19 +34,18 @@ const SILENCE: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(2)]
 /// Longest time between two lines of the server before the session.
 const GREETING_WITHIN: Duration = Duration::from_secs(15);
 
+/// Longest time for the connection to the server, unless another is asked for.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
 /// Longest time for the TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Where and how to connect.
 pub struct Target<'a> {
+    pub args: &'a ClientArgs,
     pub host: &'a str,
     pub port: u16,
     pub token: &'a Token,
-    /// Address of this machine to connect from.
-    pub bind: Option<IpAddr>,
-    pub ipv4_only: bool,
-    pub ipv6_only: bool,
-    pub within: Duration,
 }
 
 /// Session with a server.
@@ -62,8 +62,8 @@ pub struct Opened {
 pub fn open(
     target: &Target<'_>,
     stop: &StopRequest,
-    allowed: &mut dyn FnMut(&Hello) -> Result<(), Failure>,
-) -> Result<Opened, Failure> {
+    allowed: &mut dyn FnMut(&Hello) -> Result<()>,
+) -> Result<Opened> {
     let failed = |error: io::Error| {
         Failure::failed(error).context(format!("cannot reach `{}`", target.host))
     };
@@ -139,7 +139,7 @@ fn explain(error: &io::Error, ending: &Mutex<Option<String>>, limit: Option<Dura
     }
 }
 
-fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure> {
+fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2])> {
     let named = (target.host, target.port);
     let found = named
         .to_socket_addrs()
@@ -147,10 +147,10 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
     let found: Vec<SocketAddr> = found.collect();
     let is_of_kind = |it: &&SocketAddr| {
         let is_excluded = match it.is_ipv4() {
-            true => target.ipv6_only,
-            false => target.ipv4_only,
+            true => target.args.ipv6,
+            false => target.args.ipv4,
         };
-        let bind = target.bind;
+        let bind = target.args.bind;
         !is_excluded && bind.is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
     };
     let of_kind: Vec<&SocketAddr> = found.iter().filter(is_of_kind).collect();
@@ -184,15 +184,17 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2]), Failure>
 
 fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    if let Some(bind) = target.bind {
+    if let Some(bind) = target.args.bind {
         socket.bind(&SocketAddr::new(bind, 0).into())?;
     }
-    socket.connect_timeout(&address.into(), target.within)?;
+    let within = target.args.connect_timeout;
+    let within = within.map_or(CONNECT_WITHIN, Duration::from_millis);
+    socket.connect_timeout(&address.into(), within)?;
     set_up(&socket, SILENCE[0])?;
     Ok(socket.into())
 }
 
-fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection, Failure> {
+fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection> {
     tcp.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
     (&mut &*tcp).write_all(&first_message(&token.secret, rand::random()))?;
     let name = ServerName::try_from("server.regatta.invalid")?;

@@ -34,7 +34,7 @@ use crate::{
     args::ClientArgs,
     client_events::{ClientEvent, Ended, Failed, Interval, RateUnit, SCHEMA_VERSION, Started},
     directory,
-    exit::{Code, Failure, OrFailure as _, own_executable},
+    exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
     interrupt::Held,
     line_output::LineOutput,
     listen::{StoreListener, Tally},
@@ -49,9 +49,6 @@ use crate::{
 /// Shortest time between two lines.
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Longest time for the connection to the server, unless another is asked for.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-
 /// Time of a trial beside its transfer, for the comparison with the server's limit.
 const BESIDE: Duration = Duration::from_secs(2);
 
@@ -59,15 +56,13 @@ const BESIDE: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// Mistakes in the options, a server that cannot be reached, a run that breaks.
-pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code, Failure> {
+pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     let (address, token) = server_of(args)?;
     // As of iperf3, no time is no lines.
     let interval = Some(args.interval).filter(|interval| !interval.is_zero());
-    if interval.is_some_and(|interval| interval < LEAST_INTERVAL) {
-        return Err(Failure::input(
-            "lines cannot come more often than every 0.1 s",
-            "give a longer time, as in `-i 0.1`, or none: `-i 0`",
-        ));
+    refuse! {
+        interval.is_some_and(|interval| interval < LEAST_INTERVAL) => "lines cannot come more often than every 0.1 s";
+            "give a longer time, as in `-i 0.1`, or none: `-i 0`";
     }
     if args.zerocopy {
         output::err("note: `-Z` changes nothing: each driver sends as its stack does best");
@@ -121,17 +116,12 @@ fn measure(
     screen: &Rc<RefCell<Screen>>,
     kept: &Kept,
     (address, token): (&ServerAddress, &Token),
-) -> Result<(Ending, Tally), Failure> {
+) -> Result<(Ending, Tally)> {
     let target = Target {
+        args,
         host: &address.host,
         port: args.port.or(address.port).unwrap_or(DEFAULT_PORT),
         token,
-        bind: args.bind,
-        ipv4_only: args.ipv4,
-        ipv6_only: args.ipv6,
-        within: args
-            .connect_timeout
-            .map_or(CONNECT_WITHIN, Duration::from_millis),
     };
     let opened = open(&target, run.stop(), &mut |hello| allowed(args, hello))?;
     let ips = opened.addresses.map(|address| address.ip());
@@ -156,7 +146,7 @@ fn measure(
 }
 
 /// Returns the server and its token.
-fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token), Failure> {
+fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token)> {
     let hint = "copy the line that `regatta server` prints: regatta client 'host:5201#…'";
     let named = args.client.as_ref().or(args.server.as_ref());
     let named = named.ok_or_else(|| Failure::input("no server is named", hint))?;
@@ -186,7 +176,7 @@ fn family(args: &ClientArgs, host: &str) -> IpAddr {
     }
 }
 
-fn pin(processor: usize) -> Result<(), Failure> {
+fn pin(processor: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(processor)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
@@ -196,7 +186,7 @@ fn pin(processor: usize) -> Result<(), Failure> {
 }
 
 /// Compares what is asked for with the limits of a server.
-fn allowed(args: &ClientArgs, hello: &Hello) -> Result<(), Failure> {
+fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     let Hello::Limits {
         max_time_ns,
         max_bytes,
@@ -237,7 +227,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(args: &ClientArgs) -> Result<Self, Failure> {
+    fn new(args: &ClientArgs) -> Result<Self> {
         if let Some(asked) = &args.save {
             let made = directory::check(Some(asked))
                 .and_then(|()| directory::make(Some(asked), "client"))
@@ -272,7 +262,7 @@ impl Kept {
     }
 
     /// Shows the tables and the verdict of several trials, and writes the reports that are kept.
-    fn show(&self, args: &ClientArgs, colour: Colour) -> Result<(), Failure> {
+    fn show(&self, args: &ClientArgs, colour: Colour) -> Result<()> {
         let Some(directory) = &self.directory else {
             return Ok(());
         };
@@ -438,7 +428,7 @@ impl Screen {
     }
 
     /// Ends the output, in JSON with the failure that ended the measurement.
-    fn finish(&mut self, failure: Option<&Failure>) -> Result<(), Failure> {
+    fn finish(&mut self, failure: Option<&Failure>) -> Result<()> {
         let error = failure.map(|failure| {
             let (message, hint) = failure.in_words();
             Failed {

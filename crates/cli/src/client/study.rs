@@ -10,7 +10,13 @@ use regatta_model::{
 use regatta_transport::Carries;
 use toml::{Table, Value};
 
-use crate::{adhoc, args::ClientArgs, exact, exit::Failure, output, registry};
+use crate::{
+    adhoc,
+    args::ClientArgs,
+    exact,
+    exit::{Result, refuse},
+    output, registry,
+};
 
 /// Time to send for unless another is asked for.
 const TIME: Duration = Duration::from_secs(10);
@@ -38,11 +44,7 @@ const SAMPLES: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// Mistakes in the options.
-pub fn study(
-    args: &ClientArgs,
-    server: &str,
-    address: IpAddr,
-) -> Result<(StudyFile, String), Failure> {
+pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyFile, String)> {
     let transports = transports(args)?;
     registry::check_all(&transports)?;
     let deadline = match (args.bytes, args.blockcount) {
@@ -135,7 +137,7 @@ fn workload(args: &ClientArgs, message: Bytes) -> Table {
 }
 
 /// Returns the transports with the options that flags of iperf3 stand for.
-fn transports(args: &ClientArgs) -> Result<Vec<Transport>, Failure> {
+fn transports(args: &ClientArgs) -> Result<Vec<Transport>> {
     let names = match (args.udp, args.sctp, args.mptcp) {
         (true, ..) => vec!["udp".to_owned()],
         (_, true, _) => vec!["sctp".to_owned()],
@@ -145,14 +147,12 @@ fn transports(args: &ClientArgs) -> Result<Vec<Transport>, Failure> {
     names.iter().map(|name| transport(name, args)).collect()
 }
 
-fn transport(text: &str, args: &ClientArgs) -> Result<Transport, Failure> {
+fn transport(text: &str, args: &ClientArgs) -> Result<Transport> {
     let mut transport = adhoc::transport(text)?;
     let driver = &transport.driver;
-    if regatta_agent::runs_a_program(driver) {
-        return Err(Failure::input(
-            format!("`{driver}` is a program of its own, and a server runs none"),
-            "measure it between two hosts: `regatta run --hosts A,B`, see docs/hosts.md",
-        ));
+    refuse! {
+        regatta_agent::runs_a_program(driver) => "`{driver}` is a program of its own, and a server runs none";
+            "measure it between two hosts: `regatta run --hosts A,B`, see docs/hosts.md";
     }
     let is_udp = driver == "udp";
     let rate = match args.bitrate {
@@ -180,11 +180,9 @@ fn transport(text: &str, args: &ClientArgs) -> Result<Transport, Failure> {
     for (flag, name, value) in flags.into_iter().chain(windows) {
         let Some(value) = value else { continue };
         let driver = &transport.driver;
-        if !has_option(driver, name) {
-            return Err(Failure::input(
-                format!("`{flag}` has no meaning with the transport `{driver}`"),
-                format!("leave it out; `regatta list transports` shows the options of `{driver}`"),
-            ));
+        refuse! {
+            !has_option(driver, name) => "`{flag}` has no meaning with the transport `{driver}`";
+                "leave it out; `regatta list transports` shows the options of `{driver}`";
         }
         transport.options.insert(name.to_owned(), value);
     }

@@ -13,7 +13,7 @@ mod submit;
 mod watch;
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{shards::ShardedPlan, status::status, submit::submit, watch::Watch};
 use crate::{
-    exit::{Failure, OrFailure as _},
+    exit::{OrFailure as _, Result},
     output,
 };
 
@@ -70,30 +70,25 @@ struct Jobs {
 }
 
 impl Submission {
-    fn read(dir: &Path) -> Result<Self, Failure> {
+    fn read(dir: &Path) -> Result<Self> {
         let path = dir.join(SUBMISSION);
         let text = fs::read_to_string(&path)
             .bad()
-            .context(format!("cannot read `{}`", path.display()))
+            .cannot("read", &path)
             .hint("name the directory that was given to `regatta submit --out`")?;
         serde_json::from_str(&text)
             .bad()
             .context(format!("`{}` describes no submission", path.display()))
     }
 
-    fn write(&self, dir: &Path) -> Result<(), Failure> {
+    fn write(&self, dir: &Path) -> Result<()> {
         write(&dir.join(SUBMISSION), &output::pretty(self)?)
     }
 }
 
 /// Writes a text file of a submission.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    written(path, fs::write(path, text))
-}
-
-/// Names the file in the error of an operation that writes it.
-fn written<T>(path: &Path, written: io::Result<T>) -> Result<T, Failure> {
-    written.context(format!("cannot write `{}`", path.display()))
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).cannot("write", path)
 }
 
 /// Returns the script of the shards.

@@ -13,7 +13,7 @@ use super::{
     slurm::{self, TaskState},
     starts::{self, Start},
 };
-use crate::{directory, exit::Failure};
+use crate::{directory, exit::Result};
 
 /// State of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl ShardedPlan {
     ///
     /// # Errors
     /// The directory holds neither.
-    pub fn read(dir: &Path) -> Result<Self, Failure> {
+    pub fn read(dir: &Path) -> Result<Self> {
         let of_parts = (!dir.join(SUBMISSION).exists()).then(|| of_parts(dir));
         let of_parts = of_parts.flatten();
         Ok(Self {

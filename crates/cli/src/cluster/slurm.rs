@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, path::Path, process::Command};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// Largest number of array tasks plus one, where the site does not tell it: Slurm's default.
 const DEFAULT_ARRAY_SIZE: u32 = 1001;
@@ -44,7 +44,7 @@ pub fn most_tasks() -> u32 {
 }
 
 /// Submits a script and returns the number of its job.
-pub fn submit(script: &Path, options: &[String]) -> Result<String, Failure> {
+pub fn submit(script: &Path, options: &[String]) -> Result<String> {
     let path = script.display().to_string();
     let mut args = vec!["--parsable"];
     args.extend(options.iter().map(String::as_str));

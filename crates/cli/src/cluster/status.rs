@@ -13,7 +13,7 @@ use super::{
 use crate::{
     args::StatusArgs,
     directory,
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, OrFailure as _, Result},
     output::{self, counted},
 };
 
@@ -24,7 +24,7 @@ const MOST_LISTED: usize = 20;
 ///
 /// # Errors
 /// If the directory holds neither a submission nor shards.
-pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
+pub fn status(args: &StatusArgs) -> Result<Code> {
     let run = directory::of_run(&args.dir);
     if run.join(FILE_NAME).exists() {
         return of_run(run);
@@ -44,7 +44,7 @@ pub fn status(args: &StatusArgs) -> Result<Code, Failure> {
 }
 
 /// Prints the state of a single run.
-fn of_run(dir: &Path) -> Result<Code, Failure> {
+fn of_run(dir: &Path) -> Result<Code> {
     let data = regatta_report::load(dir).bad()?;
     let shown = quoted(dir);
     let (state, next, code) = match data.state {

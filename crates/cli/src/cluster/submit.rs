@@ -12,12 +12,12 @@ use regatta_model::{BedKind, Clock, Shard, Study, shell::quoted, units::format_d
 
 use super::{
     Jobs, LOGS, MERGE_SCRIPT, SHARDS, SUBMISSION, Submission, script::Script, shards_script, slurm,
-    write, written,
+    write,
 };
 use crate::{
     args::SubmitArgs,
     checks, directory,
-    exit::{Code, Failure, OrFailure as _, own_executable},
+    exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
     output::{self, counted},
     registry,
     study::{self, StoredStudy},
@@ -40,7 +40,7 @@ const LEAST_LIMIT: Duration = Duration::from_secs(1800);
 ///
 /// # Errors
 /// If the study cannot be divided, the directory cannot be made, or Slurm refuses the scripts.
-pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
+pub fn submit(args: &SubmitArgs) -> Result<Code> {
     let dir = check_arguments(args)?;
     let mut chosen = study::choose(&args.run)?;
     prefer_virtual_time(args, &mut chosen.study)?;
@@ -48,11 +48,9 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
     let image = checks::kernel(&chosen)?;
     let jobs = args.run.jobs.unwrap_or(1);
     let is_virtual = chosen.study.guest.clock == Clock::Virtual;
-    if jobs > 1 && !is_virtual {
-        return Err(Failure::input(
-            "trials that run at once share the machine, and then measure one another",
-            "leave `--jobs` out",
-        ));
+    refuse! {
+        jobs > 1 && !is_virtual => "trials that run at once share the machine, and then measure one another";
+            "leave `--jobs` out";
     }
     let whole = plan.estimate(&Done::default(), jobs).time;
     let shards = args.shards.unwrap_or_else(|| {
@@ -134,7 +132,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code, Failure> {
 }
 
 /// Returns the directory of the submission, absolute, and refuses options that have no meaning here.
-fn check_arguments(args: &SubmitArgs) -> Result<PathBuf, Failure> {
+fn check_arguments(args: &SubmitArgs) -> Result<PathBuf> {
     let run = &args.run;
     let Some(out) = &run.out else {
         return Err(Failure::input(
@@ -172,26 +170,20 @@ fn check_arguments(args: &SubmitArgs) -> Result<PathBuf, Failure> {
             "give each option its own `--slurm-arg`",
         ));
     }
-    if dir.join(SUBMISSION).exists() {
-        return Err(Failure::input(
-            format!("`{shown}` holds a submission already"),
-            format!(
-                "see how far it is with `regatta status {}`, or choose another `--out`",
-                quoted(&dir)
-            ),
-        ));
+    refuse! {
+        dir.join(SUBMISSION).exists() => "`{shown}` holds a submission already";
+            "see how far it is with `regatta status {}`, or choose another `--out`", quoted(&dir);
     }
     Ok(dir)
 }
 
 /// Makes a study run in virtual time where it can, unless the command line says otherwise: nodes are
 /// then exchangeable, and shards need not have theirs alone.
-fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<(), Failure> {
-    if study.bed == BedKind::Hosts {
-        return Err(Failure::input(
-            "the bed `hosts` is of two machines that are reached by SSH, and a job has one node",
-            "run it with `regatta run`, or choose another `--bed`",
-        ));
+fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<()> {
+    refuse! {
+        study.bed == BedKind::Hosts =>
+            "the bed `hosts` is of two machines that are reached by SSH, and a job has one node";
+            "run it with `regatta run`, or choose another `--bed`";
     }
     let is_chosen = args.run.clock.is_some() || args.run.bed.is_some();
     if is_chosen || study.guest.clock == Clock::Virtual {
@@ -225,13 +217,13 @@ fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<(), Failu
 }
 
 /// Makes the directory, with the program, the kernel and the scripts.
-fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<(), Failure> {
+fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<()> {
     for made in [dir.to_owned(), dir.join(SHARDS), dir.join(LOGS)] {
-        written(&made, fs::create_dir_all(&made))?;
+        fs::create_dir_all(&made).cannot("write", &made)?;
     }
     let copy = |from: &Path, name: &str| {
         let to = dir.join(name);
-        written(&to, fs::copy(from, &to))
+        fs::copy(from, &to).cannot("write", &to)
     };
     copy(&own_executable()?, "regatta")?;
     if let Some(image) = image {
@@ -243,7 +235,7 @@ fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<(),
 }
 
 /// Submits all scripts, each after the one before. If Slurm refuses one, those before it are cancelled.
-fn submit_all(dir: &Path) -> Result<Jobs, Failure> {
+fn submit_all(dir: &Path) -> Result<Jobs> {
     let preflight = slurm::submit(&dir.join("preflight.sbatch"), &[])?;
     let after = [
         format!("--dependency=afterok:{preflight}"),

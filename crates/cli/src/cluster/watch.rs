@@ -19,7 +19,10 @@ use super::{
     shards::{Queue, Shard, ShardState, ShardedPlan},
     starts::Start,
 };
-use crate::{exit::Failure, merged_run};
+use crate::{
+    exit::{Failure, Result},
+    merged_run,
+};
 
 /// Most reasons of missing shards that are told.
 const MOST_TOLD: usize = 3;
@@ -173,7 +176,7 @@ fn ends_unix_ns(trials: u32, shards: &[Shard]) -> Option<i64> {
 }
 
 /// Merges the trials so far in a directory for temporary files, and reads them.
-fn load(plan: &ShardedPlan) -> Result<RunData, Failure> {
+fn load(plan: &ShardedPlan) -> Result<RunData> {
     let shards = plan.shards(&Queue::default());
     let starts = shards.into_iter().flat_map(|shard| shard.starts);
     let readable = starts

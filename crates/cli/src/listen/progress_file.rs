@@ -3,13 +3,15 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use regatta_engine::{Ending, Event, Listener, ListenerError};
 use regatta_model::{Outcome, RunPart, Shard};
 use regatta_results::replace;
 use serde::{Deserialize, Serialize};
+
+use regatta_engine::unix_ns;
 
 /// Name of the file in the directory of a shard.
 pub const FILE_NAME: &str = "progress.json";
@@ -51,8 +53,7 @@ pub struct ProgressFile {
 
 /// Returns the time of this machine's clock, in seconds since the Unix epoch.
 pub fn unix_s() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
+    unix_ns().cast_unsigned() / 1_000_000_000
 }
 
 impl ProgressFile {

@@ -7,7 +7,7 @@ use regatta_engine::unix_ns;
 use regatta_model::{Condition, Link};
 use serde_json::{Map, Value, json};
 
-use crate::exit::{Failure, OrFailure as _};
+use crate::exit::{OrFailure as _, Result};
 
 /// Path whose command has ended.
 pub struct PathSummary<'a> {
@@ -25,9 +25,9 @@ impl PathSummary<'_> {
     ///
     /// # Errors
     /// Counters that have no form in JSON.
-    pub fn value(&self, counters: &PathCounters) -> Result<Value, Failure> {
+    pub fn value(&self, counters: &PathCounters) -> Result<Value> {
         let condition = self.condition;
-        let way = |counters: &LinkCounters, link: &Link| -> Result<Value, Failure> {
+        let way = |counters: &LinkCounters, link: &Link| -> Result<Value> {
             let mut known = known(counters)?;
             if link.has_bottleneck() {
                 let limit = condition.queue_limit(link).0;
@@ -51,7 +51,7 @@ impl PathSummary<'_> {
 }
 
 /// Returns the counters of one direction without those that the emulator cannot provide.
-fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
+fn known(counters: &LinkCounters) -> Result<Map<String, Value>> {
     let Value::Object(mut known) = serde_json::to_value(counters)? else {
         return Ok(Map::new());
     };
@@ -72,8 +72,8 @@ fn known(counters: &LinkCounters) -> Result<Map<String, Value>, Failure> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(file: &Path, value: &Value) -> Result<(), Failure> {
-    fs::write(file, format!("{value:#}\n")).context(format!("cannot write `{}`", file.display()))
+pub fn write(file: &Path, value: &Value) -> Result<()> {
+    fs::write(file, format!("{value:#}\n")).cannot("write", file)
 }
 
 #[cfg(test)]

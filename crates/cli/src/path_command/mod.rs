@@ -31,7 +31,7 @@ use crate::{
     adhoc::{one, parse, table},
     args::PathCommandArgs,
     directory,
-    exit::{Code, Failure, OrFailure as _, no_bed, own_executable},
+    exit::{Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
     interrupt, output, path_options,
     run::new_id,
     study,
@@ -49,7 +49,7 @@ const FROM_KERNEL: i32 = 0x80;
 ///
 /// # Errors
 /// Errors that prevent the command from being started.
-pub fn path(args: &PathCommandArgs) -> Result<Code, Failure> {
+pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let (condition, setup) = wanted(args)?;
     let mut signals = Signals::new().context("cannot watch for signals")?;
     let foreground = Foreground::now();
@@ -141,7 +141,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code, Failure> {
 }
 
 /// Starts the capture of the path, if one is wanted; its file has `title`.
-fn start_capture(args: &PathCommandArgs, bed: &mut Bed, title: String) -> Result<(), Failure> {
+fn start_capture(args: &PathCommandArgs, bed: &mut Bed, title: String) -> Result<()> {
     let Some(file) = &args.capture else {
         return Ok(());
     };
@@ -167,7 +167,7 @@ fn addresses(bed: &Bed) -> Vec<(String, String)> {
 }
 
 /// Returns the condition that the arguments ask for, and the settings of its emulation.
-fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup), Failure> {
+fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
     let file = match &args.study {
         Some(name) => study::read(name)?.file,
         None => nameless(args)?,
@@ -178,11 +178,9 @@ fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup), Failure> {
             .map(|condition| format!("`{}`", condition.name))
             .collect();
         conditions.retain(|condition| condition.name == *name);
-        if conditions.is_empty() {
-            return Err(Failure::input(
-                format!("the study `{}` has no condition `{name}`", file.study.name),
-                format!("its conditions are: {}", names.join(", ")),
-            ));
+        refuse! {
+            conditions.is_empty() => "the study `{}` has no condition `{name}`", file.study.name;
+                "its conditions are: {}", names.join(", ");
         }
     }
     conditions.truncate(1);
@@ -199,7 +197,7 @@ fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup), Failure> {
 
 /// Makes a study of the path that the options describe, so that they have the same meaning as for
 /// `regatta run`.
-fn nameless(args: &PathCommandArgs) -> Result<StudyFile, Failure> {
+fn nameless(args: &PathCommandArgs) -> Result<StudyFile> {
     let transport = table([("driver", Some("tcp".into()))]);
     let workload = table([("size", Some("1B".into())), ("message", Some("1B".into()))]);
     let mut root = table([

@@ -45,7 +45,7 @@ pub struct Client {
 
 impl Client {
     /// Serves the client to its end, and writes how it ended.
-    pub fn attend(self, server: &Server) {
+    pub fn attend(self, server: &Server<'_>) {
         let (number, address) = (self.number, self.address);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let why = self.serve(server, address).err();
@@ -53,7 +53,7 @@ impl Client {
         server.note(number, &format!("{address} has ended{why}"));
     }
 
-    fn serve(self, server: &Server, address: SocketAddr) -> io::Result<()> {
+    fn serve(self, server: &Server<'_>, address: SocketAddr) -> io::Result<()> {
         let tls = self.shake_hands(server)?;
         let local = self.stream.local_addr()?.ip().to_canonical();
         let deadline = Arc::<OnceLock<Instant>>::default();
@@ -66,13 +66,13 @@ impl Client {
             Ok(turn) => {
                 server.note(self.number, &format!("{address} measures"));
                 // Set once, here.
-                let _ = deadline.set(Instant::now() + server.max_time);
+                let _ = deadline.set(Instant::now() + server.args.max_time);
                 let served = session(server, self.number, ours, (local, address.ip()));
                 drop(turn);
                 served
             }
             Err(NoTurn::Full) => {
-                let most = server.max_clients;
+                let most = server.args.max_clients;
                 let reason = format!("the server has as many clients as it takes ({most})");
                 let told = io::Error::other(&*reason);
                 write_line(&mut ours, &Hello::Refused { reason })?;
@@ -92,7 +92,7 @@ impl Client {
         }))
     }
 
-    fn shake_hands(&self, server: &Server) -> io::Result<ServerConnection> {
+    fn shake_hands(&self, server: &Server<'_>) -> io::Result<ServerConnection> {
         let socket = SockRef::from(&self.stream);
         set_up(&socket, SILENCE)?;
         self.stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
@@ -111,14 +111,14 @@ impl Client {
 
 /// Tells a client the limits, and waits for its turn.
 fn take_turn<'a>(
-    server: &'a Server,
+    server: &'a Server<'_>,
     number: u64,
     client: &mut UnixStream,
 ) -> Result<Turn<'a>, NoTurn> {
     let limits = Hello::Limits {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        max_time_ns: nanoseconds(server.max_time),
-        max_bytes: server.max_bytes,
+        max_time_ns: nanoseconds(server.args.max_time),
+        max_bytes: server.max_bytes(),
     };
     write_line(client, &limits).map_err(|_| NoTurn::Gone)?;
     let queue = &server.queue;
@@ -129,7 +129,7 @@ fn take_turn<'a>(
 
 /// Serves the session of a client on the thread with which its agents end.
 fn session(
-    server: &Server,
+    server: &Server<'_>,
     number: u64,
     client: UnixStream,
     (local, peer): (IpAddr, IpAddr),
@@ -138,7 +138,7 @@ fn session(
         local,
         peer,
         ports: server.data_ports,
-        max_bytes: server.max_bytes,
+        max_bytes: server.max_bytes(),
     };
     let agent = vec![AGENT_COMMAND.to_owned(), serde_json::to_string(&limits)?];
     let events = server.events.clone();

@@ -10,7 +10,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::{
-    exit::{Failure, OrFailure as _},
+    exit::{Failure, OrFailure as _, Result, refuse},
     pinned_tls::keys::ServerKeys,
 };
 
@@ -29,7 +29,7 @@ pub fn generate() -> ServerKeys {
 ///
 /// # Errors
 /// A file that others can read, that is none, or that cannot be made.
-pub fn read_or_make(path: &Path) -> Result<ServerKeys, Failure> {
+pub fn read_or_make(path: &Path) -> Result<ServerKeys> {
     let made = match File::open(path) {
         Ok(file) => return read(file, path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
@@ -49,14 +49,12 @@ fn make(path: &Path) -> io::Result<ServerKeys> {
     Ok(keys)
 }
 
-fn read(mut file: File, path: &Path) -> Result<ServerKeys, Failure> {
+fn read(mut file: File, path: &Path) -> Result<ServerKeys> {
     let shown = path.display();
     let mode = file.metadata()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(Failure::input(
-            format!("`{shown}` holds a secret, and others than its owner may read it"),
-            format!("run `chmod 600 {shown}`"),
-        ));
+    refuse! {
+        mode & 0o077 != 0 => "`{shown}` holds a secret, and others than its owner may read it";
+            "run `chmod 600 {shown}`";
     }
     let mut text = String::new();
     let read = (&mut file).take(1024).read_to_string(&mut text);

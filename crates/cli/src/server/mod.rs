@@ -11,7 +11,6 @@ use std::{
     path::PathBuf,
     sync::Arc,
     thread,
-    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -24,7 +23,7 @@ use self::{admission::Admission, attend::Client, queue::Queue};
 use crate::{
     args::ServerArgs,
     client_events::ClientEvent,
-    exit::{Code, Failure, OrFailure as _, own_executable},
+    exit::{Code, OrFailure as _, Result, own_executable},
     line_output::LineOutput,
     output,
 };
@@ -39,12 +38,10 @@ const DATA_PORTS: u16 = 16;
 const BACKLOG: i32 = 128;
 
 /// State that the threads of all clients share.
-pub struct Server {
+pub struct Server<'a> {
+    args: &'a ServerArgs,
     tls: Arc<ServerConfig>,
     queue: Queue,
-    max_clients: usize,
-    max_time: Duration,
-    max_bytes: Option<u64>,
     data_ports: PortRange,
     executable: PathBuf,
     events: EventOutput,
@@ -78,7 +75,12 @@ impl EventOutput {
     }
 }
 
-impl Server {
+impl Server<'_> {
+    /// Returns the most bytes that one client may send and receive.
+    fn max_bytes(&self) -> Option<u64> {
+        self.args.max_bytes.map(|bytes| bytes.0)
+    }
+
     /// Writes a line about a client; with JSON on standard error.
     fn note(&self, client: u64, text: &str) {
         let line = format!("[{client}] {}\n", printable(text));
@@ -94,7 +96,7 @@ impl Server {
 ///
 /// # Errors
 /// Mistakes in the options, a port that is in use.
-pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
+pub fn server(args: &ServerArgs) -> Result<Code> {
     let keys = match &args.key {
         Some(path) => keys_file::read_or_make(path)?,
         None => keys_file::generate(),
@@ -103,11 +105,9 @@ pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
     let token = keys.token().context(TLS)?;
     let listeners = listen(args)?;
     let server = Server {
+        args,
         tls: Arc::new(keys.config().context(TLS)?),
         queue: Queue::new(args.parallel, args.max_clients),
-        max_clients: args.max_clients,
-        max_time: args.max_time,
-        max_bytes: args.max_bytes.map(|bytes| bytes.0),
         data_ports: data_ports(args),
         executable: own_executable()?,
         events: EventOutput {
@@ -130,14 +130,10 @@ pub fn server(args: &ServerArgs) -> Result<Code, Failure> {
         args.port,
         token.encode()
     ))?;
-    serve(args, &server, Admission::new(&listeners, keys.secret))
+    serve(&server, Admission::new(&listeners, keys.secret))
 }
 
-fn serve(
-    args: &ServerArgs,
-    server: &Server,
-    mut admission: Admission<'_>,
-) -> Result<Code, Failure> {
+fn serve(server: &Server<'_>, mut admission: Admission<'_>) -> Result<Code> {
     thread::scope(|scope| {
         let mut number = 0;
         loop {
@@ -149,7 +145,7 @@ fn serve(
                     address,
                     number,
                 };
-                if args.one_off {
+                if server.args.one_off {
                     client.attend(server);
                     return Ok(Code::Measured);
                 }
@@ -170,7 +166,7 @@ fn data_ports(args: &ServerArgs) -> PortRange {
 }
 
 /// Opens the listening sockets.
-fn listen(args: &ServerArgs) -> Result<Vec<TcpListener>, Failure> {
+fn listen(args: &ServerArgs) -> Result<Vec<TcpListener>> {
     let one = |address: IpAddr, both: bool| {
         let address = SocketAddr::new(address, args.port);
         listen_on(address, both)

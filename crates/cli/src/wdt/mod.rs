@@ -22,7 +22,7 @@ use regatta_transport_wdt::{self as transport_wdt, host::Host, status::Status, w
 
 use crate::{
     args::wdt::{WdtArgs, WdtCommand},
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, Failure, OrFailure as _, Result},
     interrupt::Held,
     output,
 };
@@ -32,11 +32,13 @@ const REFUSALS_TOLD: usize = 5;
 
 /// Creates the error of an end, whose exit code is the protocol's.
 fn trouble(status: Status, what: impl Into<String>) -> Failure {
-    Failure::told(what).code(of(status))
+    Failure::told(what).code(status)
 }
 
-fn of(status: Status) -> Code {
-    Code::Of(status.code())
+impl From<Status> for Code {
+    fn from(status: Status) -> Self {
+        Self::Of(status.code())
+    }
 }
 
 /// Creates the error of a failed transfer, with a hint.
@@ -56,14 +58,14 @@ fn failed(what: &str, failure: transport_wdt::Failure) -> Failure {
         Status::Abort | Status::Timeout | Status::NoProgress => "start both ends again",
         _ => "",
     };
-    (Failure::failed(failure).context(what).hint(hint)).code(of(status))
+    (Failure::failed(failure).context(what).hint(hint)).code(status)
 }
 
 /// Runs `regatta wdt`.
 ///
 /// # Errors
 /// A transfer that does not come to its end; the exit code is the protocol's.
-pub fn wdt(args: &WdtArgs) -> Result<Code, Failure> {
+pub fn wdt(args: &WdtArgs) -> Result<Code> {
     match &args.command {
         WdtCommand::Receive(args) => receive::receive(args),
         WdtCommand::Send(args) => send::send(args),
@@ -99,7 +101,7 @@ struct Terminal {
 
 impl Terminal {
     /// With a signal that ends the transfer in good order: unfinished files are removed.
-    fn new(sends: bool, local: Option<IpAddr>) -> Result<Self, Failure> {
+    fn new(sends: bool, local: Option<IpAddr>) -> Result<Self> {
         let stop = Arc::<Stop>::default();
         let by_signal = Arc::clone(&stop);
         Held::new()
@@ -109,7 +111,7 @@ impl Terminal {
                 held.end_with("stopping: the transfer is given up", stop, || {})
             })
             .context("cannot wait for signals")
-            .code(of(Status::Error))?;
+            .code(Status::Error)?;
         Ok(Self {
             sends,
             local,
@@ -120,7 +122,7 @@ impl Terminal {
     }
 
     /// Ends the transfer in good order when standard input ends.
-    fn stop_at_end_of_input(&self) -> Result<(), Failure> {
+    fn stop_at_end_of_input(&self) -> Result<()> {
         let stop = Arc::clone(&self.stop);
         let work = move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
@@ -131,7 +133,7 @@ impl Terminal {
             .spawn(work)
             .map(drop)
             .context("cannot start a thread")
-            .code(of(Status::Error))
+            .code(Status::Error)
     }
 }
 

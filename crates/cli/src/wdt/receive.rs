@@ -13,16 +13,16 @@ use regatta_transport_wdt::{
     url::ConnectionUrl,
 };
 
-use super::{Terminal, failed, of, progress, trouble};
+use super::{Terminal, failed, progress, trouble};
 use crate::{
     args::wdt::{Encryption, ReceiveArgs},
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, Failure, OrFailure as _, Result},
     output,
     provenance::node,
 };
 
 /// Receives one transfer.
-pub(super) fn receive(args: &ReceiveArgs) -> Result<Code, Failure> {
+pub(super) fn receive(args: &ReceiveArgs) -> Result<Code> {
     let host = Terminal::new(false, args.listen)?;
     if args.until_end_of_input {
         host.stop_at_end_of_input()?;
@@ -33,18 +33,18 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<Code, Failure> {
         resume: args.resume,
     };
     let sink = DirectorySink::new(&args.dir, options)
-        .context(format!("cannot write into `{}`", args.dir.display()))
+        .cannot("write into", &args.dir)
         .hint("give a directory that you may write into")
-        .code(of(Status::FileWrite))?;
+        .code(Status::FileWrite)?;
     let listener = Listener::bind(&ports(args)?, &host)
         .context("cannot listen")
         .hint(match args.start_port {
             Some(_) => "choose another `--start-port`, or leave it out",
             None => "choose another address with `--listen`, or leave it out",
         })
-        .code(of(Status::Connection))?;
+        .code(Status::Connection)?;
     let url = url(args, &listener)?;
-    output::out(&format!("{}\n", url.to_secret_string())).code(of(Status::Error))?;
+    output::out(&format!("{}\n", url.to_secret_string())).code(Status::Error)?;
 
     let options = Options {
         tag_interval_bytes: args.tag_interval,
@@ -69,13 +69,13 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<Code, Failure> {
         .commit()
         .context("all arrived, and not every file could be given its name; the sender was told that all is well")
         .hint("move what is in the way aside, and send again with `--overwrite`")
-        .code(of(Status::FileWrite))?;
+        .code(Status::FileWrite)?;
     let begun = host.came.get().copied().unwrap_or(listening);
     progress::summary("received", files, report.bytes, begun);
     Ok(Code::Measured)
 }
 
-fn ports(args: &ReceiveArgs) -> Result<Vec<u16>, Failure> {
+fn ports(args: &ReceiveArgs) -> Result<Vec<u16>> {
     let Some(first) = args.start_port else {
         return Ok(vec![0; usize::from(args.ports)]);
     };
@@ -86,7 +86,7 @@ fn ports(args: &ReceiveArgs) -> Result<Vec<u16>, Failure> {
     Ok((first..=last).collect())
 }
 
-fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl, Failure> {
+fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl> {
     let cipher = match args.encryption {
         Encryption::None => None,
         Encryption::Aes128Ctr => Some(Cipher::Aes128Ctr),
@@ -95,7 +95,7 @@ fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl, Failure
     let secret = cipher.map(|cipher| {
         let key = Key::random()
             .context("cannot make a key")
-            .code(of(Status::Encryption))?;
+            .code(Status::Encryption)?;
         Ok::<_, Failure>(Secret {
             cipher,
             key,

@@ -18,10 +18,10 @@ use regatta_transport_wdt::{
     url::{ConnectionUrl, MAX_URL_BYTES},
 };
 
-use super::{Terminal, failed, of, progress, trouble};
+use super::{Terminal, failed, progress, trouble};
 use crate::{
     args::wdt::{SecretUrl, SendArgs},
-    exit::{Code, Failure, OrFailure as _},
+    exit::{Code, OrFailure as _, Result},
     output,
     remote::{self, Receiver},
 };
@@ -30,7 +30,7 @@ use crate::{
 const NAMED: usize = 10;
 
 /// Sends one transfer.
-pub(super) fn send(args: &SendArgs) -> Result<Code, Failure> {
+pub(super) fn send(args: &SendArgs) -> Result<Code> {
     let listed = args.manifest.as_deref().map(|path| manifest(args, path));
     let selection = Selection {
         include: args.include.clone(),
@@ -40,7 +40,7 @@ pub(super) fn send(args: &SendArgs) -> Result<Code, Failure> {
     };
     let source = TreeSource::selected(&args.path, &selection)
         .hint("give a file or a directory that this user may read")
-        .code(of(Status::SourceRead))?;
+        .code(Status::SourceRead)?;
     for left_out in source.left_out().iter().take(NAMED) {
         output::err(&format!("warning: not sent: {left_out}"));
     }
@@ -103,7 +103,7 @@ pub(super) fn send(args: &SendArgs) -> Result<Code, Failure> {
 }
 
 /// Starts a receiver on a host of the hosts file.
-fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver, Failure> {
+fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver> {
     let hosts_file = args.hosts_file.as_deref();
     remote::receive(host, directory, args.overwrite, hosts_file).map_err(|failure| {
         let (reasons, hint) = failure.in_words();
@@ -113,7 +113,7 @@ fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver, 
 }
 
 /// Reads the files that a manifest lists.
-fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>, Failure> {
+fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>> {
     let input = path == Path::new("-");
     if input && args.url.0 == "-" {
         let what = "standard input cannot be both the URL and the manifest";
@@ -132,15 +132,15 @@ fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>, Failure> {
         true => io::stdin().lock().read_to_end(&mut text),
         false => fs::File::open(path).and_then(|mut file| file.read_to_end(&mut text)),
     };
-    read.context(format!("cannot read the manifest `{}`", path.display()))
-        .code(of(Status::SourceRead))?;
+    read.cannot("read the manifest", path)
+        .code(Status::SourceRead)?;
     read_manifest(&text)
         .hint("name one file below the directory in each line")
-        .code(of(Status::Abort))
+        .code(Status::Abort)
 }
 
 /// Returns the limit for the requested rate.
-fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Failure> {
+fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>> {
     let Some(average) = args.rate else {
         return Ok(None);
     };
@@ -159,7 +159,7 @@ fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>, Failure> {
 }
 
 /// Reads the URL from the command line, or from the first line of standard input that is not empty.
-fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Failure> {
+fn read_url(given: &SecretUrl) -> Result<ConnectionUrl> {
     let mut line = String::new();
     let text = if given.0 == "-" {
         let mut input = io::stdin().lock().take(MAX_URL_BYTES as u64 + 1);
@@ -168,7 +168,7 @@ fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Failure> {
             let read = input
                 .read_line(&mut line)
                 .context("cannot read the URL from standard input")
-                .code(of(Status::Abort))?;
+                .code(Status::Abort)?;
             if read == 0 {
                 return Err(trouble(Status::Abort, "no URL came on standard input")
                     .hint("pipe what `regatta wdt receive DIR` prints into it"));
@@ -181,8 +181,8 @@ fn read_url(given: &SecretUrl) -> Result<ConnectionUrl, Failure> {
     parse_url(text)
 }
 
-fn parse_url(text: &str) -> Result<ConnectionUrl, Failure> {
+fn parse_url(text: &str) -> Result<ConnectionUrl> {
     ConnectionUrl::parse(text)
         .hint("give it as the receiver printed it, in quotes")
-        .code(of(Status::Abort))
+        .code(Status::Abort)
 }

@@ -1,92 +1,75 @@
 //! Names of metrics that belong together: of one end, of one direction of the path, of one
 //! distribution of delays.
 
-use super::id;
+/// Defines a family of metrics and its two instances, such as the directions of the path: a name is the first part of the
+/// field's, that of the instance, and the rest.
+macro_rules! family {
+    ($(#[$meaning:meta])* $type:ident {
+        $(#[$of_one:meta])* $one:ident = $in_one:literal;
+        $(#[$of_other:meta])* $other:ident = $in_other:literal;
+        $($(#[$of_field:meta])* $field:ident: $first:literal .. $rest:literal;)*
+    }) => {
+        $(#[$meaning])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct $type {
+            $($(#[$of_field])* pub $field: &'static str,)*
+        }
 
-/// Names of the metrics of one end's process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EndMetrics {
-    /// CPU time of the process, over elapsed time.
-    pub cpu: &'static str,
-    /// User time of it.
-    pub cpu_user: &'static str,
-    /// System time of it.
-    pub cpu_system: &'static str,
-    /// Largest resident set, in bytes.
-    pub peak_memory: &'static str,
-}
-
-impl EndMetrics {
-    /// Metrics of the sender.
-    pub const SENDER: Self = Self {
-        cpu: id::CPU_SENDER_RATIO,
-        cpu_user: id::CPU_SENDER_USER_RATIO,
-        cpu_system: id::CPU_SENDER_SYSTEM_RATIO,
-        peak_memory: id::PEAK_MEMORY_SENDER_BYTES,
-    };
-
-    /// Metrics of the receiver.
-    pub const RECEIVER: Self = Self {
-        cpu: id::CPU_RECEIVER_RATIO,
-        cpu_user: id::CPU_RECEIVER_USER_RATIO,
-        cpu_system: id::CPU_RECEIVER_SYSTEM_RATIO,
-        peak_memory: id::PEAK_MEMORY_RECEIVER_BYTES,
+        impl $type {
+            $(#[$of_one])*
+            pub const $one: Self = Self { $($field: concat!($first, $in_one, $rest)),* };
+            $(#[$of_other])*
+            pub const $other: Self = Self { $($field: concat!($first, $in_other, $rest)),* };
+        }
     };
 }
 
-/// Names of the metrics of one direction of the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkMetrics {
-    /// Packets offered.
-    pub packets: &'static str,
-    /// Packets dropped at random or by the full queue, where the two cannot be told apart.
-    pub drops: &'static str,
-    /// Packets dropped at random, each on its own.
-    pub loss_drops: &'static str,
-    /// Packets dropped by the full queue.
-    pub queue_drops: &'static str,
-    /// Packets dropped in bursts.
-    pub burst_drops: &'static str,
-    /// Packets dropped because the condition names them.
-    pub list_drops: &'static str,
-    /// Packets dropped by CoDel.
-    pub codel_drops: &'static str,
-    /// Packets of which the path flipped a bit.
-    pub corrupted: &'static str,
-    /// Packets delivered twice.
-    pub duplicated: &'static str,
-    /// Packets that skipped the propagation delay.
-    pub reordered: &'static str,
+family! {
+    /// Names of the metrics of one end's process.
+    EndMetrics {
+        /// Metrics of the sender.
+        SENDER = "sender";
+        /// Metrics of the receiver.
+        RECEIVER = "receiver";
+        /// CPU time of the process, over elapsed time.
+        cpu: "cpu_" .. "_ratio";
+        /// User time of it.
+        cpu_user: "cpu_" .. "_user_ratio";
+        /// System time of it.
+        cpu_system: "cpu_" .. "_system_ratio";
+        /// Largest resident set, in bytes.
+        peak_memory: "peak_memory_" .. "_bytes";
+    }
 }
 
-impl LinkMetrics {
-    /// Metrics of the direction from the sender to the receiver.
-    pub const FORWARD: Self = Self {
-        packets: id::PATH_PACKETS,
-        drops: id::PATH_DROPS,
-        loss_drops: id::PATH_LOSS_DROPS,
-        queue_drops: id::PATH_QUEUE_DROPS,
-        burst_drops: id::PATH_BURST_DROPS,
-        list_drops: id::PATH_LIST_DROPS,
-        codel_drops: id::PATH_CODEL_DROPS,
-        corrupted: id::PATH_CORRUPTED,
-        duplicated: id::PATH_DUPLICATED,
-        reordered: id::PATH_REORDERED,
-    };
-
-    /// Metrics of the direction from the receiver to the sender.
-    pub const REVERSE: Self = Self {
-        packets: id::PATH_REVERSE_PACKETS,
-        drops: id::PATH_REVERSE_DROPS,
-        loss_drops: id::PATH_REVERSE_LOSS_DROPS,
-        queue_drops: id::PATH_REVERSE_QUEUE_DROPS,
-        burst_drops: id::PATH_REVERSE_BURST_DROPS,
-        list_drops: id::PATH_REVERSE_LIST_DROPS,
-        codel_drops: id::PATH_REVERSE_CODEL_DROPS,
-        corrupted: id::PATH_REVERSE_CORRUPTED,
-        duplicated: id::PATH_REVERSE_DUPLICATED,
-        reordered: id::PATH_REVERSE_REORDERED,
-    };
+family! {
+    /// Names of the metrics of one direction of the path.
+    LinkMetrics {
+        /// Metrics of the direction from the sender to the receiver.
+        FORWARD = "";
+        /// Metrics of the direction from the receiver to the sender.
+        REVERSE = "reverse_";
+        /// Packets offered.
+        packets: "path_" .. "packets";
+        /// Packets dropped at random or by the full queue, where the two cannot be told apart.
+        drops: "path_" .. "drops";
+        /// Packets dropped at random, each on its own.
+        loss_drops: "path_" .. "loss_drops";
+        /// Packets dropped by the full queue.
+        queue_drops: "path_" .. "queue_drops";
+        /// Packets dropped in bursts.
+        burst_drops: "path_" .. "burst_drops";
+        /// Packets dropped because the condition names them.
+        list_drops: "path_" .. "list_drops";
+        /// Packets dropped by CoDel.
+        codel_drops: "path_" .. "codel_drops";
+        /// Packets of which the path flipped a bit.
+        corrupted: "path_" .. "corrupted";
+        /// Packets delivered twice.
+        duplicated: "path_" .. "duplicated";
+        /// Packets that skipped the propagation delay.
+        reordered: "path_" .. "reordered";
+    }
 }
 
 /// Names of the metrics of one distribution of delays, in nanoseconds.
@@ -163,7 +146,16 @@ mod tests {
             DelayMetrics::FIRST_BYTE,
             DelayMetrics::COMPLETION,
         ];
-        for name in families.iter().flat_map(DelayMetrics::names) {
+        let ends = [EndMetrics::SENDER, EndMetrics::RECEIVER];
+        let ends = ends.map(|it| [it.cpu, it.cpu_user, it.cpu_system, it.peak_memory]);
+        let links = [LinkMetrics::FORWARD, LinkMetrics::REVERSE].map(|it| {
+            let drops = [it.drops, it.loss_drops, it.queue_drops, it.burst_drops];
+            let others = [it.packets, it.list_drops, it.codel_drops, it.corrupted];
+            [&drops[..], &others, &[it.duplicated, it.reordered]].concat()
+        });
+        let delays = families.iter().flat_map(DelayMetrics::names);
+        let ends = ends.iter().flatten().copied();
+        for name in delays.chain(ends).chain(links.into_iter().flatten()) {
             assert!(super::super::find(name).is_some(), "{name}");
         }
     }

@@ -6,6 +6,9 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::shell::printable;
 
+/// Result of reading a study file.
+pub type Result<T, E = StudyError> = std::result::Result<T, E>;
+
 /// Error in a study file. Its display shows the file, the line and a caret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StudyError {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
-    error::StudyError,
+    error::{Result, StudyError},
     parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
     path::read_condition,
     rounds,
@@ -35,7 +35,7 @@ impl StudyFile {
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
-    pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
+    pub fn parse(text: &str, file: &str) -> Result<Self> {
         Self::parse_beside(text, file, &no_files)
     }
 
@@ -48,7 +48,7 @@ impl StudyFile {
         text: &str,
         file: &str,
         beside: &dyn Fn(&str) -> Result<String, UnitError>,
-    ) -> Result<Self, StudyError> {
+    ) -> Result<Self> {
         let source = File {
             name: file,
             text,
@@ -89,19 +89,14 @@ impl StudyFile {
         let published_sections = root.sections("published", "published")?;
         root.end()?;
 
-        missing(
-            &root,
-            transports.is_empty(),
-            "transport",
-            "driver = \"tcp\"",
-        )?;
-        missing(
-            &root,
-            conditions.is_empty(),
-            "condition",
-            "name = \"baseline\"",
-        )?;
-        missing(&root, workloads.is_empty(), "workload", "kind = \"bulk\"")?;
+        refuse! { root;
+            transports.is_empty() => 0..0,
+                "this study has no transport", "add a section `[[transport]]` with `driver = \"tcp\"`";
+            conditions.is_empty() => 0..0,
+                "this study has no condition", "add a section `[[condition]]` with `name = \"baseline\"`";
+            workloads.is_empty() => 0..0,
+                "this study has no workload", "add a section `[[workload]]` with `kind = \"bulk\"`";
+        }
         let published = published_sections.into_iter();
         let published = published.map(|it| read_published(it, &conditions, &workloads));
         let published = published.collect::<Result<_, _>>()?;
@@ -207,24 +202,20 @@ impl Study {
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
-    pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
+    pub fn parse(text: &str, file: &str) -> Result<Self> {
         StudyFile::parse(text, file).map(|file| file.study)
     }
 }
 
 /// Reads the settings of the path's emulation, and the place of `placement = "between"`. The key `path` of earlier
 /// versions had one value, Regatta's own emulator.
-fn read_path(
-    root: &mut Section<'_>,
-    guests: Guests,
-) -> Result<(PathSetup, Option<Range<usize>>), StudyError> {
+fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<(PathSetup, Option<Range<usize>>)> {
     let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
-    let emulator = root.choice_at("emulator")?.or(first);
-    let emulator = emulator.map_or(Emulator::default(), |(emulator, _)| emulator);
-    let placement = root.choice_at("placement")?;
-    let between = placement
-        .clone()
-        .and_then(|(placement, span)| (placement == Placement::Between).then_some(span));
+    let first = first.map(|(emulator, _)| emulator);
+    let emulator = root.choice("emulator")?.or(first).unwrap_or_default();
+    let place = root.place_of("placement");
+    let placement = root.choice("placement")?;
+    let between = place.filter(|_| placement == Some(Placement::Between));
     let loss_by = root.choice("loss_by")?;
     let offloads = root.choice("offloads")?;
     // Two guests have ends and nothing between them; what they cannot have is told of two guests.
@@ -234,7 +225,7 @@ fn read_path(
     };
     let path = PathSetup {
         emulator,
-        placement: placement.map_or(usual, |(placement, _)| placement),
+        placement: placement.unwrap_or(usual),
         loss_by: loss_by.unwrap_or_default(),
         offloads: offloads.unwrap_or_default(),
     };
@@ -247,7 +238,7 @@ fn read_path(
 }
 
 /// Reads `bed` and `hosts`, of which the names of two hosts stand for the bed.
-fn read_bed(root: &mut Section<'_>) -> Result<(BedKind, Vec<String>), StudyError> {
+fn read_bed(root: &mut Section<'_>) -> Result<(BedKind, Vec<String>)> {
     let hosts = read_hosts(root)?;
     let usual = match hosts[..] {
         [] => BedKind::Netns,
@@ -263,7 +254,7 @@ fn read_bed(root: &mut Section<'_>) -> Result<(BedKind, Vec<String>), StudyError
 }
 
 /// Reads `hosts`: the names of the host that connects and of the other one.
-fn read_hosts(root: &mut Section<'_>) -> Result<Vec<String>, StudyError> {
+fn read_hosts(root: &mut Section<'_>) -> Result<Vec<String>> {
     let hosts = root.texts("hosts")?;
     let fits = match &hosts[..] {
         [] => true,
@@ -288,7 +279,7 @@ pub fn is_host_name(name: &str) -> bool {
 }
 
 /// Reads `name`, `title` and `description`.
-fn read_heading(root: &mut Section<'_>) -> Result<[String; 3], StudyError> {
+fn read_heading(root: &mut Section<'_>) -> Result<[String; 3]> {
     let name = root.text("name")?;
     if let Some((name, span)) = &name {
         check_study_name(root, name, span.clone())?;
@@ -301,10 +292,7 @@ fn read_heading(root: &mut Section<'_>) -> Result<[String; 3], StudyError> {
 }
 
 /// Reads `capture`, and puts the path into the form that a capture needs.
-fn read_capture(
-    root: &mut Section<'_>,
-    path: &mut PathSetup,
-) -> Result<Option<CaptureSetup>, StudyError> {
+fn read_capture(root: &mut Section<'_>, path: &mut PathSetup) -> Result<Option<CaptureSetup>> {
     let Some((capture, span)) = root.quantity("capture", "\"headers\"", str::parse)? else {
         return Ok(None);
     };
@@ -316,7 +304,7 @@ fn read_capture(
 }
 
 /// Reads `deadline`, `connect_deadline` and `sample_interval`.
-fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3], StudyError> {
+fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3]> {
     let deadline = root.time_or("deadline", "30s", Duration::from_secs(60))?;
     let connect_deadline = root.time_or("connect_deadline", "10s", Study::CONNECT_DEADLINE)?;
     let sample_interval = root.duration("sample_interval", "100ms")?;
@@ -339,8 +327,8 @@ fn read_list<T>(
     root: &mut Section<'_>,
     part: Part,
     sweeps: &mut Expansion<'_>,
-    mut read: impl FnMut(Section<'_>) -> Result<(String, Option<Range<usize>>, T), StudyError>,
-) -> Result<Vec<T>, StudyError> {
+    mut read: impl FnMut(Section<'_>) -> Result<(String, Option<Range<usize>>, T)>,
+) -> Result<Vec<T>> {
     let list = part.word();
     let key = part.name_key();
     let mut names = BTreeSet::new();
@@ -355,17 +343,6 @@ fn read_list<T>(
     Ok(entries)
 }
 
-fn missing(root: &Section<'_>, is: bool, what: &str, example: &str) -> Result<(), StudyError> {
-    if !is {
-        return Ok(());
-    }
-    Err(root.error(
-        0..0,
-        format!("this study has no {what}"),
-        format!("add a section `[[{what}]]` with `{example}`"),
-    ))
-}
-
 /// Checks that a name is not among those before it, and adds it to them.
 fn unique(
     root: &Section<'_>,
@@ -373,7 +350,7 @@ fn unique(
     before: &mut BTreeSet<String>,
     name: &str,
     span: Range<usize>,
-) -> Result<(), StudyError> {
+) -> Result<()> {
     if before.insert(name.to_owned()) {
         return Ok(());
     }
@@ -384,7 +361,7 @@ fn unique(
     ))
 }
 
-fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Result<(), StudyError> {
+fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Result<()> {
     if is_host_name(name) {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 use super::{
-    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError, is_default,
+    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError, error::Result, is_default,
     section::Section, source::File,
 };
 use crate::condition::Condition;
@@ -80,24 +80,16 @@ macro_rules! refuse {
 
 impl GuestSetup {
     /// Reads `guests`, `clock` and `kernel`, and their places in the file.
-    pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Places), StudyError> {
-        let guests = root.number_at("guests", 1, 2)?;
-        let clock = root.choice_at("clock")?;
-        let kernel = root.text("kernel")?;
-        let spans = [
-            ("guests", guests.as_ref().map(|(_, span)| span)),
-            ("clock", clock.as_ref().map(|(_, span)| span)),
-            ("kernel", kernel.as_ref().map(|(_, span)| span)),
-        ];
-        let places = spans.map(|(key, span)| Some((key, span?.clone())));
+    pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Places)> {
+        let places = ["guests", "clock", "kernel"].map(|key| Some((key, root.place_of(key)?)));
         let places = Places(places.into_iter().flatten().collect());
         let setup = Self {
-            guests: match guests {
-                Some((2, _)) => Guests::Two,
+            guests: match root.number("guests", 1, 2)? {
+                Some(2) => Guests::Two,
                 _ => Guests::One,
             },
-            clock: clock.map(|(clock, _)| clock).unwrap_or_default(),
-            kernel: kernel.map(|(path, _)| path.into()),
+            clock: root.choice("clock")?.unwrap_or_default(),
+            kernel: root.text("kernel")?.map(|(path, _)| path.into()),
         };
         Ok((setup, places))
     }

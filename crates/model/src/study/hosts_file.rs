@@ -3,25 +3,16 @@
 use std::{collections::BTreeMap, net::Ipv4Addr, path::PathBuf};
 
 use super::{
-    error::StudyError,
+    error::Result,
     file::is_host_name,
     host_address::HostAddress,
     section::{Section, refuse},
     source::{File, no_files},
 };
-use crate::{PortRange, units::UnitError, words::words};
+use crate::{PortRange, units::UnitError};
 
 /// Name of this machine.
 pub const LOCAL: &str = "local";
-
-/// Value of the key `attach`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AttachKey {
-    Macvlan,
-    Interface,
-}
-
-words!(AttachKey: "macvlan" => Macvlan, "interface" => Interface);
 
 /// Way in which a host is attached to a shaped path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +63,7 @@ impl RemoteHost {
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
-    pub fn parse_all(text: &str, file: &str) -> Result<BTreeMap<String, Self>, StudyError> {
+    pub fn parse_all(text: &str, file: &str) -> Result<BTreeMap<String, Self>> {
         let source = File {
             name: file,
             text,
@@ -102,7 +93,7 @@ impl RemoteHost {
         Ok(hosts)
     }
 
-    fn read(name: &str, mut section: Section<'_>) -> Result<Self, StudyError> {
+    fn read(name: &str, mut section: Section<'_>) -> Result<Self> {
         let ssh = section.text("ssh")?;
         let ssh = match (name == LOCAL, ssh) {
             (true, None) => None,
@@ -240,7 +231,7 @@ fn words_of(
     section: &Section<'_>,
     text: &str,
     span: std::ops::Range<usize>,
-) -> Result<Vec<String>, StudyError> {
+) -> Result<Vec<String>> {
     let words: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
     refuse! { section;
         !words.iter().all(|word| is_plain(word)) => span,
@@ -250,8 +241,9 @@ fn words_of(
     Ok(words)
 }
 
-fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
-    let attach = section.choice::<AttachKey>("attach")?;
+fn read_shaping(mut section: Section<'_>) -> Result<Shaping> {
+    let attach = section.choice_of("attach", &[("macvlan", false), ("interface", true)])?;
+    let is_interface = attach.is_some_and(|(is_interface, _)| is_interface);
     let parent = section.text("parent")?;
     let (parent, span) = section.required("parent", "\"eth0\"", parent)?;
     // As the kernel has it.
@@ -260,16 +252,16 @@ fn read_shaping(mut section: Section<'_>) -> Result<Shaping, StudyError> {
             "this is no name of an interface", "write one that `ip link` shows, such as `eth0`";
     }
     let address = section.quantity("address", "198.18.0.1/24", network)?;
-    let attach = match (attach, address) {
-        (Some(AttachKey::Interface), None) => Attach::Interface,
-        (Some(AttachKey::Interface), Some((_, span))) => {
+    let attach = match (is_interface, address) {
+        (true, None) => Attach::Interface,
+        (true, Some((_, span))) => {
             return Err(section.error(
                 span,
                 "`attach = \"interface\"` uses the address that the host has",
                 "leave `address` out here; `address` of the host itself names one of several",
             ));
         }
-        (Some(AttachKey::Macvlan) | None, address) => {
+        (false, address) => {
             let (address, _) = section.required("address", "\"198.18.0.1/24\"", address)?;
             Attach::Macvlan { address }
         }

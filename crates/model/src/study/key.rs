@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{draft::Draft, error::StudyError, section::Section};
+use super::{draft::Draft, error::Result, section::Section};
 use crate::condition::Link;
 
 /// Key of a condition.
@@ -32,7 +32,7 @@ pub struct PathKey {
 }
 
 pub(super) type Read =
-    fn(&mut Section<'_>, &mut Draft, &'static str) -> Result<Option<Range<usize>>, StudyError>;
+    fn(&mut Section<'_>, &mut Draft, &'static str) -> Result<Option<Range<usize>>>;
 
 /// Message and hint.
 pub(super) type Fault = (String, String);

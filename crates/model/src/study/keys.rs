@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 
 use super::{
     draft::Draft,
-    error::StudyError,
+    error::Result,
     key::{Fault, KeyKind, PathKey},
     names::nearest,
     section::{Section, set, set_some},
@@ -293,7 +293,7 @@ pub const PATH_KEYS: &[PathKey] = &[
 ];
 
 /// Reads the keys of a link that are present, over the given values.
-pub(super) fn read_link(section: &mut Section<'_>, draft: &mut Draft) -> Result<(), StudyError> {
+pub(super) fn read_link(section: &mut Section<'_>, draft: &mut Draft) -> Result<()> {
     for key in PATH_KEYS {
         if let Some(read) = key.read
             && let Some(span) = read(section, draft, key.name)?
@@ -339,7 +339,7 @@ fn no_share(Ratio(ratio): Ratio) -> Option<Fault> {
     }
 }
 
-fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott, StudyError> {
+fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott> {
     let mut ratio = |key, example, default| {
         let value = section.parsed(key, example)?;
         let value = value.map(|(ratio, _)| ratio).or(default);
@@ -372,7 +372,7 @@ fn read_rate_or_trace(
     section: &mut Section<'_>,
     draft: &mut Draft,
     key: &'static str,
-) -> Result<Option<Range<usize>>, StudyError> {
+) -> Result<Option<Range<usize>>> {
     let rate = section.quantity(key, "100Mbit/s", limit)?;
     let trace = section.text("trace")?;
     match (rate, trace) {
@@ -409,7 +409,7 @@ fn read_codel(
     draft: &mut Draft,
     key: &'static str,
     example: &str,
-) -> Result<Option<Range<usize>>, StudyError> {
+) -> Result<Option<Range<usize>>> {
     let taken = section.duration(key, example)?;
     match (taken, &mut draft.link.discipline) {
         (Some((_, span)), QueueDiscipline::DropTail) => Err(section.error(

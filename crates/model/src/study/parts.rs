@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use toml::de::DeValue;
 
 use super::{
-    OptionValue, Published, Source, Transport, error::StudyError, names::nearest, section::Section,
+    OptionValue, Published, Source, Transport, error::Result, names::nearest, section::Section,
 };
 use crate::{
     condition::Condition,
@@ -15,7 +15,7 @@ use crate::{
 
 /// Longest name or label, in characters.
 pub const LONGEST_NAME: usize = 64;
-pub(super) fn read_source(mut section: Section<'_>) -> Result<Source, StudyError> {
+pub(super) fn read_source(mut section: Section<'_>) -> Result<Source> {
     let (citation, _) = section.required_text("citation", "\"authors, title, journal\"")?;
     let doi = section.text("doi")?.map(|(text, _)| text);
     let differences = section.texts("differences")?;
@@ -37,7 +37,7 @@ pub(super) struct TransportPlace {
 /// Reads a transport; returns it, the places of its parts, and the place of its label.
 pub(super) fn read_transport(
     mut section: Section<'_>,
-) -> Result<(Transport, (TransportPlace, Range<usize>)), StudyError> {
+) -> Result<(Transport, (TransportPlace, Range<usize>))> {
     let whole = section.span();
     let (driver, driver_span) = section.required_text("driver", "\"tcp\"")?;
     let (label, label_span) = match section.text("label")? {
@@ -92,7 +92,7 @@ pub(super) fn read_published(
     mut section: Section<'_>,
     conditions: &[Condition],
     workloads: &[Workload],
-) -> Result<Published, StudyError> {
+) -> Result<Published> {
     let (transport, _) = section.required_text("transport", "\"tcp\"")?;
     let (condition, span) = section.required_text("condition", "\"baseline\"")?;
     let names = conditions.iter().map(|known| known.name.as_str());
@@ -127,7 +127,7 @@ pub(super) fn known_metric(
     section: &Section<'_>,
     name: &str,
     span: Range<usize>,
-) -> Result<&'static MetricDefinition, StudyError> {
+) -> Result<&'static MetricDefinition> {
     metric::find(name).ok_or_else(|| {
         let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
         let hint = match nearest(name, &names) {

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use super::{
     draft::Draft,
-    error::StudyError,
+    error::Result,
     keys::{fault, read_link},
     section::{Section, refuse},
     source::File,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Reads both directions of a path, over the given values: keys for both, then those of each.
-fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<(), StudyError> {
+fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<()> {
     section.not_both("rtt", "delay")?;
     section.not_both("rtt_jitter", "jitter")?;
     let rtt = section.duration("rtt", "30ms")?;
@@ -44,11 +44,7 @@ fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<(), Stu
 }
 
 /// Reads the keys of a path, of both directions and of each; `name` is that of the path in messages.
-fn read_keys(
-    section: &mut Section<'_>,
-    name: &str,
-    ways: &mut [Draft; 2],
-) -> Result<(), StudyError> {
+fn read_keys(section: &mut Section<'_>, name: &str, ways: &mut [Draft; 2]) -> Result<()> {
     read_ways(section, ways)?;
     for (key, way) in ["forward", "reverse"].into_iter().zip(ways) {
         if let Some(mut direction) = section.section(key, &format!("[{name}.{key}]"))? {
@@ -59,9 +55,7 @@ fn read_keys(
     Ok(())
 }
 
-pub(super) fn read_condition(
-    mut section: Section<'_>,
-) -> Result<(Condition, Range<usize>), StudyError> {
+pub(super) fn read_condition(mut section: Section<'_>) -> Result<(Condition, Range<usize>)> {
     let (name, span) = section.required_text("name", "\"baseline\"")?;
     section.visible("name", &name, span.clone())?;
     let empty = Condition {
@@ -88,7 +82,7 @@ pub fn change_condition(
     keys: &str,
     file: &str,
     beside: &dyn Fn(&str) -> Result<String, UnitError>,
-) -> Result<Condition, StudyError> {
+) -> Result<Condition> {
     let file = File {
         name: file,
         text: keys,
@@ -100,7 +94,7 @@ pub fn change_condition(
 }
 
 /// Reads the keys of a condition that are present, over its current values.
-fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition, StudyError> {
+fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
     let file = &section.source();
     let mtu = section.number("mtu", 576, 65_535)?;
     let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
@@ -146,10 +140,7 @@ struct DraftStep {
     ways: [Draft; 2],
 }
 
-fn read_steps(
-    sections: Vec<Section<'_>>,
-    first: &[Draft; 2],
-) -> Result<Vec<DraftStep>, StudyError> {
+fn read_steps(sections: Vec<Section<'_>>, first: &[Draft; 2]) -> Result<Vec<DraftStep>> {
     let mut steps: Vec<DraftStep> = Vec::new();
     for mut section in sections {
         let at = section.duration("at", "20s")?;
@@ -168,11 +159,7 @@ fn read_steps(
 
 /// Returns the steps of a quantity that rises or falls evenly; the path begins with its first
 /// value.
-fn climb(
-    file: &File<'_>,
-    staircase: &Staircase,
-    ways: &mut [Draft; 2],
-) -> Result<Vec<DraftStep>, StudyError> {
+fn climb(file: &File<'_>, staircase: &Staircase, ways: &mut [Draft; 2]) -> Result<Vec<DraftStep>> {
     if let Some(span) = ways.iter().find_map(|way| way.places.get(staircase.key)) {
         let key = staircase.key;
         let message = format!("`{key}` is said here and by `steps`, which begins with it");
@@ -198,7 +185,7 @@ fn climb(
 }
 
 /// Checks that steps come one after another, within the longest time.
-fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<(), StudyError> {
+fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<()> {
     let mut before = Duration::ZERO;
     for step in steps {
         let at = format_duration(step.at);
@@ -224,7 +211,7 @@ fn finish(
     (name, mtu_bytes): (String, u32),
     ways: [Draft; 2],
     steps: Vec<DraftStep>,
-) -> Result<Condition, StudyError> {
+) -> Result<Condition> {
     check_times(file, &steps)?;
     let links = |ways: &[Draft; 2]| ways.each_ref().map(|way| way.link.clone());
     let [forward, reverse] = links(&ways);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Study,
-    error::StudyError,
+    error::Result,
     parts::known_metric,
     section::{Section, refuse},
 };
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Number of rounds, and the rule that ends a run or a cell before it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Rounds {
     pub rounds: u32,
     pub until: Option<Ratio>,
@@ -23,19 +23,8 @@ pub(super) struct Rounds {
     pub every: Option<Duration>,
 }
 
-impl Rounds {
-    const fn fixed(rounds: u32) -> Self {
-        Self {
-            rounds,
-            until: None,
-            successes: None,
-            every: None,
-        }
-    }
-}
-
 /// Reads `rounds`, and `every` with `rounds` or `for`.
-pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
+pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds> {
     root.not_both("rounds", "for")?;
     let every = root.duration("every", "150s")?;
     let every = root.time(every)?;
@@ -53,23 +42,26 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
             "write a longer time than `every`, such as `for = \"6h\"`";
     }
     Ok(Rounds {
+        rounds: rounds as u32,
         every: Some(every),
-        ..Rounds::fixed(rounds as u32)
+        ..Rounds::default()
     })
 }
 
 /// Reads the number of rounds: `rounds = 20`, `rounds = { until = "3%", at_most = 60 }`, or
 /// `rounds = { successes = 3, at_most = 5 }`.
-fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
+fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     const USUAL: u32 = 5;
     let most = u64::from(Study::MOST_ROUNDS);
     if !root.is_table("rounds") {
         let rounds = root.number("rounds", 1, most)?;
-        return Ok(Rounds::fixed(rounds.map_or(USUAL, |rounds| rounds as u32)));
+        return Ok(Rounds {
+            rounds: rounds.map_or(USUAL, |rounds| rounds as u32),
+            ..Rounds::default()
+        });
     }
-    let Some(mut table) = root.section("rounds", "`rounds`")? else {
-        return Ok(Rounds::fixed(USUAL));
-    };
+    let table = root.section("rounds", "`rounds`")?;
+    let mut table = root.required("rounds", "5", table)?;
     table.not_both("until", "successes")?;
     if let Some(successes) = table.number("successes", 1, most)? {
         let at_most = table.number("at_most", successes, most)?;
@@ -77,7 +69,8 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
         table.end()?;
         return Ok(Rounds {
             successes: Some(successes as u32),
-            ..Rounds::fixed(at_most as u32)
+            rounds: at_most as u32,
+            ..Rounds::default()
         });
     }
     let until = table.parsed::<Ratio>("until", "3%")?;
@@ -93,12 +86,13 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds, StudyError> {
     }
     Ok(Rounds {
         until: Some(until),
-        ..Rounds::fixed(at_most as u32)
+        rounds: at_most as u32,
+        ..Rounds::default()
     })
 }
 
 /// Reads `rank_by`: the name of a metric that has a better direction.
-pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>, StudyError> {
+pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>> {
     let Some((name, span)) = root.text("rank_by")? else {
         return Ok(None);
     };

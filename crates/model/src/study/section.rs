@@ -9,7 +9,7 @@ use toml::{
 
 use super::{
     LONGEST_NAME,
-    error::StudyError,
+    error::{Result, StudyError},
     names::{list, nearest, one_of},
     source::File,
 };
@@ -121,7 +121,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         (want, example): (&str, &str),
         of: impl Fn(&DeValue<'a>) -> Option<T>,
-    ) -> Result<Taken<T>, StudyError> {
+    ) -> Result<Taken<T>> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
@@ -132,7 +132,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a text.
-    pub fn text(&mut self, key: &'static str) -> Result<Taken<String>, StudyError> {
+    pub fn text(&mut self, key: &'static str) -> Result<Taken<String>> {
         self.value(key, ("a text", "\"…\""), text_of)
     }
 
@@ -142,7 +142,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         example: &str,
         parse: impl Fn(&str) -> Result<T, UnitError>,
-    ) -> Result<Taken<T>, StudyError> {
+    ) -> Result<Taken<T>> {
         let example = format!("\"{example}\"");
         let taken = self.value(key, ("a text with a unit", &example), quantity_of)?;
         let parsed = taken.map(|(text, span)| match parse(&text) {
@@ -157,16 +157,12 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
         example: &str,
-    ) -> Result<Taken<T>, StudyError> {
+    ) -> Result<Taken<T>> {
         self.quantity(key, example, str::parse)
     }
 
     /// Reads a time span.
-    pub fn duration(
-        &mut self,
-        key: &'static str,
-        example: &str,
-    ) -> Result<Taken<Duration>, StudyError> {
+    pub fn duration(&mut self, key: &'static str, example: &str) -> Result<Taken<Duration>> {
         self.quantity(key, example, parse_duration)
     }
 
@@ -176,13 +172,13 @@ impl<'a> Section<'a> {
         key: &'static str,
         example: &str,
         default: Duration,
-    ) -> Result<Duration, StudyError> {
+    ) -> Result<Duration> {
         let taken = self.duration(key, example)?;
         self.time(taken).map(|time| time.unwrap_or(default))
     }
 
     /// Checks a time that was read: refuses zero and times longer than 30 days.
-    pub fn time(&self, taken: Taken<Duration>) -> Result<Option<Duration>, StudyError> {
+    pub fn time(&self, taken: Taken<Duration>) -> Result<Option<Duration>> {
         let Some((value, span)) = taken else {
             return Ok(None);
         };
@@ -199,7 +195,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         example: &str,
         [least, most]: [u64; 2],
-    ) -> Result<Taken<Bytes>, StudyError> {
+    ) -> Result<Taken<Bytes>> {
         match self.parsed::<Bytes>(key, example)? {
             Some((size, span)) if !(least..=most).contains(&size.0) => {
                 let bounds = [least, most].map(|bound| Bytes(bound).to_string());
@@ -216,7 +212,7 @@ impl<'a> Section<'a> {
     }
 
     /// Checks that a name or label can be shown in tables: some visible characters on one line.
-    pub fn visible(&self, key: &str, name: &str, span: Range<usize>) -> Result<(), StudyError> {
+    pub fn visible(&self, key: &str, name: &str, span: Range<usize>) -> Result<()> {
         let length = name.chars().count();
         let message = if length > LONGEST_NAME {
             format!("this {key} has {length} characters, and the longest {key} has {LONGEST_NAME}")
@@ -234,13 +230,13 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
         example: &str,
-    ) -> Result<(String, Range<usize>), StudyError> {
+    ) -> Result<(String, Range<usize>)> {
         let text = self.text(key)?;
         self.required(key, example, text)
     }
 
     /// Reads a list of whole numbers, or the name of a file with one on each line.
-    pub fn numbers(&mut self, key: &'static str) -> Result<Taken<Vec<u64>>, StudyError> {
+    pub fn numbers(&mut self, key: &'static str) -> Result<Taken<Vec<u64>>> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
@@ -253,7 +249,7 @@ impl<'a> Section<'a> {
                 self.error(item.span(), message, "the first packet is 1")
             })
         };
-        let numbers: Result<Vec<u64>, StudyError> = match value.get_ref() {
+        let numbers: Result<Vec<u64>> = match value.get_ref() {
             DeValue::Array(items) => items.iter().map(of_item).collect(),
             DeValue::String(name) => {
                 let text = self.file(name, &span)?;
@@ -277,18 +273,13 @@ impl<'a> Section<'a> {
     }
 
     /// Returns the text of a file that is named at `span`.
-    pub fn file(&self, name: &str, span: &Range<usize>) -> Result<String, StudyError> {
+    pub fn file(&self, name: &str, span: &Range<usize>) -> Result<String> {
         (self.file.beside)(name)
             .map_err(|error| self.error(span.clone(), error.message, error.hint))
     }
 
     /// Reads a whole number from `lowest` to `highest`, inclusive.
-    pub fn number(
-        &mut self,
-        key: &'static str,
-        lowest: u64,
-        highest: u64,
-    ) -> Result<Option<u64>, StudyError> {
+    pub fn number(&mut self, key: &'static str, lowest: u64, highest: u64) -> Result<Option<u64>> {
         let taken = self.number_at(key, lowest, highest)?;
         Ok(taken.map(|(number, _)| number))
     }
@@ -299,7 +290,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         lowest: u64,
         highest: u64,
-    ) -> Result<Taken<u64>, StudyError> {
+    ) -> Result<Taken<u64>> {
         let kind = ("a whole number", &*lowest.max(1).to_string());
         let taken = self.value(key, kind, |value| {
             let number = value.as_integer()?;
@@ -319,17 +310,17 @@ impl<'a> Section<'a> {
     }
 
     /// Reads `true` or `false`, and its place.
-    pub fn flag(&mut self, key: &'static str) -> Result<Taken<bool>, StudyError> {
+    pub fn flag(&mut self, key: &'static str) -> Result<Taken<bool>> {
         self.value(key, ("true or false", "true"), DeValue::as_bool)
     }
 
     /// Reads a word of a type.
-    pub fn choice<T: Words>(&mut self, key: &'static str) -> Result<Option<T>, StudyError> {
+    pub fn choice<T: Words>(&mut self, key: &'static str) -> Result<Option<T>> {
         Ok(self.choice_at(key)?.map(|(value, _)| value))
     }
 
     /// Reads a word of a type, and its place.
-    pub fn choice_at<T: Words>(&mut self, key: &'static str) -> Result<Taken<T>, StudyError> {
+    pub fn choice_at<T: Words>(&mut self, key: &'static str) -> Result<Taken<T>> {
         self.choice_of(key, T::WORDS)
     }
 
@@ -338,7 +329,7 @@ impl<'a> Section<'a> {
         &mut self,
         key: &'static str,
         choices: &[(&'static str, T)],
-    ) -> Result<Taken<T>, StudyError> {
+    ) -> Result<Taken<T>> {
         let Some((word, span)) = self.text(key)? else {
             return Ok(None);
         };
@@ -351,7 +342,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a list of texts.
-    pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>, StudyError> {
+    pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>> {
         let kind = ("a list of texts", "[\"…\"]");
         let items = self.value(key, kind, |value| Some(value.as_array()?.clone()))?;
         let items = items.map_or_else(DeArray::new, |(items, _)| items);
@@ -364,22 +355,14 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a text, a whole number, `true` or `false`.
-    pub fn scalar(
-        &mut self,
-        key: &'static str,
-        example: &str,
-    ) -> Result<Option<Scalar>, StudyError> {
+    pub fn scalar(&mut self, key: &'static str, example: &str) -> Result<Option<Scalar>> {
         let value = self.take(key);
         let scalar = value.map(|value| self.scalar_of(&value, key, example));
         scalar.transpose()
     }
 
     /// Reads a list of texts, whole numbers and flags.
-    pub fn scalars(
-        &mut self,
-        key: &'static str,
-        example: &str,
-    ) -> Result<Option<Vec<Scalar>>, StudyError> {
+    pub fn scalars(&mut self, key: &'static str, example: &str) -> Result<Option<Vec<Scalar>>> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
@@ -390,12 +373,7 @@ impl<'a> Section<'a> {
         items.collect::<Result<_, _>>().map(Some)
     }
 
-    fn scalar_of(
-        &self,
-        value: &Spanned<DeValue<'_>>,
-        key: &str,
-        example: &str,
-    ) -> Result<Scalar, StudyError> {
+    fn scalar_of(&self, value: &Spanned<DeValue<'_>>, key: &str, example: &str) -> Result<Scalar> {
         let span = value.span();
         let shown = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
@@ -432,7 +410,7 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses two keys of which only one may be present. To be called before either is read.
-    pub fn not_both(&self, one: &str, other: &str) -> Result<(), StudyError> {
+    pub fn not_both(&self, one: &str, other: &str) -> Result<()> {
         match (self.table.get(one), self.table.get(other)) {
             (Some(_), Some(value)) => Err(self.error(
                 value.span(),
@@ -450,7 +428,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a table inside this one.
-    pub fn section(&mut self, key: &'static str, name: &str) -> Result<Option<Self>, StudyError> {
+    pub fn section(&mut self, key: &'static str, name: &str) -> Result<Option<Self>> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
@@ -464,7 +442,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads the tables of a list `[[name]]`, whose last part is the key.
-    pub fn sections(&mut self, key: &'static str, name: &str) -> Result<Vec<Self>, StudyError> {
+    pub fn sections(&mut self, key: &'static str, name: &str) -> Result<Vec<Self>> {
         let Some(value) = self.take(key) else {
             return Ok(Vec::new());
         };
@@ -487,7 +465,7 @@ impl<'a> Section<'a> {
     }
 
     /// Returns `taken`, or an error that the key is missing.
-    pub fn required<T>(&self, key: &str, example: &str, taken: Option<T>) -> Result<T, StudyError> {
+    pub fn required<T>(&self, key: &str, example: &str, taken: Option<T>) -> Result<T> {
         taken.ok_or_else(|| {
             self.error(
                 self.span.clone(),
@@ -504,7 +482,7 @@ impl<'a> Section<'a> {
         name: &str,
         span: &Range<usize>,
         names: impl Iterator<Item = &'n str>,
-    ) -> Result<(), StudyError> {
+    ) -> Result<()> {
         let names: Vec<&str> = names.collect();
         if names.contains(&name) {
             return Ok(());
@@ -523,7 +501,7 @@ impl<'a> Section<'a> {
     }
 
     /// Returns an error for the first key that was not read.
-    pub fn end(&self) -> Result<(), StudyError> {
+    pub fn end(&self) -> Result<()> {
         let Some((key, _)) = self.table.iter().min_by_key(|(key, _)| key.span().start) else {
             return Ok(());
         };

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::error::StudyError;
+use super::error::{Result, StudyError};
 use crate::units::UnitError;
 
 /// Function that reads a file that a study names, by its name as written there.
@@ -28,7 +28,7 @@ pub(super) struct File<'a> {
 
 impl<'a> File<'a> {
     /// Parses the file; `hint` says what it looks like.
-    pub fn parse(&self, hint: &str) -> Result<DeTable<'a>, StudyError> {
+    pub fn parse(&self, hint: &str) -> Result<DeTable<'a>> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             let message = error.message().trim_end_matches('.');

@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use super::{
-    error::StudyError,
+    error::Result,
     section::{Section, refuse},
 };
 use crate::{
@@ -80,12 +80,12 @@ impl Staircase {
     }
 }
 
-pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase, StudyError> {
+pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
     let span = section.span();
     let quantities = QUANTITIES.map(|(key, parts)| (key, (key, parts)));
     let quantity = section.choice_of("key", &quantities)?;
     let ((key, (example, unit, set)), _) = section.required("key", "\"rtt\"", quantity)?;
-    let mut value = |name| -> Result<(f64, Range<usize>), StudyError> {
+    let mut value = |name| -> Result<(f64, Range<usize>)> {
         let taken = section.quantity(name, example, |text| unit.read(text))?;
         section.required(name, &format!("\"{example}\""), taken)
     };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use super::{
-    error::StudyError,
+    error::Result,
     key::KeyKind,
     section::{Section, Taken, set, set_some},
 };
@@ -77,7 +77,7 @@ pub(super) trait Word {
         &mut self,
         section: &mut Section<'_>,
         key: &'static str,
-    ) -> Result<Option<Range<usize>>, StudyError>;
+    ) -> Result<Option<Range<usize>>>;
 }
 
 impl<T: Words> Word for T {
@@ -85,7 +85,7 @@ impl<T: Words> Word for T {
         &mut self,
         section: &mut Section<'_>,
         key: &'static str,
-    ) -> Result<Option<Range<usize>>, StudyError> {
+    ) -> Result<Option<Range<usize>>> {
         Ok(set(section.choice_at(key)?, self))
     }
 }
@@ -97,7 +97,7 @@ impl<T> ValueKey<T> {
     }
 
     /// Reads a whole number within the bounds of the key.
-    fn number(&self, section: &mut Section<'_>) -> Result<Taken<u64>, StudyError> {
+    fn number(&self, section: &mut Section<'_>) -> Result<Taken<u64>> {
         let [least, most] = match self.kind {
             KeyKind::Number { least, most } => [least, most],
             _ => [0, u64::MAX],
@@ -105,18 +105,14 @@ impl<T> ValueKey<T> {
         section.number_at(self.name, least, most)
     }
 
-    fn time(&self, section: &mut Section<'_>) -> Result<Taken<Duration>, StudyError> {
+    fn time(&self, section: &mut Section<'_>) -> Result<Taken<Duration>> {
         let taken = section.duration(self.name, self.example)?;
         section.time(taken.clone())?;
         Ok(taken)
     }
 
     /// Reads the value into its field; returns its place if the key is there.
-    fn read(
-        &self,
-        section: &mut Section<'_>,
-        field: Field<'_>,
-    ) -> Result<Option<Range<usize>>, StudyError> {
+    fn read(&self, section: &mut Section<'_>, field: Field<'_>) -> Result<Option<Range<usize>>> {
         Ok(match field {
             Field::Size(into, bounds) => {
                 set(section.amount(self.name, self.example, bounds)?, into)
@@ -143,7 +139,7 @@ pub(super) fn read_keys<T>(
     keys: &'static [ValueKey<T>],
     section: &mut Section<'_>,
     of: &mut T,
-) -> Result<BTreeMap<&'static str, Range<usize>>, StudyError> {
+) -> Result<BTreeMap<&'static str, Range<usize>>> {
     let mut places = BTreeMap::new();
     for key in keys {
         if let Some(other) = key.instead_of {

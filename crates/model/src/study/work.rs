@@ -3,10 +3,9 @@
 use std::{ops::Range, time::Duration};
 
 use super::{
-    error::StudyError,
-    key::Fault,
+    error::Result,
     names::list,
-    section::Section,
+    section::{Section, refuse},
     source::{File, no_files},
     value_key::read_keys,
     work_keys::{PROBE_KEYS, WORKLOAD_KEYS},
@@ -65,7 +64,7 @@ pub fn workload_kinds() -> impl Iterator<Item = WorkloadKind> {
 pub(super) fn read_workload(
     mut section: Section<'_>,
     deadline: Duration,
-) -> Result<(Workload, Option<Range<usize>>), StudyError> {
+) -> Result<(Workload, Option<Range<usize>>)> {
     let name = section.text("name")?;
     let kind = section.choice_of("kind", KINDS)?;
     let default = kind.map_or(KINDS[0].1, |(default, _)| default)();
@@ -95,7 +94,7 @@ pub fn change_workload(
     deadline: Duration,
     keys: &str,
     file: &str,
-) -> Result<Workload, StudyError> {
+) -> Result<Workload> {
     let file = File {
         name: file,
         text: keys,
@@ -109,11 +108,7 @@ pub fn change_workload(
 }
 
 /// Reads the keys of a workload that are present, over its current values.
-fn read_over(
-    section: &mut Section<'_>,
-    workload: &mut Workload,
-    deadline: Duration,
-) -> Result<(), StudyError> {
+fn read_over(section: &mut Section<'_>, workload: &mut Workload, deadline: Duration) -> Result<()> {
     let kind = &mut workload.kind;
     let places = read_keys(WORKLOAD_KEYS, section, kind)?;
     if let WorkloadKind::Bulk { options, .. } = kind
@@ -124,22 +119,20 @@ fn read_over(
     if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
         let places = read_keys(PROBE_KEYS, &mut settings, &mut workload.probe)?;
         settings.end()?;
-        if let Some((key, (message, hint))) = probe_fault(&workload.probe) {
-            let place = places.get(key).cloned();
-            return Err(section.error(place.unwrap_or_default(), message, hint));
+        refuse! { section;
+            workload.probe.interval < Duration::from_millis(1) => places.get("interval").cloned().unwrap_or_default(),
+                "probe messages more often than every millisecond would be load themselves",
+                "write `interval = \"20ms\"`";
         }
     }
     not_of_another_kind(section, kind)?;
     section.end()?;
-    if let Some((key, (message, hint))) = fault(kind, deadline) {
-        let place = places.get(key).cloned();
-        return Err(section.error(place.unwrap_or_else(|| section.span()), message, hint));
-    }
-    Ok(())
+    let place = |key: &str| places.get(key).cloned().unwrap_or_else(|| section.span());
+    check(section, kind, deadline, place)
 }
 
 /// Refuses a key that is one of other kinds of workloads.
-fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<(), StudyError> {
+fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<()> {
     let mut keys = WORKLOAD_KEYS.iter();
     let left = keys.find_map(|key| Some((key, section.place_of(key.name)?)));
     let Some((key, place)) = left else {
@@ -161,50 +154,38 @@ fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<(),
     ))
 }
 
-/// Returns the first setting that no transfer can have: its key, message and hint.
-fn fault(kind: &WorkloadKind, deadline: Duration) -> Option<(&'static str, Fault)> {
+/// Refuses a setting that no transfer can have; `place` returns that of a key.
+fn check(
+    section: &Section<'_>,
+    kind: &WorkloadKind,
+    deadline: Duration,
+    place: impl Fn(&str) -> Range<usize>,
+) -> Result<()> {
     let WorkloadKind::Bulk { options, .. } = kind else {
-        return None;
+        return Ok(());
     };
-    let BulkOptions {
-        duration, warm_up, ..
-    } = *options;
-    let (key, message, hint) = if duration.is_some_and(|whole| whole < deadline && warm_up >= whole)
-    {
-        (
-            "warm_up",
-            "`warm_up` leaves nothing of `duration` to be measured".to_owned(),
-            "write a shorter `warm_up`, or a longer `duration`".to_owned(),
-        )
+    let is_all_warm_up = |whole| whole < deadline && options.warm_up >= whole;
+    refuse! { section;
+        options.duration.is_some_and(is_all_warm_up) => place("warm_up"),
+            "`warm_up` leaves nothing of `duration` to be measured",
+            "write a shorter `warm_up`, or a longer `duration`";
+    }
     // The deadline would always cut it short.
-    } else if let Some((key, _)) = kind.part_not_within(deadline) {
+    if let Some((key, _)) = kind.part_not_within(deadline) {
         let deadline = format_duration(deadline);
-        (
-            key,
+        return Err(section.error(
+            place(key),
             format!(
                 "`{key}` is not shorter than the study's `deadline` of {deadline}, which ends every transfer"
             ),
             format!("write a shorter `{key}`, or a longer `deadline` of the study"),
-        )
-    } else if options.finish == Finish::Abandon && options.direction != Direction::Forward {
-        (
-            "finish",
-            "only the connecting host can abandon what it sends".to_owned(),
-            "leave out one of `finish` and `direction`".to_owned(),
-        )
-    } else {
-        return None;
-    };
-    Some((key, (message, hint)))
-}
-
-/// Returns the first setting that no probe can have: its key, message and hint.
-fn probe_fault(probe: &Probe) -> Option<(&'static str, Fault)> {
-    (probe.interval < Duration::from_millis(1)).then(|| {
-        let message = "probe messages more often than every millisecond would be load themselves";
-        let hint = "write `interval = \"20ms\"`";
-        ("interval", (message.to_owned(), hint.to_owned()))
-    })
+        ));
+    }
+    refuse! { section;
+        options.finish == Finish::Abandon && options.direction != Direction::Forward => place("finish"),
+            "only the connecting host can abandon what it sends", "leave out one of `finish` and `direction`";
+    }
+    Ok(())
 }
 
 #[cfg(test)]

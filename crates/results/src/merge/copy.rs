@@ -8,7 +8,7 @@ use std::{
 use regatta_model::{RunHeader, Warning};
 use rusqlite::{Connection, OpenFlags, ToSql, params};
 
-use super::{Choices, Differing, Merge, MergeError, MergePlan, part::OpenPart};
+use super::{Choices, Differing, Merge, MergeError, MergePart, MergePlan};
 use crate::{
     FILE_NAME, Reader, ResultsError, RunState, checksum,
     explain::{explain, explain_io},
@@ -66,8 +66,7 @@ fn check_place(dir: &Path, merge: &Merge) -> Result<(), ResultsError> {
     };
     let same = "SELECT EXISTS (SELECT 1 FROM part_trial)
         AND NOT EXISTS (SELECT 1 FROM part WHERE plan_sha256 <> ?1)";
-    let reader = reader.source().connection;
-    let same = reader.query_row(same, [merge.plan_sha256()], |row| row.get(0));
+    let same = (reader.connection).query_row(same, [merge.plan_sha256()], |row| row.get(0));
     match same {
         Ok(true) if !has_log(&path) => Ok(()),
         _ => Err(exists),
@@ -96,9 +95,9 @@ fn fill(path: &Path, merge: &Merge, content: &Content<'_>) -> Result<(), Results
         .map_err(fail)?;
     transaction.commit().map_err(fail)?;
     for (number, part) in merge.parts.iter().enumerate() {
-        let reader = Reader::unexamined(&part.info.path)?;
+        let reader = Reader::unexamined(&part.path)?;
         let copied = copy_part(&merged, &reader, number, part, content);
-        copied.map_err(|e| explain(e, "merge", &part.info.path))?;
+        copied.map_err(|e| explain(e, "merge", &part.path))?;
     }
     let finished = finish(&mut merged, content);
     finished.map_err(fail)?;
@@ -110,7 +109,7 @@ fn copy_part(
     merged: &Connection,
     reader: &Reader,
     number: usize,
-    part: &OpenPart,
+    part: &MergePart,
     content: &Content<'_>,
 ) -> rusqlite::Result<()> {
     let id = insert::signed(number + 1);
@@ -156,17 +155,16 @@ fn copy_part(
 fn insert_part(
     merged: &Connection,
     id: i64,
-    part: &OpenPart,
+    part: &MergePart,
     facts: &[[String; 3]],
 ) -> rusqlite::Result<()> {
-    let info = &part.info;
     let run: [&dyn ToSql; 4] = [
-        &info.run_id,
-        &info.regatta_version,
-        &info.started_unix_ns,
-        &info.bed,
+        &part.run_id,
+        &part.regatta_version,
+        &part.started_unix_ns,
+        &part.bed,
     ];
-    insert::insert_part(merged, id, &info.part, run)?;
+    insert::insert_part(merged, id, &part.part, run)?;
     for [host, name, value] in facts {
         put(merged, "part_fact", params![id, host, name, value])?;
     }

@@ -24,7 +24,7 @@ use std::{
 use parking_lot::Mutex;
 use regatta_model::{HostFacts, Outcome, RunHeader, RunPart, Study, Warning};
 
-use self::part::{Attempt, OpenPart};
+use self::part::Attempt;
 pub use self::{
     error::{MergeError, Refusal, Refused},
     part::MergePart,
@@ -39,8 +39,9 @@ const VOLATILE_IN_GUESTS: &str = "memory.bytes";
 /// Files that can be merged.
 #[derive(Debug)]
 pub struct Merge {
-    parts: Vec<OpenPart>,
-    refused: Vec<Refused>,
+    parts: Vec<MergePart>,
+    /// Files that cannot be merged, each with the reason.
+    pub refused: Vec<Refused>,
     plan_sha256: String,
 }
 
@@ -78,7 +79,7 @@ struct Choice {
 
 impl Merge {
     /// Reads and checks files, as many at once as there are processors. Those that cannot be merged are
-    /// [`Merge::refused`].
+    /// in [`Merge::refused`].
     ///
     /// # Errors
     /// [`MergeError::Nothing`] if no file can be merged.
@@ -91,7 +92,7 @@ impl Merge {
             for _ in 0..threads.min(paths.len()) {
                 scope.spawn(|| {
                     while let Some((path, place)) = take() {
-                        let _ = place.set(OpenPart::read(path));
+                        let _ = place.set(MergePart::read(path));
                     }
                 });
             }
@@ -123,7 +124,7 @@ impl Merge {
         let mut known = BTreeMap::new();
         for part in std::mem::take(&mut self.parts) {
             let path = part.named.clone();
-            let same = (part.info.run_id.clone(), part.info.started_unix_ns);
+            let same = (part.run_id.clone(), part.started_unix_ns);
             let why = if !self.is_of_plan(&part) {
                 Refusal::OtherPlan {
                     study: part.study,
@@ -142,25 +143,13 @@ impl Merge {
         self
     }
 
-    fn is_of_plan(&self, part: &OpenPart) -> bool {
-        part.info.part.plan_sha256 == self.plan_sha256
-    }
-
-    /// Returns the files that cannot be merged, each with the reason.
-    #[must_use]
-    pub fn refused(&self) -> &[Refused] {
-        &self.refused
-    }
-
-    /// Removes the files that cannot be merged, and returns them: the merged run then has no warning of
-    /// them.
-    pub fn take_refused(&mut self) -> Vec<Refused> {
-        std::mem::take(&mut self.refused)
+    fn is_of_plan(&self, part: &MergePart) -> bool {
+        part.part.plan_sha256 == self.plan_sha256
     }
 
     /// Returns the files that are merged.
     pub fn parts(&self) -> impl Iterator<Item = &MergePart> {
-        self.parts.iter().map(|part| &part.info)
+        self.parts.iter()
     }
 
     /// Returns the SHA-256 of the plan.
@@ -174,7 +163,7 @@ impl Merge {
     /// # Errors
     /// The first file can no longer be read.
     pub fn study(&self) -> Result<(Study, String), MergeError> {
-        let header = crate::Reader::unexamined(&self.parts[0].info.path)?.header()?;
+        let header = crate::Reader::unexamined(&self.parts[0].path)?.header()?;
         Ok((header.study, header.study_text))
     }
 
@@ -191,14 +180,14 @@ impl Merge {
         let unfinished = unfinished.filter(|(_, choice)| !is_finished(choice));
         let missing: Vec<u32> = unfinished.map(|(position, _)| position).collect();
         let (study, study_text) = self.study()?;
-        let started = self.parts.iter().map(|part| part.info.started_unix_ns);
+        let started = self.parts.iter().map(|part| part.started_unix_ns);
         let (hosts, differing) = self.hosts();
         let header = RunHeader {
             // A merge of the same files makes the same file.
             run_id: self.plan_sha256.chars().take(32).collect(),
-            regatta_version: self.parts[0].info.regatta_version.clone(),
+            regatta_version: self.parts[0].regatta_version.clone(),
             started_unix_ns: started.min().unwrap_or_default(),
-            bed: self.parts[0].info.bed.clone(),
+            bed: self.parts[0].bed.clone(),
             hosts,
             study,
             study_text,
@@ -244,7 +233,7 @@ impl Merge {
                 };
                 let Some(taken) = choices.taken.get_mut(position as usize) else {
                     return Err(MergeError::NoTrial {
-                        path: part.info.path.clone(),
+                        path: part.path.clone(),
                         position,
                     });
                 };
@@ -259,10 +248,10 @@ impl Merge {
 
     /// Returns the facts about the hosts that all parts share, and those of each part that differ.
     fn hosts(&self) -> (BTreeMap<String, HostFacts>, Differing) {
-        let mut shared = self.parts[0].info.hosts.clone();
+        let mut shared = self.parts[0].hosts.clone();
         for part in &self.parts[1..] {
             for (host, facts) in &mut shared {
-                let other = part.info.hosts.get(host);
+                let other = part.hosts.get(host);
                 let same =
                     |name: &String, value: &String| other?.0.get(name).filter(|it| *it == value);
                 facts.0.retain(|name, value| same(name, value).is_some());
@@ -270,7 +259,7 @@ impl Merge {
         }
         let differing = self.parts.iter().map(|part| {
             let mut own = Vec::new();
-            for (host, facts) in &part.info.hosts {
+            for (host, facts) in &part.hosts {
                 let of_all = shared.get(host);
                 let differs = |name: &str| of_all.is_none_or(|all| !all.0.contains_key(name));
                 let facts = facts.0.iter().filter(|(name, _)| differs(name));
@@ -295,7 +284,7 @@ impl Choices {
     fn of_part<'a>(
         &'a self,
         number: usize,
-        part: &'a OpenPart,
+        part: &'a MergePart,
         plan: MergePlan,
     ) -> impl Iterator<Item = u32> + 'a {
         let attempts = part.attempts.iter();
@@ -312,19 +301,19 @@ struct Differing(Vec<Vec<[String; 3]>>);
 
 impl Differing {
     /// Returns the warning about parts whose hosts differ in more than what changes from start to start.
-    fn warning(&self, parts: &[OpenPart]) -> Option<Warning> {
+    fn warning(&self, parts: &[MergePart]) -> Option<Warning> {
         let mut values: BTreeMap<[&str; 2], BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
         for (part, facts) in parts.iter().zip(&self.0) {
             for [host, name, value] in facts {
                 let is_guest = || {
-                    let facts = part.info.hosts.get(host);
+                    let facts = part.hosts.get(host);
                     facts.is_some_and(|facts| facts.0.contains_key("guest.kernel"))
                 };
                 let is_volatile = VOLATILE_FACTS.contains(&name.as_str())
                     || name == VOLATILE_IN_GUESTS && is_guest();
                 if !is_volatile {
                     let of_fact = values.entry([name, host]).or_default();
-                    let node = part.info.part.node.as_str();
+                    let node = part.part.node.as_str();
                     of_fact.entry(value).or_default().insert(node);
                 }
             }
@@ -376,13 +365,13 @@ const fn rank(outcome: Outcome) -> u8 {
 }
 
 /// Returns the digest that most parts have; of several, that of the first part.
-fn most_common_plan(parts: &[OpenPart]) -> Option<String> {
+fn most_common_plan(parts: &[MergePart]) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for part in parts {
-        *counts.entry(&part.info.part.plan_sha256).or_default() += 1;
+        *counts.entry(&part.part.plan_sha256).or_default() += 1;
     }
     let most = counts.values().copied().max()?;
-    let digests = parts.iter().map(|part| part.info.part.plan_sha256.as_str());
+    let digests = parts.iter().map(|part| part.part.plan_sha256.as_str());
     let mut common = digests.filter(|digest| counts[digest] == most);
     common.next().map(str::to_owned)
 }

@@ -29,6 +29,12 @@ pub struct MergePart {
     pub bed: String,
     /// Facts by host.
     pub hosts: BTreeMap<String, HostFacts>,
+    /// Path as it was named.
+    pub(super) named: PathBuf,
+    /// Name of the study.
+    pub(super) study: String,
+    /// Attempts in the order of their numbers.
+    pub(super) attempts: Vec<Attempt>,
 }
 
 /// One attempt at a trial, without figures.
@@ -40,41 +46,28 @@ pub(super) struct Attempt {
     pub started_unix_ns: i64,
 }
 
-/// File that is merged, and its trials.
-#[derive(Debug)]
-pub(super) struct OpenPart {
-    pub info: MergePart,
-    /// Path as it was named.
-    pub named: PathBuf,
-    /// Name of the study.
-    pub study: String,
-    /// Attempts in the order of their numbers.
-    pub attempts: Vec<Attempt>,
-}
-
-impl OpenPart {
+impl MergePart {
     /// Reads a file and checks it whole. No file stays open: there may be thousands.
-    pub fn read(path: &Path) -> Result<Self, Refusal> {
+    pub(super) fn read(path: &Path) -> Result<Self, Refusal> {
         let reader = Reader::open(path)?;
-        let source = reader.source();
-        let found = source.version()?;
+        let found = reader.version()?;
         if found != schema::VERSION {
             return Err(Refusal::OtherSchema { found });
         }
         let merged = "SELECT EXISTS (SELECT 1 FROM part_trial)";
-        if source.one(merged, |row| row.get(0))? {
+        if reader.one(merged, |row| row.get(0))? {
             return Err(Refusal::Merged);
         }
-        let part = source.part()?;
+        let part = reader.part()?;
         if part.is_unknown() {
             return Err(Refusal::NoPlan);
         }
-        digest::check(source.path)?;
+        digest::check(reader.path())?;
         // Not the study, which may have thousands of cells: the digest stands for it.
         let run = "SELECT run_id, regatta_version, started_unix_ns, study, bed FROM run";
-        let run = source.one(run, |row| row.try_into())?;
+        let run = reader.one(run, |row| row.try_into())?;
         let (run_id, regatta_version, started_unix_ns, study, bed) = run;
-        let attempts = source.rows(
+        let attempts = reader.rows(
             "SELECT trial, attempt, outcome, started_unix_ns FROM trial ORDER BY trial",
             |row| {
                 let outcome: String = row.get(2)?;
@@ -88,16 +81,14 @@ impl OpenPart {
             },
         )?;
         Ok(Self {
-            info: MergePart {
-                path: reader.path().to_owned(),
-                run_id,
-                part,
-                state: source.state()?,
-                regatta_version,
-                started_unix_ns,
-                bed,
-                hosts: source.hosts()?,
-            },
+            path: reader.path().to_owned(),
+            run_id,
+            part,
+            state: reader.state()?,
+            regatta_version,
+            started_unix_ns,
+            bed,
+            hosts: reader.hosts()?,
             named: path.to_owned(),
             study,
             attempts,

@@ -5,31 +5,46 @@ use std::{
     io::{self, Write},
 };
 
-use super::{
-    column::{Column, Value},
-    rows::RowWriter,
-};
+use super::{column::Value, rows::RowWriter};
 use crate::cell::is_like_a_formula;
 
-/// Writer of a table in CSV: a head with the names, an empty field for an absent value, `.` before decimals.
-pub(super) struct CsvTable<W: Write> {
+/// Writer of a table in CSV: an empty field for an absent value, `.` before decimals.
+pub(crate) struct CsvTable<W: Write> {
     csv: csv::Writer<W>,
     /// Text of the present value.
     text: String,
 }
 
 impl<W: Write> CsvTable<W> {
+    /// Begins without a head.
+    pub(crate) fn new(out: W) -> Self {
+        Self {
+            csv: csv::Writer::from_writer(out),
+            text: String::new(),
+        }
+    }
+
     /// Writes the head.
     ///
     /// # Errors
     /// Errors of writing.
-    pub(super) fn new(out: W, columns: &[Column]) -> io::Result<Self> {
-        let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(columns.iter().map(|column| column.name.as_bytes()))?;
-        Ok(Self {
-            csv,
-            text: String::new(),
-        })
+    pub(crate) fn with_head(
+        out: W,
+        names: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> io::Result<Self> {
+        let mut table = Self::new(out);
+        table.csv.write_record(names)?;
+        Ok(table)
+    }
+
+    /// Writes what is left, and returns the output.
+    ///
+    /// # Errors
+    /// Errors of writing.
+    pub(crate) fn into_inner(self) -> io::Result<W> {
+        self.csv
+            .into_inner()
+            .map_err(csv::IntoInnerError::into_error)
     }
 }
 

@@ -15,13 +15,15 @@ use serde::Serialize;
 
 use self::{
     column::Column,
-    csv_table::CsvTable,
     definition::TABLES,
     dictionary::{Dictionary, TableEntry},
     parquet_table::ParquetTable,
-    rows::RowWriter,
 };
-use crate::{Reader, ResultsError, explain::explain_io, query::Source, replace::replace};
+pub(crate) use self::{
+    csv_table::CsvTable,
+    rows::{RowWriter, sample_rows},
+};
+use crate::{Reader, ResultsError, explain::explain_io, query::RunFile, replace::replace};
 
 /// Name of the data dictionary for programs.
 pub const DICTIONARY_FILE_NAME: &str = "dictionary.json";
@@ -69,12 +71,11 @@ pub fn export_tables(
     formats: &[TableFormat],
 ) -> Result<Vec<ExportedTable>, ResultsError> {
     fs::create_dir_all(dir).map_err(|error| explain_io(error, "create", dir))?;
-    let source = reader.source();
     let header = reader.header()?;
     let mut entries = Vec::new();
     let mut exported = Vec::new();
     for table in TABLES {
-        let columns = rows::columns(source, table)?;
+        let columns = rows::columns(reader, table)?;
         let mut entry = TableEntry::new(table, &columns);
         for format in formats {
             let file = format!("{}.{}", table.name, format.ending());
@@ -84,7 +85,7 @@ pub fn export_tables(
                 ("regatta.table", json(&entry)?),
             ];
             let path = dir.join(&file);
-            entry.rows = write_table(source, table, &columns, *format, &path, &metadata)?;
+            entry.rows = write_table(reader, table, &columns, *format, &path, &metadata)?;
             entry.files.push(file.clone());
             exported.push(ExportedTable {
                 file,
@@ -120,7 +121,7 @@ fn not_written(path: &Path, source: io::Error) -> ResultsError {
 
 /// Writes one table; returns the number of its rows.
 fn write_table(
-    source: Source<'_>,
+    file: &RunFile,
     table: &definition::Table,
     columns: &[Column],
     format: TableFormat,
@@ -131,13 +132,16 @@ fn write_table(
     let mut count = 0;
     replace(path, failed, |out| {
         let mut writer: Box<dyn RowWriter + '_> = match format {
-            TableFormat::Csv => Box::new(CsvTable::new(out, columns).map_err(failed)?),
+            TableFormat::Csv => {
+                let names = columns.iter().map(|column| column.name.as_bytes());
+                Box::new(CsvTable::with_head(out, names).map_err(failed)?)
+            }
             TableFormat::Parquet => {
                 let parquet = ParquetTable::new(out, table.name, columns, metadata);
                 Box::new(parquet.map_err(failed)?)
             }
         };
-        rows::each(source, table, columns, &mut |row| {
+        rows::each(file, table, columns, &mut |row| {
             count += 1;
             writer.write(row).map_err(failed)
         })?;

@@ -13,23 +13,17 @@ use super::{
 };
 use crate::{
     ResultsError,
-    query::{Source, read_series},
+    query::{RunFile, read_series},
 };
 
 /// Receiver of rows.
-pub(super) type Take<'a> = &'a mut dyn FnMut(&[Value<'_>]) -> Result<(), ResultsError>;
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&[Value<'_>]) -> Result<(), ResultsError>;
 
 /// Returns the columns of a table for this run: of host samples also those of the quantities that occur.
-pub(super) fn columns(source: Source<'_>, table: &Table) -> Result<Vec<Column>, ResultsError> {
+pub(super) fn columns(file: &RunFile, table: &Table) -> Result<Vec<Column>, ResultsError> {
     let mut columns = table.columns.to_vec();
     if matches!(table.rows, Rows::HostSamples) {
-        let mut names: Vec<String> = Vec::new();
-        for name in source.host_sample_names()?.into_iter().flatten() {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        columns.extend(names.into_iter().map(host_column));
+        columns.extend(file.host_sample_names()?.into_iter().map(host_column));
     }
     Ok(columns)
 }
@@ -61,19 +55,19 @@ fn host_column(name: String) -> Column {
 /// # Errors
 /// Errors of reading, and those of `take`.
 pub(super) fn each(
-    source: Source<'_>,
+    file: &RunFile,
     table: &Table,
     columns: &[Column],
     take: Take<'_>,
 ) -> Result<(), ResultsError> {
     match table.rows {
-        Rows::Stored { since, from } if source.version()? >= since => {
-            stored(source, columns, from, take)
+        Rows::Stored { since, from } if file.version()? >= since => {
+            stored(file, columns, from, take)
         }
         Rows::Stored { .. } => Ok(()),
-        Rows::Samples => samples(source, take),
-        Rows::Histograms => histograms(source, take),
-        Rows::HostSamples => host_samples(source, columns, take),
+        Rows::Samples => samples(file, take),
+        Rows::Histograms => histograms(file, take),
+        Rows::HostSamples => host_samples(file, columns, take),
         Rows::SeriesDefinitions => metric::SERIES.iter().try_for_each(|series| {
             let unit = series.unit.name();
             take(&[series.name, unit, series.title, series.definition].map(Value::Text))
@@ -82,23 +76,23 @@ pub(super) fn each(
 }
 
 fn stored(
-    source: Source<'_>,
+    file: &RunFile,
     columns: &[Column],
     from: &str,
     take: Take<'_>,
 ) -> Result<(), ResultsError> {
-    let version = source.version()?;
+    let version = file.version()?;
     let expressions: Vec<&str> = columns
         .iter()
         .map(|column| column.expression(version))
         .collect();
     let sql = format!("SELECT {} FROM {from}", expressions.join(", "));
-    source.each(&sql, [], |row| {
+    file.each(&sql, [], |row| {
         let mut values = Vec::with_capacity(columns.len());
         for (position, column) in columns.iter().enumerate() {
             let value = value(column, row.get_ref(position)?);
             values.push(value.ok_or_else(|| {
-                source.damaged(format!("a value of `{}` is of another type", column.name))
+                file.damaged(format!("a value of `{}` is of another type", column.name))
             })?);
         }
         Ok(take(&values)?)
@@ -120,9 +114,9 @@ fn value<'a>(column: &Column, stored: ValueRef<'a>) -> Option<Value<'a>> {
     }
 }
 
-fn samples(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
+fn samples(file: &RunFile, take: Take<'_>) -> Result<(), ResultsError> {
     let sql = "SELECT trial, side, name, t_ns, value FROM series ORDER BY trial, position";
-    source.each(sql, [], |row| {
+    file.each(sql, [], |row| {
         let trial = Value::Integer(row.get(0)?);
         let series = read_series(row, 1)?;
         let known = metric::find_series(&series.name);
@@ -136,14 +130,14 @@ fn samples(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
     })
 }
 
-fn histograms(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
+fn histograms(file: &RunFile, take: Take<'_>) -> Result<(), ResultsError> {
     let sql = "SELECT trial, side, name, hdr_v2_base64 FROM histogram ORDER BY trial, position";
-    source.each(sql, [], |row| {
+    file.each(sql, [], |row| {
         let (trial, side, name, text): (i64, String, String, String) = row.try_into()?;
         let bytes = STANDARD.decode(text).ok();
         let histogram = bytes.and_then(|it| Deserializer::new().deserialize(&mut &it[..]).ok());
         let histogram: Histogram<u64> = histogram.ok_or_else(|| {
-            source.damaged(format!(
+            file.damaged(format!(
                 "the histogram `{name}` of trial {trial} cannot be read"
             ))
         })?;
@@ -163,20 +157,20 @@ fn histograms(source: Source<'_>, take: Take<'_>) -> Result<(), ResultsError> {
     })
 }
 
-fn host_samples(
-    source: Source<'_>,
-    columns: &[Column],
-    take: Take<'_>,
-) -> Result<(), ResultsError> {
-    source.host_samples(|batch| batch_rows(&batch, columns, take))
+fn host_samples(file: &RunFile, columns: &[Column], take: Take<'_>) -> Result<(), ResultsError> {
+    file.each_host_samples(|batch| {
+        let quantities = columns.iter().skip(4).map(|column| &*column.name);
+        sample_rows(&batch, quantities, take)
+    })
 }
 
-fn batch_rows(batch: &HostSamples, columns: &[Column], take: Take<'_>) -> Result<(), ResultsError> {
-    let fixed = 4;
-    let places = columns[fixed..]
-        .iter()
-        .map(|column| batch.position(&column.name));
-    let places: Vec<Option<usize>> = places.collect();
+/// Passes a row for each sample of a host to `take`: host, trial, both times, and the values of some quantities.
+pub(crate) fn sample_rows<'n>(
+    batch: &HostSamples,
+    quantities: impl Iterator<Item = &'n str>,
+    take: Take<'_>,
+) -> Result<(), ResultsError> {
+    let places: Vec<Option<usize>> = quantities.map(|name| batch.position(name)).collect();
     let trial = batch.trial;
     let trial = trial.map_or(Value::Null, |trial| Value::Integer(trial.into()));
     for sample in &batch.samples {
@@ -196,7 +190,7 @@ fn batch_rows(batch: &HostSamples, columns: &[Column], take: Take<'_>) -> Result
 }
 
 /// Writer of the rows of one table in one format.
-pub(super) trait RowWriter {
+pub(crate) trait RowWriter {
     /// Writes one row with a value for each column.
     ///
     /// # Errors

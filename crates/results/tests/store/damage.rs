@@ -2,10 +2,14 @@
 
 use std::{fs, path::Path};
 
-use regatta_results::{Claim, FILE_NAME, Reader, ResultsError, Store, schema};
+use regatta_results::{Claim, FILE_NAME, Reader, ResultsError, schema};
 use tempfile::tempdir;
 
-use crate::{GOLDEN, check_run, common::trial, write_run};
+use crate::{
+    GOLDEN, check_run,
+    common::{open_to_resume, trial},
+    write_run,
+};
 
 /// Opens bytes as a results file, in both ways, and checks that this changed nothing.
 fn open_bytes(bytes: &[u8]) -> ResultsError {
@@ -13,7 +17,7 @@ fn open_bytes(bytes: &[u8]) -> ResultsError {
     let path = dir.path().join(FILE_NAME);
     fs::write(&path, bytes).unwrap();
     let error = Reader::open(dir.path()).expect_err("what is damaged is refused");
-    let resumed = Store::open_to_resume(dir.path()).unwrap_err();
+    let resumed = open_to_resume(dir.path()).unwrap_err();
     assert_eq!(error.to_string(), resumed.to_string());
     assert_eq!(fs::read(&path).unwrap(), bytes, "nothing is overwritten");
     error
@@ -64,7 +68,7 @@ fn what_is_no_sound_results_file_is_named_and_left_alone() {
     }
 
     let dir = tempdir().unwrap();
-    let error = Store::open_to_resume(dir.path()).unwrap_err();
+    let error = open_to_resume(dir.path()).unwrap_err();
     assert!(matches!(error, ResultsError::Missing { .. }), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
@@ -127,7 +131,7 @@ fn a_run_that_cannot_be_read_whole_is_not_made_writable() {
         write_run(dir.path());
         tamper(dir.path(), sql);
         let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
-        let error = Store::open_to_resume(dir.path()).unwrap_err();
+        let error = open_to_resume(dir.path()).unwrap_err();
         assert!(
             matches!(error, ResultsError::Damaged { .. }),
             "{sql}: {error}"
@@ -203,7 +207,7 @@ fn a_link_to_itself_is_not_called_missing() {
     std::os::unix::fs::symlink("run", &link).unwrap();
     let error = Reader::open(&link).unwrap_err();
     assert!(matches!(error, ResultsError::Io { .. }), "{error}");
-    let resumed = Store::open_to_resume(&link).unwrap_err();
+    let resumed = open_to_resume(&link).unwrap_err();
     assert_eq!(error.to_string(), resumed.to_string());
     let hint = resumed.hint().unwrap();
     assert!(hint.contains("where the link leads"), "{hint}");
@@ -229,7 +233,7 @@ fn a_record_without_a_checksum_is_damaged() {
 fn a_resumed_file_of_version_1_gets_checksums() {
     let dir = tempdir().unwrap();
     fs::copy(GOLDEN, dir.path().join(FILE_NAME)).unwrap();
-    drop(Store::open_to_resume(dir.path()).unwrap());
+    drop(open_to_resume(dir.path()).unwrap());
     check_run(&Reader::open(dir.path()).unwrap());
     tamper(dir.path(), "UPDATE metric SET value = 9e9 WHERE trial = 2");
     let error = Reader::open(dir.path()).unwrap_err();

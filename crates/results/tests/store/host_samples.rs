@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 use crate::{
     GOLDEN, GOLDEN_2, GOLDEN_3, GOLDEN_4,
-    common::{header, trial},
+    common::{header, open_to_resume, trial},
 };
 
 /// Returns samples of one host: whole and absent values, and one that a float cannot hold exactly.
@@ -100,7 +100,7 @@ fn goes_on(golden: &str) {
     let dir = tempdir().unwrap();
     fs::copy(golden, dir.path().join(FILE_NAME)).unwrap();
     assert_eq!(read(&Reader::open(dir.path()).unwrap()), []);
-    let mut store = Store::open_to_resume(dir.path()).unwrap();
+    let mut store = open_to_resume(dir.path()).unwrap();
     store.add_host_samples(&batches()).unwrap();
     drop(store);
     let reader = Reader::open(dir.path()).unwrap();

@@ -16,7 +16,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{failed, header, path_check, trial, warning};
+use common::{failed, header, open_to_resume, path_check, trial, warning};
 use regatta_model::{Measurements, PathCheck, TrialRecord};
 use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, fold_ended};
 use tempfile::tempdir;
@@ -99,7 +99,7 @@ fn a_run_of_version_1_goes_on_with_attempts_and_steps() {
         ..path_check()
     };
     for attempt in 0..2 {
-        let mut store = Store::open_to_resume(dir.path()).unwrap();
+        let mut store = open_to_resume(dir.path()).unwrap();
         if attempt == 0 {
             store.add_trial(&again).unwrap();
             store.add_path_check(&check).unwrap();
@@ -200,14 +200,14 @@ fn a_live_run_is_read_and_not_written_by_a_second() {
         Reader::open(dir.path()).unwrap().trial_indices().unwrap(),
         [0, 1]
     );
-    let error = Store::open_to_resume(dir.path()).unwrap_err();
+    let error = open_to_resume(dir.path()).unwrap_err();
     assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
     drop(reader);
     // The refusal must not have loosened the first one's hold.
     store.add_trial(&trial(2)).unwrap();
     drop(store);
 
-    let mut store = Store::open_to_resume(dir.path()).unwrap();
+    let mut store = open_to_resume(dir.path()).unwrap();
     assert_eq!(store.header().unwrap(), header());
     assert_eq!(store.trial_indices().unwrap(), [0, 1, 2]);
     store.add_trial(&trial(3)).unwrap();
@@ -306,7 +306,7 @@ fn play_a_part() {
             println!("\nread {}", reader.trials().unwrap().len());
         }
         "resume" => {
-            let error = Store::open_to_resume(&dir).unwrap_err();
+            let error = open_to_resume(&dir).unwrap_err();
             assert!(
                 matches!(error, ResultsError::NotWritable { .. }),
                 "{error:?}"
@@ -362,7 +362,7 @@ fn a_killed_run_loses_nothing_that_was_kept() {
     drop(reader);
 
     // The lock went with the process, and the run goes on.
-    let mut store = Store::open_to_resume(dir.path()).unwrap();
+    let mut store = open_to_resume(dir.path()).unwrap();
     let next = u32::try_from(trials.len()).unwrap();
     store.add_trial(&trial(next)).unwrap();
     drop(store);
@@ -435,7 +435,7 @@ fn two_processes_do_not_write_one_run() {
     let mut writer = child("write for ever", dir.path()).spawn().unwrap();
     let mut said = BufReader::new(writer.stdout.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().starts_with("kept ")));
-    let error = Store::open_to_resume(dir.path()).unwrap_err();
+    let error = open_to_resume(dir.path()).unwrap_err();
     assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
     // A report works meanwhile.
     assert!(
@@ -447,7 +447,7 @@ fn two_processes_do_not_write_one_run() {
     );
     writer.kill().unwrap();
     writer.wait().unwrap();
-    Store::open_to_resume(dir.path()).unwrap();
+    open_to_resume(dir.path()).unwrap();
 }
 
 #[test]

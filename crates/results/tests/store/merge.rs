@@ -52,7 +52,7 @@ fn numbered(range: std::ops::Range<u32>) -> Vec<TrialRecord> {
 
 fn merge(out: &Path, parts: &[PathBuf]) -> Merged {
     let merge = Merge::open(parts).unwrap();
-    assert!(merge.refused().is_empty(), "{:?}", merge.refused());
+    assert!(merge.refused.is_empty(), "{:?}", merge.refused);
     merge.write(out, PLAN).unwrap()
 }
 
@@ -61,14 +61,14 @@ fn refused(bad: &Path, good: &[PathBuf]) -> Refusal {
     let mut parts = good.to_vec();
     parts.insert(1, bad.to_owned());
     let mut merge = Merge::open(&parts).unwrap();
-    assert_eq!(merge.refused().len(), 1, "{:?}", merge.refused());
-    assert_eq!(merge.refused()[0].path, bad);
+    assert_eq!(merge.refused.len(), 1, "{:?}", merge.refused);
+    assert_eq!(merge.refused[0].path, bad);
     assert!(
-        merge.refused()[0]
+        merge.refused[0]
             .in_words()
             .contains(&bad.display().to_string())
     );
-    merge.take_refused().remove(0).why
+    merge.refused.remove(0).why
 }
 
 #[test]
@@ -239,11 +239,11 @@ fn files_of_other_plans_and_versions_are_refused() {
     fs::copy(good[0].join(FILE_NAME), copy.join(FILE_NAME)).unwrap();
     let parts = [good[0].clone(), good[1].clone(), copy.clone()];
     let merge = Merge::open(&parts).unwrap();
-    assert_eq!(merge.refused().len(), 1);
+    assert_eq!(merge.refused.len(), 1);
     assert!(
-        matches!(merge.refused()[0].why, Refusal::Twice { .. }),
+        matches!(merge.refused[0].why, Refusal::Twice { .. }),
         "{:?}",
-        merge.refused()
+        merge.refused
     );
 
     for (version, schema) in [(4, "schema 4"), (6, "schema 6")] {
@@ -305,14 +305,14 @@ fn damaged_files_are_refused_or_merged_as_they_were() {
         }
         fs::write(victim.join(FILE_NAME), &bytes).unwrap();
         let merge = Merge::open(&[good.clone(), victim.clone()]).unwrap();
-        if merge.refused().is_empty() {
+        if merge.refused.is_empty() {
             let out = dir.path().join(format!("merged-{case}"));
             merge.write(&out, PLAN).unwrap();
             let trials = Reader::open(&out).unwrap().trials().unwrap();
             assert_eq!(trials, numbered(0..8), "case {case}");
             unchanged += 1;
         } else {
-            assert!(merge.refused()[0].path.starts_with(&victim), "case {case}");
+            assert!(merge.refused[0].path.starts_with(&victim), "case {case}");
             refused += 1;
         }
     }
@@ -382,7 +382,7 @@ fn many_trials_are_merged_in_little_memory() {
     };
     let begun = std::time::Instant::now();
     let merge = Merge::open(&parts).unwrap();
-    assert!(merge.refused().is_empty(), "{:?}", merge.refused());
+    assert!(merge.refused.is_empty(), "{:?}", merge.refused);
     let checked = begun.elapsed();
     let merged = merge.write(&dir.path().join("merged"), plan).unwrap();
     assert_eq!((merged.trials, merged.missing.len()), (100 * of_part, 0));

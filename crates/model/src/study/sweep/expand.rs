@@ -9,7 +9,7 @@ use toml::{
 
 use super::{Part, Sweeps, SweptEntry, read::Written};
 use crate::{
-    study::{error::StudyError, section::Section},
+    study::{error::Result, section::Section},
     words::Words as _,
 };
 
@@ -42,11 +42,7 @@ impl<'w> Expansion<'w> {
     }
 
     /// Returns the tables of a part, those with sweeps once for each combination of their values.
-    pub fn expand<'s>(
-        &mut self,
-        part: Part,
-        sections: Vec<Section<'s>>,
-    ) -> Result<Vec<Section<'s>>, StudyError>
+    pub fn expand<'s>(&mut self, part: Part, sections: Vec<Section<'s>>) -> Result<Vec<Section<'s>>>
     where
         'w: 's,
     {
@@ -100,7 +96,7 @@ impl<'w> Expansion<'w> {
         part: Part,
         section: &Section<'_>,
         names: &[(String, Range<usize>)],
-    ) -> Result<(), StudyError> {
+    ) -> Result<()> {
         let of_part = self.written.iter().filter(|it| it.sweep.part == part);
         of_part.flat_map(|written| &written.of).try_for_each(|of| {
             let known = names.iter().map(|(name, _)| name.as_str());
@@ -137,12 +133,7 @@ impl<'w> Expansion<'w> {
     }
 
     /// Sets the key of a sweep in a table; mistakes in it are shown in the sweep.
-    fn set<'s>(
-        &self,
-        section: &mut Section<'s>,
-        sweep: usize,
-        value: usize,
-    ) -> Result<(), StudyError>
+    fn set<'s>(&self, section: &mut Section<'s>, sweep: usize, value: usize) -> Result<()>
     where
         'w: 's,
     {

@@ -83,9 +83,7 @@ impl Sweep {
     pub fn full_key(&self) -> String {
         format!("{}.{}", self.part.word(), self.key)
     }
-}
 
-impl Sweep {
     /// Returns the words of the command line for values of a condition's key, with the direction.
     fn words(&self) -> Option<(String, &'static str)> {
         let (way, name) = match self.key.split_once('.') {

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     metric::Unit,
     study::{
-        error::StudyError,
+        error::Result,
         section::{Scalar, Section, refuse},
     },
     words::Words as _,
@@ -32,7 +32,7 @@ pub(in crate::study) struct Written {
 }
 
 /// Reads all sweeps of a study, and checks that those which are zipped fit.
-pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Written>, StudyError> {
+pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Written>> {
     let mut sweeps: Vec<Written> = Vec::new();
     for section in root.sections("sweep", "sweep")? {
         let whole = section.span();
@@ -46,12 +46,7 @@ pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Writte
 }
 
 /// Checks that a sweep can stand beside an earlier one.
-fn fit(
-    root: &Section<'_>,
-    before: &Written,
-    new: &Written,
-    whole: &Range<usize>,
-) -> Result<(), StudyError> {
+fn fit(root: &Section<'_>, before: &Written, new: &Written, whole: &Range<usize>) -> Result<()> {
     let [first, second] = [&before.sweep, &new.sweep];
     let [first_key, second_key] = [first, second].map(Sweep::full_key);
     let shares = |name: &Scalar| before.of.iter().any(|other| other.shown == name.shown);
@@ -76,7 +71,7 @@ fn fit(
     Ok(())
 }
 
-fn read(mut section: Section<'_>) -> Result<Written, StudyError> {
+fn read(mut section: Section<'_>) -> Result<Written> {
     let (key, place) = section.required_text("key", "\"condition.loss\"")?;
     let (part, inner) = split_key(&section, &key, &place)?;
     section.not_both("values", "from")?;
@@ -152,11 +147,7 @@ fn natural_scale(values: &[f64]) -> Spacing {
 }
 
 /// Splits `condition.loss` into the part and the key within it.
-fn split_key(
-    section: &Section<'_>,
-    key: &str,
-    place: &Range<usize>,
-) -> Result<(Part, String), StudyError> {
+fn split_key(section: &Section<'_>, key: &str, place: &Range<usize>) -> Result<(Part, String)> {
     const EXAMPLES: &str = "write for example `condition.loss`, `transport.cc` or `workload.size`";
     let (part, inner) = key.split_once('.').unwrap_or((key, ""));
     let (message, hint) = match Part::of_word(part) {
@@ -178,7 +169,7 @@ fn split_key(
 }
 
 /// Reads `from`, `to` and `points`.
-fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>, StudyError> {
+fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>> {
     let mut end = |key| section.scalar(key, "\"0.1%\"");
     let (from, to) = (end("from")?, end("to")?);
     let points = section.number("points", 2, MOST_VALUES)?;

@@ -1,8 +1,18 @@
 //! Records of one run that all tests of this crate use.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_model::*;
+use regatta_results::{Claim, ResultsError, Store};
+
+/// Opens a run to continue it, as `regatta resume` does: all of it is read before anything is written.
+pub fn open_to_resume(dir: &Path) -> Result<Store, ResultsError> {
+    let claim = Claim::new(dir)?;
+    claim.reader().header()?;
+    claim.reader().state()?;
+    claim.reader().trials()?;
+    claim.open()
+}
 
 pub fn header() -> RunHeader {
     let link = Link {
