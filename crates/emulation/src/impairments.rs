@@ -1,5 +1,7 @@
 //! Impairments of each packet, drawn when the packet is offered.
 
+use std::collections::VecDeque;
+
 use regatta_model::Link;
 
 use crate::{
@@ -82,9 +84,8 @@ impl Bursts {
 #[derive(Debug, Clone)]
 struct Rare {
     bursts: Option<Bursts>,
-    /// Ordinals of the packets to lose, from 0, rising; those before index `listed` have passed.
-    list: Vec<u64>,
-    listed: usize,
+    /// Ordinals of the packets still to lose, from 0, rising.
+    list: VecDeque<u64>,
     reordering: Option<Trial>,
     duplication: Option<Trial>,
     corruption: Option<Trial>,
@@ -126,7 +127,7 @@ impl ImpairmentRng {
                 .and_then(|before| before.rare.as_ref()?.bursts.as_ref())
                 .is_some_and(|bursts| bursts.bad),
         });
-        let list: Vec<u64> = link
+        let list: VecDeque<u64> = link
             .loss_list
             .iter()
             .filter_map(|place| place.checked_sub(1))
@@ -135,7 +136,6 @@ impl ImpairmentRng {
         let rare = Rare {
             bursts,
             list,
-            listed: 0,
             reordering: trial(link.reorder_ratio.0, Purpose::Reordering),
             duplication: trial(link.duplicate_ratio.0, Purpose::Duplication),
             corruption: trial(link.corrupt_ratio.0, Purpose::Corruption),
@@ -180,10 +180,9 @@ impl ImpairmentRng {
 impl Rare {
     #[cold]
     fn add(&mut self, ordinal: u64, impairments: &mut PacketImpairments) {
-        let listed = self.list.get(self.listed) == Some(&ordinal);
-        self.listed += usize::from(listed);
+        let is_listed = self.list.pop_front_if(|next| *next == ordinal).is_some();
         let flag = |flag, hit| if hit { flag } else { 0 };
-        impairments.flags |= flag(LIST, listed)
+        impairments.flags |= flag(LIST, is_listed)
             | flag(BURST, self.bursts.as_mut().is_some_and(Bursts::loses))
             | flag(SKIPS, self.reordering.as_mut().is_some_and(Trial::hits))
             | flag(TWICE, self.duplication.as_mut().is_some_and(Trial::hits))

@@ -170,8 +170,7 @@ impl Sequence {
 
     /// Removes the numbers at the front whose records are complete.
     fn forget(&mut self) {
-        while let Some(None) = self.pending.front() {
-            self.pending.pop_front();
+        while self.pending.pop_front_if(|it| it.is_none()).is_some() {
             self.base = self.base.wrapping_add(1);
         }
     }

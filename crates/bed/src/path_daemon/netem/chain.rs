@@ -107,10 +107,9 @@ impl Chain {
             leftward.push(there);
         }
         leftward.reverse();
-        for (direction, address) in [(&rightward, ADDRESSES[0]), (&leftward, ADDRESSES[1])] {
-            direction[0].address(address)?;
-        }
-        for (direction, to) in [(&rightward, ADDRESSES[1]), (&leftward, ADDRESSES[0])] {
+        let [a, b] = ADDRESSES;
+        for (direction, from, to) in [(&rightward, a, b), (&leftward, b, a)] {
+            direction[0].address(from)?;
             for interface in &direction[1..] {
                 interface.route(to)?;
             }
@@ -118,8 +117,8 @@ impl Chain {
         // The last router has the rule, or without routers the receiving host.
         let with_rule = |interfaces, host: usize, router: usize, from| {
             let rule = match routers {
-                0 => Rule::host(&nodes[host], HOST_INTERFACE),
-                _ => Rule::router(&nodes[router], from),
+                0 => Rule::new(&nodes[host], "INPUT", HOST_INTERFACE),
+                _ => Rule::new(&nodes[router], "FORWARD", from),
             };
             Some(DirectionInterfaces { interfaces, rule })
         };
@@ -197,7 +196,7 @@ impl Chain {
     fn of_end(end: &End, host: Node, interface: Interface) -> Self {
         let direction = DirectionInterfaces {
             interfaces: vec![interface],
-            rule: Rule::host(&host, HOST_INTERFACE),
+            rule: Rule::new(&host, "INPUT", HOST_INTERFACE),
         };
         let mut directions = [None, None];
         directions[end.host as usize] = Some(direction);

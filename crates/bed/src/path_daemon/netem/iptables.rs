@@ -31,20 +31,12 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Returns the rule of the receiving host for packets that come in at an interface.
-    pub(super) fn host(host: &Node, interface: &'static str) -> Self {
+    /// Returns the rule of a chain for packets that come in at an interface of a node.
+    pub(super) fn new(node: &Node, chain: &'static str, interface: &'static str) -> Self {
         Self {
-            namespace: Arc::clone(&host.namespace),
-            chain: "INPUT",
+            namespace: Arc::clone(&node.namespace),
+            chain,
             interface,
-        }
-    }
-
-    /// Returns the rule of a router for packets that come in at an interface.
-    pub(super) fn router(router: &Node, interface: &'static str) -> Self {
-        Self {
-            chain: "FORWARD",
-            ..Self::host(router, interface)
         }
     }
 
