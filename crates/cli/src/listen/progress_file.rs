@@ -6,12 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_engine::{Ending, Event, Listener, ListenerError};
+use regatta_engine::{Ending, Event, Listener, ListenerError, unix_ns};
 use regatta_model::{Outcome, RunPart, Shard};
 use regatta_results::replace;
 use serde::{Deserialize, Serialize};
-
-use regatta_engine::unix_ns;
 
 /// Name of the file in the directory of a shard.
 pub const FILE_NAME: &str = "progress.json";
