@@ -134,7 +134,7 @@ impl Run {
         let to_stop = wake.clone();
         let on_stop = stop.calls(move || {
             // Nobody hears it once the run is over, and then nothing is left to stop.
-            let _ = to_stop.send(Signal::StopRequest);
+            let _ = to_stop.send(Signal::Stop);
         });
         Self {
             plan,

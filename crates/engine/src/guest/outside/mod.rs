@@ -13,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use regatta_bed::{
     SECOND_GUEST_COMMAND, StopRequest,
     guest::{Guest, GuestError, Image, Order, Said, wires},
