@@ -30,9 +30,8 @@ impl Connected {
         // Empty parts at the front would look like a socket that takes nothing.
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
-            let sent = self
-                .send(parts)
-                .map_err(TransportError::io("cannot send"))?;
+            let sent = self.send(parts);
+            let sent = sent.map_err(TransportError::io("cannot send"))?;
             IoSlice::advance_slices(&mut parts, sent);
         }
         Ok(())
@@ -50,9 +49,8 @@ impl Connected {
 
     /// Shuts down the sending direction, after everything that was sent.
     pub(crate) fn finish(&self) -> Result<()> {
-        self.0
-            .shutdown(Shutdown::Write)
-            .map_err(TransportError::io("cannot finish sending"))
+        let failed = TransportError::io("cannot finish sending");
+        self.0.shutdown(Shutdown::Write).map_err(failed)
     }
 
     /// Receives the available bytes, waiting until `until` at most.

@@ -105,7 +105,7 @@ struct Handle {
 
 impl StatisticsSource for Handle {
     fn sample(&self) -> Option<ProtocolSample> {
-        parts::sample(self.socket.upgrade()?.as_fd())
+        parts::sample(&self.socket.upgrade()?)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

@@ -6,7 +6,7 @@ mod told;
 
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
-use regatta_control::{Note, SideReport, TrialOrder};
+use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind};
 use regatta_transport::{
     Delivered, Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
@@ -16,7 +16,7 @@ use crate::{
     content::Content,
     contract::{self, CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     describe::{self, WORKLOAD},
-    error::{Broken, ProgramError},
+    error::Broken,
     files::{MemoryFile, TlsFiles},
     program::{Command, Program},
 };
@@ -57,13 +57,9 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
         options,
     } = order.workload.kind
     else {
-        return Err(TransportError::unsupported(
-            format!(
-                "external programs carry out `{WORKLOAD}` and not `{}`",
-                order.workload.kind.name()
-            ),
-            "",
-        ));
+        let asked = order.workload.kind.name();
+        let reason = format!("external programs carry out `{WORKLOAD}` and not `{asked}`");
+        return Err(TransportError::unsupported(reason, ""));
     };
     let beyond = [
         (
@@ -85,9 +81,8 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
         ));
     }
     if message.0 == 0 {
-        return Err(TransportError::order(
-            "a message of zero bytes cannot be sent",
-        ));
+        let wrong = "a message of zero bytes cannot be sent";
+        return Err(TransportError::order(wrong));
     }
     // A message is never longer than all of it.
     let longest = message.0.min(size.0.max(1));
@@ -136,13 +131,9 @@ pub(crate) fn prepare(
             FromProgram::Ready { port } => Ok(port),
             said => Err(said),
         })?;
-        let listen = match order.connects() {
-            true => None,
-            false => Some(SocketAddr::new(
-                order.local,
-                listening_port(port, order.ports)?,
-            )),
-        };
+        let listens = (!order.connects()).then(|| listening_port(port, order.ports));
+        let listen = listens.transpose()?;
+        let listen = listen.map(|port| SocketAddr::new(order.local, port));
         Ok((description, program, listen))
     };
     let (description, program, listen) =
@@ -161,13 +152,11 @@ pub(crate) fn prepare(
 }
 
 /// Returns the port that a program listens on if it named one of those that are allowed.
-fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, ProgramError> {
+fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, Broken> {
     match (port, allowed) {
-        (None | Some(0), _) => Err(ProgramError::Wrong(
-            "it listens and did not say at which port".to_owned(),
-        )),
+        (None | Some(0), _) => Err(Broken::wrong("it listens and did not say at which port")),
         (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => {
-            Err(ProgramError::Wrong(format!(
+            Err(Broken::wrong(format!(
                 "it listens on port {port}, and `ports` of the host are {allowed}: it has to read `ports` of its order"
             )))
         }
@@ -218,10 +207,6 @@ fn request(
     }
 }
 
-fn wrong(what: impl Into<String>) -> Broken {
-    ProgramError::Wrong(what.into()).into()
-}
-
 impl Session for ProgramSession {
     fn listen_address(&self) -> Option<SocketAddr> {
         self.listen
@@ -246,20 +231,17 @@ impl Session for ProgramSession {
             false => broken.explain(&this.command.program),
         })?;
         let side = this.trial.order.role.name();
-        report.measurements.facts.insert(
-            format!("external.{side}"),
-            format!("{} {}", this.description.name, this.description.version),
-        );
+        let program = format!("{} {}", this.description.name, this.description.version);
+        let facts = &mut report.measurements.facts;
+        facts.insert(format!("external.{side}"), program);
         complete_stack_facts(&mut report, &this.trial.order, "the program does not tell");
         let end = describe::finish(this.program, &this.description, &this.command, END_LIMIT);
         if let Some(how) = end
             && !is_stopped()
         {
-            report.measurements.warnings.push(Warning {
-                code: "external_end".to_owned(),
-                message: format!("when all was done, the {side}'s program {how}"),
-                hint: String::new(),
-            });
+            let message = format!("when all was done, the {side}'s program {how}");
+            let warning = Warning::new("external_end", message, "");
+            report.measurements.warnings.push(warning);
         }
         Ok(report)
     }
@@ -280,29 +262,12 @@ impl ProgramSession {
         Delivered { bytes, messages }
     }
 
-    /// Notifies the receiver of the end of the transfer.
-    fn note_sent(&self, sent: Delivered, deadline_reached: bool) {
-        let Delivered { bytes, messages } = sent;
-        self.trial.context.observer.send_note(Note::Sent {
-            messages,
-            bytes,
-            deadline_reached,
-        });
-    }
-
-    /// Tells the sender over control what has been received.
-    fn note_received(&self, received: Delivered) {
-        let Delivered { bytes, messages } = received;
-        let note = Note::Received { messages, bytes };
-        self.trial.context.observer.send_note(note);
-    }
-
     /// Updates the live counters with the bytes handed over or delivered so far.
     fn count(&self, bytes: u64) -> Result<(), Broken> {
         if bytes > self.content.size {
-            return Err(wrong(format!(
-                "it speaks of `{bytes}` bytes, and there are `{}`",
-                self.content.size
+            let size = self.content.size;
+            return Err(Broken::wrong(format!(
+                "it speaks of `{bytes}` bytes, and there are `{size}`"
             )));
         }
         let live = &self.trial.context.live;

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, sync::Arc};
 
 use bytes::Bytes;
-use regatta_transport::{MonotonicTime, StatisticsSource, TransportError};
+use regatta_transport::{MonotonicTime, Result, StatisticsSource};
 use regatta_transport_sockets::wait::within_exactly;
 
 use super::{
@@ -17,7 +17,7 @@ use crate::association::{self, OnDrop};
 const BINARY: u32 = 53;
 
 impl Association {
-    async fn send(&self, id: u16, protocol: u32, parts: [&[u8]; 2]) -> Result<(), TransportError> {
+    async fn send(&self, id: u16, protocol: u32, parts: [&[u8]; 2]) -> Result<()> {
         let _turn = OnDrop(|| self.leave_turn(id));
         poll_fn(|context| self.poll_send(id, protocol, parts, context)).await
     }
@@ -32,22 +32,16 @@ impl association::Association for Association {
         Arc::new(Statistics::new(self, side))
     }
 
-    fn open_stream(&self) -> Result<u16, TransportError> {
+    fn open_stream(&self) -> Result<u16> {
         Self::open_stream(self)
     }
 
-    async fn accept_stream(&self) -> Result<u16, TransportError> {
+    async fn accept_stream(&self) -> Result<u16> {
         let _reading = OnDrop(|| self.leave(Reader::Streams));
         poll_fn(|context| self.poll_accept_stream(context)).await
     }
 
-    async fn write(
-        &self,
-        id: u16,
-        (): &mut (),
-        head: &[u8],
-        body: Bytes,
-    ) -> Result<(), TransportError> {
+    async fn write(&self, id: u16, (): &mut (), head: &[u8], body: Bytes) -> Result<()> {
         self.send(id, BINARY, [head, &body]).await
     }
 
@@ -55,7 +49,7 @@ impl association::Association for Association {
         // The kernel has all of it, and by SCTP_NODELAY it is on its way.
     }
 
-    async fn finish(&self, id: u16) -> Result<(), TransportError> {
+    async fn finish(&self, id: u16) -> Result<()> {
         self.send(id, FINISHED, [&[0], &[]]).await
     }
 
@@ -66,7 +60,7 @@ impl association::Association for Association {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Option<Result<usize, TransportError>> {
+    ) -> Option<Result<usize>> {
         let _reading = OnDrop(|| self.leave(Reader::Stream(id)));
         let read = poll_fn(|context| self.poll_read(id, scratch, consume, context));
         within_exactly(until, read).await
@@ -77,18 +71,15 @@ impl association::Association for Association {
         (): &mut (),
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Option<Result<usize, TransportError>> {
+    ) -> Option<Result<usize>> {
         let early = self.take_early();
         if !early.is_empty() {
             early.iter().for_each(|message| consume(message));
             return Some(Ok(early.len()));
         }
         let _reading = OnDrop(|| self.leave(Reader::Streams));
-        within_exactly(
-            until,
-            poll_fn(|context| self.poll_messages(consume, context)),
-        )
-        .await
+        let read = poll_fn(|context| self.poll_messages(consume, context));
+        within_exactly(until, read).await
     }
 
     fn is_drained(&self) -> bool {

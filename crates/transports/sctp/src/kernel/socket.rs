@@ -6,11 +6,12 @@ use std::{
     os::fd::AsRawFd as _,
 };
 
-use regatta_transport::{MonotonicTime, wait};
-use regatta_transport_sockets::{
-    message::{self, Control, MOST_RECEIVED, Received, control_space},
-    option::{self, Plain},
+use regatta_transport::{
+    MonotonicTime,
+    socket_option::{self, Plain},
+    wait,
 };
+use regatta_transport_sockets::message::{self, Control, MOST_RECEIVED, Received, control_space};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::uapi::{self, AssocChange, GetAddrs, SOL_SCTP};
@@ -33,7 +34,7 @@ pub(crate) fn open(address: IpAddr) -> io::Result<Socket> {
 
 /// Sets an SCTP option.
 pub(crate) fn set<T: Copy>(socket: &Socket, name: libc::c_int, value: &T) -> io::Result<()> {
-    option::set(socket, SOL_SCTP, name, value)
+    socket_option::set(socket, SOL_SCTP, name, value)
 }
 
 /// Reads an SCTP option whose request has no parameters.
@@ -47,7 +48,7 @@ pub(crate) fn get_with<T: Plain>(
     name: libc::c_int,
     mut value: T,
 ) -> io::Result<T> {
-    option::get_into(socket, SOL_SCTP, name, &mut value)?;
+    socket_option::get_into(socket, SOL_SCTP, name, &mut value)?;
     Ok(value)
 }
 
@@ -154,12 +155,9 @@ pub(crate) fn send(
         snd_context: 0,
         snd_assoc_id: 0,
     };
+    const INFO_BYTES: usize = control_space::<libc::sctp_sndinfo>();
     let parts = parts.map(message::part);
-    let mut control = Control::<{ control_space::<libc::sctp_sndinfo>() }>::with(
-        SOL_SCTP,
-        libc::SCTP_SNDINFO,
-        info,
-    );
+    let mut control = Control::<INFO_BYTES>::with(SOL_SCTP, libc::SCTP_SNDINFO, info);
     let mut header = message::empty_entry().msg_hdr;
     header.msg_iov = parts.as_ptr().cast_mut();
     header.msg_iovlen = parts.len() as _;
@@ -259,11 +257,12 @@ fn loss_in(notification: &[u8]) -> Option<libc::c_int> {
         kind == uapi::ASSOC_CHANGE && matches!(state, uapi::COMM_LOST | uapi::CANT_STR_ASSOC);
     // With the ABORT that came; without one nothing came for too long.
     let aborted = notification.len() > mem::size_of::<AssocChange>();
-    lost.then_some(if aborted {
+    let error = if aborted {
         libc::ECONNRESET
     } else {
         libc::ETIMEDOUT
-    })
+    };
+    lost.then_some(error)
 }
 
 /// Returns the stream and the payload protocol identifier of a piece, and whether another message

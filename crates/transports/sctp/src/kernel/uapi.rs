@@ -74,6 +74,16 @@ pub(crate) struct AssocValue {
     pub value: u32,
 }
 
+impl AssocValue {
+    /// Returns a value for all associations of a socket.
+    pub(crate) const fn of_all(value: u32) -> Self {
+        Self {
+            association: 0,
+            value,
+        }
+    }
+}
+
 /// The beginning of `struct sctp_assoc_change`; a received ABORT, if there was one, follows it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]

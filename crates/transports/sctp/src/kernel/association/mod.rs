@@ -19,8 +19,8 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::TrialOrder;
-use regatta_transport::{Abort, TransportError};
-use regatta_transport_sockets::option::{self, Memory, Plain};
+use regatta_transport::{Abort, Result, TransportError, socket_option::Plain};
+use regatta_transport_sockets::option::{self, Memory};
 use socket2::Socket;
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -60,10 +60,9 @@ fn ending(error: &io::Error) -> Ending {
 /// Returns the number of a stream: those of the connecting end rise from zero, those of the
 /// listening end fall from the highest.
 fn number(by_connecting: bool, index: u16, streams: u16) -> u16 {
-    if by_connecting {
-        index
-    } else {
-        streams.saturating_sub(1).saturating_sub(index)
+    match by_connecting {
+        true => index,
+        false => streams.saturating_sub(1).saturating_sub(index),
     }
 }
 
@@ -111,12 +110,6 @@ struct State {
 }
 
 impl State {
-    fn end_with(&mut self, ending: Option<Ending>) {
-        if let Some(ending) = ending {
-            self.end(ending);
-        }
-    }
-
     fn end(&mut self, ending: Ending) {
         self.ended.get_or_insert(ending);
         self.wake_all();
@@ -136,7 +129,7 @@ impl State {
     }
 
     /// Checks that the association has not ended.
-    fn check(&self) -> Result<(), TransportError> {
+    fn check(&self) -> Result<()> {
         let ended = self.ended.as_ref();
         ended.map_or(Ok(()), |ending| Err(ending.error()))
     }
@@ -191,7 +184,7 @@ impl Association {
         socket: Socket,
         order: &TrialOrder,
         paths: Option<Arc<Paths>>,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         let values = &order.transport.options;
         let interest = Interest::READABLE | Interest::WRITABLE;
         // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
@@ -201,10 +194,9 @@ impl Association {
         Ok(Self {
             socket,
             connects: order.connects(),
-            flags: if ORDERED.flag(values) {
-                0
-            } else {
-                libc::SCTP_UNORDERED as u16
+            flags: match ORDERED.flag(values) {
+                true => 0,
+                false => libc::SCTP_UNORDERED as u16,
             },
             streams_asked: options::streams(values),
             known: Arc::new(Known {
@@ -236,10 +228,12 @@ impl Association {
     /// of the association; returns the most recent one.
     pub(crate) fn look(&self) -> Option<Arc<Seen>> {
         if let Ok(status) = self.status() {
+            let counts = socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok();
+            let paths = self.path_infos(&status);
             self.known.see(Seen {
                 status,
-                counts: socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok(),
-                paths: self.path_infos(&status),
+                counts,
+                paths,
             });
         }
         self.known.seen()
@@ -270,7 +264,7 @@ impl Association {
         &self,
         context: &mut Context<'_>,
         failed: impl Fn() -> F,
-    ) -> Poll<Result<(), TransportError>> {
+    ) -> Poll<Result<()>> {
         loop {
             self.state.lock().check()?;
             // A failure can be told as readable, success is told as writable.
@@ -288,10 +282,8 @@ impl Association {
                 self.state.lock().end(ending(&error));
                 return Poll::Ready(Err(failed()(error)));
             }
-            if self
-                .status()
-                .is_ok_and(|status| status.state >= uapi::ESTABLISHED)
-            {
+            let established = |status: Status| status.state >= uapi::ESTABLISHED;
+            if self.status().is_ok_and(established) {
                 self.established();
                 return Poll::Ready(Ok(()));
             }
@@ -321,17 +313,15 @@ impl Association {
     // Streams.
 
     /// Opens a stream of this end.
-    pub(crate) fn open_stream(&self) -> Result<u16, TransportError> {
+    pub(crate) fn open_stream(&self) -> Result<u16> {
         let mut state = self.state.lock();
         state.check()?;
         let (index, streams) = (state.opened_here, state.streams);
         if index >= streams {
-            return Err(TransportError::Order {
-                what: format!(
-                    "the association has {streams} streams each way, and all are open; \
-                     set the option `streams`"
-                ),
-            });
+            return Err(TransportError::order(format!(
+                "the association has {streams} streams each way, and all are open; \
+                 set the option `streams`"
+            )));
         }
         state.opened_here += 1;
         let id = number(self.connects, index, streams);
@@ -341,10 +331,7 @@ impl Association {
 
     /// Returns the next stream of the other end. A stream that was opened before another whose data
     /// has arrived is there as well.
-    pub(crate) fn poll_accept_stream(
-        &self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<u16, TransportError>> {
+    pub(crate) fn poll_accept_stream(&self, context: &mut Context<'_>) -> Poll<Result<u16>> {
         loop {
             let mut state = self.state.lock();
             if state.accepted < state.opened_there {
@@ -374,16 +361,11 @@ impl Association {
             return;
         }
         state.scratch.resize(SCRATCH_BYTES, 0);
+        let slot = SCRATCH_BYTES / SLOTS;
         for _ in 0..LAST_READS {
-            let slot = SCRATCH_BYTES / SLOTS;
-            let received = socket::receive(
-                self.socket(),
-                &mut state.scratch,
-                slot,
-                true,
-                &mut state.pieces,
-            );
-            let at_end = state.pieces.iter().any(|piece| piece.length == 0);
+            let (memory, pieces) = (&mut state.scratch, &mut state.pieces);
+            let received = socket::receive(self.socket(), memory, slot, true, pieces);
+            let at_end = pieces.iter().any(|piece| piece.length == 0);
             if received.is_err() || at_end {
                 return;
             }
