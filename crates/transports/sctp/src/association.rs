@@ -17,6 +17,15 @@ pub(crate) const MESSAGES: u16 = 0;
 /// fast retransmit of RFC 4960 §7, which RFC 9260 keeps.
 pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
 
+/// Returns the number of a stream of an association with this many each way: those of the connecting end rise from zero,
+/// those of the listening end fall from the highest. Also the other way round: of the number, the index.
+pub(crate) fn number(by_connecting: bool, index: u16, streams: u16) -> u16 {
+    match by_connecting {
+        true => index,
+        false => streams.saturating_sub(1).saturating_sub(index),
+    }
+}
+
 /// An association as connections, streams and flows use it.
 pub(crate) trait Association: Send + Sync + 'static {
     /// Memory that a stream or a flow keeps between calls.

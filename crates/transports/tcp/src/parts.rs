@@ -9,6 +9,7 @@ use crate::{endpoint::Endpoint, plain::Plain};
 pub use crate::{
     info::sample,
     settings::{CC, check_congestion_control as supported},
+    socket::abort,
     sockets::Sockets as Settings,
 };
 

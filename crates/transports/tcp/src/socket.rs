@@ -15,12 +15,17 @@ pub struct Connected(pub Socket);
 
 impl Abort for Connected {
     fn abort(&self) {
-        // What is in the send buffer must not travel on after the trial, into the next one's
-        // path: with no time to linger, closing discards it. A socket that is not connected any
-        // more needs no waking, so failures mean nothing.
-        let _ = self.0.set_linger(Some(Duration::ZERO));
-        let _ = self.0.shutdown(Shutdown::Both);
+        abort(&self.0);
     }
+}
+
+/// Ends the connection of a socket, and the calls that block in it.
+pub fn abort(socket: &Socket) {
+    // What is in the send buffer must not travel on after the trial, into the next one's
+    // path: with no time to linger, closing discards it. A socket that is not connected any
+    // more needs no waking, so failures mean nothing.
+    let _ = socket.set_linger(Some(Duration::ZERO));
+    let _ = socket.shutdown(Shutdown::Both);
 }
 
 impl Connected {

@@ -52,12 +52,12 @@ impl Endpoint {
         stop: &Stop,
     ) -> Result<Flow> {
         let mut opened = sockets::connect(&self.order, from, peer)?;
-        opened.facts.extend(self.stack_facts(&opened.facts));
+        opened.facts.extend(self.stack_facts(opened.offload));
         Ok(Flow::new(self.order.role, opened, framing, stop))
     }
 
     /// Returns the properties of UDP for the comparison of stacks.
-    fn stack_facts(&self, facts: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    fn stack_facts(&self, offload: bool) -> BTreeMap<String, String> {
         let none = || Cow::Owned(format!("{}: UDP has none", stack::NOT_APPLICABLE));
         let stated = StackFacts {
             initial_window: none(),
@@ -70,7 +70,7 @@ impl Endpoint {
             cipher: "none".into(),
             crypto: "none".into(),
             threads: stack::KERNEL_THREAD.into(),
-            offloads: sockets::offloads(facts).into(),
+            offloads: if offload { "of the socket: on" } else { "none" }.into(),
             acknowledgements: none(),
             flow_control: none(),
         };

@@ -48,6 +48,8 @@ pub(crate) struct Opened {
     pub socket: Socket,
     /// Largest datagram that fits a packet, in bytes, if several may be handed over as one.
     pub segment_limit: Option<usize>,
+    /// Whether the offload of this end's direction is on.
+    pub offload: bool,
     /// Facts by their whole names.
     pub facts: BTreeMap<String, String>,
 }
@@ -83,17 +85,17 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     };
     let gso = offload(libc::UDP_SEGMENT, 0);
     let gro = offload(libc::UDP_GRO, 1);
-    let on = |on: bool| if on { "on" } else { "off" }.to_owned();
-    let facts = match order.role {
-        Role::Sender => [
-            ("gso.sender", on(gso)),
-            ("send_buffer_bytes.sender", send.to_string()),
-        ],
-        Role::Receiver => [
-            ("gro.receiver", on(gro)),
-            ("receive_buffer_bytes.receiver", receive.to_string()),
-        ],
+    let (name, offload, buffer, bytes) = match order.role {
+        Role::Sender => ("gso.sender", gso, "send_buffer_bytes.sender", send),
+        Role::Receiver => (
+            "gro.receiver",
+            gro,
+            "receive_buffer_bytes.receiver",
+            receive,
+        ),
     };
+    let on = if offload { "on" } else { "off" };
+    let facts = [(name, on.to_owned()), (buffer, bytes.to_string())];
     let bind = |port| socket.bind(&SocketAddr::new(local.ip(), port).into());
     let bound = match local.port() {
         0 => PortRange::bind(order.ports, bind),
@@ -110,6 +112,7 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     Ok(Opened {
         socket,
         segment_limit: gso.then_some(fits),
+        offload,
         facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
     })
 }
@@ -129,15 +132,6 @@ pub(crate) fn connect(
         listener.take_strays(&opened.socket, peer);
     }
     Ok(opened)
-}
-
-/// Returns the offloads of a socket, from its facts.
-pub(crate) fn offloads(facts: &BTreeMap<String, String>) -> &'static str {
-    let on = |name: &str| facts.get(name).is_some_and(|state| state == "on");
-    match on("gso.sender") || on("gro.receiver") {
-        true => "of the socket: on",
-        false => "none",
-    }
 }
 
 /// A socket to which the first datagram of every flow comes.

@@ -17,7 +17,7 @@ use crate::{
     contract::{self, CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     describe::{self, WORKLOAD},
     error::Broken,
-    files::{MemoryFile, TlsFiles},
+    files::{MemoryFile, tls_files},
     program::{Command, Program},
 };
 
@@ -45,7 +45,7 @@ struct ProgramSession {
     program: Program,
     // The program may read them at any time.
     _message: MemoryFile,
-    _tls: TlsFiles,
+    _tls: Vec<MemoryFile>,
 }
 
 /// Returns the content and the end of the workload, if the contract supports that.
@@ -108,8 +108,8 @@ pub(crate) fn prepare(
     let (content, finish) = content(order)?;
     let message = MemoryFile::new(&content.message)
         .map_err(TransportError::io("cannot make the message's file"))?;
-    let tls = TlsFiles::new(&order.tls)
-        .map_err(TransportError::io("cannot make the certificate's file"))?;
+    let (tls, tls_files) =
+        tls_files(&order.tls).map_err(TransportError::io("cannot make the certificate's file"))?;
     let ready = || {
         let description = describe::describe(&command, &context.stop)?;
         if finish == Finish::Abandon && !description.can(ABANDON) {
@@ -120,7 +120,7 @@ pub(crate) fn prepare(
             )));
         }
         let mut program = describe::start(&command, &context.stop)?;
-        let request = request(order, congestion_control, &content, finish, &message, &tls);
+        let request = request(order, congestion_control, &content, finish, &message, tls);
         let request = Box::new(request);
         program.tell(&match order.connects() {
             true => ToProgram::Connect(request),
@@ -147,7 +147,7 @@ pub(crate) fn prepare(
         listen,
         program,
         _message: message,
-        _tls: tls,
+        _tls: tls_files,
     }))
 }
 
@@ -174,7 +174,7 @@ fn request(
     content: &Content,
     finish: Finish,
     message: &MemoryFile,
-    tls: &TlsFiles,
+    tls: contract::Tls,
 ) -> contract::Order {
     contract::Order {
         contract: CONTRACT_VERSION,
@@ -193,11 +193,7 @@ fn request(
         congestion_control,
         deadline_ns: nanoseconds(order.deadline),
         connect_deadline_ns: nanoseconds(order.connect_deadline),
-        tls: contract::Tls {
-            certificate_file: tls.certificate.path.clone(),
-            key_file: tls.key.as_ref().map(|key| key.path.clone()),
-            server_name: order.tls.server_name.clone(),
-        },
+        tls,
         path: contract::Path {
             round_trip_delay_ns: nanoseconds(order.path.round_trip_delay),
             link_rate_bps: order.path.link_rate_bps,

@@ -1,7 +1,7 @@
 //! Non-blocking system calls on a one-to-one socket.
 
 use std::{
-    io, mem,
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::fd::AsRawFd as _,
 };
@@ -14,7 +14,7 @@ use regatta_transport::{
 use regatta_transport_sockets::message::{self, Control, MOST_RECEIVED, Received, control_space};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::uapi::{self, AssocChange, GetAddrs, SOL_SCTP};
+use super::uapi::{self, GetAddrs, SOL_SCTP};
 
 /// Size of the ancillary data of a piece, in bytes: its stream, and a description of the next
 /// message.
@@ -251,12 +251,11 @@ pub(crate) struct After {
 /// none, it clears the error and reports it to nobody.
 fn loss_in(notification: &[u8]) -> Option<libc::c_int> {
     let short = |at: usize| Some(u16::from_ne_bytes(*notification.get(at..)?.first_chunk()?));
-    let kind = short(mem::offset_of!(AssocChange, kind))?;
-    let state = short(mem::offset_of!(AssocChange, state))?;
+    let (kind, state) = (short(0)?, short(uapi::ASSOC_CHANGE_STATE)?);
     let lost =
         kind == uapi::ASSOC_CHANGE && matches!(state, uapi::COMM_LOST | uapi::CANT_STR_ASSOC);
     // With the ABORT that came; without one nothing came for too long.
-    let aborted = notification.len() > mem::size_of::<AssocChange>();
+    let aborted = notification.len() > uapi::ASSOC_CHANGE_BYTES;
     let error = if aborted {
         libc::ECONNRESET
     } else {
@@ -295,7 +294,7 @@ mod tests {
     #[test]
     fn a_loss_is_read_from_its_notification() {
         let bytes = |kind: u16, state: u16, more: usize| {
-            let mut bytes = vec![0; mem::size_of::<AssocChange>() + more];
+            let mut bytes = vec![0; uapi::ASSOC_CHANGE_BYTES + more];
             bytes[..2].copy_from_slice(&kind.to_ne_bytes());
             bytes[8..10].copy_from_slice(&state.to_ne_bytes());
             bytes

@@ -5,6 +5,7 @@
 //! inbox. All tasks of an end run on one thread, so this wakes no other thread; aborts and samples
 //! come from other threads.
 
+mod handle;
 mod receiving;
 mod sending;
 
@@ -20,7 +21,7 @@ use std::{
 use parking_lot::Mutex;
 use regatta_control::TrialOrder;
 use regatta_transport::{Abort, Result, TransportError, socket_option::Plain};
-use regatta_transport_sockets::option::{self, Memory};
+
 use socket2::Socket;
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -31,7 +32,10 @@ use super::{
     socket::{self, Piece},
     uapi::{self, AssocStats, PeerAddrInfo, Status},
 };
-use crate::{association::Ending, session::ORDERED};
+use crate::{
+    association::{Ending, number},
+    session::ORDERED,
+};
 
 /// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
 /// Binary Empty`. SCTP has no half-closed streams.
@@ -54,15 +58,6 @@ fn ending(error: &io::Error) -> Ending {
         // What is written or asked for after the end.
         Some(libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN) => Ending::Done,
         _ => Ending::System(error.kind(), error.to_string()),
-    }
-}
-
-/// Returns the number of a stream: those of the connecting end rise from zero, those of the
-/// listening end fall from the highest.
-fn number(by_connecting: bool, index: u16, streams: u16) -> u16 {
-    match by_connecting {
-        true => index,
-        false => streams.saturating_sub(1).saturating_sub(index),
     }
 }
 
@@ -312,23 +307,6 @@ impl Association {
 
     // Streams.
 
-    /// Opens a stream of this end.
-    pub(crate) fn open_stream(&self) -> Result<u16> {
-        let mut state = self.state.lock();
-        state.check()?;
-        let (index, streams) = (state.opened_here, state.streams);
-        if index >= streams {
-            return Err(TransportError::order(format!(
-                "the association has {streams} streams each way, and all are open; \
-                 set the option `streams`"
-            )));
-        }
-        state.opened_here += 1;
-        let id = number(self.connects, index, streams);
-        state.inboxes.entry(id).or_default();
-        Ok(id)
-    }
-
     /// Returns the next stream of the other end. A stream that was opened before another whose data
     /// has arrived is there as well.
     pub(crate) fn poll_accept_stream(&self, context: &mut Context<'_>) -> Poll<Result<u16>> {
@@ -344,12 +322,6 @@ impl Association {
             state.check()?;
             ready!(self.poll_fill(state, Reader::Streams, &mut [], &mut |_| {}, context));
         }
-    }
-
-    /// Whether everything sent is acknowledged.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.state.lock().ended.is_some()
-            || option::memory(self.socket(), Memory::Queued).is_none_or(|queued| queued == 0)
     }
 
     /// Discards received data that nobody will read, so that closing is a shutdown and not an

@@ -8,9 +8,9 @@ use std::{
 use parking_lot::MutexGuard;
 use regatta_transport::Result;
 
-use super::{Association, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending, number};
+use super::{Association, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending};
 use crate::{
-    association::Ending,
+    association::{Ending, number},
     kernel::{
         options::LONGEST_MESSAGE_BYTES,
         socket::{self, Piece},
@@ -188,11 +188,6 @@ impl Association {
                 return Poll::Ready(Ok(()));
             }
         }
-    }
-
-    /// Takes the messages that came together with the admitted one.
-    pub(crate) fn take_early(&self) -> Vec<Vec<u8>> {
-        mem::take(&mut self.state.lock().early)
     }
 
     /// Assigns received data to its reader: passes that of `reader` to `consume`, and returns its bytes.

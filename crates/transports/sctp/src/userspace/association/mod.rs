@@ -20,7 +20,7 @@ use sctp_proto::{
 };
 
 use super::wire::{self, Chunk, Route};
-use crate::association::{Ending, MESSAGES};
+use crate::association::{Ending, MESSAGES, number};
 
 /// User message in the pieces in which it arrived.
 pub(crate) type Message = sctp_proto::Chunks;
@@ -35,17 +35,8 @@ const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmp
 /// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 
-/// First stream number of a listening end.
-const LAST_STREAM: StreamId = 65_534;
-
-/// Returns the number of a stream: those of the connecting end rise from zero, those of the listening
-/// end fall.
-const fn number(by_connecting: bool, index: u16) -> StreamId {
-    match by_connecting {
-        true => index,
-        false => LAST_STREAM - index,
-    }
-}
+/// Number of streams each way, of which the last is the listening end's first.
+const STREAMS: u16 = 65_535;
 
 /// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -397,7 +388,7 @@ impl Association {
             let why = format!("the association has {streams} streams each way");
             return Err(TransportError::stack(FAILED)(why));
         }
-        let id = number(self.connects, self.opened_streams);
+        let id = number(self.connects, self.opened_streams, STREAMS);
         if self.inner.stream(id).is_err() {
             let opened = self.inner.open_stream(id, BINARY);
             opened.map_err(TransportError::stack(FAILED))?;
@@ -420,7 +411,7 @@ impl Association {
 
     /// Takes the next stream that the other end opened, in the order of its opening.
     pub(crate) fn poll_accept_stream(&mut self, context: &Context<'_>) -> Poll<Result<StreamId>> {
-        let next = number(!self.connects, self.accepted_streams);
+        let next = number(!self.connects, self.accepted_streams, STREAMS);
         if self.opened_by_peer.contains(&next) {
             self.accepted_streams += 1;
             if self.ended.is_none() {

@@ -1,16 +1,19 @@
 //! An association as the workloads use it.
 
-use std::{future::poll_fn, sync::Arc};
+use std::{future::poll_fn, mem, sync::Arc};
 
 use bytes::Bytes;
-use regatta_transport::{MonotonicTime, Result, StatisticsSource};
-use regatta_transport_sockets::wait::within_exactly;
-
-use super::{
-    association::{Association, FINISHED, Reader},
-    statistics::Statistics,
+use regatta_transport::{MonotonicTime, Result, StatisticsSource, TransportError};
+use regatta_transport_sockets::{
+    option::{self, Memory},
+    wait::within_exactly,
 };
-use crate::association::{self, OnDrop};
+
+use super::{Association, FINISHED, Reader};
+use crate::{
+    association::{self, OnDrop, number},
+    kernel::statistics::Statistics,
+};
 
 /// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), the same as in the
 /// user-space driver.
@@ -33,7 +36,19 @@ impl association::Association for Association {
     }
 
     fn open_stream(&self) -> Result<u16> {
-        Self::open_stream(self)
+        let mut state = self.state.lock();
+        state.check()?;
+        let (index, streams) = (state.opened_here, state.streams);
+        if index >= streams {
+            return Err(TransportError::order(format!(
+                "the association has {streams} streams each way, and all are open; \
+                 set the option `streams`"
+            )));
+        }
+        state.opened_here += 1;
+        let id = number(self.connects, index, streams);
+        state.inboxes.entry(id).or_default();
+        Ok(id)
     }
 
     async fn accept_stream(&self) -> Result<u16> {
@@ -72,7 +87,7 @@ impl association::Association for Association {
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Option<Result<usize>> {
-        let early = self.take_early();
+        let early = mem::take(&mut self.state.lock().early);
         if !early.is_empty() {
             early.iter().for_each(|message| consume(message));
             return Some(Ok(early.len()));
@@ -83,7 +98,8 @@ impl association::Association for Association {
     }
 
     fn is_drained(&self) -> bool {
-        Self::is_drained(self)
+        self.state.lock().ended.is_some()
+            || option::memory(self.socket(), Memory::Queued).is_none_or(|queued| queued == 0)
     }
 
     async fn close(&self, _until: MonotonicTime) {
