@@ -1,7 +1,6 @@
 //! State of the whole transfer at the receiver, shared by its connections.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -73,11 +73,9 @@ impl<R: SourceReader> Current<R> {
 
 impl<R: SourceReader> Outgoing<R> {
     pub(super) fn new<S: Source<Reader = R>>(session: &Session<S>) -> Result<Self, Failure> {
+        let interval = session.options().tag_interval_bytes;
         Ok(Self {
-            seal: Seal::new(
-                session.url.secret.as_ref(),
-                session.options().tag_interval_bytes,
-            )?,
+            seal: Seal::new(session.url.secret.as_ref(), interval)?,
             head: Vec::new(),
             plain: Vec::new(),
             current: None,
@@ -123,9 +121,10 @@ impl<R: SourceReader> Outgoing<R> {
         if let Some(current) = self.current.as_mut().filter(|c| c.block.length > c.sent) {
             self.scratch.resize(SCRATCH_BYTES, 0);
             let encrypts = self.seal.encrypts();
-            let most = match encrypts {
-                true => SCRATCH_BYTES,
-                false => LARGEST_PART_BYTES,
+            let most = if encrypts {
+                SCRATCH_BYTES
+            } else {
+                LARGEST_PART_BYTES
             };
             let most = most.min(self.part_bytes);
             let part = current.read(most, &mut self.scratch, self.checksum)?;
