@@ -57,9 +57,8 @@ impl<R: SourceReader> Current<R> {
     ) -> io::Result<&'a [u8]> {
         let rest = usize::try_from(self.block.length - self.sent).unwrap_or(usize::MAX);
         let most = most.min(rest);
-        let part = self
-            .reader
-            .read(self.block.offset + self.sent, most, scratch)?;
+        let offset = self.block.offset + self.sent;
+        let part = self.reader.read(offset, most, scratch)?;
         if part.is_empty() || part.len() > most {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -295,15 +295,13 @@ impl<K: Sink> Connection<K> {
     }
 
     fn accept(&mut self, now: Duration) -> Step {
-        let until = self
-            .abort_again_until
-            .or(self.accept_until)
-            .unwrap_or_else(|| self.session.first_connection_until());
+        let until = self.abort_again_until.or(self.accept_until);
+        let until = until.unwrap_or_else(|| self.session.first_connection_until());
         if now < until {
             return Step::Accept(until);
         }
-        self.session
-            .ended(self.index, Some(self.last_fault.clone()));
+        let fault = Some(self.last_fault.clone());
+        self.session.ended(self.index, fault);
         self.state = State::Ended;
         Step::End
     }
