@@ -15,6 +15,9 @@ pub enum Carries {
     Files,
 }
 
+/// Values of options, by the options' names.
+pub type OptionValues = BTreeMap<String, OptionValue>;
+
 /// Description of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverDescriptor {
@@ -137,6 +140,12 @@ impl OptionDefinition {
     #[must_use]
     pub fn size(&self, options: &BTreeMap<String, OptionValue>) -> Option<u64> {
         Some(self.text(options)?.parse::<Bytes>().ok()?.0)
+    }
+
+    /// Returns the value of an option that is a size, in bytes, or the largest number if it is larger than memory can be.
+    #[must_use]
+    pub fn bytes(&self, options: &OptionValues) -> Option<usize> {
+        Some(usize::try_from(self.size(options)?).unwrap_or(usize::MAX))
     }
 
     /// Returns the value of an option that is a rate.
@@ -308,6 +317,23 @@ fn shown(value: &OptionValue) -> String {
 }
 
 impl DriverDescriptor {
+    /// Properties that a driver has unless it says otherwise: it carries streams over the kernel's stack, reliably and in
+    /// the clear.
+    pub const PLAIN: Self = Self {
+        name: "",
+        title: "",
+        summary: "",
+        carries: Carries::Streams,
+        reliable: true,
+        encrypted: false,
+        multiplexes: false,
+        congestion_control_choosable: false,
+        capabilities: &[],
+        stack: "Linux kernel",
+        stack_version: "",
+        options: &[],
+    };
+
     /// The option that names a congestion control of the kernel, and the name, if the options have
     /// it.
     #[must_use]

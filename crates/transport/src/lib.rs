@@ -51,6 +51,7 @@ pub use context::{
 };
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
+    OptionValues,
 };
 pub use driver::{Driver, Result, Session, THREAD_HINT, TransportError, Unsupported};
 pub use executor::{Blocking, Executor};

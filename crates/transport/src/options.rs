@@ -31,12 +31,12 @@ pub const RATE: OptionDefinition = option(
 );
 
 /// Differentiated services code point of the packets.
-pub const DSCP: OptionDefinition = OptionDefinition {
-    name: "dscp",
-    kind: OptionKind::Number { least: 0, most: 63 },
-    default: "",
-    help: "differentiated services code point of the packets (RFC 2474)",
-};
+pub const DSCP: OptionDefinition = number(
+    "dscp",
+    (0, 63),
+    "",
+    "differentiated services code point of the packets (RFC 2474)",
+);
 
 /// Returns the definition of the option for the congestion control of a stack that has these.
 #[must_use]
@@ -52,6 +52,17 @@ pub const fn congestion_control(
 pub const fn flag(name: &'static str, default: bool, help: &'static str) -> OptionDefinition {
     let default = if default { "true" } else { "false" };
     option(name, OptionKind::Flag, default, help)
+}
+
+/// Returns the definition of an option that is a whole number in a range.
+#[must_use]
+pub const fn number(
+    name: &'static str,
+    (least, most): (i64, i64),
+    default: &'static str,
+    help: &'static str,
+) -> OptionDefinition {
+    option(name, OptionKind::Number { least, most }, default, help)
 }
 
 /// Returns the definition of an option that is a span of time and has no default.

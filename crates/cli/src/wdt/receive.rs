@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use rand::RngExt as _;
 use regatta_transport_wdt::{
     VERSION,
-    crypto::{Cipher, Key, Secret},
+    crypto::{Cipher, Secret},
     files::{DirectoryOptions, DirectorySink},
     net::Listener,
     receiver::{Options, Session},
@@ -93,14 +93,9 @@ fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl> {
         Encryption::Aes128Gcm => Some(Cipher::Aes128Gcm),
     };
     let secret = cipher.map(|cipher| {
-        let key = Key::random()
+        Secret::random(cipher, args.iv_change.0)
             .context("cannot make a key")
-            .code(Status::Encryption)?;
-        Ok::<_, Failure>(Secret {
-            cipher,
-            key,
-            iv_change_bytes: args.iv_change.0,
-        })
+            .code(Status::Encryption)
     });
     Ok(ConnectionUrl {
         host: match (&args.host, args.listen) {

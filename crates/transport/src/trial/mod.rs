@@ -159,7 +159,7 @@ impl Trial {
     }
 
     /// Passes a note to the other end over control.
-    pub(crate) fn tell(&self, note: Note) {
+    pub fn tell(&self, note: Note) {
         self.context.observer.send_note(note);
     }
 

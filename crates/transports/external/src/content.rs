@@ -25,10 +25,9 @@ impl Content {
     /// shorter.
     pub(crate) fn messages(&self, bytes: u64) -> u64 {
         let message = (self.message.len() as u64).max(1);
-        if bytes >= self.size {
-            self.size.div_ceil(message)
-        } else {
-            bytes / message
+        match bytes >= self.size {
+            true => self.size.div_ceil(message),
+            false => bytes / message,
         }
     }
 

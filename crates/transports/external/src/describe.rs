@@ -106,11 +106,10 @@ fn ask(command: &Command, stop: &Stop) -> Result<(Description, Program), Broken>
             said => Err(said),
         })?;
     if description.contract != CONTRACT_VERSION {
-        return Err(ProgramError::Wrong(format!(
-            "it speaks version `{}` of the contract and not `{CONTRACT_VERSION}`",
-            description.contract
-        ))
-        .into());
+        let spoken = description.contract;
+        return Err(Broken::wrong(format!(
+            "it speaks version `{spoken}` of the contract and not `{CONTRACT_VERSION}`"
+        )));
     }
     if !description.workloads.iter().any(|name| name == WORKLOAD) {
         let reason = format!("`{}` does not carry out `{WORKLOAD}`", description.name);

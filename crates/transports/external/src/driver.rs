@@ -1,28 +1,23 @@
 //! The entries of the registry.
 
 use std::{
-    collections::BTreeMap,
     env,
     path::{Path, PathBuf},
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, Result, Session,
-    Stop, TransportError, TrialContext, Unsupported,
+    Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, OptionValues, Result,
+    Session, Stop, TransportError, TrialContext, Unsupported, options,
 };
 
 use crate::{describe, error::Broken, on_host::path_here, program::Command, session};
 
-/// Congestion control where none is asked for: the same for all transports, so that these are
-/// compared and not their defaults.
-const DEFAULT_CC: &str = "cubic";
-
 const CC: OptionDefinition = OptionDefinition {
     name: "cc",
     kind: OptionKind::Name,
-    default: DEFAULT_CC,
+    // The same for all transports where none is asked for, so that these are compared and not their defaults.
+    default: "cubic",
     help: "congestion control that the program is asked for; what it cannot set is unsupported",
 };
 
@@ -42,22 +37,6 @@ static DRIVERS: [&dyn Driver; 4] = [
 /// A program of the user's, or one that comes with Regatta and is built by `make external`.
 struct Program(&'static DriverDescriptor);
 
-/// Properties that the programs share unless they say otherwise.
-const PLAIN: DriverDescriptor = DriverDescriptor {
-    name: "",
-    title: "",
-    summary: "",
-    carries: Carries::Streams,
-    reliable: true,
-    encrypted: false,
-    multiplexes: false,
-    congestion_control_choosable: false,
-    capabilities: &[],
-    stack: "",
-    stack_version: "",
-    options: &[],
-};
-
 pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
     name: "external",
     title: "External program",
@@ -65,7 +44,7 @@ pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
     congestion_control_choosable: true,
     stack: "the program's own",
     options: &[PROGRAM, ARGUMENTS, DIRECTORY, CC],
-    ..PLAIN
+    ..DriverDescriptor::PLAIN
 };
 
 /// Name of the file of a program that comes with Regatta, in its directory.
@@ -100,13 +79,11 @@ static AIOQUIC: DriverDescriptor = DriverDescriptor {
     congestion_control_choosable: true,
     stack: "aioquic",
     stack_version: "1.7.2",
-    options: &[OptionDefinition {
-        name: "cc",
-        kind: OptionKind::OneOf(&["cubic", "reno"]),
-        default: DEFAULT_CC,
-        help: "congestion control of aioquic, read back",
-    }],
-    ..PLAIN
+    options: &[options::congestion_control(
+        &["cubic", "reno"],
+        "congestion control of aioquic, read back",
+    )],
+    ..DriverDescriptor::PLAIN
 };
 
 static QUIC_GO: DriverDescriptor = DriverDescriptor {
@@ -123,7 +100,7 @@ static QUIC_GO: DriverDescriptor = DriverDescriptor {
         default: "reno",
         help: "congestion control of quic-go, which has this one alone",
     }],
-    ..PLAIN
+    ..DriverDescriptor::PLAIN
 };
 
 static PYSCTP: DriverDescriptor = DriverDescriptor {
@@ -133,7 +110,7 @@ static PYSCTP: DriverDescriptor = DriverDescriptor {
               published experiments used it",
     stack: "pysctp",
     stack_version: "0.7.3",
-    ..PLAIN
+    ..DriverDescriptor::PLAIN
 };
 
 /// Returns the directory of the programs that come with Regatta.
@@ -145,19 +122,20 @@ pub(crate) fn directory() -> Option<PathBuf> {
 }
 
 /// Returns the congestion control that is asked for, or the driver's default.
-fn congestion_control(
-    descriptor: &DriverDescriptor,
-    options: &BTreeMap<String, OptionValue>,
-) -> Option<String> {
-    let option = descriptor
-        .options
-        .iter()
-        .find(|option| option.name == "cc")?;
+fn congestion_control(descriptor: &DriverDescriptor, options: &OptionValues) -> Option<String> {
+    let mut known = descriptor.options.iter();
+    let option = known.find(|option| option.name == CC.name)?;
     option.text(options).map(str::to_owned)
 }
 
 /// Returns the program that the options name; its file must exist.
-fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionError> {
+fn chosen(options: &OptionValues) -> Result<Command, OptionError> {
+    let wrong = |option: OptionDefinition, value: &str, hint: String| OptionError::Value {
+        driver: EXTERNAL.name,
+        name: option.name,
+        value: value.to_owned(),
+        hint,
+    };
     let Some(named) = PROGRAM.text(options) else {
         return Err(OptionError::Missing {
             driver: EXTERNAL.name,
@@ -179,30 +157,18 @@ fn chosen(options: &BTreeMap<String, OptionValue>) -> Result<Command, OptionErro
         } else {
             "no file"
         };
-        return Err(OptionError::Value {
-            driver: EXTERNAL.name,
-            name: PROGRAM.name,
-            value: named.to_owned(),
-            hint: format!("`{}` is {found}; name a program", program.display()),
-        });
+        let hint = format!("`{}` is {found}; name a program", program.display());
+        return Err(wrong(PROGRAM, named, hint));
     }
     if let Some(files) = DIRECTORY.text(options)
-        && Path::new(named).strip_prefix(files).is_err()
+        && !Path::new(named).starts_with(files)
     {
-        return Err(OptionError::Value {
-            driver: EXTERNAL.name,
-            name: DIRECTORY.name,
-            value: files.to_owned(),
-            hint: format!("`program` is to be in it: write `program = \"{files}/NAME\"`"),
-        });
+        let hint = format!("`program` is to be in it: write `program = \"{files}/NAME\"`");
+        return Err(wrong(DIRECTORY, files, hint));
     }
     let words = ARGUMENTS.text(options).unwrap_or_default();
-    let arguments = shlex::split(words).ok_or_else(|| OptionError::Value {
-        driver: EXTERNAL.name,
-        name: ARGUMENTS.name,
-        value: words.to_owned(),
-        hint: "close every quote".to_owned(),
-    })?;
+    let open = || wrong(ARGUMENTS, words, "close every quote".to_owned());
+    let arguments = shlex::split(words).ok_or_else(open)?;
     Ok(Command { program, arguments })
 }
 
@@ -230,7 +196,7 @@ impl Program {
         self.0.name == EXTERNAL.name
     }
 
-    fn command(&self, options: &BTreeMap<String, OptionValue>) -> Result<Command> {
+    fn command(&self, options: &OptionValues) -> Result<Command> {
         Ok(match self.is_the_users() {
             true => chosen(options)?,
             false => installed(self.0.name)?,
@@ -243,7 +209,7 @@ impl Driver for Program {
         self.0
     }
 
-    fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
+    fn check_options(&self, options: &OptionValues) -> Result<(), OptionError> {
         self.0.check(options)?;
         if self.is_the_users() {
             chosen(options)?;
@@ -251,7 +217,7 @@ impl Driver for Program {
         Ok(())
     }
 
-    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+    fn supported(&self, options: &OptionValues) -> Result<(), Unsupported> {
         match self.command(options) {
             Ok(command) => can_run(&command),
             Err(TransportError::Unsupported(missing)) => Err(missing),
@@ -279,6 +245,10 @@ fn can_run(command: &Command) -> Result<(), Unsupported> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::OptionValue;
+
     use super::*;
 
     #[test]

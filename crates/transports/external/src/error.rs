@@ -79,6 +79,11 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
+    /// Returns the error of a program that sent an impossible value.
+    pub(crate) fn wrong(what: impl Into<String>) -> Self {
+        ProgramError::Wrong(what.into()).into()
+    }
+
     /// Converts to the error of a driver, with the program's name.
     pub(crate) fn explain(self, program: &Path) -> TransportError {
         match self {

@@ -11,6 +11,8 @@ use std::{
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use regatta_control::TlsMaterial;
 
+use crate::contract::Tls;
+
 /// A file in memory, open for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
@@ -38,29 +40,22 @@ impl MemoryFile {
     }
 }
 
-/// The run's certificate and, at the listening end, its key.
-#[derive(Debug)]
-pub(crate) struct TlsFiles {
-    pub certificate: MemoryFile,
-    pub key: Option<MemoryFile>,
-}
-
-impl TlsFiles {
-    /// Writes both in PEM (RFC 7468).
-    ///
-    /// # Errors
-    /// Error of the system.
-    pub(crate) fn new(tls: &TlsMaterial) -> io::Result<Self> {
-        let file = |label, text: &str| MemoryFile::new(pem(label, text).as_bytes());
-        Ok(Self {
-            certificate: file("CERTIFICATE", &tls.certificate_der_base64)?,
-            key: tls
-                .key_der_base64
-                .as_deref()
-                .map(|key| file("PRIVATE KEY", key))
-                .transpose()?,
-        })
-    }
+/// Writes the run's certificate and, at the listening end, its key in PEM (RFC 7468). Returns them as the contract has
+/// them, and the files.
+///
+/// # Errors
+/// Error of the system.
+pub(crate) fn tls_files(tls: &TlsMaterial) -> io::Result<(Tls, Vec<MemoryFile>)> {
+    let file = |label, text: &str| MemoryFile::new(pem(label, text).as_bytes());
+    let certificate = file("CERTIFICATE", &tls.certificate_der_base64)?;
+    let key = tls.key_der_base64.as_deref();
+    let key = key.map(|key| file("PRIVATE KEY", key)).transpose()?;
+    let described = Tls {
+        certificate_file: certificate.path.clone(),
+        key_file: key.as_ref().map(|key| key.path.clone()),
+        server_name: tls.server_name.clone(),
+    };
+    Ok((described, [certificate].into_iter().chain(key).collect()))
 }
 
 /// Wraps base64 as PEM, in lines of 64 characters.

@@ -27,12 +27,14 @@ pub(crate) enum Event {
     Aborted,
 }
 
-/// Exit status of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Exit status of a process, shown as what the process did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub(crate) enum Ending {
     /// Exit code.
+    #[strum(to_string = "ended with exit code {0}")]
     Code(i32),
     /// Signal that ended the process.
+    #[strum(to_string = "was ended by signal {0}")]
     Signal(i32),
 }
 

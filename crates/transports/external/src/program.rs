@@ -241,14 +241,10 @@ impl Program {
                 Err(broken) => Err(broken),
             };
         }
+        let seconds = within.as_secs();
         Err(match heard {
-            Ok(_) => format!(
-                "did not answer `end` with `over` within {} s",
-                within.as_secs()
-            ),
-            Err(_) => {
-                (self.finish(LAST_WORDS)).unwrap_or_else(|| "ended with the trial".to_owned())
-            }
+            Ok(_) => format!("did not answer `end` with `over` within {seconds} s"),
+            Err(_) => (self.finish(LAST_WORDS)).unwrap_or_else(|| "ended with the trial".into()),
         })
     }
 
@@ -320,34 +316,26 @@ impl Program {
     /// Returns the error of a program that did not send `what` within this time.
     pub(crate) fn silent(&self, what: &'static str, within: Duration) -> Broken {
         let words = self.last_words();
-        ProgramError::Silent {
+        Broken::Program(ProgramError::Silent {
             what,
             within,
             words,
-        }
-        .into()
+        })
     }
 
     /// Returns the error of a program that ended too early.
     fn broken_by(&self, ending: Ending) -> Broken {
         if ending == Ending::Code(UNSUPPORTED_EXIT) {
             let lines = self.lines();
-            let hint = lines
-                .iter()
-                .rev()
-                .find_map(|line| line.strip_prefix("hint: "));
+            let mut last_first = lines.iter().rev();
+            let hint = last_first.find_map(|line| line.strip_prefix("hint: "));
             let reason = lines.iter().rev().find(|line| !line.starts_with("hint: "));
-            let reason = reason.map_or(
-                "the program says that it cannot run here, and not why",
-                String::as_str,
-            );
+            let none = "the program says that it cannot run here, and not why";
+            let reason = reason.map_or(none, String::as_str);
             return TransportError::unsupported(reason, hint.unwrap_or_default()).into();
         }
-        ProgramError::Ended {
-            how: in_words(ending),
-            words: self.last_words(),
-        }
-        .into()
+        let (how, words) = (ending.to_string(), self.last_words());
+        Broken::Program(ProgramError::Ended { how, words })
     }
 
     /// Closes the program's input and lets it end by itself; returns a description of its end if
@@ -356,16 +344,14 @@ impl Program {
         self.input = None;
         let how = match self.inbox.ended_by(MonotonicTime::now() + within) {
             Some(Ending::Code(0)) => return None,
-            Some(ending) => in_words(ending),
+            Some(ending) => ending.to_string(),
             None => format!(
                 "did not end within {} s of its input's end",
                 within.as_secs()
             ),
         };
-        Some(match self.last_words() {
-            Some(words) => format!("{how}; {words}"),
-            None => how,
-        })
+        let words = self.last_words();
+        Some(words.map_or(how.clone(), |words| format!("{how}; {words}")))
     }
 }
 
@@ -379,13 +365,6 @@ impl Drop for Program {
         let _ = self.forgotten.recv_timeout(END_LIMIT);
         // What has left the session can have started more, until its parent was gone.
         self.group.end_strays();
-    }
-}
-
-fn in_words(ending: Ending) -> String {
-    match ending {
-        Ending::Code(code) => format!("ended with exit code {code}"),
-        Ending::Signal(signal) => format!("was ended by signal {signal}"),
     }
 }
 
@@ -435,21 +414,16 @@ fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
         if read.is_err() || line.is_empty() {
             return;
         }
-        let event = if line.len() as u64 > LONGEST_LINE {
-            Event::Rubbish(ProgramError::TooLong {
-                limit: LONGEST_LINE,
-            })
-        } else {
-            match serde_json::from_slice::<FromProgram>(line.trim_ascii()) {
-                Ok(said) => Event::Said(said),
-                Err(source) => Event::Rubbish(ProgramError::Rubbish {
-                    line: shown(line.trim_ascii()),
-                    source,
-                }),
-            }
+        let limit = LONGEST_LINE;
+        let said = match line.trim_ascii() {
+            _ if line.len() as u64 > limit => Err(ProgramError::TooLong { limit }),
+            line => serde_json::from_slice(line).map_err(|source| ProgramError::Rubbish {
+                line: shown(line),
+                source,
+            }),
         };
-        let last = matches!(event, Event::Rubbish(_));
-        if !put(inbox, event) || last {
+        let last = said.is_err();
+        if !put(inbox, said.map_or_else(Event::Rubbish, Event::Said)) || last {
             // The program can go on writing; it is ended soon.
             let _ = io::copy(&mut reader, &mut io::sink());
             return;
@@ -476,15 +450,15 @@ fn visible(text: &str) -> String {
 fn keep_words(mut errors: impl Read, words: &Mutex<Vec<u8>>) {
     let mut piece = [0; 1024];
     loop {
-        let length = match errors.read(&mut piece) {
-            Ok(0) => return,
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        };
-        let mut words = words.lock();
-        words.extend_from_slice(&piece[..length]);
-        let surplus = words.len().saturating_sub(KEPT_WORDS);
-        words.drain(..surplus);
+        match errors.read(&mut piece) {
+            Ok(length @ 1..) => {
+                let mut words = words.lock();
+                words.extend_from_slice(&piece[..length]);
+                let surplus = words.len().saturating_sub(KEPT_WORDS);
+                words.drain(..surplus);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+        }
     }
 }

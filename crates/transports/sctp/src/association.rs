@@ -3,7 +3,7 @@
 use std::{future::Future, io, sync::Arc};
 
 use bytes::Bytes;
-use regatta_transport::{Abort, MonotonicTime, StatisticsSource, TransportError};
+use regatta_transport::{Abort, MonotonicTime, Result, StatisticsSource, TransportError};
 
 /// Longest user message of a stream, in bytes; a longer one of the workload is sent as several. Short
 /// enough that a stream does not wait long for another one's message, long enough that a call is
@@ -16,6 +16,15 @@ pub(crate) const MESSAGES: u16 = 0;
 /// Congestion control of both stacks, which cannot be chosen: slow start, congestion avoidance and
 /// fast retransmit of RFC 4960 §7, which RFC 9260 keeps.
 pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
+
+/// Returns the number of a stream of an association with this many each way: those of the connecting end rise from zero,
+/// those of the listening end fall from the highest. Also the other way round: of the number, the index.
+pub(crate) fn number(by_connecting: bool, index: u16, streams: u16) -> u16 {
+    match by_connecting {
+        true => index,
+        false => streams.saturating_sub(1).saturating_sub(index),
+    }
+}
 
 /// An association as connections, streams and flows use it.
 pub(crate) trait Association: Abort + Send + Sync + 'static {
@@ -30,15 +39,15 @@ pub(crate) trait Association: Abort + Send + Sync + 'static {
     fn statistics(self: &Arc<Self>, side: &'static str) -> Arc<dyn StatisticsSource>;
 
     /// Opens the next stream of this end.
-    fn open_stream(&self) -> Result<u16, TransportError>;
+    fn open_stream(&self) -> Result<u16>;
 
     /// Prepares the connecting end of a flow of messages.
-    fn open_flow(&self) -> Result<(), TransportError> {
+    fn open_flow(&self) -> Result<()> {
         Ok(())
     }
 
     /// Waits for the next stream that the other end opens, in the order of opening.
-    fn accept_stream(&self) -> impl Future<Output = Result<u16, TransportError>>;
+    fn accept_stream(&self) -> impl Future<Output = Result<u16>>;
 
     /// Hands a user message, of which `head` comes first, to the stack when it is the stream's turn.
     fn write(
@@ -47,13 +56,13 @@ pub(crate) trait Association: Abort + Send + Sync + 'static {
         memory: &mut Self::Memory,
         head: &[u8],
         body: Bytes,
-    ) -> impl Future<Output = Result<(), TransportError>>;
+    ) -> impl Future<Output = Result<()>>;
 
     /// Sends what was written and is held back in this process.
     fn flush(&self, memory: &mut Self::Memory);
 
     /// Ends this end's direction of a stream.
-    fn finish(&self, id: u16) -> impl Future<Output = Result<(), TransportError>>;
+    fn finish(&self, id: u16) -> impl Future<Output = Result<()>>;
 
     /// Waits for data of a stream until `until`, and passes it to `consume`; returns its bytes, zero at
     /// the end of the direction, `None` if the moment has come.
@@ -64,7 +73,7 @@ pub(crate) trait Association: Abort + Send + Sync + 'static {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> impl Future<Output = Option<Result<usize, TransportError>>>;
+    ) -> impl Future<Output = Option<Result<usize>>>;
 
     /// Waits for whole messages of a flow, as [`Association::read`]; returns their number.
     fn read_messages(
@@ -72,7 +81,7 @@ pub(crate) trait Association: Abort + Send + Sync + 'static {
         memory: &mut Self::Memory,
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> impl Future<Output = Option<Result<usize, TransportError>>>;
+    ) -> impl Future<Output = Option<Result<usize>>>;
 
     /// Whether the other end has acknowledged everything, or never will.
     fn is_drained(&self) -> bool;
@@ -105,6 +114,14 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
+    /// Returns the result of reading after the end: nothing more after a close in good order, else its error.
+    pub(crate) fn of_reading(&self) -> Result<()> {
+        match self {
+            Self::Done => Ok(()),
+            ending => Err(ending.error()),
+        }
+    }
+
     pub(crate) fn error(&self) -> TransportError {
         const BROKE: &str = "the SCTP association broke";
         match self {

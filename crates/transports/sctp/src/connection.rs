@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use regatta_transport::{
-    ByteStream, MonotonicTime, Received, StatisticsSource, StreamConnection, TransportError,
+    ByteStream, MonotonicTime, Received, Result, StatisticsSource, StreamConnection,
 };
 use regatta_transport_sockets::wait::in_time;
 
@@ -37,11 +37,11 @@ impl<A: Association> SctpConnection<A> {
 impl<A: Association> StreamConnection for SctpConnection<A> {
     type Stream = SctpStream<A>;
 
-    async fn open_stream(&self) -> Result<SctpStream<A>, TransportError> {
+    async fn open_stream(&self) -> Result<SctpStream<A>> {
         Ok(self.stream(self.association.open_stream()?))
     }
 
-    async fn accept_stream(&self, until: MonotonicTime) -> Result<SctpStream<A>, TransportError> {
+    async fn accept_stream(&self, until: MonotonicTime) -> Result<SctpStream<A>> {
         let accepted = self.association.accept_stream();
         Ok(self.stream(in_time(until, "SCTP stream", accepted).await?))
     }
@@ -64,7 +64,7 @@ pub(crate) struct SctpStream<A: Association> {
 }
 
 impl<A: Association> ByteStream for SctpStream<A> {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
         if self.abandoned {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl<A: Association> ByteStream for SctpStream<A> {
         Ok(())
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
+    async fn flush(&mut self) -> Result<()> {
         self.association.flush(&mut self.memory);
         Ok(())
     }
@@ -91,7 +91,7 @@ impl<A: Association> ByteStream for SctpStream<A> {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
+    ) -> Result<Received> {
         let memory = &mut self.memory;
         let read = self
             .association
@@ -103,7 +103,7 @@ impl<A: Association> ByteStream for SctpStream<A> {
         })
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
+    async fn finish(&mut self) -> Result<()> {
         if self.abandoned {
             return Ok(());
         }

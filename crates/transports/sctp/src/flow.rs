@@ -3,9 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use regatta_transport::{
-    Arrival, MessageFlow, MonotonicTime, StatisticsSource, Stop, TransportError,
-};
+use regatta_transport::{Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, Stop};
 use regatta_transport_sockets::timer;
 
 use crate::association::{Association, Ending, MESSAGES};
@@ -29,7 +27,7 @@ impl<A: Association> SctpFlow<A> {
         connects: bool,
         side: &'static str,
         stop: &Stop,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         if connects {
             association.open_flow()?;
         }
@@ -48,11 +46,7 @@ impl<A: Association> MessageFlow for SctpFlow<A> {
         (BATCH_BYTES / message_bytes.max(1)).clamp(1, A::BATCH_MESSAGES)
     }
 
-    async fn send_batch(
-        &mut self,
-        batch: &[u8],
-        message_bytes: usize,
-    ) -> Result<(), TransportError> {
+    async fn send_batch(&mut self, batch: &[u8], message_bytes: usize) -> Result<()> {
         let memory = &mut self.memory;
         for message in batch.chunks(message_bytes.max(1)) {
             let written = self
@@ -68,7 +62,7 @@ impl<A: Association> MessageFlow for SctpFlow<A> {
         &mut self,
         until: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
-    ) -> Result<usize, TransportError> {
+    ) -> Result<usize> {
         let mut consume = |data: &[u8]| consume(Arrival { data });
         let received = self
             .association

@@ -1,19 +1,15 @@
 //! Session of one end of a trial, and what both drivers say about it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, MessageSession, OptionDefinition, OptionKind, Session, Stop, StreamSession,
-    TransportError, TrialContext, options,
+    Carries, MessageSession, OptionDefinition, OptionValues, Result, Session, Stop, StreamSession,
+    TrialContext, options,
 };
 use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd, StreamEnd};
 
 use crate::{association::Association, connection::SctpConnection, flow::SctpFlow};
-
-/// Options of a trial, which were checked against the driver's descriptor.
-pub(crate) type Values = BTreeMap<String, OptionValue>;
 
 pub(crate) const ORDERED: OptionDefinition = options::flag(
     "ordered",
@@ -40,28 +36,20 @@ pub(crate) const RTO_MAX: OptionDefinition = options::time(
 
 /// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.
 pub(crate) const fn streams(most: u16) -> OptionDefinition {
-    OptionDefinition {
-        name: "streams",
-        kind: OptionKind::Number {
-            least: 1,
-            most: most as i64,
-        },
-        default: "1024",
-        help: "streams that each end of an association may open",
-    }
+    let help = "streams that each end of an association may open";
+    options::number("streams", (1, most as i64), "1024", help)
 }
 
 /// Returns the unit that an association with these options carries.
-pub(crate) fn carries(options: &Values) -> Carries {
-    if ORDERED.flag(options) {
-        Carries::Streams
-    } else {
-        Carries::Messages
+pub(crate) fn carries(options: &OptionValues) -> Carries {
+    match ORDERED.flag(options) {
+        true => Carries::Streams,
+        false => Carries::Messages,
     }
 }
 
 /// Returns the fact of the order of delivery.
-pub(crate) fn delivery(options: &Values) -> (String, String) {
+pub(crate) fn delivery(options: &OptionValues) -> (String, String) {
     let delivery = match ORDERED.flag(options) {
         true => "ordered",
         false => "unordered",
@@ -75,7 +63,7 @@ pub(crate) fn session<A: Association>(
     longest: usize,
     order: &TrialOrder,
     context: TrialContext,
-) -> Result<Box<dyn Session>, TransportError> {
+) -> Result<Box<dyn Session>> {
     let side = order.role.name();
     if carries(&order.transport.options) == Carries::Messages {
         let make = move |association: Arc<A>, connects, stop: &Stop| {

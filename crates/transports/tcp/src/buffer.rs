@@ -48,9 +48,9 @@ impl Buffer {
         if got >= needed {
             return (Some(buffer), None);
         }
-        let warning = Warning {
-            code: warning_code::WINDOW_LIMITED.to_owned(),
-            message: format!(
+        let warning = Warning::new(
+            warning_code::WINDOW_LIMITED,
+            format!(
                 "the {}'s buffer can grow to {} at most, and {} at {} holds {}",
                 order.role.name(),
                 Bytes(got.max(limit) as u64),
@@ -58,8 +58,8 @@ impl Buffer {
                 BitRate(rate),
                 Bytes(bdp)
             ),
-            hint: format!("run `sysctl -w net.ipv4.{sysctl}=\"4096 131072 {needed}\"` as root"),
-        };
+            format!("run `sysctl -w net.ipv4.{sysctl}=\"4096 131072 {needed}\"` as root"),
+        );
         // A fixed buffer that is smaller than autotuning's limit would make it worse.
         ((got > limit).then_some(buffer), Some(warning))
     }
@@ -67,25 +67,18 @@ impl Buffer {
     /// Sets the buffer, with `SO_SNDBUFFORCE` or `SO_RCVBUFFORCE` where permitted; returns its size
     /// as read back, in bytes.
     pub(crate) fn set(self, socket: &Socket) -> io::Result<usize> {
-        type Set = fn(&Socket, usize) -> io::Result<()>;
-        type Get = fn(&Socket) -> io::Result<usize>;
-        let (force, set, get): (_, Set, Get) = match self.role {
-            Role::Sender => (
-                libc::SO_SNDBUFFORCE,
-                Socket::set_send_buffer_size,
-                Socket::send_buffer_size,
-            ),
-            Role::Receiver => (
-                libc::SO_RCVBUFFORCE,
-                Socket::set_recv_buffer_size,
-                Socket::recv_buffer_size,
-            ),
-        };
         let half = self.size / 2;
         let value = libc::c_int::try_from(half).unwrap_or(libc::c_int::MAX);
-        if set_integer(socket, libc::SOL_SOCKET, force, value).is_err() {
-            set(socket, half)?;
+        let force = |name| set_integer(socket, libc::SOL_SOCKET, name, value);
+        match self.role {
+            Role::Sender => {
+                force(libc::SO_SNDBUFFORCE).or_else(|_| socket.set_send_buffer_size(half))?;
+                socket.send_buffer_size()
+            }
+            Role::Receiver => {
+                force(libc::SO_RCVBUFFORCE).or_else(|_| socket.set_recv_buffer_size(half))?;
+                socket.recv_buffer_size()
+            }
         }
-        get(socket)
     }
 }

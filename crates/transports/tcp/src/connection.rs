@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    os::fd::{AsRawFd, RawFd},
     sync::{Arc, OnceLock, Weak},
 };
 
@@ -102,8 +101,8 @@ struct Subflows {
 }
 
 impl Subflows {
-    fn look(&mut self, socket: RawFd) {
-        if let Some((now, fell_back)) = mptcp::state(socket) {
+    fn look(&mut self, socket: &Connected) {
+        if let Some((now, fell_back)) = mptcp::state(&socket.0) {
             self.most = self.most.max(now);
             self.last = now;
             self.fell_back |= fell_back;
@@ -114,18 +113,13 @@ impl Subflows {
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
         let socket = self.socket.upgrade()?;
-        let descriptor = socket.0.as_raw_fd();
-        match &self.subflows {
-            None => {
-                let (sample, time_outs) = info::sample_and_time_outs(descriptor)?;
-                *self.time_outs.lock() = time_outs;
-                Some(sample)
-            }
-            Some(subflows) => {
-                subflows.lock().look(descriptor);
-                mptcp::sample(descriptor)
-            }
+        if let Some(subflows) = &self.subflows {
+            subflows.lock().look(&socket);
+            return mptcp::sample(&socket.0);
         }
+        let (sample, time_outs) = info::sample_and_time_outs(&socket.0)?;
+        *self.time_outs.lock() = time_outs;
+        Some(sample)
     }
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
@@ -139,15 +133,14 @@ impl StatisticsSource for Statistics {
         if let Some(opened) = self.opened.get() {
             facts.extend(opened.facts.clone());
         }
-        let suite = facts.get("tls.cipher_suite");
-        if let (Some(suite), "sender") = (suite, self.end) {
+        if let (Some(suite), "sender") = (facts.get("tls.cipher_suite"), self.end) {
             let cipher = stack::cipher(suite);
             facts.insert("cipher.sender".to_owned(), cipher);
         }
         if let Some(subflows) = &self.subflows {
             let mut subflows = subflows.lock();
             if let Some(socket) = self.socket.upgrade() {
-                subflows.look(socket.0.as_raw_fd());
+                subflows.look(&socket);
             }
             let mut fact = |name: &str, value: String| {
                 facts.insert(format!("mptcp.{name}.{}", self.end), value);

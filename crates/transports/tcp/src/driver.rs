@@ -1,11 +1,9 @@
 //! Descriptors of the drivers `tcp`, `tcp-tls` and `mptcp`.
 
-use std::collections::BTreeMap;
-
 use regatta_control::TrialOrder;
-use regatta_model::{Handshake, OptionValue};
+use regatta_model::Handshake;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, Result, Session, StreamSession,
+    Driver, DriverDescriptor, OptionDefinition, OptionValues, Result, Session, StreamSession,
     TrialContext, Unsupported,
     options::{self, DSCP, RATE},
 };
@@ -36,8 +34,9 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
         name: "tcp",
         title: "TCP",
         summary: "TCP of the running kernel, not encrypted",
+        congestion_control_choosable: true,
         options: &[CC, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
-        ..PLAIN
+        ..DriverDescriptor::PLAIN
     },
     supported: || Ok(()),
     prepare: |order, context| {
@@ -53,19 +52,20 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
         title: "TCP with TLS 1.3",
         summary: "TCP of the running kernel under TLS 1.3 of rustls, with the run's own certificate",
         encrypted: true,
+        congestion_control_choosable: true,
         capabilities: &["resumption", "0-rtt"],
         stack: "Linux kernel, rustls",
         stack_version: RUSTLS_VERSION,
         options: &[CC, CRYPTO, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
-        ..PLAIN
+        ..DriverDescriptor::PLAIN
     },
     supported: || Ok(()),
     prepare: |order, context| {
         if order.workload.kind.handshake() == Handshake::EarlyData {
-            let endpoint = Endpoint::new(order, Tls::<EarlyStream>::new(order)?)?;
+            let endpoint = Endpoint::new(order, Tls::new(order, EarlyStream::open)?)?;
             return Ok(Box::new(StreamSession::new(endpoint, order, context)?));
         }
-        let endpoint = Endpoint::new(order, Tls::<RecordStream>::new(order)?)?;
+        let endpoint = Endpoint::new(order, Tls::new(order, RecordStream::open)?)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
 };
@@ -76,9 +76,10 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
         name: "mptcp",
         title: "MPTCP",
         summary: "Multipath TCP of the running kernel: one subflow from each address of the path's interface",
+        congestion_control_choosable: true,
         capabilities: &["multihoming"],
         options: &[CC, SUBFLOW_DOWN_AFTER],
-        ..PLAIN
+        ..DriverDescriptor::PLAIN
     },
     supported: mptcp::supported,
     prepare: |order, context| {
@@ -86,22 +87,6 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
         let endpoint = Endpoint::multipath(order, down_after, Plain)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
-};
-
-/// Properties that the drivers share.
-const PLAIN: DriverDescriptor = DriverDescriptor {
-    name: "",
-    title: "",
-    summary: "",
-    carries: Carries::Streams,
-    reliable: true,
-    encrypted: false,
-    multiplexes: false,
-    congestion_control_choosable: true,
-    capabilities: &[],
-    stack: "Linux kernel",
-    stack_version: "",
-    options: &[],
 };
 
 /// Failure of the further subflows.
@@ -115,7 +100,7 @@ impl Driver for KernelTcp {
         self.descriptor
     }
 
-    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+    fn supported(&self, options: &OptionValues) -> Result<(), Unsupported> {
         (self.supported)()?;
         check_congestion_control(options)
     }

@@ -60,18 +60,21 @@ impl<L: Layer> Endpoint<L> {
         sockets.multipath = true;
         let mut endpoint = Self::with(sockets, order, layer)?;
         endpoint.down_after = down_after;
-        if order.connects() {
-            let addresses = mptcp::further_addresses(order.local);
-            if addresses.is_empty() {
-                let local = order.local;
-                endpoint.warnings.push(Warning::new(
-                    "mptcp_one_path",
-                    format!("the interface of `{local}` has no other address, so MPTCP has one subflow only"),
-                    "give both hosts a second address on the path's interface",
-                ));
-            } else {
-                endpoint.paths = Some(Paths::add(&addresses)?);
-            }
+        if !order.connects() {
+            return Ok(endpoint);
+        }
+        let local = order.local;
+        let addresses = mptcp::further_addresses(local);
+        if addresses.is_empty() {
+            endpoint.warnings.push(Warning::new(
+                "mptcp_one_path",
+                format!(
+                    "the interface of `{local}` has no other address, so MPTCP has one subflow only"
+                ),
+                "give both hosts a second address on the path's interface",
+            ));
+        } else {
+            endpoint.paths = Some(Paths::add(&addresses)?);
         }
         Ok(endpoint)
     }
@@ -110,18 +113,14 @@ impl<L: Layer> Endpoint<L> {
         arrived: &mut impl FnMut(),
     ) -> Result<Option<Accepted<Connection<L::Stream>>>> {
         let failed = || TransportError::io("cannot accept a connection");
+        let nobody = [
+            io::ErrorKind::WouldBlock,
+            io::ErrorKind::ConnectionAborted,
+            io::ErrorKind::Interrupted,
+        ];
         let (socket, address) = match listener.accept() {
             Ok(accepted) => accepted,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock
-                        | io::ErrorKind::ConnectionAborted
-                        | io::ErrorKind::Interrupted
-                ) =>
-            {
-                return Ok(None);
-            }
+            Err(error) if nobody.contains(&error.kind()) => return Ok(None),
             Err(error) => return Err(failed()(error)),
         };
         if address.as_socket().map(|address| address.ip()) != Some(self.peer) {
@@ -132,16 +131,13 @@ impl<L: Layer> Endpoint<L> {
         stop.on_stop(&socket);
         // Before a handshake of TLS, which moves the congestion window.
         let facts = self.sockets.facts(socket.0.as_fd())?;
-        let opened = socket
-            .0
-            .set_nonblocking(false)
-            // What this end sends is answers and the acknowledgement.
-            .and_then(|()| socket.0.set_tcp_nodelay(true))
-            .map_err(failed())
-            .and_then(|()| {
-                let until = MonotonicTime::now() + HANDSHAKE_TIME;
-                self.layer.open(Arc::clone(&socket), true, until)
-            });
+        let set = socket.0.set_nonblocking(false);
+        // What this end sends is answers and the acknowledgement.
+        let set = set.and_then(|()| socket.0.set_tcp_nodelay(true));
+        let opened = set.map_err(failed()).and_then(|()| {
+            let until = MonotonicTime::now() + HANDSHAKE_TIME;
+            self.layer.open(Arc::clone(&socket), true, until)
+        });
         match opened {
             Ok(layered) => {
                 let connection = self.connection(&socket, layered, facts);
@@ -177,10 +173,8 @@ impl<L: Layer> StreamEndpoint for Endpoint<L> {
         // small messages share packets, and pushes its last one.
         let holds_back = purpose == Purpose::Transfer && !self.sockets.settings.no_delay;
         if !holds_back {
-            socket
-                .0
-                .set_tcp_nodelay(true)
-                .map_err(TransportError::io("cannot set TCP_NODELAY"))?;
+            let failed = TransportError::io("cannot set TCP_NODELAY");
+            socket.0.set_tcp_nodelay(true).map_err(failed)?;
         }
         let facts = self.sockets.facts(socket.0.as_fd())?;
         let layered = self.layer.open(Arc::clone(&socket), holds_back, until)?;

@@ -1,68 +1,38 @@
 //! Statistics of a TCP connection from the kernel (`TCP_INFO`).
 
-use std::{
-    collections::BTreeMap,
-    mem::{self, offset_of},
-    os::fd::RawFd,
-    time::Duration,
-};
+use std::{collections::BTreeMap, mem::offset_of, os::fd::AsRawFd, time::Duration};
 
 use libc::tcp_info as TcpInfo;
 use regatta_model::metric::id;
-use regatta_transport::{ProtocolSample, WindowLimited};
+use regatta_transport::{
+    ProtocolSample, WindowLimited,
+    socket_option::{Plain as _, get_into},
+};
 
-/// Reads the statistics of a connected socket; `None` if the kernel has none.
-pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
+/// Returns the statistics of a connected socket; `None` if the kernel has none.
+#[must_use]
+pub fn sample(socket: &impl AsRawFd) -> Option<ProtocolSample> {
     read(socket).map(|(info, filled)| of_info(&info, filled))
 }
 
 /// Reads the statistics of a connected socket with the metrics of its retransmission time-outs.
 pub(crate) fn sample_and_time_outs(
-    socket: RawFd,
+    socket: &impl AsRawFd,
 ) -> Option<(ProtocolSample, BTreeMap<&'static str, f64>)> {
     read(socket).map(|(info, filled)| (of_info(&info, filled), time_outs(&info, filled)))
 }
 
 /// Returns the congestion window of a socket in packets, and its path's largest IP packet in bytes;
 /// of MPTCP those of the first subflow.
-pub(crate) fn window_and_packet(socket: RawFd) -> Option<(u32, u32)> {
+pub(crate) fn window_and_packet(socket: &impl AsRawFd) -> Option<(u32, u32)> {
     let (info, _) = read(socket)?;
     Some((info.tcpi_snd_cwnd, info.tcpi_pmtu))
 }
 
-/// Structure of the kernel's that an option of a socket is read into.
-///
-/// # Safety
-/// It has only plain fields, of which every bit pattern is valid.
-pub(crate) unsafe trait Plain: Sized {
-    /// Returns the structure with zeros in all fields.
-    fn zeroed() -> Self {
-        // SAFETY: every bit pattern is valid.
-        unsafe { mem::zeroed() }
-    }
-}
-
-// SAFETY: all fields are integers.
-unsafe impl Plain for TcpInfo {}
-
-/// Reads an option of a socket into `answer`; returns the number of bytes that the kernel has written.
-pub(crate) fn ask<T: Plain>(
-    socket: RawFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    answer: &mut T,
-) -> Option<usize> {
-    let mut length = mem::size_of::<T>() as libc::socklen_t;
-    let place = std::ptr::from_mut(answer).cast();
-    // SAFETY: `answer` is a plain structure of `length` bytes.
-    let result = unsafe { libc::getsockopt(socket, level, option, place, &raw mut length) };
-    (result == 0).then_some(length as usize)
-}
-
 /// Reads `TCP_INFO`; returns it with the number of bytes that the kernel has written: an older one fills less of it.
-fn read(socket: RawFd) -> Option<(TcpInfo, usize)> {
+fn read(socket: &impl AsRawFd) -> Option<(TcpInfo, usize)> {
     let mut info = TcpInfo::zeroed();
-    let filled = ask(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    let filled = get_into(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
     Some((info, filled))
 }
 

@@ -1,18 +1,17 @@
 //! Parts for a transport that uses TCP connections without being one stream of bytes: plain
 //! connections for its probes, setup of its own sockets as those of `tcp`, and their statistics.
 
-use std::{
-    collections::BTreeMap,
-    os::fd::{AsRawFd, BorrowedFd},
-};
-
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
-use regatta_transport::{ProtocolSample, Result, Unsupported};
+use regatta_transport::Result;
 
-use crate::{endpoint::Endpoint, info, plain::Plain, settings};
+use crate::{endpoint::Endpoint, plain::Plain};
 
-pub use crate::{settings::CC, sockets::Sockets as Settings};
+pub use crate::{
+    info::sample,
+    settings::{CC, check_congestion_control as supported},
+    socket::abort,
+    sockets::Sockets as Settings,
+};
 
 /// One end of plain TCP connections.
 pub type PlainEndpoint = Endpoint<Plain>;
@@ -23,18 +22,4 @@ pub type PlainEndpoint = Endpoint<Plain>;
 /// Any error of the setup.
 pub fn plain(order: &TrialOrder) -> Result<PlainEndpoint> {
     Endpoint::new(order, Plain)
-}
-
-/// Checks that this host has the congestion control that the options ask for.
-///
-/// # Errors
-/// The reason why not, with a command that may help.
-pub fn supported(options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
-    settings::check_congestion_control(options)
-}
-
-/// Returns the statistics of a connected socket; `None` if the kernel has none.
-#[must_use]
-pub fn sample(socket: BorrowedFd<'_>) -> Option<ProtocolSample> {
-    info::sample(socket.as_raw_fd())
 }

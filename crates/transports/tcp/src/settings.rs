@@ -1,13 +1,12 @@
 //! Options of the drivers, most of which set the sockets of TCP up: congestion control, pacing, segment size, buffers,
 //! Nagle's algorithm, DSCP.
 
-use std::{collections::BTreeMap, io, os::fd::AsRawFd};
+use std::io;
 
-use regatta_model::OptionValue;
 use regatta_transport::{
-    OptionDefinition, OptionKind, Result, TransportError, Unsupported,
+    OptionDefinition, OptionKind, OptionValues, Result, TransportError, Unsupported,
     options::{self, DSCP, RATE},
-    socket_option::{set_dscp, set_integer},
+    socket_option::{self, set_dscp},
 };
 use regatta_transport_tls::{Crypto, crypto_option};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -24,15 +23,12 @@ pub const CC: OptionDefinition = OptionDefinition {
 pub(crate) const CRYPTO: OptionDefinition = crypto_option(Crypto::AwsLc);
 
 /// Largest segment.
-pub(crate) const MSS: OptionDefinition = OptionDefinition {
-    name: "mss",
-    kind: OptionKind::Number {
-        least: 88,
-        most: 32_767,
-    },
-    default: "",
-    help: "largest segment in bytes (TCP_MAXSEG); from the path's MTU if not set",
-};
+pub(crate) const MSS: OptionDefinition = options::number(
+    "mss",
+    (88, 32_767),
+    "",
+    "largest segment in bytes (TCP_MAXSEG); from the path's MTU if not set",
+);
 
 /// Size of both socket buffers.
 pub(crate) const SOCKET_BUFFERS: OptionDefinition = options::size(
@@ -48,7 +44,7 @@ pub(crate) const NO_DELAY: OptionDefinition = options::flag(
 );
 
 /// Returns the congestion control that the options ask for.
-pub(crate) fn congestion_control(options: &BTreeMap<String, OptionValue>) -> &str {
+pub(crate) fn congestion_control(options: &OptionValues) -> &str {
     CC.text(options).unwrap_or(CC.default)
 }
 
@@ -60,10 +56,12 @@ fn kernel_list(which: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Tries the congestion control that the options ask for on a socket: the kernel loads its module if permitted.
-pub(crate) fn check_congestion_control(
-    options: &BTreeMap<String, OptionValue>,
-) -> Result<(), Unsupported> {
+/// Checks that this host has the congestion control that the options ask for, by trying it on a socket: the kernel loads
+/// its module if permitted.
+///
+/// # Errors
+/// The reason why not, with a command that may help.
+pub fn check_congestion_control(options: &OptionValues) -> Result<(), Unsupported> {
     let name = congestion_control(options);
     let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
         .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
@@ -97,28 +95,22 @@ const LEAST_UNSENT: u64 = 4096;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SocketSettings {
     bytes_per_second: Option<u64>,
-    mss: Option<i32>,
-    buffers: Option<usize>,
+    mss: Option<u32>,
+    /// Sizes of both buffers, in bytes.
+    pub(crate) buffers: Option<usize>,
     dscp: Option<i32>,
     pub(crate) no_delay: bool,
 }
 
 impl SocketSettings {
-    pub(crate) fn of(options: &BTreeMap<String, OptionValue>) -> Self {
+    pub(crate) fn of(options: &OptionValues) -> Self {
         Self {
             bytes_per_second: RATE.rate(options).map(|rate| (rate.0 / 8).max(1)),
             mss: MSS.number(options),
-            buffers: SOCKET_BUFFERS
-                .size(options)
-                .map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
+            buffers: SOCKET_BUFFERS.bytes(options),
             dscp: DSCP.number(options),
             no_delay: NO_DELAY.flag(options),
         }
-    }
-
-    /// Whether the sockets have buffers of a fixed size.
-    pub(crate) const fn has_buffers(&self) -> bool {
-        self.buffers.is_some()
     }
 
     /// Applies the settings to a socket that is not connected.
@@ -127,14 +119,15 @@ impl SocketSettings {
             result.map_err(TransportError::io(format!("cannot set {what}")))
         };
         if let Some(rate) = self.bytes_per_second {
-            done("the largest rate (SO_MAX_PACING_RATE)", pace(socket, rate))?;
+            let option = libc::SO_MAX_PACING_RATE;
+            let set = socket_option::set(socket, libc::SOL_SOCKET, option, &rate);
+            done("the largest rate (SO_MAX_PACING_RATE)", set)?;
             let unsent = (rate / UNSENT_PER_SECOND).clamp(LEAST_UNSENT, u32::MAX.into()) as u32;
             let set = socket.set_tcp_notsent_lowat(unsent);
             done("the bytes that wait (TCP_NOTSENT_LOWAT)", set)?;
         }
         if let Some(mss) = self.mss {
-            let set = set_integer(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss);
-            done("the largest segment (TCP_MAXSEG)", set)?;
+            done("the largest segment (TCP_MAXSEG)", socket.set_tcp_mss(mss))?;
         }
         if let Some(size) = self.buffers {
             let set = socket
@@ -150,32 +143,16 @@ impl SocketSettings {
     }
 }
 
-/// Sets the largest rate at which the kernel sends, in bytes a second.
-fn pace(socket: &Socket, rate: u64) -> io::Result<()> {
-    // SAFETY: the value is an integer of 64 bits, and its length is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const rate).cast(),
-            size_of::<u64>() as libc::socklen_t,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use regatta_model::OptionValue;
+
     use super::*;
 
     #[test]
     fn settings_are_those_of_the_socket() {
         let text = |value: &str| OptionValue::Text(value.to_owned());
-        let options = BTreeMap::from([
+        let options = OptionValues::from([
             ("rate".to_owned(), text("8Mbit/s")),
             ("mss".to_owned(), OptionValue::Number(1000)),
             ("socket_buffers".to_owned(), text("64KiB")),
@@ -186,18 +163,9 @@ mod tests {
             .apply(&socket)
             .expect("allowed");
         let mut rate = 0_u64;
-        let mut length = size_of::<u64>() as libc::socklen_t;
-        // SAFETY: the place is valid for writes of its length.
-        let read = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MAX_PACING_RATE,
-                (&raw mut rate).cast(),
-                &raw mut length,
-            )
-        };
-        assert_eq!((read, rate), (0, 1_000_000));
+        let option = libc::SO_MAX_PACING_RATE;
+        let read = socket_option::get_into(&socket, libc::SOL_SOCKET, option, &mut rate);
+        assert_eq!((read.ok(), rate), (Some(8), 1_000_000));
         // A fiftieth of a second at this rate.
         assert_eq!(socket.tcp_notsent_lowat().expect("set"), 20_000);
         assert_eq!(socket.tcp_mss().expect("a size"), 1000);

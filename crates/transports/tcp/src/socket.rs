@@ -15,12 +15,17 @@ pub struct Connected(pub Socket);
 
 impl Abort for Connected {
     fn abort(&self) {
-        // What is in the send buffer must not travel on after the trial, into the next one's
-        // path: with no time to linger, closing discards it. A socket that is not connected any
-        // more needs no waking, so failures mean nothing.
-        let _ = self.0.set_linger(Some(Duration::ZERO));
-        let _ = self.0.shutdown(Shutdown::Both);
+        abort(&self.0);
     }
+}
+
+/// Ends the connection of a socket, and the calls that block in it.
+pub fn abort(socket: &Socket) {
+    // What is in the send buffer must not travel on after the trial, into the next one's
+    // path: with no time to linger, closing discards it. A socket that is not connected any
+    // more needs no waking, so failures mean nothing.
+    let _ = socket.set_linger(Some(Duration::ZERO));
+    let _ = socket.shutdown(Shutdown::Both);
 }
 
 impl Connected {
@@ -30,9 +35,8 @@ impl Connected {
         // Empty parts at the front would look like a socket that takes nothing.
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
-            let sent = self
-                .send(parts)
-                .map_err(TransportError::io("cannot send"))?;
+            let sent = self.send(parts);
+            let sent = sent.map_err(TransportError::io("cannot send"))?;
             IoSlice::advance_slices(&mut parts, sent);
         }
         Ok(())
@@ -50,9 +54,8 @@ impl Connected {
 
     /// Shuts down the sending direction, after everything that was sent.
     pub(crate) fn finish(&self) -> Result<()> {
-        self.0
-            .shutdown(Shutdown::Write)
-            .map_err(TransportError::io("cannot finish sending"))
+        let failed = TransportError::io("cannot finish sending");
+        self.0.shutdown(Shutdown::Write).map_err(failed)
     }
 
     /// Receives the available bytes, waiting until `until` at most.

@@ -68,18 +68,14 @@ impl Sockets {
 
     /// Opens and binds a socket.
     fn open(&self) -> Result<Socket> {
-        let (protocol, name) = if self.multipath {
-            (Protocol::MPTCP, "an MPTCP")
-        } else {
-            (Protocol::TCP, "a TCP")
+        let (protocol, name) = match self.multipath {
+            true => (Protocol::MPTCP, "an MPTCP"),
+            false => (Protocol::TCP, "a TCP"),
         };
         let address = |port| SocketAddr::new(self.local, port);
-        let socket = Socket::new(
-            Domain::for_address(address(0)),
-            Type::STREAM,
-            Some(protocol),
-        )
-        .map_err(TransportError::io(format!("cannot open {name} socket")))?;
+        let domain = Domain::for_address(address(0));
+        let socket = Socket::new(domain, Type::STREAM, Some(protocol))
+            .map_err(TransportError::io(format!("cannot open {name} socket")))?;
         self.set_up(socket.as_fd())?;
         // Of many connections one after another each would keep its port from all others for a
         // minute after its end, were the port chosen here and not when it connects.
@@ -91,9 +87,8 @@ impl Sockets {
                 .set_reuse_address(true)
                 .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
         }
-        PortRange::bind(self.ports, |port| socket.bind(&address(port).into())).map_err(
-            TransportError::io(format!("cannot bind to `{}`", self.local)),
-        )?;
+        let failed = TransportError::io(format!("cannot bind to `{}`", self.local));
+        PortRange::bind(self.ports, |port| socket.bind(&address(port).into())).map_err(failed)?;
         Ok(socket)
     }
 
@@ -104,15 +99,11 @@ impl Sockets {
     pub fn set_up(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let socket = &*SockRef::from(&socket);
         let cc = &self.congestion_control;
-        socket
-            .set_tcp_congestion(cc.as_bytes())
-            .map_err(TransportError::io(format!(
-                "cannot set congestion control `{cc}`"
-            )))?;
+        let failed = TransportError::io(format!("cannot set congestion control `{cc}`"));
+        socket.set_tcp_congestion(cc.as_bytes()).map_err(failed)?;
         if let Some(buffer) = self.buffer {
-            buffer
-                .set(socket)
-                .map_err(TransportError::io("cannot set the socket's buffer"))?;
+            let failed = TransportError::io("cannot set the socket's buffer");
+            buffer.set(socket).map_err(failed)?;
         }
         self.settings.apply(socket)
     }
@@ -120,19 +111,14 @@ impl Sockets {
     /// Returns a listening socket and its address.
     pub(crate) fn listen(&self) -> Result<(Socket, SocketAddr)> {
         let socket = self.open()?;
-        socket
-            .listen(BACKLOG)
-            .map_err(TransportError::io("cannot listen"))?;
-        socket
-            .set_nonblocking(true)
-            .map_err(TransportError::io("cannot listen without blocking"))?;
-        let address = socket
-            .local_addr()
-            .map_err(TransportError::io("cannot read the listening address"))?
-            .as_socket()
-            .ok_or_else(|| {
-                TransportError::protocol("the listening socket has no internet address")
-            })?;
+        let failed = TransportError::io("cannot listen");
+        socket.listen(BACKLOG).map_err(failed)?;
+        let failed = TransportError::io("cannot listen without blocking");
+        socket.set_nonblocking(true).map_err(failed)?;
+        let failed = TransportError::io("cannot read the listening address");
+        let address = socket.local_addr().map_err(failed)?.as_socket();
+        let none = "the listening socket has no internet address";
+        let address = address.ok_or_else(|| TransportError::protocol(none))?;
         Ok((socket, address))
     }
 
@@ -182,13 +168,10 @@ impl Sockets {
             Role::Sender => ("send_buffer", socket.send_buffer_size()),
             Role::Receiver => ("receive_buffer", socket.recv_buffer_size()),
         };
-        let tuning = if self.buffer.is_some() || self.settings.has_buffers() {
-            "fixed"
-        } else {
-            "by the kernel"
-        };
+        let fixed = self.buffer.is_some() || self.settings.buffers.is_some();
+        let tuning = if fixed { "fixed" } else { "by the kernel" };
         let control = self.read_back(socket)?;
-        let mut facts = stack::of_socket(&self.stated, socket, tuning == "fixed").of_end(end);
+        let mut facts = stack::of_socket(&self.stated, socket, fixed).of_end(end);
         facts.extend([
             (format!("congestion_control.{end}"), control),
             (format!("{which}_tuning.{end}"), tuning.to_owned()),
@@ -201,17 +184,16 @@ impl Sockets {
     }
 
     fn read_back(&self, socket: &Socket) -> Result<String> {
-        let name = socket.tcp_congestion().map_err(TransportError::io(
-            "cannot read the congestion control back",
-        ))?;
+        let failed = TransportError::io("cannot read the congestion control back");
+        let name = socket.tcp_congestion().map_err(failed)?;
         let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
-        if name != self.congestion_control {
-            return Err(TransportError::protocol(format!(
-                "the kernel uses congestion control `{name}` where `{}` was set",
-                self.congestion_control
-            )));
+        let asked = &self.congestion_control;
+        if name == *asked {
+            return Ok(name);
         }
-        Ok(name)
+        Err(TransportError::protocol(format!(
+            "the kernel uses congestion control `{name}` where `{asked}` was set"
+        )))
     }
 }

@@ -1,6 +1,6 @@
 //! Behaviour of the kernel's TCP at one end, for the comparison of stacks.
 
-use std::{borrow::Cow, fs, os::fd::AsRawFd};
+use std::{borrow::Cow, fs};
 
 use regatta_model::{StackFacts, stack};
 use socket2::Socket;
@@ -33,7 +33,7 @@ pub(crate) fn of_end(control: &str) -> StackFacts {
 /// `fixed_buffer` its buffers were set, so that the kernel does not tune them.
 pub(crate) fn of_socket(of_end: &StackFacts, socket: &Socket, fixed_buffer: bool) -> StackFacts {
     let mut facts = of_end.clone();
-    if let Some((window, packet)) = info::window_and_packet(socket.as_raw_fd()) {
+    if let Some((window, packet)) = info::window_and_packet(socket) {
         facts.initial_window = format!("{window} packets").into();
         facts.packet_size = format!("{packet} B, fixed").into();
     }

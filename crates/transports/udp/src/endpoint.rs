@@ -6,7 +6,8 @@ use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr};
 use regatta_control::TrialOrder;
 use regatta_model::{BitRate, StackFacts, Warning, stack};
 use regatta_transport::{
-    Blocking, MessageEndpoint, MonotonicTime, Purpose, Stop, TransportError, options::RATE, wait,
+    Blocking, MessageEndpoint, MonotonicTime, Purpose, Result, Stop, TransportError, options::RATE,
+    wait,
 };
 
 use crate::{
@@ -26,7 +27,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Makes an endpoint; at a receiver it listens when this returns.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let listens = !order.connects();
         let listener = listens.then(|| Listener::new(order)).transpose()?;
         Ok(Self {
@@ -41,11 +42,7 @@ impl Endpoint {
 
     /// Returns the number of bytes before each message in its datagram.
     fn frame_header(&self) -> usize {
-        if self.is_framed() {
-            framing::HEADER_BYTES
-        } else {
-            0
-        }
+        usize::from(self.is_framed()) * framing::HEADER_BYTES
     }
 
     fn flow(
@@ -54,14 +51,14 @@ impl Endpoint {
         peer: SocketAddr,
         framing: Option<Framing>,
         stop: &Stop,
-    ) -> Result<Flow, TransportError> {
+    ) -> Result<Flow> {
         let mut opened = sockets::connect(&self.order, from, peer)?;
-        opened.facts.extend(self.stack_facts(&opened.facts));
+        opened.facts.extend(self.stack_facts(opened.offload));
         Ok(Flow::new(self.order.role, opened, framing, stop))
     }
 
     /// Returns the properties of UDP for the comparison of stacks.
-    fn stack_facts(&self, facts: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    fn stack_facts(&self, offload: bool) -> BTreeMap<String, String> {
         let none = || Cow::Owned(format!("{}: UDP has none", stack::NOT_APPLICABLE));
         let stated = StackFacts {
             initial_window: none(),
@@ -74,7 +71,7 @@ impl Endpoint {
             cipher: "none".into(),
             crypto: "none".into(),
             threads: stack::KERNEL_THREAD.into(),
-            offloads: sockets::offloads(facts).into(),
+            offloads: if offload { "of the socket: on" } else { "none" }.into(),
             acknowledgements: none(),
             flow_control: none(),
         };
@@ -91,23 +88,20 @@ impl Endpoint {
         (from, datagram): (SocketAddr, &[u8]),
         stop: &Stop,
         admit: &mut impl FnMut(&[u8]) -> bool,
-    ) -> Result<Option<Flow>, TransportError> {
-        let (message, framing) = if !self.is_framed() {
-            (datagram, None)
-        } else if let Some(frame) = Frame::decode(datagram) {
-            if frame.kind != Kind::Conn {
-                // Late, of a flow that has ended.
-                return Ok(None);
+    ) -> Result<Option<Flow>> {
+        let (message, framing) = match Frame::decode(datagram) {
+            _ if !self.is_framed() => (datagram, None),
+            Some(frame) if frame.kind == Kind::Conn => {
+                let framing = Framing::accepting(self.order.role, frame);
+                (frame.message, Some(framing))
             }
-            let framing = Framing::accepting(self.order.role, frame);
-            (frame.message, Some(framing))
-        } else {
+            // Late, of a flow that has ended.
+            Some(_) => return Ok(None),
             // Whoever it is counts it as refused.
-            ([].as_slice(), None)
+            None => ([].as_slice(), None),
         };
-        admit(message)
-            .then(|| self.flow(Some(listener), from, framing, stop))
-            .transpose()
+        let flow = || self.flow(Some(listener), from, framing, stop);
+        admit(message).then(flow).transpose()
     }
 }
 
@@ -128,20 +122,12 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn pace(&self) -> Option<u64> {
-        let rate = RATE.rate(&self.order.transport.options);
-        rate.map(|rate| rate.0)
+        Some(RATE.rate(&self.order.transport.options)?.0)
     }
 
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        stop: &Stop,
-    ) -> Result<Flow, TransportError> {
-        let framing = self
-            .is_framed()
-            .then(|| Framing::connecting(self.order.role, purpose));
-        self.flow(None, peer, framing, stop)
+    async fn connect(&self, peer: SocketAddr, purpose: Purpose, stop: &Stop) -> Result<Flow> {
+        let framing = || Framing::connecting(self.order.role, purpose);
+        self.flow(None, peer, self.is_framed().then(framing), stop)
     }
 
     async fn accept(
@@ -149,11 +135,10 @@ impl MessageEndpoint for Endpoint {
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<Flow, TransportError> {
+    ) -> Result<Flow> {
         let Some(listener) = &self.listener else {
-            return Err(TransportError::Protocol {
-                what: "this end connects, and does not listen".to_owned(),
-            });
+            let wrong = "this end connects, and does not listen";
+            return Err(TransportError::protocol(wrong));
         };
         wait::for_next(listener, "opening of a flow", until, stop, &mut || {
             listener.take(|from, datagram| self.admit(listener, (from, datagram), stop, admit))

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, io, net::Shutdown, sync::Arc};
 
 use regatta_control::Role;
-use regatta_transport::{Abort, Arrival, MessageFlow, MonotonicTime, Stop, TransportError, wait};
+use regatta_transport::{
+    Abort, Arrival, MessageFlow, MonotonicTime, Result, Stop, TransportError, wait,
+};
 use socket2::Socket;
 
 use crate::{
@@ -66,7 +68,7 @@ impl Flow {
     }
 
     /// Sends the datagrams of a batch, all of `message_bytes` but the last.
-    fn send(&mut self, batch: &[u8], message_bytes: usize) -> Result<(), TransportError> {
+    fn send(&mut self, batch: &[u8], message_bytes: usize) -> Result<()> {
         let mut rest = batch;
         while !rest.is_empty() {
             let segments = self.segments(message_bytes);
@@ -110,11 +112,7 @@ impl MessageFlow for Flow {
         segments * chunks
     }
 
-    async fn send_batch(
-        &mut self,
-        batch: &[u8],
-        message_bytes: usize,
-    ) -> Result<(), TransportError> {
+    async fn send_batch(&mut self, batch: &[u8], message_bytes: usize) -> Result<()> {
         let Some(mut framing) = self.framing.take() else {
             return self.send(batch, message_bytes);
         };
@@ -128,7 +126,7 @@ impl MessageFlow for Flow {
         &mut self,
         until: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
-    ) -> Result<usize, TransportError> {
+    ) -> Result<usize> {
         let failed = || TransportError::io("cannot receive");
         let socket = &self.connected.0;
         loop {
@@ -186,6 +184,7 @@ mod tests {
         let opened = Opened {
             socket,
             segment_limit: None,
+            offload: false,
             facts: BTreeMap::new(),
         };
         let stop = Stop::new();

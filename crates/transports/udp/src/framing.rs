@@ -73,9 +73,8 @@ pub(crate) const RCVD_FACT: &str = "frame_rcvd";
 
 /// Returns the first bytes of a frame, its type and its session, in Wireshark's notation.
 pub(crate) fn mark(kind: u8, session: &[u8]) -> String {
-    session.iter().fold(format!("{kind:02x}"), |text, byte| {
-        format!("{text}:{byte:02x}")
-    })
+    let begin = format!("{kind:02x}");
+    (session.iter()).fold(begin, |text, byte| format!("{text}:{byte:02x}"))
 }
 
 const TRANSFER: u64 = 1;
@@ -106,10 +105,9 @@ impl Framing {
     fn new(session: u64, role: Role, is_transfer: bool, stage: Stage) -> Self {
         Self {
             session,
-            kind: if is_transfer && role == Role::Receiver {
-                Kind::Rcvd
-            } else {
-                Kind::Data
+            kind: match role {
+                Role::Receiver if is_transfer => Kind::Rcvd,
+                _ => Kind::Data,
             },
             stage,
             next: 0,

@@ -9,13 +9,10 @@ mod packets;
 mod reliable;
 mod sockets;
 
-use std::collections::BTreeMap;
-
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, Session,
-    TransportError, TrialContext,
+    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, OptionValues,
+    Result, Session, TrialContext,
     options::{self, DSCP, RATE},
 };
 
@@ -36,13 +33,9 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     summary: "UDP of the running kernel: one message is one datagram, nothing is sent again",
     carries: Carries::Messages,
     reliable: false,
-    encrypted: false,
-    multiplexes: false,
-    congestion_control_choosable: false,
     capabilities: &["gso", "pacing"],
-    stack: "Linux kernel",
-    stack_version: "",
     options: &[RATE, FRAME, GSO, RECEIVE_BUFFER, SEND_BUFFER, DSCP],
+    ..DriverDescriptor::PLAIN
 };
 
 const FRAME: OptionDefinition = OptionDefinition {
@@ -74,10 +67,10 @@ const SEND_BUFFER: OptionDefinition = OptionDefinition {
     ..options::SEND_BUFFER
 };
 
-/// Returns a size in bytes; every option that is read so has a default.
-fn bytes(option: &OptionDefinition, options: &BTreeMap<String, OptionValue>) -> usize {
-    let size = option.size(options).unwrap_or_default();
-    usize::try_from(size).unwrap_or(usize::MAX)
+/// Returns the size of a socket's buffer to ask the kernel for, in bytes: it doubles that, for its own bookkeeping. The
+/// option has a default.
+fn buffer_bytes(option: &OptionDefinition, options: &OptionValues) -> usize {
+    option.bytes(options).unwrap_or_default() / 2
 }
 
 impl Driver for Udp {
@@ -85,15 +78,11 @@ impl Driver for Udp {
         &DESCRIPTOR
     }
 
-    fn never_waits(&self, options: &BTreeMap<String, OptionValue>) -> bool {
+    fn never_waits(&self, options: &OptionValues) -> bool {
         RATE.rate(options).is_none()
     }
 
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
         self.check_options(&order.transport.options)?;
         let endpoint = Endpoint::new(order)?;
         Ok(Box::new(MessageSession::new(endpoint, order, context)?))

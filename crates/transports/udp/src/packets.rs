@@ -7,7 +7,7 @@ use std::{
 
 use regatta_control::TrialOrder;
 use regatta_model::{Bytes, Warning};
-use regatta_transport_sockets::option;
+use regatta_transport::socket_option::get_into;
 
 /// Port that a socket is connected to in order to ask for its route; nothing is sent there.
 const ANY_PORT: u16 = 9;
@@ -37,7 +37,7 @@ fn of_route(local: IpAddr, peer: IpAddr) -> io::Result<usize> {
         IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
     };
     let mut mtu: libc::c_int = 0;
-    option::get_into(&socket, level, name, &mut mtu)?;
+    get_into(&socket, level, name, &mut mtu)?;
     usize::try_from(mtu).map_err(io::Error::other)
 }
 
@@ -56,14 +56,14 @@ pub(crate) fn fragmentation(
     // All fragments but the last carry a multiple of eight bytes (RFC 791, 3.2).
     let fragment = (largest_packet.saturating_sub(headers(local) - 8) & !7).max(8);
     let fragments = (message + header + 8).div_ceil(fragment);
-    Some(Warning {
-        code: "ip_fragmentation".to_owned(),
-        message: format!(
+    Some(Warning::new(
+        "ip_fragmentation",
+        format!(
             "each message of {} travels as {fragments} IP fragments, and is lost if any of them is",
             Bytes(message as u64)
         ),
-        hint: format!("use messages of at most {fits} B"),
-    })
+        format!("use messages of at most {fits} B"),
+    ))
 }
 
 #[cfg(test)]

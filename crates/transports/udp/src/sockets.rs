@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::PortRange;
 use regatta_transport::{
-    TransportError,
+    Result, TransportError,
     options::DSCP,
     socket_option::{set_dscp, set_integer},
 };
 use regatta_transport_sockets::option;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, bytes, packets::headers};
+use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, buffer_bytes, packets::headers};
 
 /// Maximum number of first datagrams kept for a listener: more than flows open at once.
 const MOST_STRAYS: usize = 1024;
@@ -44,34 +44,34 @@ pub(crate) struct Opened {
     pub socket: Socket,
     /// Largest datagram that fits a packet, in bytes, if several may be handed over as one.
     pub segment_limit: Option<usize>,
+    /// Whether the offload of this end's direction is on.
+    pub offload: bool,
     /// Facts by their whole names.
     pub facts: BTreeMap<String, String>,
 }
 
-fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened, TransportError> {
+fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
         .map_err(TransportError::io("cannot open a UDP socket"))?;
     // The sockets of the flows share the port that is listened on. A port that the kernel chooses
     // is chosen without it: else it may be one that another process listens on, with SO_REUSEADDR
     // too, and each would get datagrams of the other.
-    let share = |socket: &Socket| {
-        socket
-            .set_reuse_address(true)
-            .map_err(TransportError::io("cannot set SO_REUSEADDR"))
+    let share = || {
+        let failed = TransportError::io("cannot set SO_REUSEADDR");
+        socket.set_reuse_address(true).map_err(failed)
     };
     if local.port() != 0 {
-        share(&socket)?;
+        share()?;
     }
     let options = &order.transport.options;
-    // The kernel doubles what is asked for, for its own bookkeeping.
-    let asked = |option| bytes(option, options) / 2;
-    let (receive, send) = option::set_buffers(&socket, asked(&RECEIVE_BUFFER), asked(&SEND_BUFFER))
+    let [receive, send] =
+        [RECEIVE_BUFFER, SEND_BUFFER].map(|option| buffer_bytes(&option, options));
+    let (receive, send) = option::set_buffers(&socket, receive, send)
         .map_err(TransportError::io("cannot set the socket's buffers"))?;
     if let Some(dscp) = DSCP.number(options) {
         set_dscp(&socket, local.is_ipv6(), dscp)
             .map_err(TransportError::io("cannot set the code point"))?;
     }
-    let on = |on: bool| if on { "on" } else { "off" }.to_owned();
     // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
     // without it refuses the option.
     let offload = |option, value| {
@@ -79,32 +79,34 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened, TransportError>
     };
     let gso = offload(libc::UDP_SEGMENT, 0);
     let gro = offload(libc::UDP_GRO, 1);
-    let facts = match order.role {
-        Role::Sender => [
-            ("gso.sender", on(gso)),
-            ("send_buffer_bytes.sender", send.to_string()),
-        ],
-        Role::Receiver => [
-            ("gro.receiver", on(gro)),
-            ("receive_buffer_bytes.receiver", receive.to_string()),
-        ],
+    let (name, offload, buffer, bytes) = match order.role {
+        Role::Sender => ("gso.sender", gso, "send_buffer_bytes.sender", send),
+        Role::Receiver => (
+            "gro.receiver",
+            gro,
+            "receive_buffer_bytes.receiver",
+            receive,
+        ),
     };
+    let on = if offload { "on" } else { "off" };
+    let facts = [(name, on.to_owned()), (buffer, bytes.to_string())];
     let bind = |port| socket.bind(&SocketAddr::new(local.ip(), port).into());
-    match local.port() {
+    let bound = match local.port() {
         0 => PortRange::bind(order.ports, bind),
         port => bind(port),
-    }
-    .map_err(TransportError::io(format!(
+    };
+    bound.map_err(TransportError::io(format!(
         "cannot bind to `{}`",
         local.ip()
     )))?;
     if local.port() == 0 {
-        share(&socket)?;
+        share()?;
     }
+    let fits = (order.path.mtu_bytes as usize).saturating_sub(headers(order.local));
     Ok(Opened {
         socket,
-        segment_limit: gso
-            .then(|| (order.path.mtu_bytes as usize).saturating_sub(headers(order.local))),
+        segment_limit: gso.then_some(fits),
+        offload,
         facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
     })
 }
@@ -115,30 +117,15 @@ pub(crate) fn connect(
     order: &TrialOrder,
     from: Option<&Listener>,
     peer: SocketAddr,
-) -> Result<Opened, TransportError> {
+) -> Result<Opened> {
     let own = SocketAddr::new(order.local, 0);
     let opened = open(order, from.map_or(own, |listener| listener.address))?;
-    opened
-        .socket
-        .connect(&peer.into())
-        .map_err(TransportError::io(format!(
-            "cannot connect to `{}`",
-            peer.ip()
-        )))?;
+    let failed = TransportError::io(format!("cannot connect to `{}`", peer.ip()));
+    opened.socket.connect(&peer.into()).map_err(failed)?;
     if let Some(listener) = from {
         listener.take_strays(&opened.socket, peer);
     }
     Ok(opened)
-}
-
-/// Returns the offloads of a socket, from its facts.
-pub(crate) fn offloads(facts: &BTreeMap<String, String>) -> String {
-    let on = |name: &str| facts.get(name).is_some_and(|state| state == "on");
-    if on("gso.sender") || on("gro.receiver") {
-        "of the socket: on".to_owned()
-    } else {
-        "none".to_owned()
-    }
 }
 
 /// A socket to which the first datagram of every flow comes.
@@ -158,15 +145,12 @@ impl AsRawFd for Listener {
 
 impl Listener {
     /// Returns the listening socket of one end.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let Opened { socket, .. } = open(order, SocketAddr::new(order.local, 0))?;
-        let address = socket
-            .local_addr()
-            .map_err(TransportError::io("cannot read the listening address"))?
-            .as_socket()
-            .ok_or_else(|| TransportError::Protocol {
-                what: "the listening socket has no internet address".to_owned(),
-            })?;
+        let failed = TransportError::io("cannot read the listening address");
+        let address = socket.local_addr().map_err(failed)?.as_socket();
+        let none = "the listening socket has no internet address";
+        let address = address.ok_or_else(|| TransportError::protocol(none))?;
         Ok(Self {
             socket,
             address,
@@ -197,22 +181,18 @@ impl Listener {
     /// sender's address.
     pub(crate) fn take<T>(
         &self,
-        judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>, TransportError>,
-    ) -> Result<Option<T>, TransportError> {
+        judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let stray = self.strays.lock().pop_front();
+        // It is refused as an answer to somebody who is gone.
+        let nothing = [
+            io::ErrorKind::WouldBlock,
+            io::ErrorKind::Interrupted,
+            io::ErrorKind::ConnectionRefused,
+        ];
         let (from, datagram) = match stray.map_or_else(|| receive_first(&self.socket), Ok) {
             Ok(first) => first,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock
-                        | io::ErrorKind::Interrupted
-                        // An answer to somebody who is gone.
-                        | io::ErrorKind::ConnectionRefused
-                ) =>
-            {
-                return Ok(None);
-            }
+            Err(error) if nothing.contains(&error.kind()) => return Ok(None),
             Err(error) => return Err(TransportError::io("cannot receive an opening")(error)),
         };
         match from.filter(|from| from.ip() == self.peer) {

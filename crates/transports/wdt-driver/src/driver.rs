@@ -1,12 +1,9 @@
 //! Descriptor of the driver `wdt`.
 
-use std::collections::BTreeMap;
-
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, Session, TransferSession, TransportError, TrialContext,
-    Unsupported,
+    Carries, Driver, DriverDescriptor, OptionValues, Result, Session, TransferSession,
+    TrialContext, Unsupported,
 };
 use regatta_transport_tcp::parts;
 
@@ -23,11 +20,7 @@ static WDT: DriverDescriptor = DriverDescriptor {
     title: "WDT",
     summary: "Warp Data Transfer, version 32: whole files in blocks over several TCP connections",
     carries: Carries::Files,
-    reliable: true,
-    encrypted: false,
-    multiplexes: false,
     congestion_control_choosable: true,
-    capabilities: &[],
     stack: "Linux kernel, Regatta's own WDT",
     stack_version: env!("CARGO_PKG_VERSION"),
     options: &[
@@ -38,6 +31,7 @@ static WDT: DriverDescriptor = DriverDescriptor {
         CHECKSUM,
         FILES,
     ],
+    ..DriverDescriptor::PLAIN
 };
 
 impl Driver for Wdt {
@@ -45,15 +39,11 @@ impl Driver for Wdt {
         &WDT
     }
 
-    fn supported(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+    fn supported(&self, options: &OptionValues) -> Result<(), Unsupported> {
         parts::supported(options)
     }
 
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
         let options = &order.transport.options;
         self.check_options(options)?;
         self.applicable(options, &order.workload.kind)?;
@@ -65,6 +55,9 @@ impl Driver for Wdt {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::OptionValue;
     use regatta_transport_wdt::crypto::Cipher;
 
     use super::*;

@@ -13,13 +13,13 @@ use rand::RngExt as _;
 use regatta_control::TrialOrder;
 use regatta_model::{PortRange, Warning, units::signed_nanoseconds};
 use regatta_transport::{
-    MonotonicTime, Stop, TransferEndpoint, TransportError,
+    MonotonicTime, Result, Stop, TransferEndpoint, TransportError,
     transfer::{Connections, Incoming, Outgoing},
 };
 use regatta_transport_tcp::parts::{self, PlainEndpoint, Settings};
 use regatta_transport_wdt::{
     Failure, Report, VERSION,
-    crypto::{Cipher, DEFAULT_IV_CHANGE_BYTES, Key, Secret},
+    crypto::{Cipher, DEFAULT_IV_CHANGE_BYTES, Secret},
     host::Host,
     net::{self, Listener},
     receiver, sender,
@@ -51,7 +51,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(order: &TrialOrder, options: Options) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder, options: Options) -> Result<Self> {
         let endpoint = Self {
             flows: parts::plain(order)?,
             settings: Settings::new(order),
@@ -71,27 +71,23 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    fn listen(&self) -> Result<(Listener, ConnectionUrl), TransportError> {
+    fn listen(&self) -> Result<(Listener, ConnectionUrl)> {
         let mut listener = Listener::default();
         for _ in 0..self.options.connections {
             PortRange::bind(self.ports, |port| listener.listen(port, self))
                 .map_err(TransportError::io("cannot listen"))?;
         }
-        let secret = match self.options.cipher {
-            None => None,
-            Some(cipher) => Some(Secret {
-                cipher,
-                key: Key::random().map_err(TransportError::stack("cannot make a key"))?,
-                iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
-            }),
-        };
+        let secret = self.options.cipher.map(|cipher| {
+            let secret = Secret::random(cipher, DEFAULT_IV_CHANGE_BYTES);
+            secret.map_err(TransportError::stack("cannot make a key"))
+        });
         let url = ConnectionUrl {
             host: self.local.to_string(),
             ports: listener.ports().to_vec(),
             // Whoever did not get the offer does not know it.
             id: rand::rng().random::<u64>().to_string().into_bytes(),
             version: Some(VERSION),
-            secret,
+            secret: secret.transpose()?,
             iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
             resumption: false,
         };
@@ -99,11 +95,7 @@ impl Endpoint {
     }
 
     /// Returns the error of a finished transfer, or stores its report.
-    fn ended(
-        &self,
-        ended: Result<Report, Failure>,
-        host: &TrialHost<'_>,
-    ) -> Result<(), TransportError> {
+    fn ended(&self, ended: Result<Report, Failure>, host: &TrialHost<'_>) -> Result<()> {
         if let Some(wrong) = host.wrong() {
             return Err(wrong);
         }
@@ -129,9 +121,7 @@ impl Host for Endpoint {
 }
 
 fn no_listener() -> TransportError {
-    TransportError::Protocol {
-        what: "this end does not listen".to_owned(),
-    }
+    TransportError::protocol("this end does not listen")
 }
 
 impl TransferEndpoint for Endpoint {
@@ -141,7 +131,7 @@ impl TransferEndpoint for Endpoint {
         &self.flows
     }
 
-    fn offer(&self) -> Result<String, TransportError> {
+    fn offer(&self) -> Result<String> {
         match &*self.listening.lock() {
             Some((_, url)) => Ok(url.to_secret_string()),
             None => Err(no_listener()),
@@ -154,7 +144,7 @@ impl TransferEndpoint for Endpoint {
         outgoing: &Arc<Outgoing>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<MonotonicTime, TransportError> {
+    ) -> Result<MonotonicTime> {
         let refused = TransportError::stack("the receiver's offer is no good");
         let mut url = ConnectionUrl::parse(offer).map_err(refused)?;
         // Whoever made the offer is the announced peer, wherever it says that it is.
@@ -175,10 +165,8 @@ impl TransferEndpoint for Endpoint {
         self.ended(ended, &host)?;
         // Closing the connections in good order takes a round trip more.
         let since = session.confirmed().map(|at| at.elapsed());
-        let since = since.unwrap_or_default();
-        Ok(MonotonicTime(
-            MonotonicTime::now().0 - signed_nanoseconds(since),
-        ))
+        let since = signed_nanoseconds(since.unwrap_or_default());
+        Ok(MonotonicTime(MonotonicTime::now().0 - since))
     }
 
     fn receive(
@@ -186,7 +174,7 @@ impl TransferEndpoint for Endpoint {
         incoming: &Arc<Incoming>,
         connections: &Arc<Connections>,
         stop: &Stop,
-    ) -> Result<(), TransportError> {
+    ) -> Result<()> {
         let (listener, url) = self.listening.lock().take().ok_or_else(no_listener)?;
         let sink = ContentSink::new(incoming, self.options.files);
         let defaults = receiver::Options::default();
@@ -209,19 +197,16 @@ impl TransferEndpoint for Endpoint {
             Some(Cipher::Aes128Gcm) => ("aes128-gcm", "AES-128-GCM", "aws-lc"),
         };
         let threads = format!("{}, protocol in the kernel", self.options.connections);
-        let mut facts = vec![
-            ("wdt.encryption", encryption.to_owned()),
-            ("threads", threads),
-        ];
+        let encryption = ("wdt.encryption", encryption.to_owned());
+        let mut facts = vec![encryption, ("threads", threads)];
         if end == "sender" {
             facts.push(("cipher", cipher.to_owned()));
             facts.push(("crypto", crypto.to_owned()));
         }
         if let Some(report) = &*self.report.lock() {
             let blocks = report.ports.iter().map(|port| port.blocks.to_string());
-            let blocks: Vec<_> = blocks.collect();
             facts.push(("wdt.blocks", report.blocks.to_string()));
-            facts.push(("connections.blocks", blocks.join(" ")));
+            facts.push(("connections.blocks", blocks.collect::<Vec<_>>().join(" ")));
         }
         let of_end = |(name, value)| (format!("{name}.{end}"), value);
         facts.into_iter().map(of_end).collect()
@@ -234,34 +219,27 @@ impl TransferEndpoint for Endpoint {
         if let Some(&blocks) = self.blocks.get()
             && blocks < connections
         {
-            warnings.push(Warning {
-                code: "wdt_few_blocks".to_owned(),
-                message: format!(
-                    "the content is {blocks} {}: of {connections} connections at most \
-                     {blocks} carried any of it",
-                    if blocks == 1 { "block" } else { "blocks" }
+            let unit = if blocks == 1 { "block" } else { "blocks" };
+            warnings.push(Warning::new(
+                "wdt_few_blocks",
+                format!(
+                    "the content is {blocks} {unit}: of {connections} connections at most \
+                     {blocks} carried any of it"
                 ),
-                hint: "give a larger `size`, or a smaller `block_size`".to_owned(),
-            });
+                "give a larger `size`, or a smaller `block_size`",
+            ));
         }
         if let Some(report) = &*self.report.lock() {
-            let again = report
-                .ports
-                .iter()
-                .map(|port| port.connections.saturating_sub(1));
-            let again: u32 = again.sum();
-            let lost = report.ports.iter().filter(|port| port.failure.is_some());
-            let lost = lost.count();
+            let ports = || report.ports.iter();
+            let again: u32 = ports().map(|port| port.connections.saturating_sub(1)).sum();
+            let lost = ports().filter(|port| port.failure.is_some()).count();
             if again > 0 || lost > 0 {
-                warnings.push(Warning {
-                    code: "wdt_recovered".to_owned(),
-                    message: format!(
-                        "connections were made again {again} times and {lost} ports given up at \
-                         the {}; all was delivered",
-                        self.end
-                    ),
-                    hint: String::new(),
-                });
+                let message = format!(
+                    "connections were made again {again} times and {lost} ports given up at \
+                     the {}; all was delivered",
+                    self.end
+                );
+                warnings.push(Warning::new("wdt_recovered", message, ""));
             }
         }
         warnings

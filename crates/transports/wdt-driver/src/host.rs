@@ -123,7 +123,7 @@ struct Handle {
 
 impl StatisticsSource for Handle {
     fn sample(&self) -> Option<ProtocolSample> {
-        parts::sample(self.socket.upgrade()?.as_fd())
+        parts::sample(&self.socket.upgrade()?)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
@@ -134,11 +134,7 @@ impl StatisticsSource for Handle {
 impl Abort for Handle {
     fn abort(&self) {
         if let Some(socket) = self.socket.upgrade() {
-            // What is in the send buffer must not travel on after the trial, into the next one's
-            // path. A socket that is not connected any more needs no waking.
-            let socket = SockRef::from(&*socket);
-            let _ = socket.set_linger(Some(Duration::ZERO));
-            let _ = socket.shutdown(std::net::Shutdown::Both);
+            parts::abort(&SockRef::from(&*socket));
         }
     }
 }

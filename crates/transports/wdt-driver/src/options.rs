@@ -1,18 +1,15 @@
 //! Options of the driver `wdt`.
 
-use std::collections::BTreeMap;
-
-use regatta_model::OptionValue;
-use regatta_transport::{OptionDefinition, OptionKind};
+use regatta_transport::{OptionDefinition, OptionKind, OptionValues, options};
 use regatta_transport_wdt::crypto::Cipher;
 
 // The defaults are those of the reference.
-pub(crate) const CONNECTIONS: OptionDefinition = OptionDefinition {
-    name: "connections",
-    kind: OptionKind::Number { least: 1, most: 64 },
-    default: "8",
-    help: "TCP connections, each to a port of its own",
-};
+pub(crate) const CONNECTIONS: OptionDefinition = options::number(
+    "connections",
+    (1, 64),
+    "8",
+    "TCP connections, each to a port of its own",
+);
 
 pub(crate) const BLOCK_SIZE: OptionDefinition = OptionDefinition {
     name: "block_size",
@@ -28,22 +25,15 @@ pub(crate) const ENCRYPTION: OptionDefinition = OptionDefinition {
     help: "how each connection is encrypted",
 };
 
-pub(crate) const CHECKSUM: OptionDefinition = OptionDefinition {
-    name: "checksum",
-    kind: OptionKind::Flag,
-    default: "false",
-    help: "whether a CRC-32C follows each block",
-};
+pub(crate) const CHECKSUM: OptionDefinition =
+    options::flag("checksum", false, "whether a CRC-32C follows each block");
 
-pub(crate) const FILES: OptionDefinition = OptionDefinition {
-    name: "files",
-    kind: OptionKind::Number {
-        least: 1,
-        most: 100_000,
-    },
-    default: "1",
-    help: "files that the content is cut into; several make a directory tree",
-};
+pub(crate) const FILES: OptionDefinition = options::number(
+    "files",
+    (1, 100_000),
+    "1",
+    "files that the content is cut into; several make a directory tree",
+);
 
 /// Options of the driver, parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +47,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// Parses options that were checked.
-    pub(crate) fn new(options: &BTreeMap<String, OptionValue>) -> Self {
+    pub(crate) fn new(options: &OptionValues) -> Self {
         Self {
             connections: CONNECTIONS.number(options).unwrap_or(1),
             block_bytes: BLOCK_SIZE.size(options).unwrap_or_default(),

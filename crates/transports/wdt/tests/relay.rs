@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use memory::{MemorySink, MemorySource};
-use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
+use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
@@ -127,11 +127,7 @@ fn through(relay: impl Fn(usize, u16) -> Relay, cipher: Option<Cipher>, checksum
         ports: listener.ports().to_vec(),
         id: b"7".to_vec(),
         version: Some(32),
-        secret: cipher.map(|cipher| Secret {
-            cipher,
-            key: Key::random().unwrap(),
-            iv_change_bytes: 300_000,
-        }),
+        secret: cipher.map(|cipher| Secret::random(cipher, 300_000).unwrap()),
         iv_change_bytes: 300_000,
         resumption: false,
     };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use memory::{MemoryReader, MemorySink, MemorySource, MemoryWriter};
 use regatta_transport_wdt::codec::{Command, FileHeader, Settings};
-use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
+use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
@@ -54,11 +54,7 @@ fn source(files: &BTreeMap<RelativePath, Vec<u8>>) -> MemorySource {
 }
 
 fn secret(cipher: Cipher) -> Secret {
-    Secret {
-        cipher,
-        key: Key::random().unwrap(),
-        iv_change_bytes: 3 << 20,
-    }
+    Secret::random(cipher, 3 << 20).unwrap()
 }
 
 fn bind(ports: usize, secret: Option<Secret>) -> (Listener, ConnectionUrl) {

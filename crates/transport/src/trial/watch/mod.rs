@@ -61,7 +61,8 @@ impl Delivered {
     }
 
     /// Returns the note that all of this was sent, or what was sent by the deadline.
-    pub(crate) const fn sent_note(self, deadline_reached: bool) -> Note {
+    #[must_use]
+    pub const fn sent_note(self, deadline_reached: bool) -> Note {
         Note::Sent {
             messages: self.messages,
             bytes: self.bytes,
@@ -70,7 +71,8 @@ impl Delivered {
     }
 
     /// Returns the note that this was received.
-    pub(crate) const fn received_note(self) -> Note {
+    #[must_use]
+    pub const fn received_note(self) -> Note {
         Note::Received {
             messages: self.messages,
             bytes: self.bytes,

@@ -6,7 +6,7 @@ mod told;
 
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
-use regatta_control::{Note, SideReport, TrialOrder};
+use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{
     Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind, units::nanoseconds,
 };
@@ -18,8 +18,8 @@ use crate::{
     content::Content,
     contract::{self, CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     describe::{self, WORKLOAD},
-    error::{Broken, ProgramError},
-    files::{MemoryFile, TlsFiles},
+    error::Broken,
+    files::{MemoryFile, tls_files},
     program::{Command, Program},
 };
 
@@ -47,7 +47,7 @@ struct ProgramSession {
     program: Program,
     // The program may read them at any time.
     _message: MemoryFile,
-    _tls: TlsFiles,
+    _tls: Vec<MemoryFile>,
 }
 
 /// Returns the content and the end of the workload, if the contract supports that.
@@ -59,13 +59,9 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
         options,
     } = order.workload.kind
     else {
-        return Err(TransportError::unsupported(
-            format!(
-                "external programs carry out `{WORKLOAD}` and not `{}`",
-                order.workload.kind.name()
-            ),
-            "",
-        ));
+        let asked = order.workload.kind.name();
+        let reason = format!("external programs carry out `{WORKLOAD}` and not `{asked}`");
+        return Err(TransportError::unsupported(reason, ""));
     };
     let beyond = [
         (
@@ -87,9 +83,8 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
         ));
     }
     if message.0 == 0 {
-        return Err(TransportError::order(
-            "a message of zero bytes cannot be sent",
-        ));
+        let wrong = "a message of zero bytes cannot be sent";
+        return Err(TransportError::order(wrong));
     }
     // A message is never longer than all of it.
     let longest = message.0.min(size.0.max(1));
@@ -115,8 +110,8 @@ pub(crate) fn prepare(
     let (content, finish) = content(order)?;
     let message = MemoryFile::new(&content.message)
         .map_err(TransportError::io("cannot make the message's file"))?;
-    let tls = TlsFiles::new(&order.tls)
-        .map_err(TransportError::io("cannot make the certificate's file"))?;
+    let (tls, tls_files) =
+        tls_files(&order.tls).map_err(TransportError::io("cannot make the certificate's file"))?;
     let ready = || {
         let description = describe::describe(&command, &context.stop)?;
         if finish == Finish::Abandon && !description.can(ABANDON) {
@@ -127,7 +122,7 @@ pub(crate) fn prepare(
             )));
         }
         let mut program = describe::start(&command, &context.stop)?;
-        let request = request(order, congestion_control, &content, finish, &message, &tls);
+        let request = request(order, congestion_control, &content, finish, &message, tls);
         let request = Box::new(request);
         program.tell(&match order.connects() {
             true => ToProgram::Connect(request),
@@ -138,13 +133,9 @@ pub(crate) fn prepare(
             FromProgram::Ready { port } => Ok(port),
             said => Err(said),
         })?;
-        let listen = match order.connects() {
-            true => None,
-            false => Some(SocketAddr::new(
-                order.local,
-                listening_port(port, order.ports)?,
-            )),
-        };
+        let listens = (!order.connects()).then(|| listening_port(port, order.ports));
+        let listen = listens.transpose()?;
+        let listen = listen.map(|port| SocketAddr::new(order.local, port));
         Ok((description, program, listen))
     };
     let (description, program, listen) =
@@ -158,18 +149,16 @@ pub(crate) fn prepare(
         listen,
         program,
         _message: message,
-        _tls: tls,
+        _tls: tls_files,
     }))
 }
 
 /// Returns the port that a program listens on if it named one of those that are allowed.
-fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, ProgramError> {
+fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, Broken> {
     match (port, allowed) {
-        (None | Some(0), _) => Err(ProgramError::Wrong(
-            "it listens and did not say at which port".to_owned(),
-        )),
+        (None | Some(0), _) => Err(Broken::wrong("it listens and did not say at which port")),
         (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => {
-            Err(ProgramError::Wrong(format!(
+            Err(Broken::wrong(format!(
                 "it listens on port {port}, and `ports` of the host are {allowed}: it has to read `ports` of its order"
             )))
         }
@@ -183,7 +172,7 @@ fn request(
     content: &Content,
     finish: Finish,
     message: &MemoryFile,
-    tls: &TlsFiles,
+    tls: contract::Tls,
 ) -> contract::Order {
     contract::Order {
         contract: CONTRACT_VERSION,
@@ -202,11 +191,7 @@ fn request(
         congestion_control,
         deadline_ns: nanoseconds(order.deadline),
         connect_deadline_ns: nanoseconds(order.connect_deadline),
-        tls: contract::Tls {
-            certificate_file: tls.certificate.path.clone(),
-            key_file: tls.key.as_ref().map(|key| key.path.clone()),
-            server_name: order.tls.server_name.clone(),
-        },
+        tls,
         path: contract::Path {
             round_trip_delay_ns: nanoseconds(order.path.round_trip_delay),
             link_rate_bps: order.path.link_rate_bps,
@@ -214,10 +199,6 @@ fn request(
             mtu_bytes: order.path.mtu_bytes,
         },
     }
-}
-
-fn wrong(what: impl Into<String>) -> Broken {
-    ProgramError::Wrong(what.into()).into()
 }
 
 impl Session for ProgramSession {
@@ -244,20 +225,17 @@ impl Session for ProgramSession {
             false => broken.explain(&this.command.program),
         })?;
         let side = this.trial.order.role.name();
-        report.measurements.facts.insert(
-            format!("external.{side}"),
-            format!("{} {}", this.description.name, this.description.version),
-        );
+        let program = format!("{} {}", this.description.name, this.description.version);
+        let facts = &mut report.measurements.facts;
+        facts.insert(format!("external.{side}"), program);
         complete_stack_facts(&mut report, &this.trial.order, "the program does not tell");
         let end = describe::finish(this.program, &this.description, &this.command, END_LIMIT);
         if let Some(how) = end
             && !is_stopped()
         {
-            report.measurements.warnings.push(Warning {
-                code: "external_end".to_owned(),
-                message: format!("when all was done, the {side}'s program {how}"),
-                hint: String::new(),
-            });
+            let message = format!("when all was done, the {side}'s program {how}");
+            let warning = Warning::new("external_end", message, "");
+            report.measurements.warnings.push(warning);
         }
         Ok(report)
     }
@@ -278,29 +256,12 @@ impl ProgramSession {
         Delivered { bytes, messages }
     }
 
-    /// Notifies the receiver of the end of the transfer.
-    fn note_sent(&self, sent: Delivered, deadline_reached: bool) {
-        let Delivered { bytes, messages } = sent;
-        self.trial.context.observer.send_note(Note::Sent {
-            messages,
-            bytes,
-            deadline_reached,
-        });
-    }
-
-    /// Tells the sender over control what has been received.
-    fn note_received(&self, received: Delivered) {
-        let Delivered { bytes, messages } = received;
-        let note = Note::Received { messages, bytes };
-        self.trial.context.observer.send_note(note);
-    }
-
     /// Updates the live counters with the bytes handed over or delivered so far.
     fn count(&self, bytes: u64) -> Result<(), Broken> {
         if bytes > self.content.size {
-            return Err(wrong(format!(
-                "it speaks of `{bytes}` bytes, and there are `{}`",
-                self.content.size
+            let size = self.content.size;
+            return Err(Broken::wrong(format!(
+                "it speaks of `{bytes}` bytes, and there are `{size}`"
             )));
         }
         let live = &self.trial.context.live;

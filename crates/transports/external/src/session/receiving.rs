@@ -5,7 +5,7 @@ use std::{sync::Arc, thread, time::Duration};
 use regatta_control::{Note, SideReport};
 use regatta_transport::{Findings, MonotonicTime, Phase, TransportError, WindowEdge};
 
-use super::{ProgramSession, wrong};
+use super::ProgramSession;
 use crate::{
     contract::{Done, FromProgram, ToProgram},
     error::{Broken, ProgramError},
@@ -98,7 +98,7 @@ impl ProgramSession {
             }
         };
         self.check(&done, stopped.is_some() || self.abandons)?;
-        self.note_received(self.first(done.bytes));
+        self.trial.tell(self.first(done.bytes).received_note());
         if stopped.is_none() && !sender_is_done {
             self.await_sender(until, done.bytes)?;
         }
@@ -122,43 +122,40 @@ impl ProgramSession {
 
     /// Starts a thread that puts the other end's notes into the program's inbox.
     fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Broken> {
-        let (inbox, mailbox) = (
-            Arc::clone(self.program.inbox()),
-            Arc::clone(&self.trial.context.mailbox),
-        );
-        thread::Builder::new()
-            .name("program-notes".to_owned())
-            .spawn(move || {
-                while let Some(note) = mailbox.take_until(until) {
-                    if !inbox.put(Event::Note(note)) {
-                        return;
-                    }
+        let inbox = Arc::clone(self.program.inbox());
+        let mailbox = Arc::clone(&self.trial.context.mailbox);
+        let put_notes = move || {
+            while let Some(note) = mailbox.take_until(until) {
+                if !inbox.put(Event::Note(note)) {
+                    return;
                 }
-            })
-            .map(|_| ())
-            .map_err(|error| Broken::Transport(TransportError::thread(error)))
+            }
+        };
+        let thread = thread::Builder::new().name("program-notes".to_owned());
+        let spawned = thread.spawn(put_notes).map(drop);
+        spawned.map_err(|error| Broken::Transport(TransportError::thread(error)))
     }
 
     /// Checks that the bytes that the receiver's program reports are those that were sent.
     fn check(&self, done: &Done, stopped: bool) -> Result<(), Broken> {
         if !stopped && done.bytes != self.content.size {
-            return Err(wrong(format!(
+            return Err(Broken::wrong(format!(
                 "it is done with `{}` of `{}` bytes delivered",
                 done.bytes, self.content.size
             )));
         }
         let expected = self.content.crc32(done.bytes);
-        match done.crc32 {
-            None => Err(wrong(
-                "it is done and did not say the CRC-32 of what it got",
-            )),
-            Some(crc32) if crc32 == expected => Ok(()),
-            Some(crc32) => Err(wrong(format!(
-                "the CRC-32 of the `{}` bytes that it got is `{crc32:08x}`, and of what was sent \
-                 `{expected:08x}`",
-                done.bytes
-            ))),
+        let got = done
+            .crc32
+            .ok_or_else(|| Broken::wrong("it is done and did not say the CRC-32 of what it got"))?;
+        if got == expected {
+            return Ok(());
         }
+        Err(Broken::wrong(format!(
+            "the CRC-32 of the `{}` bytes that it got is `{got:08x}`, and of what was sent \
+             `{expected:08x}`",
+            done.bytes
+        )))
     }
 
     /// Waits until the sender has the acknowledgement, or was stopped before that came.
@@ -170,7 +167,7 @@ impl ProgramSession {
                 }))) => {
                     if deadline_reached {
                         // The first answer may have come before the sender waited for it.
-                        self.note_received(self.first(bytes));
+                        self.trial.tell(self.first(bytes).received_note());
                     }
                     return Ok(());
                 }
@@ -179,9 +176,8 @@ impl ProgramSession {
                 Err(Broken::Program(ProgramError::Ended { .. })) => {}
                 Err(broken) => return Err(broken),
                 Ok(None) => {
-                    return Err(
-                        TransportError::timed_out("end of the sender's part", MARGIN).into(),
-                    );
+                    let what = "end of the sender's part";
+                    return Err(TransportError::timed_out(what, MARGIN).into());
                 }
             }
         }
@@ -214,7 +210,7 @@ fn moment(
     if earliest <= at && at <= now {
         return Ok(at);
     }
-    Err(wrong(format!(
+    Err(Broken::wrong(format!(
         "it says that it was {what} at `{}` of the monotonic clock, which is not between `{}` and `{}`",
         at.0, earliest.0, now.0
     )))

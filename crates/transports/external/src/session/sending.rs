@@ -6,7 +6,7 @@ use regatta_control::{Role, SideReport};
 use regatta_model::{metric::id, units::format_duration};
 use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
 
-use super::{ProgramSession, wrong};
+use super::ProgramSession;
 use crate::{
     contract::{Done, FromProgram, ToProgram},
     error::Broken,
@@ -84,12 +84,12 @@ impl ProgramSession {
         at_ns: Option<i64>,
     ) -> Result<(MonotonicTime, MonotonicTime), Broken> {
         let (Some(started), Some(at)) = (started_ns, at_ns) else {
-            return Err(wrong("it connected and did not say when"));
+            return Err(Broken::wrong("it connected and did not say when"));
         };
         let (started, at) = (MonotonicTime(started), MonotonicTime(at));
         let now = MonotonicTime::now();
         if !(told <= started && started <= at && at <= now) {
-            return Err(wrong(format!(
+            return Err(Broken::wrong(format!(
                 "its times do not follow one another: told to start at `{}`, connect call at \
                  `{}`, connected at `{}`, heard at `{}` of the monotonic clock",
                 told.0, started.0, at.0, now.0
@@ -106,16 +106,16 @@ impl ProgramSession {
     ) -> Result<Sent, Broken> {
         let now = MonotonicTime::now();
         let Some(ended) = done.at_ns.map(MonotonicTime) else {
-            return Err(wrong("it is done and did not say when"));
+            return Err(Broken::wrong("it is done and did not say when"));
         };
         if ended > now || connected.is_some_and(|(_, at)| ended < at) {
-            return Err(wrong(format!(
+            return Err(Broken::wrong(format!(
                 "it says that it was done at `{}` of the monotonic clock, and said so at `{}`",
                 ended.0, now.0
             )));
         }
         if done.bytes != self.content.size {
-            return Err(wrong(format!(
+            return Err(Broken::wrong(format!(
                 "it is done with `{}` of `{}` bytes acknowledged",
                 done.bytes, self.content.size
             )));
@@ -123,7 +123,7 @@ impl ProgramSession {
         self.count(done.bytes)?;
         // The receiver's program stays until then, in case the acknowledgement has to be sent
         // again.
-        self.note_sent(self.first(done.bytes), false);
+        self.trial.tell(self.first(done.bytes).sent_note(false));
         Ok(Sent {
             ended,
             heard: now,
@@ -134,7 +134,8 @@ impl ProgramSession {
 
     /// Ends the transfer at its deadline: the bytes delivered by now count.
     fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Broken> {
-        self.note_sent(Delivered::sent(&self.trial.context.live), true);
+        let sent = Delivered::sent(&self.trial.context.live);
+        self.trial.tell(sent.sent_note(true));
         Ok(Sent {
             ended,
             heard: ended,

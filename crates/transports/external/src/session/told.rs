@@ -53,16 +53,16 @@ impl ProgramSession {
                 .iter()
                 .map(|name| name.escape_debug().take(LONGEST_FACT).collect())
                 .collect();
-            report.measurements.warnings.push(Warning {
-                code: "external_left_out".to_owned(),
-                message: format!(
+            report.measurements.warnings.push(Warning::new(
+                "external_left_out",
+                format!(
                     "what the {}'s program told was left out, as it is not its business or has no \
                      such value: `{}`",
                     self.trial.order.role.name(),
                     names.join("`, `")
                 ),
-                hint: "see \"What a program may tell\" in docs/external-drivers.md".to_owned(),
-            });
+                "see \"What a program may tell\" in docs/external-drivers.md",
+            ));
         }
     }
 }

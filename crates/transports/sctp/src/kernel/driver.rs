@@ -1,24 +1,23 @@
 //! Descriptor and capabilities of the driver `sctp`.
 
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionError, Session, TransportError, TrialContext,
+    Carries, Driver, DriverDescriptor, OptionError, OptionValues, Result, Session, TrialContext,
     Unsupported,
 };
 
 use super::{
     endpoint::End,
     options::{
-        ASSOCIATION_MAX_RETRANS, HB_INTERVAL, HEARTBEAT, LONGEST_MESSAGE_BYTES, LONGEST_SACK_DELAY,
-        MULTIHOMING, NO_DELAY, PATH_MAX_RETRANS, PF_RETRANS, PRIMARY_DOWN_AFTER, RECEIVE_WINDOW,
-        SACK_DELAY, SACK_EVERY, SCHEDULER, STREAMS, time,
+        LONGEST_MESSAGE_BYTES, LONGEST_SACK_DELAY, MULTIHOMING, OPTIONS, PRIMARY_DOWN_AFTER,
+        SACK_DELAY, time,
     },
     socket,
 };
-use crate::session::{self, ORDERED, RTO_INITIAL, RTO_MAX, RTO_MIN};
+use crate::session::{self, RTO_INITIAL, RTO_MAX, RTO_MIN};
 
 /// The driver `sctp`.
 pub(crate) struct Sctp;
@@ -27,33 +26,10 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "sctp",
     title: "SCTP",
     summary: "SCTP of the running kernel, one-to-one sockets, over one path or several",
-    carries: Carries::Streams,
-    reliable: true,
-    encrypted: false,
     multiplexes: true,
-    congestion_control_choosable: false,
     capabilities: &["unordered", "multihoming"],
-    stack: "Linux kernel",
-    stack_version: "",
-    options: &[
-        ORDERED,
-        STREAMS,
-        SCHEDULER,
-        NO_DELAY,
-        RTO_INITIAL,
-        RTO_MIN,
-        RTO_MAX,
-        SACK_DELAY,
-        SACK_EVERY,
-        HEARTBEAT,
-        HB_INTERVAL,
-        PATH_MAX_RETRANS,
-        PF_RETRANS,
-        ASSOCIATION_MAX_RETRANS,
-        RECEIVE_WINDOW,
-        MULTIHOMING,
-        PRIMARY_DOWN_AFTER,
-    ],
+    options: OPTIONS,
+    ..DriverDescriptor::PLAIN
 };
 
 /// Checks that SCTP is available by opening a socket; the kernel loads its module if it may.
@@ -66,18 +42,13 @@ fn check_kernel() -> Result<(), Unsupported> {
         error.raw_os_error(),
         Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT)
     );
-    Err(if missing {
-        Unsupported {
-            reason: format!("this kernel has no SCTP: {error}"),
-            hint: "run `modprobe sctp` as root; or give `--bed uml`, whose kernel has it; or use \
-                   `sctp-userspace`"
-                .to_owned(),
-        }
-    } else {
-        Unsupported {
-            reason: format!("an SCTP socket cannot be opened: {error}"),
-            hint: String::new(),
-        }
+    Err(match missing {
+        true => Unsupported::new(
+            format!("this kernel has no SCTP: {error}"),
+            "run `modprobe sctp` as root; or give `--bed uml`, whose kernel has it; or use \
+             `sctp-userspace`",
+        ),
+        false => Unsupported::new(format!("an SCTP socket cannot be opened: {error}"), ""),
     })
 }
 
@@ -86,7 +57,7 @@ impl Driver for Sctp {
         &DESCRIPTOR
     }
 
-    fn check_options(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
+    fn check_options(&self, options: &OptionValues) -> Result<(), OptionError> {
         self.descriptor().check(options)?;
         let above = |one: Option<_>, other: Option<_>| one.zip(other).is_some_and(|(a, b)| a > b);
         let [initial, least, most, sack_delay] =
@@ -116,31 +87,28 @@ impl Driver for Sctp {
         let Some((_, name, hint)) = rules.into_iter().find(|(is_broken, ..)| *is_broken) else {
             return Ok(());
         };
+        let (driver, hint) = (DESCRIPTOR.name, hint.to_owned());
         let value = match options.get(name) {
             Some(OptionValue::Text(text)) => text.clone(),
             _ => String::new(),
         };
         Err(OptionError::Value {
-            driver: DESCRIPTOR.name,
+            driver,
             name,
             value,
-            hint: hint.to_owned(),
+            hint,
         })
     }
 
-    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+    fn carries(&self, options: &OptionValues) -> Carries {
         session::carries(options)
     }
 
-    fn supported(&self, _options: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
+    fn supported(&self, _options: &OptionValues) -> Result<(), Unsupported> {
         check_kernel()
     }
 
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
         self.check_options(&order.transport.options)?;
         self.supported(&order.transport.options)?;
         session::session(End::new(order)?, LONGEST_MESSAGE_BYTES, order, context)
@@ -149,6 +117,8 @@ impl Driver for Sctp {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn refused(set: &[(&str, OptionValue)]) -> Option<&'static str> {

@@ -11,8 +11,8 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, PortRange, Warning, units::format_duration, warning_code};
 use regatta_transport::{
-    MonotonicTime, Purpose, Stop, TransportError, addresses::further_addresses, opening::Token,
-    stream::Accepted,
+    MonotonicTime, Purpose, Result, Stop, TransportError, addresses::further_addresses,
+    opening::Token, stream::Accepted,
 };
 use regatta_transport_sockets::{
     endpoints::{AdmittingEnd, EndBase, TrialEnd, check_peer},
@@ -57,7 +57,7 @@ impl End {
     ///
     /// # Errors
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let values = &order.transport.options;
         let multihoming = MULTIHOMING.flag(values);
         let further = multihoming.then(|| further_addresses(order.local));
@@ -83,7 +83,7 @@ impl End {
     }
 
     /// Creates a socket with all options set, and binds it.
-    fn socket(&self) -> Result<Socket, TransportError> {
+    fn socket(&self) -> Result<Socket> {
         let socket = socket::open(self.order.local).map_err(cannot("open an SCTP socket"))?;
         let window = self.sizes.window_bytes;
         option::set_buffers(&socket, window, window)
@@ -103,73 +103,74 @@ impl End {
     /// small.
     fn look_at(&mut self, socket: &Socket) {
         let side = self.order.role.name();
-        let values = &self.order.transport.options;
+        let (values, path) = (&self.order.transport.options, &self.order.path);
         let window = options::window(values);
-        self.base.facts = options::facts(values, socket, side);
-        self.base.facts.extend([delivery(values)]);
+        let EndBase {
+            facts, warnings, ..
+        } = &mut self.base;
+        let mut warn = |code: &str, message: String, hint: String| {
+            warnings.push(Warning::new(code, message, hint));
+        };
+        *facts = options::facts(values, socket, side);
+        facts.extend([delivery(values)]);
         let sizes = [
-            ("receive", "rmem_max", socket.recv_buffer_size()),
-            ("send", "wmem_max", socket.send_buffer_size()),
+            (
+                Role::Receiver,
+                "receive",
+                "rmem_max",
+                socket.recv_buffer_size(),
+            ),
+            (Role::Sender, "send", "wmem_max", socket.send_buffer_size()),
         ];
-        for (which, sysctl, size) in sizes {
+        for (concerned, which, sysctl, size) in sizes {
             let Ok(size) = size else { continue };
-            self.base
-                .facts
-                .insert(format!("{which}_buffer_bytes.{side}"), size.to_string());
-            let concerns = match self.order.role {
-                Role::Sender => which == "send",
-                Role::Receiver => which == "receive",
-            };
+            facts.insert(format!("{which}_buffer_bytes.{side}"), size.to_string());
             // Half of it is the window, and about half of what is sent is the kernel's own.
             let granted = (size / 2) as u64;
-            if !concerns || granted >= self.sizes.needed_bytes {
+            if self.order.role != concerned || granted >= self.sizes.needed_bytes {
                 continue;
             }
-            self.base.warnings.push(Warning {
-                code: warning_code::WINDOW_LIMITED.to_owned(),
-                message: format!(
+            let wanted = self.sizes.window_bytes;
+            warn(
+                warning_code::WINDOW_LIMITED,
+                format!(
                     "the kernel grants the {side} a window of {}, and {} at {} holds {}",
                     Bytes(granted),
-                    format_duration(self.order.path.round_trip_delay),
-                    BitRate(self.order.path.link_rate_bps.unwrap_or_default()),
+                    format_duration(path.round_trip_delay),
+                    BitRate(path.link_rate_bps.unwrap_or_default()),
                     Bytes(self.sizes.needed_bytes)
                 ),
-                hint: if window.is_some() {
-                    "leave the option `receive_window` out, or set a larger one".to_owned()
-                } else {
-                    format!(
-                        "run `sysctl -w net.core.{sysctl}={}` as root on that host",
-                        self.sizes.window_bytes
-                    )
+                match window {
+                    Some(_) => "leave the option `receive_window` out, or set a larger one".into(),
+                    None => {
+                        format!("run `sysctl -w net.core.{sysctl}={wanted}` as root on that host")
+                    }
                 },
-            });
+            );
         }
         let message = self.sizes.message_bytes;
         if let Some(window) = window.filter(|window| *window < message) {
-            self.base.warnings.push(Warning {
-                code: warning_code::WINDOW_LIMITED.to_owned(),
-                message: format!(
+            warn(
+                warning_code::WINDOW_LIMITED,
+                format!(
                     "the window of {} holds no whole message of {}: the kernel's SCTP waits for a timer for each of them",
                     Bytes(window as u64),
                     Bytes(message as u64)
                 ),
-                hint: "leave the option `receive_window` out, or send shorter messages".to_owned(),
-            });
+                "leave the option `receive_window` out, or send shorter messages".to_owned(),
+            );
         }
         if MULTIHOMING.flag(values) && self.further.is_empty() {
-            self.base.warnings.push(Warning {
-                code: "sctp_one_path".to_owned(),
-                message: format!(
-                    "the interface of `{}` has no other IPv4 address, so the association has one \
-                     path only",
-                    self.order.local
-                ),
-                hint: "give both hosts a second address on the path's interface".to_owned(),
-            });
+            let only = "has no other IPv4 address, so the association has one path only";
+            warn(
+                "sctp_one_path",
+                format!("the interface of `{}` {only}", self.order.local),
+                "give both hosts a second address on the path's interface".to_owned(),
+            );
         }
     }
 
-    fn listen(&mut self, socket: Socket) -> Result<(), TransportError> {
+    fn listen(&mut self, socket: Socket) -> Result<()> {
         let failed = || cannot("listen");
         socket.listen(BACKLOG).map_err(failed())?;
         // With several addresses the kernel tells any of them.
@@ -185,7 +186,7 @@ impl End {
         Ok(())
     }
 
-    fn association(&self, socket: Socket) -> Result<Arc<Association>, TransportError> {
+    fn association(&self, socket: Socket) -> Result<Arc<Association>> {
         let values = &self.order.transport.options;
         let down_after = options::time(&PRIMARY_DOWN_AFTER, values);
         let paths = MULTIHOMING.flag(values).then(|| {
@@ -205,7 +206,7 @@ impl End {
         peer: SocketAddr,
         purpose: Purpose,
         stop: &Stop,
-    ) -> Result<Arc<Association>, TransportError> {
+    ) -> Result<Arc<Association>> {
         check_peer(&self.order, peer)?;
         let failed = || cannot(&format!("connect to `{}`", peer.ip()));
         let socket = self.socket()?;
@@ -230,14 +231,11 @@ impl End {
 
     /// Waits for an association that the announced peer establishes; calls `arrived` when there is
     /// one.
-    async fn incoming(
-        &self,
-        mut arrived: impl FnMut(),
-    ) -> Result<Arc<Association>, TransportError> {
+    async fn incoming(&self, mut arrived: impl FnMut()) -> Result<Arc<Association>> {
         let Some(listener) = &self.listener else {
-            return Err(TransportError::Order {
-                what: "an end that connects does not listen".to_owned(),
-            });
+            return Err(TransportError::order(
+                "an end that connects does not listen",
+            ));
         };
         let failed = || cannot("accept an association");
         let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
@@ -281,7 +279,7 @@ impl TrialEnd for End {
         purpose: Purpose,
         until: MonotonicTime,
         stop: &Stop,
-    ) -> Result<Arc<Association>, TransportError> {
+    ) -> Result<Arc<Association>> {
         let what = format!("SCTP handshake with `{}`", peer.ip());
         in_time(until, what, self.associate(peer, purpose, stop)).await
     }
@@ -291,7 +289,7 @@ impl TrialEnd for End {
         until: MonotonicTime,
         stop: &Stop,
         arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<Arc<Association>>, TransportError> {
+    ) -> Result<Accepted<Arc<Association>>> {
         let incoming = stop.unless_raised(self.incoming(arrived));
         let association = in_time(until, "SCTP association", incoming).await?;
         Ok(Accepted::Connection(association))
@@ -299,11 +297,11 @@ impl TrialEnd for End {
 }
 
 impl AdmittingEnd for End {
-    async fn next(&self) -> Result<Arc<Association>, TransportError> {
+    async fn next(&self) -> Result<Arc<Association>> {
         self.incoming(|| ()).await
     }
 
-    async fn message(association: &Arc<Association>) -> Result<Vec<u8>, TransportError> {
+    async fn message(association: &Arc<Association>) -> Result<Vec<u8>> {
         poll_fn(|context| association.poll_message(context)).await
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! - `driver` has the descriptor; `options` reads a study's options, sets them, and sizes buffers.
 //! - `uapi` has the kernel's numbers and layouts; `socket` the system calls.
-//! - `association` is one association with its streams; `paths` has the state of its paths.
-//! - `endpoint` is an end of a trial, `handle` an association as the workloads use it; `statistics`
-//!   has the kernel's statistics.
+//! - `association` is one association with its streams, in `handle` as the workloads use it; `paths` has the state of its
+//!   paths.
+//! - `endpoint` is an end of a trial; `statistics` has the kernel's statistics.
 
 mod association;
 pub(crate) mod driver;
 mod endpoint;
-mod handle;
 mod options;
 mod paths;
 mod socket;

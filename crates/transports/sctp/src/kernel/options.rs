@@ -4,8 +4,10 @@ use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
 use regatta_model::{Bytes, StackFacts, stack};
-use regatta_transport::{OptionDefinition, OptionKind, WindowRange, WindowSizes, options};
-use regatta_transport_sockets::option::Plain as _;
+use regatta_transport::{
+    OptionDefinition, OptionKind, OptionValues, WindowRange, WindowSizes, options,
+    socket_option::Plain as _,
+};
 use socket2::Socket;
 
 use super::{
@@ -14,7 +16,7 @@ use super::{
         self, AssocParams, AssocValue, Event, PeerAddrParams, PeerAddrThresholds, RtoInfo, SackInfo,
     },
 };
-use crate::session::{self, RTO_INITIAL, RTO_MAX, RTO_MIN, Values};
+use crate::session::{self, ORDERED, RTO_INITIAL, RTO_MAX, RTO_MIN};
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MOST_STREAMS: u16 = 65_534;
@@ -22,16 +24,37 @@ pub(crate) const MOST_STREAMS: u16 = 65_534;
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
-pub(crate) const STREAMS: OptionDefinition = session::streams(MOST_STREAMS);
+/// Options of the driver, in the order of help.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[
+    ORDERED,
+    STREAMS,
+    SCHEDULER,
+    NO_DELAY,
+    RTO_INITIAL,
+    RTO_MIN,
+    RTO_MAX,
+    SACK_DELAY,
+    SACK_EVERY,
+    HEARTBEAT,
+    HB_INTERVAL,
+    PATH_MAX_RETRANS,
+    PF_RETRANS,
+    ASSOCIATION_MAX_RETRANS,
+    RECEIVE_WINDOW,
+    MULTIHOMING,
+    PRIMARY_DOWN_AFTER,
+];
 
-pub(crate) const SCHEDULER: OptionDefinition = OptionDefinition {
+const STREAMS: OptionDefinition = session::streams(MOST_STREAMS);
+
+const SCHEDULER: OptionDefinition = OptionDefinition {
     name: "scheduler",
     kind: OptionKind::OneOf(&["rr", "fcfs"]),
     default: "rr",
     help: "which stream's message is sent next: streams in turn, or as they were written",
 };
 
-pub(crate) const NO_DELAY: OptionDefinition = options::flag(
+const NO_DELAY: OptionDefinition = options::flag(
     "no_delay",
     true,
     "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
@@ -42,46 +65,46 @@ pub(crate) const SACK_DELAY: OptionDefinition = options::time(
     "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
 );
 
-pub(crate) const SACK_EVERY: OptionDefinition = count(
+const SACK_EVERY: OptionDefinition = count(
     "sack_every",
     1,
     "packets after which an acknowledgement is sent; the kernel's if not set",
 );
 
-pub(crate) const HEARTBEAT: OptionDefinition = options::flag(
+const HEARTBEAT: OptionDefinition = options::flag(
     "heartbeat",
     true,
     "whether idle paths are probed with heartbeats",
 );
 
-pub(crate) const HB_INTERVAL: OptionDefinition = options::time(
+const HB_INTERVAL: OptionDefinition = options::time(
     "hb_interval",
     "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
            kernel's if not set",
 );
 
-pub(crate) const PATH_MAX_RETRANS: OptionDefinition = count(
+const PATH_MAX_RETRANS: OptionDefinition = count(
     "path_max_retrans",
     1,
     "time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the \
            kernel's if not set",
 );
 
-pub(crate) const PF_RETRANS: OptionDefinition = count(
+const PF_RETRANS: OptionDefinition = count(
     "pf_retrans",
     0,
     "time-outs after which a path is potentially failed, so that new data takes \
            another one (RFC 7829, PFMR); the kernel's if not set",
 );
 
-pub(crate) const ASSOCIATION_MAX_RETRANS: OptionDefinition = count(
+const ASSOCIATION_MAX_RETRANS: OptionDefinition = count(
     "association_max_retrans",
     1,
     "time-outs after which the association is given up (RFC 9260, \
            Association.Max.Retrans); the kernel's if not set",
 );
 
-pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
+const RECEIVE_WINDOW: OptionDefinition = options::size(
     "receive_window",
     "receive window, and memory for data that is sent; what the path holds with \
            its queue full if not set",
@@ -101,15 +124,7 @@ pub(crate) const PRIMARY_DOWN_AFTER: OptionDefinition = options::time(
 
 /// Returns the definition of a count; the kernel holds these in 16 bits.
 const fn count(name: &'static str, least: i64, help: &'static str) -> OptionDefinition {
-    OptionDefinition {
-        name,
-        kind: OptionKind::Number {
-            least,
-            most: u16::MAX as i64,
-        },
-        default: "",
-        help,
-    }
+    options::number(name, (least, u16::MAX as i64), "", help)
 }
 
 /// Longest user message of a flow of messages, in bytes.
@@ -131,34 +146,36 @@ fn windows(message: usize) -> WindowRange {
 }
 
 /// Reads an option that is a time, of which the kernel counts whole milliseconds.
-pub(crate) fn time(option: &OptionDefinition, options: &Values) -> Option<Duration> {
+pub(crate) fn time(option: &OptionDefinition, options: &OptionValues) -> Option<Duration> {
     Some(option.time(options)?.max(Duration::from_millis(1)))
 }
 
-fn milliseconds(option: &OptionDefinition, options: &Values) -> Option<u32> {
+fn milliseconds(option: &OptionDefinition, options: &OptionValues) -> Option<u32> {
     let time = time(option, options)?.as_millis();
     Some(u32::try_from(time).unwrap_or(u32::MAX))
 }
 
 /// Returns the number of streams each way that this end asks for.
-pub(crate) fn streams(options: &Values) -> u16 {
+pub(crate) fn streams(options: &OptionValues) -> u16 {
     STREAMS.number(options).unwrap_or(MOST_STREAMS)
 }
 
 /// Returns the window that is asked for, in bytes.
-pub(crate) fn window(options: &Values) -> Option<usize> {
-    let window = RECEIVE_WINDOW.size(options)?;
-    Some(usize::try_from(window).map_or(MOST_WINDOW_BYTES, |size| size.min(MOST_WINDOW_BYTES)))
+pub(crate) fn window(options: &OptionValues) -> Option<usize> {
+    Some(RECEIVE_WINDOW.bytes(options)?.min(MOST_WINDOW_BYTES))
 }
 
-/// Whether the streams take turns.
-fn is_round_robin(options: &Values) -> bool {
-    SCHEDULER.text(options) != Some("fcfs")
+/// Returns the scheduler's name, and its number in the kernel.
+fn scheduler(options: &OptionValues) -> (&'static str, u32) {
+    match SCHEDULER.text(options) {
+        Some("fcfs") => ("fcfs", uapi::SCHEDULER_FCFS),
+        _ => ("rr", uapi::SCHEDULER_ROUND_ROBIN),
+    }
 }
 
 /// Combines the retransmission time-outs of the options with the kernel's own; the kernel's
 /// give way where they contradict.
-fn time_outs(options: &Values, kernel: RtoInfo) -> RtoInfo {
+fn time_outs(options: &OptionValues, kernel: RtoInfo) -> RtoInfo {
     let [least, most, initial] =
         [RTO_MIN, RTO_MAX, RTO_INITIAL].map(|option| milliseconds(&option, options));
     let max = most.unwrap_or(kernel.max.max(least.unwrap_or(0)).max(initial.unwrap_or(0)));
@@ -172,7 +189,7 @@ fn time_outs(options: &Values, kernel: RtoInfo) -> RtoInfo {
 }
 
 /// Sets all options at a socket that is not connected yet.
-pub(crate) fn apply(options: &Values, socket: &Socket) -> io::Result<()> {
+pub(crate) fn apply(options: &OptionValues, socket: &Socket) -> io::Result<()> {
     let streams = streams(options);
     let streams = libc::sctp_initmsg {
         sinit_num_ostreams: streams,
@@ -193,36 +210,31 @@ pub(crate) fn apply(options: &Values, socket: &Socket) -> io::Result<()> {
         on: 1,
     };
     socket::set(socket, uapi::EVENT, &told)?;
-    let scheduler = AssocValue {
-        association: 0,
-        value: if is_round_robin(options) {
-            uapi::SCHEDULER_ROUND_ROBIN
-        } else {
-            uapi::SCHEDULER_FCFS
-        },
-    };
-    socket::set(socket, uapi::STREAM_SCHEDULER, &scheduler)?;
+    let (_, scheduler) = scheduler(options);
+    socket::set(
+        socket,
+        uapi::STREAM_SCHEDULER,
+        &AssocValue::of_all(scheduler),
+    )?;
     apply_times(options, socket)?;
     apply_paths(options, socket)
 }
 
-fn apply_times(options: &Values, socket: &Socket) -> io::Result<()> {
+fn apply_times(options: &OptionValues, socket: &Socket) -> io::Result<()> {
     let times = [RTO_INITIAL, RTO_MIN, RTO_MAX];
     if times.iter().any(|option| option.time(options).is_some()) {
         let kernel = socket::get(socket, libc::SCTP_RTOINFO)?;
         socket::set(socket, libc::SCTP_RTOINFO, &time_outs(options, kernel))?;
     }
-    if let Some(most) = ASSOCIATION_MAX_RETRANS.number(options) {
+    if let Some(max_retransmissions) = ASSOCIATION_MAX_RETRANS.number(options) {
         let parameters = AssocParams {
-            max_retransmissions: most,
+            max_retransmissions,
             ..AssocParams::default()
         };
         socket::set(socket, libc::SCTP_ASSOCINFO, &parameters)?;
     }
-    let (delay_ms, every) = (
-        milliseconds(&SACK_DELAY, options),
-        SACK_EVERY.number(options),
-    );
+    let delay_ms = milliseconds(&SACK_DELAY, options);
+    let every = SACK_EVERY.number(options);
     if delay_ms.is_some() || every.is_some() {
         let kernel: SackInfo = socket::get(socket, libc::SCTP_DELAYED_SACK)?;
         let wanted = SackInfo {
@@ -235,7 +247,7 @@ fn apply_times(options: &Values, socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-fn apply_paths(options: &Values, socket: &Socket) -> io::Result<()> {
+fn apply_paths(options: &OptionValues, socket: &Socket) -> io::Result<()> {
     let (heartbeat, interval) = (HEARTBEAT.flag(options), milliseconds(&HB_INTERVAL, options));
     let most = PATH_MAX_RETRANS.number(options);
     if !heartbeat || interval.is_some() || most.is_some() {
@@ -257,11 +269,8 @@ fn apply_paths(options: &Values, socket: &Socket) -> io::Result<()> {
         socket::set(socket, libc::SCTP_PEER_ADDR_THLDS, &thresholds)?;
     }
     if MULTIHOMING.flag(options) {
-        let told = AssocValue {
-            association: 0,
-            value: uapi::PF_EXPOSED,
-        };
         // A kernel before 5.5 does not have it, and tells the state of a path anyhow.
+        let told = AssocValue::of_all(uapi::PF_EXPOSED);
         let _ = socket::set(socket, uapi::EXPOSE_PF_STATE, &told);
     }
     Ok(())
@@ -269,7 +278,11 @@ fn apply_paths(options: &Values, socket: &Socket) -> io::Result<()> {
 
 /// Returns the facts about the options as the kernel reports them; their names end in `.` and
 /// this end's side.
-pub(crate) fn facts(options: &Values, socket: &Socket, side: &str) -> BTreeMap<String, String> {
+pub(crate) fn facts(
+    options: &OptionValues,
+    socket: &Socket,
+    side: &str,
+) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let mut fact = |name: &str, value: String| {
         facts.insert(format!("sctp.{name}.{side}"), value);
@@ -301,12 +314,7 @@ pub(crate) fn facts(options: &Values, socket: &Socket, side: &str) -> BTreeMap<S
         fact("pf_retrans", found.potentially_failed.to_string());
     }
     fact("nodelay", NO_DELAY.flag(options).to_string());
-    let scheduler = if is_round_robin(options) {
-        "rr"
-    } else {
-        "fcfs"
-    };
-    fact("scheduler", scheduler.to_owned());
+    fact("scheduler", scheduler(options).0.to_owned());
     let first = || Cow::Owned(format!("{}: no association yet", stack::NOT_KNOWN));
     let stated = StackFacts {
         // Of the first path, by what is known of the association.
@@ -348,10 +356,9 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Returns the sizes for a path and messages of this size.
-    pub(crate) fn of(path: &PathHints, options: &Values, message: Bytes) -> Self {
+    pub(crate) fn of(path: &PathHints, options: &OptionValues, message: Bytes) -> Self {
         let asked = window(options).map(|bytes| bytes as u64);
-        let message = usize::try_from(message.0).unwrap_or(usize::MAX);
-        let message_bytes = message.min(LONGEST_MESSAGE_BYTES);
+        let message_bytes = message.0.min(LONGEST_MESSAGE_BYTES as u64) as usize;
         let windows = WindowSizes::of(path, asked, &windows(message_bytes));
         Self {
             window_bytes: usize::try_from(windows.stream_bytes).unwrap_or(usize::MAX),
@@ -374,7 +381,7 @@ mod tests {
         min: 1000,
     };
 
-    fn options(set: &[(&str, &str)]) -> Values {
+    fn options(set: &[(&str, &str)]) -> OptionValues {
         let text = |value: &&str| OptionValue::Text((*value).to_owned());
         set.iter()
             .map(|(name, value)| ((*name).to_owned(), text(value)))
@@ -411,7 +418,7 @@ mod tests {
             is_as_it_is: false,
             treats_alike: true,
         };
-        let sizes = |rate, options: &Values| Sizes::of(&path(rate), options, Bytes(10_000));
+        let sizes = |rate, options: &OptionValues| Sizes::of(&path(rate), options, Bytes(10_000));
         // 1 Gbit/s × 30 ms is 3.75 MB.
         let found = sizes(Some(1_000_000_000), &options(&[]));
         assert_eq!(

@@ -12,12 +12,10 @@ use parking_lot::Mutex;
 use regatta_transport::{
     MonotonicTime, Purpose,
     opening::{self, OPENING_BYTES, Token},
+    socket_option::Plain,
 };
-use regatta_transport_sockets::{
-    option::{self, Plain},
-    timer,
-};
-use socket2::Socket;
+use regatta_transport_sockets::timer;
+use socket2::{SockFilter, Socket};
 use tokio::sync::Notify;
 
 use super::{
@@ -90,8 +88,7 @@ impl Paths {
             return;
         };
         self.begun.notified().await;
-        let moment = MonotonicTime::now() + after;
-        timer::sleep_until(moment).await;
+        timer::sleep_until(MonotonicTime::now() + after).await;
         let Some(association) = association.upgrade() else {
             return;
         };
@@ -122,8 +119,8 @@ impl Paths {
                 self.begin();
             }
         }
-        if state.drained && state.resumed.is_none() {
-            state.resumed = Some(MonotonicTime::now());
+        if state.drained {
+            state.resumed.get_or_insert_with(MonotonicTime::now);
         }
     }
 
@@ -135,16 +132,10 @@ impl Paths {
 
     /// Records the state of a path that a sample saw.
     pub(crate) fn seen(&self, address: IpAddr, path_state: i32) {
-        if address != self.primary[1] {
-            return;
-        }
+        let given_up = [uapi::PATH_INACTIVE, uapi::PATH_POTENTIALLY_FAILED].contains(&path_state);
         let mut state = self.state.lock();
-        let given_up = matches!(
-            path_state,
-            uapi::PATH_INACTIVE | uapi::PATH_POTENTIALLY_FAILED
-        );
-        if given_up && state.down.is_some() && state.given_up.is_none() {
-            state.given_up = Some(MonotonicTime::now());
+        if address == self.primary[1] && given_up && state.down.is_some() {
+            state.given_up.get_or_insert_with(MonotonicTime::now);
         }
     }
 
@@ -169,10 +160,8 @@ impl Paths {
         let state = self.state.lock();
         Some(match (&state.refused, state.down) {
             (Some(why), _) => format!("not taken down: {why}"),
-            (None, Some(_)) => {
-                "taken down: its packets are dropped at this end's socket".to_owned()
-            }
-            (None, None) => "not taken down: the transfer ended before".to_owned(),
+            (None, Some(_)) => "taken down: its packets are dropped at this end's socket".into(),
+            (None, None) => "not taken down: the transfer ended before".into(),
         })
     }
 }
@@ -181,22 +170,15 @@ impl Paths {
 /// the path loses everything both ways. Needs no privilege, and ends with the socket.
 fn drop_packets_of(socket: &Socket, [here, there]: [IpAddr; 2]) -> io::Result<()> {
     let (IpAddr::V4(here), IpAddr::V4(there)) = (here, there) else {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "only paths of IPv4 addresses can be taken down",
-        ));
+        let only = "only paths of IPv4 addresses can be taken down";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, only));
     };
-    let mut program = filter(here, there);
-    let attached = libc::sock_fprog {
-        len: program.len() as libc::c_ushort,
-        filter: program.as_mut_ptr(),
-    };
-    option::set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &attached)
+    socket.attach_filter(&filter(here, there))
 }
 
 /// Returns a program of the kernel's packet filter that lets every packet pass but those from
 /// `there` and those to `here`.
-fn filter(here: Ipv4Addr, there: Ipv4Addr) -> [libc::sock_filter; 6] {
+fn filter(here: Ipv4Addr, there: Ipv4Addr) -> [SockFilter; 6] {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
@@ -204,11 +186,8 @@ fn filter(here: Ipv4Addr, there: Ipv4Addr) -> [libc::sock_filter; 6] {
     const NETWORK: u32 = libc::SKF_NET_OFF as u32;
     const SOURCE: u32 = NETWORK.wrapping_add(12);
     const DESTINATION: u32 = NETWORK.wrapping_add(16);
-    let step = |code: u32, jump_true: u8, jump_false: u8, value: u32| libc::sock_filter {
-        code: code as u16,
-        jt: jump_true,
-        jf: jump_false,
-        k: value,
+    let step = |code: u32, jump_true: u8, jump_false: u8, value: u32| {
+        SockFilter::new(code as u16, jump_true, jump_false, value)
     };
     [
         step(LOAD, 0, 0, SOURCE),

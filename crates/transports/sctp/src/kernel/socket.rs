@@ -1,19 +1,20 @@
 //! Non-blocking system calls on a one-to-one socket.
 
 use std::{
-    io, mem,
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::fd::AsRawFd as _,
 };
 
-use regatta_transport::{MonotonicTime, wait};
-use regatta_transport_sockets::{
-    message::{self, Control, MOST_RECEIVED, Received, control_space},
-    option::{self, Plain},
+use regatta_transport::{
+    MonotonicTime,
+    socket_option::{self, Plain},
+    wait,
 };
+use regatta_transport_sockets::message::{self, Control, MOST_RECEIVED, Received, control_space};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::uapi::{self, AssocChange, GetAddrs, SOL_SCTP};
+use super::uapi::{self, GetAddrs, SOL_SCTP};
 
 /// Size of the ancillary data of a piece, in bytes: its stream, and a description of the next
 /// message.
@@ -33,7 +34,7 @@ pub(crate) fn open(address: IpAddr) -> io::Result<Socket> {
 
 /// Sets an SCTP option.
 pub(crate) fn set<T: Copy>(socket: &Socket, name: libc::c_int, value: &T) -> io::Result<()> {
-    option::set(socket, SOL_SCTP, name, value)
+    socket_option::set(socket, SOL_SCTP, name, value)
 }
 
 /// Reads an SCTP option whose request has no parameters.
@@ -47,7 +48,7 @@ pub(crate) fn get_with<T: Plain>(
     name: libc::c_int,
     mut value: T,
 ) -> io::Result<T> {
-    option::get_into(socket, SOL_SCTP, name, &mut value)?;
+    socket_option::get_into(socket, SOL_SCTP, name, &mut value)?;
     Ok(value)
 }
 
@@ -154,12 +155,9 @@ pub(crate) fn send(
         snd_context: 0,
         snd_assoc_id: 0,
     };
+    const INFO_BYTES: usize = control_space::<libc::sctp_sndinfo>();
     let parts = parts.map(message::part);
-    let mut control = Control::<{ control_space::<libc::sctp_sndinfo>() }>::with(
-        SOL_SCTP,
-        libc::SCTP_SNDINFO,
-        info,
-    );
+    let mut control = Control::<INFO_BYTES>::with(SOL_SCTP, libc::SCTP_SNDINFO, info);
     let mut header = message::empty_entry().msg_hdr;
     header.msg_iov = parts.as_ptr().cast_mut();
     header.msg_iovlen = parts.len() as _;
@@ -253,17 +251,17 @@ pub(crate) struct After {
 /// none, it clears the error and reports it to nobody.
 fn loss_in(notification: &[u8]) -> Option<libc::c_int> {
     let short = |at: usize| Some(u16::from_ne_bytes(*notification.get(at..)?.first_chunk()?));
-    let kind = short(mem::offset_of!(AssocChange, kind))?;
-    let state = short(mem::offset_of!(AssocChange, state))?;
+    let (kind, state) = (short(0)?, short(uapi::ASSOC_CHANGE_STATE)?);
     let lost =
         kind == uapi::ASSOC_CHANGE && matches!(state, uapi::COMM_LOST | uapi::CANT_STR_ASSOC);
     // With the ABORT that came; without one nothing came for too long.
-    let aborted = notification.len() > mem::size_of::<AssocChange>();
-    lost.then_some(if aborted {
+    let aborted = notification.len() > uapi::ASSOC_CHANGE_BYTES;
+    let error = if aborted {
         libc::ECONNRESET
     } else {
         libc::ETIMEDOUT
-    })
+    };
+    lost.then_some(error)
 }
 
 /// Returns the stream and the payload protocol identifier of a piece, and whether another message
@@ -296,7 +294,7 @@ mod tests {
     #[test]
     fn a_loss_is_read_from_its_notification() {
         let bytes = |kind: u16, state: u16, more: usize| {
-            let mut bytes = vec![0; mem::size_of::<AssocChange>() + more];
+            let mut bytes = vec![0; uapi::ASSOC_CHANGE_BYTES + more];
             bytes[..2].copy_from_slice(&kind.to_ne_bytes());
             bytes[8..10].copy_from_slice(&state.to_ne_bytes());
             bytes

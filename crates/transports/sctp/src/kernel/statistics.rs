@@ -54,23 +54,19 @@ fn tick() -> Duration {
         .unwrap_or(Duration::from_millis(4))
 }
 
-/// Converts a snapshot to a sample. Values that the kernel could not know yet are absent.
+/// Converts a snapshot to a sample. OptionValues that the kernel could not know yet are absent.
 fn sample(seen: &Seen) -> ProtocolSample {
     let paths = || seen.paths.iter().map(|(_, path)| path);
+    let rtt_ticks = paths().map(|path| path.smoothed_rtt_ticks);
+    let windows = paths().map(|path| u64::from(path.congestion_window_bytes));
+    let (chunks, chunk) = (seen.status.unacknowledged, seen.status.fragmentation_point);
     ProtocolSample {
-        smoothed_rtt: paths()
-            .map(|path| path.smoothed_rtt_ticks)
+        smoothed_rtt: rtt_ticks
             .filter(|ticks| *ticks > 0)
             .min()
             .map(|ticks| tick() * ticks),
-        congestion_window_bytes: Some(
-            paths()
-                .map(|path| u64::from(path.congestion_window_bytes))
-                .sum(),
-        ),
-        bytes_in_flight: Some(
-            u64::from(seen.status.unacknowledged) * u64::from(seen.status.fragmentation_point),
-        ),
+        congestion_window_bytes: Some(windows.sum()),
+        bytes_in_flight: Some(u64::from(chunks) * u64::from(chunk)),
         packets_sent: seen.counts.map(|counts| counts.packets_sent),
         retransmitted_packets: seen.counts.map(|counts| counts.retransmitted_chunks),
         // The kernel tells neither the least round-trip time, nor how often the window was reduced,
@@ -81,18 +77,12 @@ fn sample(seen: &Seen) -> ProtocolSample {
 
 /// Returns the facts in a snapshot, by their names without the side.
 fn facts(seen: &Seen) -> Vec<(&'static str, String)> {
-    let status = seen.status;
-    let (out, into, chunk) = (
-        status.out_streams,
-        status.in_streams,
-        status.fragmentation_point,
-    );
+    let (out, into) = (seen.status.out_streams, seen.status.in_streams);
+    let chunk = seen.status.fragmentation_point;
+    let counted = "DATA chunks that the kernel sent again; one of full size is one packet";
     let mut facts = vec![
         ("congestion_control", CONGESTION_CONTROL.to_owned()),
-        (
-            id::RETRANSMITTED_PACKETS,
-            "DATA chunks that the kernel sent again; one of full size is one packet".to_owned(),
-        ),
+        (id::RETRANSMITTED_PACKETS, counted.to_owned()),
         ("sctp.streams", format!("{out} out, {into} in")),
         ("sctp.chunk_payload_bytes", chunk.to_string()),
     ];
@@ -140,30 +130,22 @@ impl StatisticsSource for Statistics {
                 .map(|(address, path)| format!("{address} {}", paths::state_name(path.state)))
                 .collect();
             found.push(("sctp.paths", states.join(", ")));
-            found.extend(
-                paths
-                    .outcome()
-                    .map(|outcome| ("sctp.primary_path", outcome)),
-            );
+            let outcome = paths.outcome();
+            found.extend(outcome.map(|outcome| ("sctp.primary_path", outcome)));
             found.extend(paths.given_up_after().map(|time| {
                 let text = format!("{}, as seen by samples", format_duration(time));
                 ("sctp.primary_given_up_after", text)
             }));
         }
-        found
-            .into_iter()
-            .map(|(name, value)| (format!("{name}.{}", self.side), value))
-            .collect()
+        let of_end = |(name, value)| (format!("{name}.{}", self.side), value);
+        found.into_iter().map(of_end).collect()
     }
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
-        let paths = self.known.paths.as_ref();
         // Only the receiver sees when its application gets data again.
-        paths
-            .filter(|_| self.side == "receiver")
-            .and_then(|paths| paths.fail_over_time())
-            .map(|time| (id::FAIL_OVER_TIME_NS, time.as_nanos() as f64))
-            .into_iter()
-            .collect()
+        let paths = (self.known.paths.as_ref()).filter(|_| self.side == "receiver");
+        let time = paths.and_then(|paths| paths.fail_over_time());
+        let metric = |time: Duration| (id::FAIL_OVER_TIME_NS, time.as_nanos() as f64);
+        time.map(metric).into_iter().collect()
     }
 }

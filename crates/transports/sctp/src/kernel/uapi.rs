@@ -74,22 +74,23 @@ pub(crate) struct AssocValue {
     pub value: u32,
 }
 
-/// The beginning of `struct sctp_assoc_change`; a received ABORT, if there was one, follows it.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct AssocChange {
-    pub kind: u16,
-    pub flags: u16,
-    /// Length of the whole notification, in bytes.
-    pub length: u32,
-    pub state: u16,
-    pub error: u16,
-    pub out_streams: u16,
-    pub in_streams: u16,
-    pub association: i32,
+impl AssocValue {
+    /// Returns a value for all associations of a socket.
+    pub(crate) const fn of_all(value: u32) -> Self {
+        Self {
+            association: 0,
+            value,
+        }
+    }
 }
 
-/// States of [`AssocChange`] after which there is no association (`enum sctp_sac_state`).
+/// Offset of the state in `struct sctp_assoc_change`, which begins with its type, in bytes.
+pub(crate) const ASSOC_CHANGE_STATE: usize = 8;
+
+/// Size of this structure, in bytes; a received ABORT, if there was one, follows it.
+pub(crate) const ASSOC_CHANGE_BYTES: usize = 20;
+
+/// States of this notification after which there is no association (`enum sctp_sac_state`).
 pub(crate) const COMM_LOST: u16 = 1;
 pub(crate) const CANT_STR_ASSOC: u16 = 4;
 
@@ -200,7 +201,6 @@ const _: () = {
     assert!(size_of::<AssocParams>() == 20);
     assert!(size_of::<SackInfo>() == 12);
     assert!(size_of::<AssocValue>() == 8);
-    assert!(size_of::<AssocChange>() == 20);
     assert!(size_of::<Event>() == 8);
     assert!(size_of::<PeerAddrParams>() == 156);
     assert!(size_of::<PeerAddrThresholds>() == 144);

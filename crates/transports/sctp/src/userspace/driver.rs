@@ -1,11 +1,8 @@
 //! Descriptor and capabilities of the driver `sctp-userspace`.
 
-use std::collections::BTreeMap;
-
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, Session, TransportError, TrialContext,
+    Carries, Driver, DriverDescriptor, OptionValues, Result, Session, TrialContext,
     options::{GSO, RECEIVE_BUFFER, SEND_BUFFER},
 };
 
@@ -25,11 +22,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "sctp-userspace",
     title: "SCTP in user space",
     summary: "SCTP by sctp-proto at both ends, its packets carried in UDP",
-    carries: Carries::Streams,
-    reliable: true,
-    encrypted: false,
     multiplexes: true,
-    congestion_control_choosable: false,
     capabilities: &["unordered", "gso"],
     stack: "sctp-proto",
     stack_version: STACK_VERSION,
@@ -44,6 +37,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         SEND_BUFFER,
         GSO,
     ],
+    ..DriverDescriptor::PLAIN
 };
 
 impl Driver for SctpUserspace {
@@ -51,15 +45,11 @@ impl Driver for SctpUserspace {
         &DESCRIPTOR
     }
 
-    fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
+    fn carries(&self, options: &OptionValues) -> Carries {
         session::carries(options)
     }
 
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
         self.check_options(&order.transport.options)?;
         session::session(endpoint::new(order)?, LONGEST_MESSAGE_BYTES, order, context)
     }
@@ -67,6 +57,10 @@ impl Driver for SctpUserspace {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::OptionValue;
+
     use super::*;
 
     #[test]

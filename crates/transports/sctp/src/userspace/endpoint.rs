@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_transport::{TransportError, options::GSO};
+use regatta_transport::{Result, options::GSO};
 use regatta_transport_sockets::driver::{End, Settings};
 
 use super::{
@@ -19,49 +19,42 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Creates the end of a trial that the order describes; a listening end listens when this returns.
 ///
 /// # Errors
-/// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Io`] for a
+/// `TransportError::Unsupported` for a path with too small packets, `TransportError::Io` for a
 /// socket that cannot be opened.
-pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>, TransportError> {
+pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
     let options = &order.transport.options;
     let sizes = Sizes::of(&order.path, order.local, options)?;
     let linger = LINGER + 3 * 2 * order.path.longest_one_way;
     let transport = sizes.transport(options);
-    let mut end = End::new(
-        order,
-        Settings {
-            receive_buffer_bytes: sizes.receive_buffer_bytes,
-            send_buffer_bytes: sizes.send_buffer_bytes,
-            most_segments: if GSO.flag(options) { usize::MAX } else { 1 },
-            packet_bytes: usize::MAX,
-            fragments: false,
-        },
-        Sctp {
-            stack: sizes.stack(&transport, !order.connects()),
-            config: transport,
-            limits: sizes.limits(options, linger),
-        },
-    )?;
+    let settings = Settings {
+        receive_buffer_bytes: sizes.receive_buffer_bytes,
+        send_buffer_bytes: sizes.send_buffer_bytes,
+        most_segments: if GSO.flag(options) { usize::MAX } else { 1 },
+        packet_bytes: usize::MAX,
+        fragments: false,
+    };
+    let stack = Sctp {
+        stack: sizes.stack(&transport, !order.connects()),
+        config: transport,
+        limits: sizes.limits(options, linger),
+    };
+    let mut end = End::new(order, settings, stack)?;
     let side = order.role.name();
-    end.base
-        .facts
-        .extend(sizes.stack_facts(end.offloads()).of_end(side));
+    let stated = sizes.stack_facts(end.offloads()).of_end(side);
     let ms = |option| format!("{} ms", milliseconds(option, options));
     let window = format!("sctp.receive_window_bytes.{side}");
+    let encapsulation = "UDP (as RFC 6951, any port)";
     let facts = [
-        (
-            "sctp.encapsulation",
-            "UDP (as RFC 6951, any port)".to_owned(),
-        ),
+        ("sctp.encapsulation", encapsulation.to_owned()),
         ("sctp.chunk_payload_bytes", sizes.chunk_bytes.to_string()),
         (&window, sizes.window_bytes.to_string()),
         ("sctp.rto_initial", ms(&RTO_INITIAL)),
         ("sctp.rto_min", ms(&RTO_MIN)),
         ("sctp.rto_max", ms(&RTO_MAX)),
     ];
-    end.base
-        .facts
-        .extend(facts.map(|(name, value)| (name.to_owned(), value)));
-    end.base.facts.extend([delivery(options)]);
+    let facts = facts.map(|(name, value)| (name.to_owned(), value));
+    let facts = stated.into_iter().chain(facts).chain([delivery(options)]);
+    end.base.facts.extend(facts);
     end.base.warnings.extend(end.buffers.warning(side));
     Ok(end)
 }

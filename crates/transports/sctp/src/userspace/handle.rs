@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use regatta_transport::{MonotonicTime, StatisticsSource, TransportError};
+use regatta_transport::{MonotonicTime, Result, StatisticsSource};
 use regatta_transport_sockets::{driver::Gone, wait::within};
 
 use super::{
@@ -58,26 +58,20 @@ impl association::Association for Handle {
         Arc::new(Statistics::new(self.weak(), side))
     }
 
-    fn open_stream(&self) -> Result<u16, TransportError> {
+    fn open_stream(&self) -> Result<u16> {
         self.with(Association::open_stream)?
     }
 
-    fn open_flow(&self) -> Result<(), TransportError> {
+    fn open_flow(&self) -> Result<()> {
         self.open_stream().map(drop)
     }
 
-    async fn accept_stream(&self) -> Result<u16, TransportError> {
+    async fn accept_stream(&self) -> Result<u16> {
         self.poll(|one, context| one.poll_accept_stream(context))
             .await
     }
 
-    async fn write(
-        &self,
-        id: u16,
-        memory: &mut Memory,
-        head: &[u8],
-        body: Bytes,
-    ) -> Result<(), TransportError> {
+    async fn write(&self, id: u16, memory: &mut Memory, head: &[u8], body: Bytes) -> Result<()> {
         let message = memory.message(head, body);
         {
             // One that is gone has no writers.
@@ -108,7 +102,7 @@ impl association::Association for Handle {
         self.send();
     }
 
-    async fn finish(&self, id: u16) -> Result<(), TransportError> {
+    async fn finish(&self, id: u16) -> Result<()> {
         self.with(|one| one.finish(id))??;
         self.send();
         Ok(())
@@ -121,7 +115,7 @@ impl association::Association for Handle {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Option<Result<usize, TransportError>> {
+    ) -> Option<Result<usize>> {
         let arrived = &mut memory.arrived;
         let read = self.poll(|one, context| one.poll_read(id, arrived, context));
         let read = within(until, read).await?;
@@ -137,7 +131,7 @@ impl association::Association for Handle {
         memory: &mut Memory,
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Option<Result<usize, TransportError>> {
+    ) -> Option<Result<usize>> {
         let arrived = &mut memory.arrived;
         let read = self.poll(|one, context| one.poll_read(MESSAGES, arrived, context));
         let read = within(until, read).await?;

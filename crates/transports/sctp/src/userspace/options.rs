@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use regatta_control::PathHints;
 use regatta_model::{StackFacts, stack};
 use regatta_transport::{
-    OptionDefinition, Unsupported, WindowRange, WindowSizes,
+    OptionDefinition, OptionValues, Unsupported, WindowRange, WindowSizes,
     options::{self, RECEIVE_BUFFER, SEND_BUFFER},
 };
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     association::LONGEST_STREAM_MESSAGE_BYTES,
-    session::{self, ORDERED, Values},
+    session::{self, ORDERED},
 };
 
 /// Longest user message, in bytes.
@@ -78,13 +78,13 @@ pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
 );
 
 /// Returns an option that is a time, of which the stack counts whole milliseconds.
-pub(super) fn milliseconds(option: &OptionDefinition, options: &Values) -> u64 {
+pub(super) fn milliseconds(option: &OptionDefinition, options: &OptionValues) -> u64 {
     let time = option.time(options).unwrap_or_default();
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 /// Returns the receive window that is asked for, in bytes.
-fn window(options: &Values) -> Option<u32> {
+fn window(options: &OptionValues) -> Option<u32> {
     let window = u32::try_from(RECEIVE_WINDOW.size(options)?).unwrap_or(MOST_WINDOW_BYTES);
     Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES))
 }
@@ -116,22 +116,20 @@ impl Sizes {
     pub(crate) fn of(
         path: &PathHints,
         local: IpAddr,
-        options: &Values,
+        options: &OptionValues,
     ) -> Result<Self, Unsupported> {
         let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
-        let payload = usize::try_from(path.mtu_bytes)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(headers)
-            .min(MOST_PAYLOAD_BYTES);
+        let payload = (path.mtu_bytes as usize).saturating_sub(headers);
+        let payload = payload.min(MOST_PAYLOAD_BYTES);
         if payload < LEAST_PAYLOAD_BYTES {
             let least = LEAST_PAYLOAD_BYTES + headers;
-            return Err(Unsupported {
-                reason: format!(
-                    "the path carries packets of at most {} bytes, this driver needs {least}",
-                    path.mtu_bytes
+            let mtu = path.mtu_bytes;
+            return Err(Unsupported::new(
+                format!(
+                    "the path carries packets of at most {mtu} bytes, this driver needs {least}"
                 ),
-                hint: format!("set the condition's MTU to at least {least}"),
-            });
+                format!("set the condition's MTU to at least {least}"),
+            ));
         }
         let overhead = COMMON_HEADER_BYTES + DATA_HEADER_BYTES + BUNDLING_RESERVE_BYTES;
         // Whole words, so that a full chunk needs no padding.
@@ -139,10 +137,8 @@ impl Sizes {
 
         let windows = WindowSizes::of(path, window(options).map(u64::from), &WINDOWS);
         let buffer = |option: &OptionDefinition| {
-            let asked = option.size(options);
-            asked.map_or(windows.socket_buffer_bytes, |size| {
-                usize::try_from(size).unwrap_or(usize::MAX)
-            })
+            let asked = option.bytes(options);
+            asked.unwrap_or(windows.socket_buffer_bytes)
         };
         Ok(Self {
             ip_headers_bytes: headers,
@@ -153,7 +149,7 @@ impl Sizes {
         })
     }
 
-    pub(crate) fn limits(&self, options: &Values, linger: Duration) -> Limits {
+    pub(crate) fn limits(&self, options: &OptionValues, linger: Duration) -> Limits {
         // Enough beyond what may be in flight that the stack always has something to send.
         let in_flight = u64::from(self.window_bytes) / self.chunk_bytes as u64;
         Limits {
@@ -190,7 +186,7 @@ impl Sizes {
         }
     }
 
-    pub(crate) fn transport(&self, options: &Values) -> Arc<TransportConfig> {
+    pub(crate) fn transport(&self, options: &OptionValues) -> Arc<TransportConfig> {
         let [initial, least, most] =
             [RTO_INITIAL, RTO_MIN, RTO_MAX].map(|option| milliseconds(&option, options));
         let transport = TransportConfig::default()
@@ -257,7 +253,7 @@ mod tests {
     }
 
     fn sizes(mtu_bytes: u32, rate: Option<u64>, local: IpAddr) -> Result<Sizes, Unsupported> {
-        Sizes::of(&path(mtu_bytes, rate), local, &Values::new())
+        Sizes::of(&path(mtu_bytes, rate), local, &OptionValues::new())
     }
 
     const IPV4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -291,7 +287,7 @@ mod tests {
     fn a_stream_never_has_half_of_its_numbers_under_way() {
         for rate in [None, Some(1_000_000_000_000)] {
             let sizes = sizes(600, rate, IPV4).expect("large enough");
-            let limits = sizes.limits(&Values::new(), Duration::ZERO);
+            let limits = sizes.limits(&OptionValues::new(), Duration::ZERO);
             let message_chunks = LONGEST_MESSAGE_BYTES.div_ceil(sizes.chunk_bytes) as u64;
             assert!(limits.outstanding_chunks + message_chunks < 1 << 15);
         }
@@ -300,7 +296,7 @@ mod tests {
     #[test]
     fn options_are_read_with_their_units() {
         let text = |text: &str| OptionValue::Text(text.to_owned());
-        let options = Values::from([
+        let options = OptionValues::from([
             ("rto_min".to_owned(), text("200ms")),
             ("receive_window".to_owned(), text("4MiB")),
             ("ordered".to_owned(), OptionValue::Flag(false)),

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use regatta_transport::{Purpose, TransportError};
+use regatta_transport::{Purpose, Result, TransportError};
 use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
 use sctp_proto::{AssociationHandle, ClientConfig, DatagramEvent, EndpointEvent, TransportConfig};
 
@@ -72,7 +72,7 @@ impl Protocol for Sctp {
         peer: SocketAddr,
         purpose: Purpose,
         associations: &mut Connections<Association>,
-    ) -> Result<Number, TransportError> {
+    ) -> Result<Number> {
         let mut config = ClientConfig::new();
         config.transport = Arc::clone(&self.config);
         let failed = || TransportError::stack(format!("cannot connect to `{}`", peer.ip()));

@@ -50,28 +50,21 @@ impl StatisticsSource for Statistics {
 
     fn facts(&self) -> BTreeMap<String, String> {
         let counts = self.counts().unwrap_or(*self.last.lock());
-        let side = self.side;
         let counted =
             "packets with at least one DATA chunk that was sent before, counted by the driver";
-        BTreeMap::from(
-            [
-                ("congestion_control", CONGESTION_CONTROL.to_owned()),
-                ("retransmitted_packets", counted.to_owned()),
-                (
-                    "sctp.retransmitted_chunks",
-                    counts.retransmitted_chunks.to_string(),
-                ),
-                (
-                    "sctp.fast_retransmitted_chunks",
-                    counts.fast_retransmits.to_string(),
-                ),
-                ("sctp.retransmission_timeouts", counts.timeouts.to_string()),
-                (
-                    "sctp.acknowledgements_received",
-                    counts.acknowledgements.to_string(),
-                ),
-            ]
-            .map(|(name, value)| (format!("{name}.{side}"), value)),
-        )
+        let words = [
+            ("congestion_control", CONGESTION_CONTROL),
+            ("retransmitted_packets", counted),
+        ];
+        let counts = [
+            ("sctp.retransmitted_chunks", counts.retransmitted_chunks),
+            ("sctp.fast_retransmitted_chunks", counts.fast_retransmits),
+            ("sctp.retransmission_timeouts", counts.timeouts),
+            ("sctp.acknowledgements_received", counts.acknowledgements),
+        ];
+        let words = words.map(|(name, value)| (name, value.to_owned()));
+        let counts = counts.map(|(name, count)| (name, count.to_string()));
+        let of_end = |(name, value)| (format!("{name}.{}", self.side), value);
+        words.into_iter().chain(counts).map(of_end).collect()
     }
 }

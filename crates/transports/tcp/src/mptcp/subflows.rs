@@ -1,11 +1,14 @@
 //! Statistics of an MPTCP connection and of its subflows from the kernel (`linux/mptcp.h`).
 
-use std::{mem, os::fd::RawFd};
+use std::{mem, os::fd::AsRawFd};
 
 use libc::tcp_info as TcpInfo;
-use regatta_transport::ProtocolSample;
+use regatta_transport::{
+    ProtocolSample,
+    socket_option::{Plain, get_into},
+};
 
-use crate::info::{self, Plain, ask, of_info};
+use crate::info::{self, of_info};
 
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_INFO: libc::c_int = 1;
@@ -19,7 +22,7 @@ const MOST_SUBFLOWS: usize = 8;
 
 /// The beginning of the kernel's `struct mptcp_info`.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy)]
 struct MptcpInfo {
     subflows: u8,
     add_addr_signal: u8,
@@ -33,6 +36,7 @@ struct MptcpInfo {
 
 /// The kernel's `struct mptcp_subflow_data`, followed by the array of statistics.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Subflows {
     size_subflow_data: u32,
     num_subflows: u32,
@@ -49,26 +53,26 @@ unsafe impl Plain for Subflows {}
 
 /// Returns the number of subflows of a connection, and whether it has fallen back to plain TCP; `None` if the kernel's
 /// answer is too short.
-pub(crate) fn state(socket: RawFd) -> Option<(u8, bool)> {
-    let mut answer = MptcpInfo::default();
-    match ask(socket, SOL_MPTCP, MPTCP_INFO, &mut answer) {
-        Some(filled) if filled < mem::size_of::<MptcpInfo>() => None,
-        Some(_) if answer.flags & FALLBACK == 0 => Some((answer.subflows.saturating_add(1), false)),
+pub(crate) fn state(socket: &impl AsRawFd) -> Option<(u8, bool)> {
+    let mut answer = MptcpInfo::zeroed();
+    match get_into(socket, SOL_MPTCP, MPTCP_INFO, &mut answer) {
+        Ok(filled) if filled < mem::size_of::<MptcpInfo>() => None,
+        Ok(_) if answer.flags & FALLBACK == 0 => Some((answer.subflows.saturating_add(1), false)),
         // A connection that fell back may also answer nothing.
         _ => Some((1, true)),
     }
 }
 
 /// Returns statistics over all subflows: windows and counts are sums, times are the least.
-pub(crate) fn sample(socket: RawFd) -> Option<ProtocolSample> {
+pub(crate) fn sample(socket: &impl AsRawFd) -> Option<ProtocolSample> {
     let mut answer = Subflows {
         size_subflow_data: mem::offset_of!(Subflows, info) as u32,
         size_user: mem::size_of::<TcpInfo>() as u32,
         ..Subflows::zeroed()
     };
-    let Some(_) = ask(socket, SOL_MPTCP, MPTCP_TCPINFO, &mut answer) else {
+    if get_into(socket, SOL_MPTCP, MPTCP_TCPINFO, &mut answer).is_err() {
         return info::sample(socket);
-    };
+    }
     let filled = answer.size_kernel.min(answer.size_user) as usize;
     let count = (answer.num_subflows as usize).min(MOST_SUBFLOWS);
     answer.info[..count]

@@ -14,7 +14,7 @@ use regatta_transport::{
 };
 use rustls::{ClientConnection, CommonState, Connection, ServerConfig, ServerConnection};
 
-use super::{End, Incoming, RECORD_OVERHEAD, TlsStream, cannot_begin, facts, failed, unfinished};
+use super::{End, Incoming, RECORD_OVERHEAD, cannot_begin, facts, failed, unfinished};
 use crate::{layer::Opened, socket::Connected};
 
 /// Maximum early data of a connecting end, in bytes including the records' overhead: with a
@@ -138,10 +138,8 @@ impl EarlyStream {
             }
         }
         let mut rest: &[u8] = self.incoming.rest();
-        let taken = self
-            .tls
-            .read_tls(&mut rest)
-            .map_err(TransportError::io("cannot take in TLS records"))?;
+        let failed_to_take = TransportError::io("cannot take in TLS records");
+        let taken = self.tls.read_tls(&mut rest).map_err(failed_to_take)?;
         if taken == 0 {
             // The other end has said that nothing more comes.
             return Ok(Received::Closed);
@@ -187,11 +185,8 @@ impl EarlyStream {
         // Empty parts at the front would look like a connection that takes nothing.
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
-            let taken = self
-                .tls
-                .writer()
-                .write_vectored(parts)
-                .map_err(TransportError::io("cannot encrypt"))?;
+            let taken = self.tls.writer().write_vectored(parts);
+            let taken = taken.map_err(TransportError::io("cannot encrypt"))?;
             IoSlice::advance_slices(&mut parts, taken);
             self.send_records()?;
         }
@@ -202,9 +197,8 @@ impl EarlyStream {
     fn send_records(&mut self) -> Result<()> {
         // Behind its own end nothing can be sent any more: tickets that would follow are not.
         while !self.finished && self.tls.wants_write() {
-            self.tls
-                .write_tls(&mut &*self.socket)
-                .map_err(TransportError::io("cannot send"))?;
+            let written = self.tls.write_tls(&mut &*self.socket);
+            written.map_err(TransportError::io("cannot send"))?;
         }
         Ok(())
     }
@@ -227,12 +221,10 @@ impl EarlyStream {
             Err(error) => Err(failed()(error)),
         }
     }
-}
 
-impl TlsStream for EarlyStream {
     /// Opens a stream. At a connecting end with a ticket that allows early data this sends nothing and does not wait;
     /// otherwise it returns when the handshake is done or, at a listening end, early data can be read.
-    fn open(
+    pub(crate) fn open(
         end: End,
         socket: Arc<Connected>,
         holds_back: bool,
@@ -242,8 +234,8 @@ impl TlsStream for EarlyStream {
         let mut early = None;
         let tls: Connection = match end {
             End::Connecting(config, server_name) => {
-                let mut client =
-                    ClientConnection::new(config, server_name).map_err(cannot_begin)?;
+                let client = ClientConnection::new(config, server_name);
+                let mut client = client.map_err(cannot_begin)?;
                 early = client.early_data().map(|_| Early {
                     sent: Vec::new(),
                     room: SENT_BYTES,

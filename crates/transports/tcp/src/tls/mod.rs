@@ -10,7 +10,6 @@ mod records;
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    marker::PhantomData,
     sync::{Arc, OnceLock},
 };
 
@@ -36,23 +35,15 @@ const RECORD_BYTES: usize = 16_384;
 /// Maximum overhead of a record: header, content type, tag.
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 
-/// A TLS connection as a stream of bytes.
-pub(crate) trait TlsStream: ByteStream + Sized + 'static {
-    /// Opens a stream; `opened` is set when the handshake is done.
-    fn open(
-        end: End,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        opened: &Arc<OnceLock<Opened>>,
-        until: MonotonicTime,
-    ) -> Result<Self>;
-}
+/// Opens a TLS connection as a stream of bytes, at this end, until this moment at the latest; the cell is set when the
+/// handshake is done. The flag is [`Layer::open`]'s `holds_back`.
+type Open<S> = fn(End, Arc<Connected>, bool, &Arc<OnceLock<Opened>>, MonotonicTime) -> Result<S>;
 
 /// TLS with the certificate that was made for the run, over streams of type `S`.
 pub(crate) struct Tls<S> {
     end: End,
     crypto: Crypto,
-    streams: PhantomData<fn() -> S>,
+    open: Open<S>,
 }
 
 /// Configuration of this end.
@@ -63,7 +54,7 @@ pub(crate) enum End {
 }
 
 impl<S> Tls<S> {
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
+    pub(crate) fn new(order: &TrialOrder, open: Open<S>) -> Result<Self> {
         let handshake = order.workload.kind.handshake();
         let crypto = Crypto::read(&CRYPTO, &order.transport.options);
         let end = if order.connects() {
@@ -78,15 +69,11 @@ impl<S> Tls<S> {
             }
             End::Listening(Arc::new(config))
         };
-        Ok(Self {
-            end,
-            crypto,
-            streams: PhantomData,
-        })
+        Ok(Self { end, crypto, open })
     }
 }
 
-impl<S: TlsStream> Layer for Tls<S> {
+impl<S: ByteStream + 'static> Layer for Tls<S> {
     type Stream = S;
 
     fn crypto(&self) -> Option<&'static str> {
@@ -102,7 +89,7 @@ impl<S: TlsStream> Layer for Tls<S> {
         // The listening end sends each record at once.
         let holds_back = holds_back && matches!(self.end, End::Connecting(..));
         let opened = Arc::new(OnceLock::new());
-        let stream = S::open(self.end.clone(), socket, holds_back, &opened, until)?;
+        let stream = (self.open)(self.end.clone(), socket, holds_back, &opened, until)?;
         Ok(Layered { stream, opened })
     }
 }

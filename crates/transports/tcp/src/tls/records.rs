@@ -18,8 +18,7 @@ use rustls::{
 };
 
 use super::{
-    End, Incoming, RECORD_BYTES, RECORD_OVERHEAD, TlsStream, cannot_begin, facts, failed,
-    unfinished,
+    End, Incoming, RECORD_BYTES, RECORD_OVERHEAD, cannot_begin, facts, failed, unfinished,
 };
 use crate::{layer::Opened, socket::Connected};
 
@@ -68,12 +67,8 @@ fn step<D>(
         }
         ConnectionState::EncodeTlsData(mut data) => {
             // A handshake message fits; certificates of the run are below 1 kB.
-            let written = data
-                .encode(outgoing.place(64 << 10))
-                .map_err(TransportError::stack(
-                    "cannot encode a TLS handshake message",
-                ))?;
-            outgoing.end += written;
+            let failed = TransportError::stack("cannot encode a TLS handshake message");
+            outgoing.end += data.encode(outgoing.place(64 << 10)).map_err(failed)?;
             Next::Again
         }
         ConnectionState::TransmitTlsData(data) => {
@@ -187,11 +182,9 @@ impl RecordStream {
         };
         Ok(())
     }
-}
 
-impl TlsStream for RecordStream {
-    /// Completes the handshake.
-    fn open(
+    /// Opens a stream, and completes the handshake.
+    pub(crate) fn open(
         end: End,
         socket: Arc<Connected>,
         holds_back: bool,
@@ -237,9 +230,7 @@ impl ByteStream for RecordStream {
         }
         let room = OUTGOING_RECORDS * RECORD_BYTES;
         loop {
-            let now = rest
-                .len()
-                .min(room.saturating_sub(self.outgoing.end).max(1));
+            let now = (rest.len()).min(room.saturating_sub(self.outgoing.end).max(1));
             let now = now.next_multiple_of(RECORD_BYTES).min(rest.len());
             if now > 0 {
                 self.encrypt(&rest[..now])?;

@@ -24,7 +24,7 @@ fn layer(role: Role) -> Tls<EarlyStream> {
         request: regatta_model::Bytes(1),
         response: regatta_model::Bytes(1),
     };
-    Tls::<EarlyStream>::new(&order).expect("TLS")
+    Tls::new(&order, EarlyStream::open).expect("TLS")
 }
 
 /// Returns the listening end with a changed configuration.
@@ -37,7 +37,7 @@ fn changed(server: &Tls<EarlyStream>, change: impl FnOnce(&mut ServerConfig)) ->
     Tls {
         end: End::Listening(Arc::new(config)),
         crypto: server.crypto,
-        streams: PhantomData,
+        open: server.open,
     }
 }
 

@@ -56,12 +56,8 @@ impl Cubic {
             None => {
                 self.began = Some(now);
                 self.reno = self.window;
-                if self.most <= self.window {
-                    self.most = self.window;
-                    self.back_after = 0.0;
-                } else {
-                    self.back_after = ((self.most - self.window) / unit / C).cbrt();
-                }
+                self.most = self.most.max(self.window);
+                self.back_after = ((self.most - self.window) / unit / C).cbrt();
                 now
             }
         };
@@ -79,10 +75,9 @@ impl Cubic {
         self.answered = Some(now);
         self.events += 1;
         // §4.7, fast convergence: a window that shrinks leaves room for others.
-        self.most = if self.window < self.most {
-            self.window * (1.0 + BETA) / 2.0
-        } else {
-            self.window
+        self.most = match self.window < self.most {
+            true => self.window * (1.0 + BETA) / 2.0,
+            false => self.window,
         };
         self.threshold = (self.window * BETA).max(2.0 * unit);
         self.began = None;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::{Received, TransportError, opening::OPENING_BYTES};
+use regatta_transport::{Received, Result, TransportError, opening::OPENING_BYTES};
 use regatta_transport_sockets::driver::{self, Transmit, Wakers};
 
 use super::{
@@ -111,23 +111,26 @@ impl Connection {
             let error = TransportError::stack("cannot send or receive");
             return Some(error(reason.clone()));
         }
-        let waits = self.core.rules.max_retransmits.saturating_add(1);
+        let most = self.core.rules.max_retransmits;
+        let waits = most.saturating_add(1);
         Some(match self.core.over()? {
             Over::Closed => TransportError::Closed { flow: "connection" },
-            Over::Refused => TransportError::Protocol {
-                what: "the other end refused the connection: it knows another token".to_owned(),
-            },
+            Over::Refused => TransportError::protocol(
+                "the other end refused the connection: it knows another token",
+            ),
             Over::NoAnswer => TransportError::timed_out(
                 format!("answer to {waits} CONN"),
                 self.core.rules.max_wait.saturating_mul(waits),
             ),
-            Over::GaveUp => TransportError::Protocol {
-                what: format!(
-                    "gave up: a message had no acknowledgement after {} retransmissions",
-                    self.core.rules.max_retransmits
-                ),
-            },
+            Over::GaveUp => TransportError::protocol(format!(
+                "gave up: a message had no acknowledgement after {most} retransmissions"
+            )),
         })
+    }
+
+    /// Checks that the connection can go on.
+    fn check(&self) -> Result<()> {
+        self.error().map_or(Ok(()), Err)
     }
 
     /// Waits until `ready` has a result, or the connection cannot go on.
@@ -135,16 +138,14 @@ impl Connection {
         &mut self,
         context: &Context<'_>,
         ready: impl FnOnce(&mut Self) -> Option<T>,
-    ) -> Poll<Result<T, TransportError>> {
+    ) -> Poll<Result<T>> {
         if self.stopped {
             return Poll::Ready(Err(TransportError::Cancelled));
         }
         if let Some(result) = ready(self) {
             return Poll::Ready(Ok(result));
         }
-        if let Some(error) = self.error() {
-            return Poll::Ready(Err(error));
-        }
+        self.check()?;
         self.waiting.register(context);
         Poll::Pending
     }
@@ -155,7 +156,7 @@ impl Connection {
         &mut self,
         context: &Context<'_>,
         waited: &mut bool,
-    ) -> Poll<Result<(), TransportError>> {
+    ) -> Poll<Result<()>> {
         let most = match (self.core.rules.window, *waited) {
             (1, _) => self.core.sender.window(),
             (window, false) => 2 * window + TOGETHER,
@@ -167,10 +168,7 @@ impl Connection {
     }
 
     /// Waits until every message is acknowledged.
-    pub(crate) fn poll_acknowledged(
-        &mut self,
-        context: &Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
+    pub(crate) fn poll_acknowledged(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
         self.poll(context, |one| (one.core.sender.held() == 0).then_some(()))
     }
 
@@ -180,18 +178,16 @@ impl Connection {
     }
 
     /// Takes over one message that fits a datagram; returns whether it is to be sent now.
-    pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) -> Result<bool, TransportError> {
-        if let Some(error) = self.error() {
-            return Err(error);
-        }
+    pub(crate) fn push(&mut self, prefix: &[u8], payload: Bytes) -> Result<bool> {
+        self.check()?;
         self.core.sender.push(prefix, payload);
         Ok(self.core.rules.window == 1 || self.core.sender.unsent().is_multiple_of(TOGETHER))
     }
 
     /// Ends the sending direction.
-    pub(crate) fn push_end(&mut self) -> Result<(), TransportError> {
+    pub(crate) fn push_end(&mut self) -> Result<()> {
         self.core.sender.push_end();
-        self.error().map_or(Ok(()), Err)
+        self.check()
     }
 
     /// Waits for bytes, and exchanges them for the empty `bytes`.
@@ -199,7 +195,7 @@ impl Connection {
         &mut self,
         bytes: &mut Vec<u8>,
         context: &Context<'_>,
-    ) -> Poll<Result<Received, TransportError>> {
+    ) -> Poll<Result<Received>> {
         self.poll(context, |one| {
             if !one.unread.is_empty() {
                 std::mem::swap(bytes, &mut one.unread);
@@ -250,7 +246,7 @@ impl driver::Connection for Connection {
 
     fn update(&mut self, _flushed: bool) {}
 
-    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
+    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
         self.poll(context, |one| one.core.is_open().then_some(()))
     }
 

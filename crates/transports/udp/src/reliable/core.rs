@@ -122,8 +122,8 @@ impl Core {
                 self.open(now);
                 if room {
                     self.acknowledgement_due = true;
-                    self.receiver
-                        .on_message(number, transmission, Some(payload), deliver);
+                    let payload = Some(payload);
+                    (self.receiver).on_message(number, transmission, payload, deliver);
                 }
             }
             Frame::Fin {
@@ -132,8 +132,7 @@ impl Core {
             } => {
                 self.open(now);
                 self.acknowledgement_due = true;
-                self.receiver
-                    .on_message(number, transmission, None, deliver);
+                (self.receiver).on_message(number, transmission, None, deliver);
             }
             Frame::Acc {
                 next,
@@ -197,10 +196,8 @@ impl Core {
             State::Opening { again_at, .. } => again_at,
             State::Open => {
                 let silence = self.heard.map(|heard| heard + self.silence());
-                [self.sender.next_time(), silence]
-                    .into_iter()
-                    .flatten()
-                    .min()
+                let times = [self.sender.next_time(), silence];
+                times.into_iter().flatten().min()
             }
             State::Over(_) => None,
         }

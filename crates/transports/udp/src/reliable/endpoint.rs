@@ -2,7 +2,7 @@
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes, StackFacts, Warning, stack};
-use regatta_transport::{TransportError, opening::Token};
+use regatta_transport::{Result, opening::Token};
 use regatta_transport_sockets::{
     driver::{self, End},
     endpoints::StreamEnd,
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     GSO, RECEIVE_BUFFER, SEND_BUFFER,
     batch::MOST_SEGMENTS,
-    bytes,
+    buffer_bytes,
     packets::{self, headers},
 };
 
@@ -28,37 +28,33 @@ pub(crate) fn new(
     order: &TrialOrder,
     rules: Rules,
     message: Option<usize>,
-) -> Result<StreamEnd<End<Reliable>, Established>, TransportError> {
+) -> Result<StreamEnd<End<Reliable>, Established>> {
     let options = &order.transport.options;
     let token = Token::parse(&order.token)?;
-    // The kernel doubles what is asked for, for its own bookkeeping.
+    // One message at a time gives nothing to put together.
+    let joins = GSO.flag(options) && rules.window > 1;
+    let settings = driver::Settings {
+        receive_buffer_bytes: buffer_bytes(&RECEIVE_BUFFER, options),
+        send_buffer_bytes: buffer_bytes(&SEND_BUFFER, options),
+        most_segments: if joins { MOST_SEGMENTS } else { 1 },
+        packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
+        fragments: true,
+    };
     let mut end = End::new(
         order,
-        driver::Settings {
-            receive_buffer_bytes: bytes(&RECEIVE_BUFFER, options) / 2,
-            send_buffer_bytes: bytes(&SEND_BUFFER, options) / 2,
-            // One message at a time gives nothing to put together.
-            most_segments: if GSO.flag(options) && rules.window > 1 {
-                MOST_SEGMENTS
-            } else {
-                1
-            },
-            packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
-            fragments: true,
-        },
+        settings,
         Reliable::new(rules, token, !order.connects()),
     )?;
     let side = order.role.name();
     let stack_facts = stack_facts(&rules, message, end.offloads());
-    end.base.facts.extend(stack_facts.of_end(side));
+    let facts = &mut end.base.facts;
+    facts.extend(stack_facts.of_end(side));
     let congestion_control = if rules.cubic { "cubic" } else { "none" };
     let name = format!("congestion_control.{side}");
-    end.base.facts.insert(name, congestion_control.to_owned());
+    facts.insert(name, congestion_control.to_owned());
     if order.role == Role::Sender {
         let window = rules.window.to_string();
-        end.base
-            .facts
-            .insert("window_messages.sender".to_owned(), window);
+        facts.insert("window_messages.sender".to_owned(), window);
         end.base.warnings = message.map_or_else(Vec::new, |message| warnings(order, message));
     }
     Ok(StreamEnd {
@@ -75,10 +71,9 @@ pub(crate) fn new(
 fn initial_window(message: Option<usize>) -> String {
     let datagram = message.map_or(0, |message| message.min(LONGEST_PART)) + DATA_HEADER_BYTES;
     let window = Cubic::new(datagram).window();
-    if window < 10 * datagram as u64 {
-        format!("{:.1} messages", window as f64 / datagram as f64)
-    } else {
-        "10 packets".to_owned()
+    match window < 10 * datagram as u64 {
+        true => format!("{:.1} messages", window as f64 / datagram as f64),
+        false => "10 packets".to_owned(),
     }
 }
 
@@ -88,10 +83,9 @@ fn stack_facts(rules: &Rules, message: Option<usize>, offloads: &str) -> StackFa
         1 => "1 message (stop-and-wait)".to_owned(),
         window => format!("{window} messages"),
     };
-    let (initial_window, slow_start_exit) = if rules.cubic {
-        (initial_window(message), "loss")
-    } else {
-        (window.clone(), "no slow start")
+    let (initial_window, slow_start_exit) = match rules.cubic {
+        true => (initial_window(message), "loss"),
+        false => (window.clone(), "no slow start"),
     };
     StackFacts {
         initial_window: initial_window.into(),
@@ -113,15 +107,15 @@ fn stack_facts(rules: &Rules, message: Option<usize>, offloads: &str) -> StackFa
 fn warnings(order: &TrialOrder, message: usize) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if message > LONGEST_PART {
-        warnings.push(Warning {
-            code: "message_split".to_owned(),
-            message: format!(
+        warnings.push(Warning::new(
+            "message_split",
+            format!(
                 "each message of {} travels as two datagrams: one carries {LONGEST_PART} B \
                  besides its header",
                 Bytes(message as u64)
             ),
-            hint: format!("use messages of at most {LONGEST_PART} B"),
-        });
+            format!("use messages of at most {LONGEST_PART} B"),
+        ));
     }
     warnings.extend(packets::fragmentation(
         message.min(LONGEST_PART),

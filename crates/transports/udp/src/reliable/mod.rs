@@ -19,13 +19,12 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionDefinition, OptionKind, Session, StreamSession,
-    TransportError, TrialContext, Unsupported, idle_messages_at_once, options,
+    Driver, DriverDescriptor, OptionDefinition, OptionKind, OptionValues, Result, Session,
+    StreamSession, TransportError, TrialContext, idle_messages_at_once, options,
 };
 
 use self::{frame::LARGEST_WINDOW, sender::Rules};
@@ -40,10 +39,6 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     title: "Reliable UDP",
     summary: "reliable delivery over UDP, one message a datagram: stop-and-wait as published, or a \
               sliding window with selective acknowledgement",
-    carries: Carries::Streams,
-    reliable: true,
-    encrypted: false,
-    multiplexes: false,
     congestion_control_choosable: true,
     capabilities: &["gso"],
     stack: "Regatta over UDP of the Linux kernel",
@@ -57,17 +52,15 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         RECEIVE_BUFFER,
         SEND_BUFFER,
     ],
+    ..DriverDescriptor::PLAIN
 };
 
-const WINDOW: OptionDefinition = OptionDefinition {
-    name: "window_messages",
-    kind: OptionKind::Number {
-        least: 1,
-        most: LARGEST_WINDOW as i64,
-    },
-    default: "1",
-    help: "most messages under way; 1 is stop-and-wait",
-};
+const WINDOW: OptionDefinition = options::number(
+    "window_messages",
+    (1, LARGEST_WINDOW as i64),
+    "1",
+    "most messages under way; 1 is stop-and-wait",
+);
 
 const CC: OptionDefinition = options::congestion_control(
     &["cubic", "none"],
@@ -82,21 +75,18 @@ const RTO_MAX: OptionDefinition = OptionDefinition {
            does not go by the round-trip time",
 };
 
-const MAX_RETRANSMITS: OptionDefinition = OptionDefinition {
-    name: "max_retransmits",
-    kind: OptionKind::Number {
-        least: 0,
-        most: 1_000_000,
-    },
-    default: "15",
-    help: "how often a message is sent again before the transfer fails",
-};
+const MAX_RETRANSMITS: OptionDefinition = options::number(
+    "max_retransmits",
+    (0, 1_000_000),
+    "15",
+    "how often a message is sent again before the transfer fails",
+);
 
 /// Longest wait.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Returns the parameters of a sender for options that were checked.
-fn rules(options: &BTreeMap<String, OptionValue>, at_once: u32) -> Rules {
+fn rules(options: &OptionValues, at_once: u32) -> Rules {
     let window = WINDOW.number(options).unwrap_or(1);
     Rules {
         window,
@@ -114,18 +104,14 @@ impl Driver for UdpReliable {
         &DESCRIPTOR
     }
 
-    fn prepare(
-        &self,
-        order: &TrialOrder,
-        context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
         self.check_options(&order.transport.options)?;
         let (message, is_datagram) = order.workload.kind.largest_message();
         if is_datagram && message.0 > LONGEST_PAYLOAD as u64 {
-            return Err(TransportError::Unsupported(Unsupported {
-                reason: format!("a message of `{message}` is longer than a datagram carries"),
-                hint: format!("choose a message of at most {LONGEST_PAYLOAD} B"),
-            }));
+            return Err(TransportError::unsupported(
+                format!("a message of `{message}` is longer than a datagram carries"),
+                format!("choose a message of at most {LONGEST_PAYLOAD} B"),
+            ));
         }
         let datagram = usize::try_from(message.0).ok().filter(|_| is_datagram);
         let rules = rules(&order.transport.options, idle_messages_at_once(order));

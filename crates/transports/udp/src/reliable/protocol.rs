@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_transport::{
-    Purpose, TransportError,
+    Purpose, Result, TransportError,
     opening::{self, OPENING_BYTES, Token},
 };
 use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
@@ -67,8 +67,7 @@ impl Reliable {
             answer
         };
         let refuse = |connections: &mut Connections<Connection>, what: String| {
-            let error = TransportError::Protocol { what };
-            connections.announce(Incoming::Refused(error));
+            connections.announce(Incoming::Refused(TransportError::protocol(what)));
         };
         let (session, opening) = match Frame::decode(datagram) {
             Some((session, Frame::Conn { opening })) if self.listens => (session, opening),
@@ -81,9 +80,8 @@ impl Reliable {
             }
             None if self.listens && connections.has_room() => {
                 let (bytes, from) = (datagram.len(), from.ip());
-                let what = format!(
-                    "a datagram of {bytes} bytes from `{from}` is no frame of this protocol"
-                );
+                let what = "is no frame of this protocol";
+                let what = format!("a datagram of {bytes} bytes from `{from}` {what}");
                 return refuse(connections, what);
             }
             None => return,
@@ -125,7 +123,7 @@ impl Protocol for Reliable {
         peer: SocketAddr,
         purpose: Purpose,
         connections: &mut Connections<Connection>,
-    ) -> Result<Number, TransportError> {
+    ) -> Result<Number> {
         let opening = opening::encode(self.token, purpose);
         // Keyed anew in every process, and different at each call.
         let session = RandomState::new().build_hasher().finish() as u32;

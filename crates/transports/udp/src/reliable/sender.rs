@@ -49,10 +49,9 @@ impl Rules {
 
     /// Returns the maximum number of messages in flight of which `number` is the last.
     fn window_of(self, number: u64) -> usize {
-        if number < self.at_once.into() {
-            self.window.max(self.at_once as usize)
-        } else {
-            self.window
+        match number < self.at_once.into() {
+            true => self.window.max(self.at_once as usize),
+            false => self.window,
         }
     }
 }

@@ -8,8 +8,8 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use regatta_transport::{
-    ByteStream, MonotonicTime, ProtocolSample, Received, StatisticsSource, StreamConnection,
-    TransportError, opening::OPENING_BYTES,
+    ByteStream, MonotonicTime, ProtocolSample, Received, Result, StatisticsSource,
+    StreamConnection, TransportError, opening::OPENING_BYTES,
 };
 use regatta_transport_sockets::wait::within;
 
@@ -27,7 +27,7 @@ pub(crate) struct Stream {
 impl Stream {
     /// Cuts the rest of a message into datagrams: one, except for a message that is longer than one
     /// carries with its header.
-    async fn push(&self, mut header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+    async fn push(&self, mut header: &[u8], payload: &Bytes) -> Result<()> {
         let mut rest = 0;
         loop {
             let (prefix, later) = header.split_at(header.len().min(LONGEST_PART));
@@ -37,9 +37,10 @@ impl Stream {
                 return Ok(());
             }
             let mut waited = false;
-            self.handle
-                .poll(|one, context| one.poll_room(context, &mut waited))
-                .await?;
+            let room = self
+                .handle
+                .poll(|one, context| one.poll_room(context, &mut waited));
+            room.await?;
             let part = payload.slice(rest..end);
             if self.handle.with(|one| one.push(prefix, part))?? {
                 self.handle.send();
@@ -50,7 +51,7 @@ impl Stream {
 }
 
 impl ByteStream for Stream {
-    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
         let Some(opening) = self.opening.take() else {
             return self.push(header, payload).await;
         };
@@ -58,20 +59,18 @@ impl ByteStream for Stream {
         let from_payload = (OPENING_BYTES - from_header).min(payload.len());
         let begin = [&header[..from_header], &payload[..from_payload]].concat();
         if begin != opening {
-            return Err(TransportError::Protocol {
-                what: "the flow does not begin with the opening that its CONN has carried"
-                    .to_owned(),
-            });
+            let wrong = "the flow does not begin with the opening that its CONN has carried";
+            return Err(TransportError::protocol(wrong));
         }
-        self.push(&header[from_header..], &payload.slice(from_payload..))
-            .await
+        let payload = payload.slice(from_payload..);
+        self.push(&header[from_header..], &payload).await
     }
 
     fn sends_at_once(&self) -> bool {
         self.handle.with(|one| one.sends_at_once()).unwrap_or(false)
     }
 
-    async fn flush(&mut self) -> Result<(), TransportError> {
+    async fn flush(&mut self) -> Result<()> {
         self.handle.send();
         Ok(())
     }
@@ -81,7 +80,7 @@ impl ByteStream for Stream {
         _scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<Received, TransportError> {
+    ) -> Result<Received> {
         let (handle, bytes) = (&self.handle, &mut self.read);
         let read = handle.poll(|one, context| one.poll_read(bytes, context));
         let received = match within(until, read).await {
@@ -95,7 +94,7 @@ impl ByteStream for Stream {
         Ok(received)
     }
 
-    async fn finish(&mut self) -> Result<(), TransportError> {
+    async fn finish(&mut self) -> Result<()> {
         self.handle.with(Connection::push_end)??;
         self.handle.send();
         Ok(())
@@ -111,7 +110,7 @@ pub(crate) struct Established {
 }
 
 impl Established {
-    pub(crate) fn new(handle: Arc<Handle>) -> Result<Self, TransportError> {
+    pub(crate) fn new(handle: Arc<Handle>) -> Result<Self> {
         let (session, opening) = handle.with(|one| (one.core.session, one.opening.take()))?;
         let statistics = Arc::new(Statistics {
             handle: handle.weak(),
@@ -129,22 +128,21 @@ impl Established {
         })
     }
 
-    fn take(&self) -> Result<Stream, TransportError> {
+    fn take(&self) -> Result<Stream> {
         let stream = self.stream.lock().take();
-        stream.ok_or_else(|| TransportError::Protocol {
-            what: "a connection of `udp-reliable` has one stream".to_owned(),
-        })
+        let none = "a connection of `udp-reliable` has one stream";
+        stream.ok_or_else(|| TransportError::protocol(none))
     }
 }
 
 impl StreamConnection for Established {
     type Stream = Stream;
 
-    async fn open_stream(&self) -> Result<Stream, TransportError> {
+    async fn open_stream(&self) -> Result<Stream> {
         self.take()
     }
 
-    async fn accept_stream(&self, _until: MonotonicTime) -> Result<Stream, TransportError> {
+    async fn accept_stream(&self, _until: MonotonicTime) -> Result<Stream> {
         self.take()
     }
 
@@ -153,9 +151,8 @@ impl StreamConnection for Established {
     }
 
     async fn close(self, until: MonotonicTime) {
-        let acknowledged = self
-            .handle
-            .poll(|one, context| one.poll_acknowledged(context));
+        let handle = &self.handle;
+        let acknowledged = handle.poll(|one, context| one.poll_acknowledged(context));
         // Whatever goes wrong now, it is closed.
         let _ = within(until, acknowledged).await;
     }

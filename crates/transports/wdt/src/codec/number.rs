@@ -70,11 +70,9 @@ impl<'a> Fields<'a> {
         let mut bytes = [0; 8];
         bytes[..N].copy_from_slice(self.bytes(N)?);
         let value = u64::from_le_bytes(bytes);
-        let negative = value >> (8 * N - 1) != 0;
-        if negative {
-            Err(refused.into())
-        } else {
-            Ok(value)
+        match value >> (8 * N - 1) {
+            0 => Ok(value),
+            _ => Err(refused.into()),
         }
     }
 

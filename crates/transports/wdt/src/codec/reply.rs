@@ -124,11 +124,8 @@ fn put_checkpoints(out: &mut Vec<u8>, checkpoints: &[Checkpoint]) {
     put_uvar(out, checkpoints.len() as u64);
     for checkpoint in checkpoints {
         put_uvars(out, [checkpoint.port.into(), checkpoint.blocks]);
-        put_uvar(out, checkpoint.partial_bytes);
-        put_uvars(
-            out,
-            [checkpoint.partial_sequence, checkpoint.partial_offset],
-        );
+        put_uvars(out, [checkpoint.partial_bytes, checkpoint.partial_sequence]);
+        put_uvar(out, checkpoint.partial_offset);
     }
 }
 

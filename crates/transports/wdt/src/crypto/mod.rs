@@ -65,14 +65,6 @@ impl Key {
         Self(bytes)
     }
 
-    /// Returns a key from the system's random number generator.
-    ///
-    /// # Errors
-    /// [`CryptoError::Library`] if there are none.
-    pub fn random() -> Result<Self, CryptoError> {
-        cipher::random().map(Self)
-    }
-
     /// Returns the bytes, for the connection URL.
     pub(crate) fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
@@ -94,6 +86,21 @@ pub struct Secret {
     pub key: Key,
     /// Number of bytes under one IV after which a new one is sent; 0 for never.
     pub iv_change_bytes: u64,
+}
+
+impl Secret {
+    /// Returns the parameters of a transfer with a key from the system's random number generator.
+    ///
+    /// # Errors
+    /// [`CryptoError::Library`] if there are no random numbers.
+    pub fn random(cipher: Cipher, iv_change_bytes: u64) -> Result<Self, CryptoError> {
+        let key = Key(cipher::random()?);
+        Ok(Self {
+            cipher,
+            key,
+            iv_change_bytes,
+        })
+    }
 }
 
 /// Position of a direction between its tags and changes of the IV.

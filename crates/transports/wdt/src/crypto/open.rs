@@ -39,9 +39,8 @@ impl Open {
     /// Whether the stream carries tags, so that only bytes before a verified tag are to be trusted.
     #[must_use]
     pub fn has_tags(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|opening| opening.secret.cipher == Cipher::Aes128Gcm)
+        let opening = self.0.as_ref();
+        opening.is_some_and(|opening| opening.secret.cipher == Cipher::Aes128Gcm)
     }
 
     /// Returns the number of plain bytes decrypted.

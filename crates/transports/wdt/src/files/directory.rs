@@ -361,11 +361,8 @@ impl Sink for DirectorySink {
         };
         Ok(DirectoryWriter {
             shared: Arc::clone(&self.0),
-            sequence: block.sequence,
-            path: block.path.clone(),
-            start: block.offset,
+            block: block.clone(),
             at: block.offset,
-            end: block.offset.saturating_add(block.length),
             file,
             finished: false,
         })
@@ -376,11 +373,9 @@ impl Sink for DirectorySink {
 #[derive(Debug)]
 pub struct DirectoryWriter {
     shared: Arc<Shared>,
-    sequence: u64,
-    path: RelativePath,
-    start: u64,
+    block: FileHeader,
+    /// Offset of the next byte in the file.
     at: u64,
-    end: u64,
     file: Arc<File>,
     finished: bool,
 }
@@ -388,11 +383,12 @@ pub struct DirectoryWriter {
 impl SinkWriter for DirectoryWriter {
     fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         let end = offset.checked_add(data.len() as u64);
-        if offset != self.at || end.is_none_or(|end| end > self.end) {
+        let most = self.block.offset.saturating_add(self.block.length);
+        if offset != self.at || end.is_none_or(|end| end > most) {
             return Err(io::Error::other("a block was not written front to back"));
         }
         let written = self.file.write_all_at(data, offset);
-        written.map_err(about(&self.path))?;
+        written.map_err(about(&self.block.path))?;
         self.at += data.len() as u64;
         Ok(())
     }
@@ -400,16 +396,16 @@ impl SinkWriter for DirectoryWriter {
     fn finish(&mut self) -> io::Result<()> {
         self.finished = true;
         let mut state = self.shared.state.lock();
-        let Some(entry) = state.files.get_mut(&self.sequence) else {
+        let Some(entry) = state.files.get_mut(&self.block.sequence) else {
             return Ok(());
         };
-        entry.ranges.add(self.start, self.at);
+        entry.ranges.add(self.block.offset, self.at);
         if entry.ranges.are_all_of(entry.size) {
             entry.file = None;
             drop(state);
             // Takes time, in which other files go on. It writes all of the file, whoever wrote it.
             if self.shared.options.sync {
-                self.file.sync_data().map_err(about(&self.path))?;
+                self.file.sync_data().map_err(about(&self.block.path))?;
             }
         }
         Ok(())
@@ -422,8 +418,8 @@ impl Drop for DirectoryWriter {
             return;
         }
         let mut state = self.shared.state.lock();
-        if let Some(entry) = state.files.get_mut(&self.sequence) {
-            entry.ranges.cut(self.start, self.at);
+        if let Some(entry) = state.files.get_mut(&self.block.sequence) {
+            entry.ranges.cut(self.block.offset, self.at);
         }
     }
 }

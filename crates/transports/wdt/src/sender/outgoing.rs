@@ -57,9 +57,8 @@ impl<R: SourceReader> Current<R> {
     ) -> io::Result<&'a [u8]> {
         let rest = usize::try_from(self.block.length - self.sent).unwrap_or(usize::MAX);
         let most = most.min(rest);
-        let part = self
-            .reader
-            .read(self.block.offset + self.sent, most, scratch)?;
+        let offset = self.block.offset + self.sent;
+        let part = self.reader.read(offset, most, scratch)?;
         if part.is_empty() || part.len() > most {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -73,11 +72,9 @@ impl<R: SourceReader> Current<R> {
 
 impl<R: SourceReader> Outgoing<R> {
     pub(super) fn new<S: Source<Reader = R>>(session: &Session<S>) -> Result<Self, Failure> {
+        let interval = session.options().tag_interval_bytes;
         Ok(Self {
-            seal: Seal::new(
-                session.url.secret.as_ref(),
-                session.options().tag_interval_bytes,
-            )?,
+            seal: Seal::new(session.url.secret.as_ref(), interval)?,
             head: Vec::new(),
             plain: Vec::new(),
             current: None,
@@ -123,9 +120,10 @@ impl<R: SourceReader> Outgoing<R> {
         if let Some(current) = self.current.as_mut().filter(|c| c.block.length > c.sent) {
             self.scratch.resize(SCRATCH_BYTES, 0);
             let encrypts = self.seal.encrypts();
-            let most = match encrypts {
-                true => SCRATCH_BYTES,
-                false => LARGEST_PART_BYTES,
+            let most = if encrypts {
+                SCRATCH_BYTES
+            } else {
+                LARGEST_PART_BYTES
             };
             let most = most.min(self.part_bytes);
             let part = current.read(most, &mut self.scratch, self.checksum)?;

@@ -208,23 +208,15 @@ struct Query {
 }
 
 impl Query {
-    const KEYS: [&str; 8] = [
-        "id",
-        "recpv",
-        "start_port",
-        "num_ports",
-        "ports",
-        "Enc",
-        "iv_change_int",
-        "dr",
-    ];
+    /// Keys that are read, separated by blanks.
+    const KEYS: &str = "id recpv start_port num_ports ports Enc iv_change_int dr";
 
     /// Parses the query; keys that are unknown are those of other versions and are ignored.
     fn read(text: &str) -> Result<Self, UrlError> {
         let mut query = Self::default();
         for pair in text.split('&') {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            if let Some(key) = Self::KEYS.into_iter().find(|known| *known == key) {
+            if let Some(key) = Self::KEYS.split(' ').find(|known| *known == key) {
                 query.set(key, value).ok_or(UrlError::Value(key))?;
             }
         }
@@ -258,10 +250,8 @@ impl Query {
         }
         let first = port.or(self.start_port).ok_or(UrlError::NoPorts)?;
         let count = self.num_ports.unwrap_or(1);
-        let last = count
-            .checked_sub(1)
-            .and_then(|more| first.checked_add(more));
-        match last {
+        let more = count.checked_sub(1);
+        match more.and_then(|more| first.checked_add(more)) {
             Some(last) if usize::from(count) <= MAX_PORTS => Ok((first..=last).collect()),
             _ => Err(UrlError::Value("num_ports")),
         }

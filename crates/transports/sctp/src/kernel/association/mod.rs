@@ -5,6 +5,7 @@
 //! inbox. All tasks of an end run on one thread, so this wakes no other thread; aborts and samples
 //! come from other threads.
 
+mod handle;
 mod receiving;
 mod sending;
 
@@ -19,8 +20,8 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::TrialOrder;
-use regatta_transport::{Abort, TransportError};
-use regatta_transport_sockets::option::{self, Memory, Plain};
+use regatta_transport::{Abort, Result, TransportError, socket_option::Plain};
+
 use socket2::Socket;
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -31,7 +32,10 @@ use super::{
     socket::{self, Piece},
     uapi::{self, AssocStats, PeerAddrInfo, Status},
 };
-use crate::{association::Ending, session::ORDERED};
+use crate::{
+    association::{Ending, number},
+    session::ORDERED,
+};
 
 /// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
 /// Binary Empty`. SCTP has no half-closed streams.
@@ -54,16 +58,6 @@ fn ending(error: &io::Error) -> Ending {
         // What is written or asked for after the end.
         Some(libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN) => Ending::Done,
         _ => Ending::System(error.kind(), error.to_string()),
-    }
-}
-
-/// Returns the number of a stream: those of the connecting end rise from zero, those of the
-/// listening end fall from the highest.
-fn number(by_connecting: bool, index: u16, streams: u16) -> u16 {
-    if by_connecting {
-        index
-    } else {
-        streams.saturating_sub(1).saturating_sub(index)
     }
 }
 
@@ -111,12 +105,6 @@ struct State {
 }
 
 impl State {
-    fn end_with(&mut self, ending: Option<Ending>) {
-        if let Some(ending) = ending {
-            self.end(ending);
-        }
-    }
-
     fn end(&mut self, ending: Ending) {
         self.ended.get_or_insert(ending);
         self.wake_all();
@@ -136,7 +124,7 @@ impl State {
     }
 
     /// Checks that the association has not ended.
-    fn check(&self) -> Result<(), TransportError> {
+    fn check(&self) -> Result<()> {
         let ended = self.ended.as_ref();
         ended.map_or(Ok(()), |ending| Err(ending.error()))
     }
@@ -191,7 +179,7 @@ impl Association {
         socket: Socket,
         order: &TrialOrder,
         paths: Option<Arc<Paths>>,
-    ) -> Result<Self, TransportError> {
+    ) -> Result<Self> {
         let values = &order.transport.options;
         let interest = Interest::READABLE | Interest::WRITABLE;
         // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
@@ -201,10 +189,9 @@ impl Association {
         Ok(Self {
             socket,
             connects: order.connects(),
-            flags: if ORDERED.flag(values) {
-                0
-            } else {
-                libc::SCTP_UNORDERED as u16
+            flags: match ORDERED.flag(values) {
+                true => 0,
+                false => libc::SCTP_UNORDERED as u16,
             },
             streams_asked: options::streams(values),
             known: Arc::new(Known {
@@ -236,10 +223,12 @@ impl Association {
     /// of the association; returns the most recent one.
     pub(crate) fn look(&self) -> Option<Arc<Seen>> {
         if let Ok(status) = self.status() {
+            let counts = socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok();
+            let paths = self.path_infos(&status);
             self.known.see(Seen {
                 status,
-                counts: socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok(),
-                paths: self.path_infos(&status),
+                counts,
+                paths,
             });
         }
         self.known.seen()
@@ -270,7 +259,7 @@ impl Association {
         &self,
         context: &mut Context<'_>,
         failed: impl Fn() -> F,
-    ) -> Poll<Result<(), TransportError>> {
+    ) -> Poll<Result<()>> {
         loop {
             self.state.lock().check()?;
             // A failure can be told as readable, success is told as writable.
@@ -288,10 +277,8 @@ impl Association {
                 self.state.lock().end(ending(&error));
                 return Poll::Ready(Err(failed()(error)));
             }
-            if self
-                .status()
-                .is_ok_and(|status| status.state >= uapi::ESTABLISHED)
-            {
+            let established = |status: Status| status.state >= uapi::ESTABLISHED;
+            if self.status().is_ok_and(established) {
                 self.established();
                 return Poll::Ready(Ok(()));
             }
@@ -320,31 +307,9 @@ impl Association {
 
     // Streams.
 
-    /// Opens a stream of this end.
-    pub(crate) fn open_stream(&self) -> Result<u16, TransportError> {
-        let mut state = self.state.lock();
-        state.check()?;
-        let (index, streams) = (state.opened_here, state.streams);
-        if index >= streams {
-            return Err(TransportError::Order {
-                what: format!(
-                    "the association has {streams} streams each way, and all are open; \
-                     set the option `streams`"
-                ),
-            });
-        }
-        state.opened_here += 1;
-        let id = number(self.connects, index, streams);
-        state.inboxes.entry(id).or_default();
-        Ok(id)
-    }
-
     /// Returns the next stream of the other end. A stream that was opened before another whose data
     /// has arrived is there as well.
-    pub(crate) fn poll_accept_stream(
-        &self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<u16, TransportError>> {
+    pub(crate) fn poll_accept_stream(&self, context: &mut Context<'_>) -> Poll<Result<u16>> {
         loop {
             let mut state = self.state.lock();
             if state.accepted < state.opened_there {
@@ -359,12 +324,6 @@ impl Association {
         }
     }
 
-    /// Whether everything sent is acknowledged.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.state.lock().ended.is_some()
-            || option::memory(self.socket(), Memory::Queued).is_none_or(|queued| queued == 0)
-    }
-
     /// Discards received data that nobody will read, so that closing is a shutdown and not an
     /// abort.
     fn read_the_rest(&self) {
@@ -374,16 +333,11 @@ impl Association {
             return;
         }
         state.scratch.resize(SCRATCH_BYTES, 0);
+        let slot = SCRATCH_BYTES / SLOTS;
         for _ in 0..LAST_READS {
-            let slot = SCRATCH_BYTES / SLOTS;
-            let received = socket::receive(
-                self.socket(),
-                &mut state.scratch,
-                slot,
-                true,
-                &mut state.pieces,
-            );
-            let at_end = state.pieces.iter().any(|piece| piece.length == 0);
+            let (memory, pieces) = (&mut state.scratch, &mut state.pieces);
+            let received = socket::receive(self.socket(), memory, slot, true, pieces);
+            let at_end = pieces.iter().any(|piece| piece.length == 0);
             if received.is_err() || at_end {
                 return;
             }

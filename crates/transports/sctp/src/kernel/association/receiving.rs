@@ -1,17 +1,16 @@
 //! Receiving: one call of the kernel for all readers, and the assignment of data to them.
 
 use std::{
-    collections::VecDeque,
     io, mem,
     task::{Context, Poll, ready},
 };
 
 use parking_lot::MutexGuard;
-use regatta_transport::TransportError;
+use regatta_transport::Result;
 
-use super::{Association, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending, number};
+use super::{Association, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending};
 use crate::{
-    association::Ending,
+    association::{Ending, number},
     kernel::{
         options::LONGEST_MESSAGE_BYTES,
         socket::{self, Piece},
@@ -34,7 +33,7 @@ impl Association {
         scratch: &mut [u8],
         consume: &mut impl FnMut(&[u8]),
         context: &mut Context<'_>,
-    ) -> Poll<Result<usize, TransportError>> {
+    ) -> Poll<Result<usize>> {
         loop {
             let mut state = self.state.lock();
             if let Some(inbox) = state.inboxes.get_mut(&id) {
@@ -54,10 +53,8 @@ impl Association {
                     return Poll::Ready(Ok(0));
                 }
             }
-            match &state.ended {
-                Some(Ending::Done) => return Poll::Ready(Ok(0)),
-                Some(ending) => return Poll::Ready(Err(ending.error())),
-                None => {}
+            if let Some(ending) = &state.ended {
+                return Poll::Ready(ending.of_reading().map(|()| 0));
             }
             let reader = Reader::Stream(id);
             match ready!(self.poll_fill(state, reader, scratch, consume, context)) {
@@ -89,14 +86,12 @@ impl Association {
         } else {
             scratch
         };
-        let slot_bytes = match state.more {
-            true => memory.len() / SLOTS,
-            false => memory.len(),
-        };
+        let slots = if state.more { SLOTS } else { 1 };
+        let slot_bytes = memory.len() / slots;
         let received = self.poll_receive(&mut state, memory, slot_bytes, context);
         let bytes = received.map(|lost| {
             let bytes = self.sort(&mut state, reader, memory, consume);
-            state.end_with(lost);
+            lost.into_iter().for_each(|ending| state.end(ending));
             bytes
         });
         state.scratch = own;
@@ -120,9 +115,7 @@ impl Association {
             if let (Ok(_), Some(paths)) = (&received, &self.known.paths) {
                 paths.delivered(pieces, memory);
             }
-            let nothing =
-                matches!(&received, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-            if nothing || (received.is_ok() && !*more) {
+            if received.as_ref().err().is_none_or(waits) && !*more {
                 // Whatever comes from now on is told anew.
                 guard.clear_ready();
                 if let Some(paths) = &self.known.paths {
@@ -131,13 +124,11 @@ impl Association {
             }
             received
         });
-        Poll::Ready(match received {
-            Ok(after) => after
-                .lost
-                .map(|error| ending(&io::Error::from_raw_os_error(error))),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) => Some(ending(&error)),
-        })
+        let lost = match received {
+            Ok(after) => after.lost.map(io::Error::from_raw_os_error),
+            Err(error) => Some(error).filter(|error| !waits(error)),
+        };
+        Poll::Ready(lost.as_ref().map(ending))
     }
 
     /// Receives whole messages of any stream; returns their number.
@@ -145,15 +136,14 @@ impl Association {
         &self,
         consume: &mut impl FnMut(&[u8]),
         context: &mut Context<'_>,
-    ) -> Poll<Result<usize, TransportError>> {
+    ) -> Poll<Result<usize>> {
         let mut count = 0;
         loop {
             let mut guard = self.state.lock();
             let state = &mut *guard;
             state.check()?;
-            state
-                .readers
-                .insert(Reader::Streams, context.waker().clone());
+            let waker = context.waker().clone();
+            state.readers.insert(Reader::Streams, waker);
             let mut memory = mem::take(&mut state.scratch);
             if memory.is_empty() {
                 memory = vec![0; SLOTS * LONGEST_MESSAGE_BYTES];
@@ -170,7 +160,7 @@ impl Association {
                 self.look();
                 state.end(Ending::Done);
             }
-            state.end_with(lost);
+            lost.into_iter().for_each(|ending| state.end(ending));
             if count > 0 {
                 return Poll::Ready(Ok(count));
             }
@@ -178,11 +168,8 @@ impl Association {
     }
 
     /// Receives the next message; keeps those that came together with it.
-    pub(crate) fn poll_message(
-        &self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Vec<u8>, TransportError>> {
-        let mut arrived = self.take_early();
+    pub(crate) fn poll_message(&self, context: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
+        let mut arrived = mem::take(&mut self.state.lock().early);
         if arrived.is_empty() {
             let mut consume = |data: &[u8]| arrived.push_back(data.to_vec());
             ready!(self.poll_messages(&mut consume, context))?;
@@ -190,11 +177,6 @@ impl Association {
         let first = arrived.pop_front().unwrap_or_default();
         self.state.lock().early = arrived;
         Poll::Ready(Ok(first))
-    }
-
-    /// Takes the messages that came together with one that [`Association::poll_message`] returned.
-    pub(crate) fn take_early(&self) -> VecDeque<Vec<u8>> {
-        mem::take(&mut self.state.lock().early)
     }
 
     /// Assigns received data to its reader: passes that of `reader` to `consume`, and returns its bytes.
@@ -258,6 +240,11 @@ impl Association {
             waker.wake();
         }
     }
+}
+
+/// Whether an error of the socket says that nothing waits.
+pub(super) fn waits(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
 }
 
 /// A message of which pieces have arrived, but not the last.

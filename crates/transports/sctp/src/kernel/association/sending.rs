@@ -5,9 +5,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use regatta_transport::TransportError;
+use regatta_transport::Result;
 
-use super::{Association, ending};
+use super::{Association, ending, receiving::waits};
 use crate::kernel::socket;
 
 impl Association {
@@ -18,7 +18,7 @@ impl Association {
         protocol: u32,
         parts: [&[u8]; 2],
         context: &mut Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
+    ) -> Poll<Result<()>> {
         let mut state = self.state.lock();
         state.check()?;
         match state.writers.iter().position(|(writer, _)| *writer == id) {
@@ -38,22 +38,19 @@ impl Association {
             };
             let sent = guard.and_then(|mut guard| {
                 let sent = socket::send(self.socket(), id, self.flags, protocol, parts);
-                if matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                if sent.as_ref().is_err_and(waits) {
                     guard.clear_ready();
                 }
                 sent
             });
             match sent {
                 Ok(()) => return Poll::Ready(Ok(())),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => {
+                Err(error) if waits(&error) => {}
+                Err(mut error) => {
                     // Why nothing can be sent any more, the socket tells apart.
-                    let error = match error.kind() {
-                        io::ErrorKind::BrokenPipe => {
-                            self.socket().take_error().ok().flatten().unwrap_or(error)
-                        }
-                        _ => error,
-                    };
+                    if error.kind() == io::ErrorKind::BrokenPipe {
+                        error = self.socket().take_error().ok().flatten().unwrap_or(error);
+                    }
                     let ending = ending(&error);
                     // Of a message that is too long the association knows nothing.
                     if error.raw_os_error() != Some(libc::EMSGSIZE) {

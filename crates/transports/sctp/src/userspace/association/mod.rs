@@ -12,14 +12,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::TransportError;
+use regatta_transport::{Result, TransportError};
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 use sctp_proto::{
-    AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, StreamEvent, StreamId,
+    AssociationError, AssociationEvent, Event, PayloadProtocolIdentifier, ReliabilityType,
+    StreamEvent, StreamId,
 };
 
 use super::wire::{self, Chunk, Route};
-use crate::association::{Ending, MESSAGES};
+use crate::association::{Ending, MESSAGES, number};
 
 /// User message in the pieces in which it arrived.
 pub(crate) type Message = sctp_proto::Chunks;
@@ -34,18 +35,8 @@ const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmp
 /// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
 
-/// First stream number of a listening end.
-const LAST_STREAM: StreamId = 65_534;
-
-/// Returns the number of a stream: those of the connecting end rise from zero, those of the listening
-/// end fall.
-const fn number(by_connecting: bool, index: u16) -> StreamId {
-    if by_connecting {
-        index
-    } else {
-        LAST_STREAM - index
-    }
-}
+/// Number of streams each way, of which the last is the listening end's first.
+const STREAMS: u16 = 65_535;
 
 /// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,11 +190,13 @@ impl Association {
 
     pub(crate) fn counts(&mut self) -> Counts {
         let mut stats = self.inner.stats();
+        let timeouts = stats.get_num_t3timeouts();
+        let fast_retransmits = stats.get_num_fast_retrans();
+        let in_flight_bytes = self.in_flight() * self.limits.chunk_bytes as u64;
         Counts {
-            timeouts: stats.get_num_t3timeouts(),
-            fast_retransmits: stats.get_num_fast_retrans(),
-            in_flight_bytes: self.sent().saturating_sub(self.acknowledged_chunks)
-                * self.limits.chunk_bytes as u64,
+            timeouts,
+            fast_retransmits,
+            in_flight_bytes,
             ..self.counts
         }
     }
@@ -381,14 +374,13 @@ impl Association {
     }
 
     /// Checks that the association has not ended.
-    fn check(&self) -> Result<(), TransportError> {
-        self.ended
-            .as_ref()
-            .map_or(Ok(()), |ending| Err(ending.error()))
+    fn check(&self) -> Result<()> {
+        let ended = self.ended.as_ref();
+        ended.map_or(Ok(()), |ending| Err(ending.error()))
     }
 
     /// Opens the next stream of this end.
-    pub(crate) fn open_stream(&mut self) -> Result<StreamId, TransportError> {
+    pub(crate) fn open_stream(&mut self) -> Result<StreamId> {
         self.check()?;
         const FAILED: &str = "cannot open an SCTP stream";
         let streams = self.limits.streams;
@@ -396,7 +388,7 @@ impl Association {
             let why = format!("the association has {streams} streams each way");
             return Err(TransportError::stack(FAILED)(why));
         }
-        let id = number(self.connects, self.opened_streams);
+        let id = number(self.connects, self.opened_streams, STREAMS);
         if self.inner.stream(id).is_err() {
             let opened = self.inner.open_stream(id, BINARY);
             opened.map_err(TransportError::stack(FAILED))?;
@@ -406,24 +398,20 @@ impl Association {
         Ok(id)
     }
 
-    fn prepare_stream(&mut self, id: StreamId) -> Result<(), TransportError> {
+    fn prepare_stream(&mut self, id: StreamId) -> Result<()> {
         let failed = || TransportError::stack("cannot set up an SCTP stream");
         let ordered = self.limits.ordered;
         let mut stream = self.inner.stream(id).map_err(failed())?;
         stream.set_default_payload_type(BINARY).map_err(failed())?;
-        stream
-            .set_reliability_params(!ordered, sctp_proto::ReliabilityType::Reliable, 0)
-            .map_err(failed())?;
+        let set = stream.set_reliability_params(!ordered, ReliabilityType::Reliable, 0);
+        set.map_err(failed())?;
         self.inboxes.entry(id).or_default();
         Ok(())
     }
 
     /// Takes the next stream that the other end opened, in the order of its opening.
-    pub(crate) fn poll_accept_stream(
-        &mut self,
-        context: &Context<'_>,
-    ) -> Poll<Result<StreamId, TransportError>> {
-        let next = number(!self.connects, self.accepted_streams);
+    pub(crate) fn poll_accept_stream(&mut self, context: &Context<'_>) -> Poll<Result<StreamId>> {
+        let next = number(!self.connects, self.accepted_streams, STREAMS);
         if self.opened_by_peer.contains(&next) {
             self.accepted_streams += 1;
             if self.ended.is_none() {
@@ -450,7 +438,7 @@ impl Association {
         id: StreamId,
         messages: &mut VecDeque<Message>,
         context: &Context<'_>,
-    ) -> Poll<Result<bool, TransportError>> {
+    ) -> Poll<Result<bool>> {
         let inbox = self.inboxes.entry(id).or_default();
         if !inbox.messages.is_empty() {
             std::mem::swap(messages, &mut inbox.messages);
@@ -460,10 +448,8 @@ impl Association {
         if inbox.finished {
             return Poll::Ready(Ok(false));
         }
-        match &self.ended {
-            Some(Ending::Done) => return Poll::Ready(Ok(false)),
-            Some(ending) => return Poll::Ready(Err(ending.error())),
-            None => {}
+        if let Some(ending) = &self.ended {
+            return Poll::Ready(ending.of_reading().map(|()| false));
         }
         inbox.waiting.register(context);
         Poll::Pending
@@ -500,17 +486,16 @@ impl Connection for Association {
         self.wake_writers();
     }
 
-    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<(), TransportError>> {
-        match &self.ended {
+    fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
+        if let Some(ending) = &self.ended {
             // One that was closed may have brought data.
-            Some(Ending::Done) => Poll::Ready(Ok(())),
-            Some(ending) => Poll::Ready(Err(ending.error())),
-            None if self.open => Poll::Ready(Ok(())),
-            None => {
-                self.waiting.register(context);
-                Poll::Pending
-            }
+            return Poll::Ready(ending.of_reading());
         }
+        if self.open {
+            return Poll::Ready(Ok(()));
+        }
+        self.waiting.register(context);
+        Poll::Pending
     }
 
     fn abort(&mut self) {
@@ -534,7 +519,7 @@ impl Connection for Association {
 }
 
 impl Admission for Association {
-    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>> {
+    fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>>> {
         if self.accepted_streams == 0 {
             ready!(self.poll_accept_stream(context))?;
         }

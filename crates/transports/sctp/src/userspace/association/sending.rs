@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_transport::TransportError;
+use regatta_transport::{Result, TransportError};
 use sctp_proto::{Payload, PayloadProtocolIdentifier, StreamId};
 
 use super::{Association, BINARY, Ending, FINISHED, Tsn, before};
@@ -23,22 +23,24 @@ impl Association {
     }
 
     /// Returns the number of chunks that the stack has sent.
-    pub(super) fn sent(&self) -> u64 {
-        self.tsn.map_or(0, |tsn| {
-            let in_flight = tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
-            self.acknowledged_chunks + u64::from(in_flight)
-        })
+    fn sent(&self) -> u64 {
+        self.acknowledged_chunks + self.in_flight()
+    }
+
+    /// Returns the number of chunks that the stack has sent, and the other end has not acknowledged.
+    pub(super) fn in_flight(&self) -> u64 {
+        let in_flight = |tsn: Tsn| tsn.sent.wrapping_sub(self.last_acknowledged(tsn));
+        self.tsn.map_or(0, in_flight).into()
     }
 
     /// Returns the maximum number of chunks that wait in the stack. Waiting chunks delay every
     /// stream, since the stack sends in the order of writing; but the stack must always have
     /// something to send, or its congestion window does not grow.
-    pub(super) fn most_waiting(&self) -> u64 {
-        let in_flight = self.sent().saturating_sub(self.acknowledged_chunks);
-        in_flight.max(self.limits.waiting_chunks)
+    fn most_waiting(&self) -> u64 {
+        self.in_flight().max(self.limits.waiting_chunks)
     }
 
-    pub(super) fn waiting_chunks(&self) -> u64 {
+    fn waiting_chunks(&self) -> u64 {
         self.written_chunks.saturating_sub(self.sent())
     }
 
@@ -68,7 +70,7 @@ impl Association {
         id: StreamId,
         message: &Bytes,
         context: &Context<'_>,
-    ) -> Poll<Result<(), TransportError>> {
+    ) -> Poll<Result<()>> {
         self.check()?;
         let turn = self.writers.iter().position(|(other, _)| *other == id);
         let first = self.writers.is_empty() || turn == Some(0);
@@ -96,24 +98,22 @@ impl Association {
         id: StreamId,
         message: &Bytes,
         kind: PayloadProtocolIdentifier,
-    ) -> Result<(), TransportError> {
+    ) -> Result<()> {
         let failed = || TransportError::stack("cannot send on the SCTP association");
         let mut stream = self.inner.stream(id).map_err(failed())?;
-        if kind == BINARY {
+        let written = match kind {
             // The default kind of the stream; this way the message is not copied.
-            stream
-                .write_chunks(&mut [message.clone()])
-                .map_err(failed())?;
-        } else {
-            stream.write_with_ppi(message, kind).map_err(failed())?;
-        }
+            BINARY => stream.write_chunks(&mut [message.clone()]),
+            _ => stream.write_with_ppi(message, kind),
+        };
+        written.map_err(failed())?;
         self.dirty = true;
         self.written_chunks += message.len().div_ceil(self.limits.chunk_bytes) as u64;
         Ok(())
     }
 
     /// Ends the sending direction of a stream.
-    pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), TransportError> {
+    pub(crate) fn finish(&mut self, id: StreamId) -> Result<()> {
         self.check()?;
         self.write(id, &Bytes::from_static(&[0]), FINISHED)
     }
@@ -150,14 +150,14 @@ impl Association {
         for chunk in wire::chunks(packet) {
             match chunk {
                 Chunk::Data(tsn) => match &mut self.tsn {
+                    Some(known) if before(known.sent, tsn) => known.sent = tsn,
+                    Some(_) => again += 1,
                     None => {
                         self.tsn = Some(Tsn {
                             first: tsn,
                             sent: tsn,
                         });
                     }
-                    Some(known) if before(known.sent, tsn) => known.sent = tsn,
-                    Some(_) => again += 1,
                 },
                 Chunk::ShutdownComplete => complete = true,
                 Chunk::Sack(_) | Chunk::Abort => {}

@@ -127,12 +127,10 @@ impl<K: Sink> Connection<K> {
             true => State::Listing { told: false },
             false => State::Commands,
         };
-        if !asks {
-            self.session.not_asked().map_err(|error| {
-                let detail =
-                    format!("what is there of an earlier transfer cannot be removed ({error})");
-                Fault::Fatal(Failure::new(Status::FileWrite, detail))
-            })?;
+        if !asks && let Err(error) = self.session.not_asked() {
+            let detail = "what is there of an earlier transfer cannot be removed";
+            let failure = Failure::new(Status::FileWrite, format!("{detail} ({error})"));
+            return Err(Fault::Fatal(failure));
         }
         Ok(true)
     }

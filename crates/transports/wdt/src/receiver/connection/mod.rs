@@ -124,6 +124,7 @@ impl<K: Sink> Connection<K> {
     /// from now on.
     pub fn new(session: Arc<Session<K>>, index: usize) -> Self {
         let port = session.url.ports[index];
+        let never = format!("no sender connected to port {port} in time");
         Self {
             inbox: Inbox::new(session.url.secret.as_ref()),
             session,
@@ -142,10 +143,7 @@ impl<K: Sink> Connection<K> {
             next_sign: Duration::ZERO,
             unverified: VecDeque::new(),
             trusted_until: 0,
-            last_fault: Failure::new(
-                Status::Connection,
-                format!("no sender connected to port {port} in time"),
-            ),
+            last_fault: Failure::new(Status::Connection, never),
         }
     }
 
@@ -297,15 +295,13 @@ impl<K: Sink> Connection<K> {
     }
 
     fn accept(&mut self, now: Duration) -> Step {
-        let until = self
-            .abort_again_until
-            .or(self.accept_until)
-            .unwrap_or_else(|| self.session.first_connection_until());
+        let until = self.abort_again_until.or(self.accept_until);
+        let until = until.unwrap_or_else(|| self.session.first_connection_until());
         if now < until {
             return Step::Accept(until);
         }
-        self.session
-            .ended(self.index, Some(self.last_fault.clone()));
+        let fault = Some(self.last_fault.clone());
+        self.session.ended(self.index, fault);
         self.state = State::Ended;
         Step::End
     }
@@ -368,13 +364,12 @@ impl<K: Sink> Connection<K> {
     }
 
     fn schedule_sign(&mut self, now: Duration) {
-        let interval = match &self.settings {
-            Some(settings) => {
-                Duration::from_millis(settings.read_timeout_ms.into()) / SIGNS_OF_LIFE
-            }
-            None => LINGER,
-        };
-        self.next_sign = now + interval;
+        let of = |settings: &Settings| Duration::from_millis(settings.read_timeout_ms.into());
+        let interval = self
+            .settings
+            .as_ref()
+            .map(|settings| of(settings) / SIGNS_OF_LIFE);
+        self.next_sign = now + interval.unwrap_or(LINGER);
     }
 
     /// Whether the sender's settings say so.

@@ -48,13 +48,11 @@ impl<S: Source> Connection<S> {
 
     /// Returns the path of the file that is being sent.
     pub(super) fn current_path(&self) -> String {
-        let file = self
-            .outgoing
-            .current
-            .as_ref()
-            .map(|current| current.block.file);
-        let path = |file: usize| self.session.source.files()[file].path.to_string();
-        file.map(path).unwrap_or_default()
+        let Some(current) = &self.outgoing.current else {
+            return String::new();
+        };
+        let file = &self.session.source.files()[current.block.file];
+        file.path.to_string()
     }
 
     /// Fails the transfer, as parts of old and new content may have been sent of a file.
@@ -63,17 +61,17 @@ impl<S: Source> Connection<S> {
             true => "; first remove `.wdt-resume.part` at the receiver, which holds old parts",
             false => "",
         };
+        let path = self.current_path();
         self.fail_source(format!(
-            "`{}` may be a mixture of old and new content ({error}): send it again once nothing \
-             writes to it, or leave it out with `--exclude`{held}",
-            self.current_path()
+            "`{path}` may be a mixture of old and new content ({error}): send it again once nothing \
+             writes to it, or leave it out with `--exclude`{held}"
         ));
     }
 
     pub(super) fn fail_source(&mut self, detail: String) {
-        self.session
-            .give_up(Failure::new(Status::SourceRead, detail.clone()));
-        self.lost(Status::SourceRead, detail);
+        let failure = Failure::new(Status::SourceRead, detail);
+        self.session.give_up(failure.clone());
+        self.lost(failure.status, failure.detail);
     }
 
     /// This end was told to stop: the receiver is told in place of DONE. It is in the middle of what was
@@ -95,10 +93,7 @@ impl<S: Source> Connection<S> {
     /// Drops a connection that failed; connects again, or gives the port up after too many failures
     /// in a row.
     pub(super) fn lost(&mut self, status: Status, detail: String) {
-        if matches!(
-            self.state,
-            State::Dropping(_) | State::Ended | State::Connecting { .. }
-        ) {
+        if let State::Dropping(_) | State::Ended | State::Connecting { .. } = self.state {
             return;
         }
         self.last_fault = Failure::new(status, detail);

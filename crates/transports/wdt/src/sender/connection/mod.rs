@@ -398,8 +398,8 @@ impl<S: Source> Connection<S> {
     }
 
     fn begin_blocks(&mut self) {
-        self.outgoing
-            .command(&Command::Size(self.session.total_bytes()));
+        let size = Command::Size(self.session.total_bytes());
+        self.outgoing.command(&size);
         self.state = State::Sending;
     }
 

@@ -1,23 +1,26 @@
 //! An association as the workloads use it.
 
-use std::{future::poll_fn, sync::Arc};
+use std::{future::poll_fn, mem, sync::Arc};
 
 use bytes::Bytes;
-use regatta_transport::{MonotonicTime, StatisticsSource, TransportError};
-use regatta_transport_sockets::wait::within_exactly;
-
-use super::{
-    association::{Association, FINISHED, Reader},
-    statistics::Statistics,
+use regatta_transport::{MonotonicTime, Result, StatisticsSource, TransportError};
+use regatta_transport_sockets::{
+    option::{self, Memory},
+    wait::within_exactly,
 };
-use crate::association::{self, OnDrop};
+
+use super::{Association, FINISHED, Reader};
+use crate::{
+    association::{self, OnDrop, number},
+    kernel::statistics::Statistics,
+};
 
 /// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), the same as in the
 /// user-space driver.
 const BINARY: u32 = 53;
 
 impl Association {
-    async fn send(&self, id: u16, protocol: u32, parts: [&[u8]; 2]) -> Result<(), TransportError> {
+    async fn send(&self, id: u16, protocol: u32, parts: [&[u8]; 2]) -> Result<()> {
         let _turn = OnDrop(|| self.leave_turn(id));
         poll_fn(|context| self.poll_send(id, protocol, parts, context)).await
     }
@@ -32,22 +35,28 @@ impl association::Association for Association {
         Arc::new(Statistics::new(self, side))
     }
 
-    fn open_stream(&self) -> Result<u16, TransportError> {
-        Self::open_stream(self)
+    fn open_stream(&self) -> Result<u16> {
+        let mut state = self.state.lock();
+        state.check()?;
+        let (index, streams) = (state.opened_here, state.streams);
+        if index >= streams {
+            return Err(TransportError::order(format!(
+                "the association has {streams} streams each way, and all are open; \
+                 set the option `streams`"
+            )));
+        }
+        state.opened_here += 1;
+        let id = number(self.connects, index, streams);
+        state.inboxes.entry(id).or_default();
+        Ok(id)
     }
 
-    async fn accept_stream(&self) -> Result<u16, TransportError> {
+    async fn accept_stream(&self) -> Result<u16> {
         let _reading = OnDrop(|| self.leave(Reader::Streams));
         poll_fn(|context| self.poll_accept_stream(context)).await
     }
 
-    async fn write(
-        &self,
-        id: u16,
-        (): &mut (),
-        head: &[u8],
-        body: Bytes,
-    ) -> Result<(), TransportError> {
+    async fn write(&self, id: u16, (): &mut (), head: &[u8], body: Bytes) -> Result<()> {
         self.send(id, BINARY, [head, &body]).await
     }
 
@@ -55,7 +64,7 @@ impl association::Association for Association {
         // The kernel has all of it, and by SCTP_NODELAY it is on its way.
     }
 
-    async fn finish(&self, id: u16) -> Result<(), TransportError> {
+    async fn finish(&self, id: u16) -> Result<()> {
         self.send(id, FINISHED, [&[0], &[]]).await
     }
 
@@ -66,7 +75,7 @@ impl association::Association for Association {
         scratch: &mut [u8],
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Option<Result<usize, TransportError>> {
+    ) -> Option<Result<usize>> {
         let _reading = OnDrop(|| self.leave(Reader::Stream(id)));
         let read = poll_fn(|context| self.poll_read(id, scratch, consume, context));
         within_exactly(until, read).await
@@ -77,22 +86,20 @@ impl association::Association for Association {
         (): &mut (),
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Option<Result<usize, TransportError>> {
-        let early = self.take_early();
+    ) -> Option<Result<usize>> {
+        let early = mem::take(&mut self.state.lock().early);
         if !early.is_empty() {
             early.iter().for_each(|message| consume(message));
             return Some(Ok(early.len()));
         }
         let _reading = OnDrop(|| self.leave(Reader::Streams));
-        within_exactly(
-            until,
-            poll_fn(|context| self.poll_messages(consume, context)),
-        )
-        .await
+        let read = poll_fn(|context| self.poll_messages(consume, context));
+        within_exactly(until, read).await
     }
 
     fn is_drained(&self) -> bool {
-        Self::is_drained(self)
+        self.state.lock().ended.is_some()
+            || option::memory(self.socket(), Memory::Queued).is_none_or(|queued| queued == 0)
     }
 
     async fn close(&self, _until: MonotonicTime) {
