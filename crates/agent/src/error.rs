@@ -18,7 +18,7 @@ pub enum AgentError {
         ours: u32,
     },
     /// A line is no message of the protocol.
-    #[error("line {line} of the input is no message: `{text}`")]
+    #[error("line {line} of the input is not a valid message: `{text}`")]
     Malformed {
         /// Number of the line, from 1.
         line: u64,

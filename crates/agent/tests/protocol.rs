@@ -79,7 +79,7 @@ fn the_greeting_tells_the_host_and_the_stacks() {
 #[test]
 fn malformed_input_is_told_on_standard_error_with_code_2() {
     for (line, expected) in [
-        ("{ \"type\": ", "line 2 of the input is no message"),
+        ("{ \"type\": ", "line 2 of the input is not a valid message"),
         ("{\"type\":\"dance\"}", "dance"),
         ("\u{1}\u{2}", "no message"),
         ("[1, 2]", "no message"),

@@ -177,7 +177,7 @@ fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
     let error =
         Bed::of_hosts(ends, PathSetup::default(), &[condition], "test").expect_err("a list");
     let said = explain(&error);
-    assert!(said.contains("cannot be had from netem"), "{said}");
+    assert!(said.contains("is not supported by netem"), "{said}");
     assert!(error.hint().contains("`--bed netns`"), "{}", error.hint());
 }
 

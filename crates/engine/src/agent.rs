@@ -176,7 +176,7 @@ impl Agent {
         let message = match output {
             AgentOutput::Message(message) => *message,
             AgentOutput::Malformed(reason) => return Err(reason),
-            AgentOutput::Ended => return Err("it ended before it said hello".to_owned()),
+            AgentOutput::Ended => return Err("it ended before its hello".to_owned()),
         };
         match message {
             FromAgent::Hello {
@@ -192,7 +192,7 @@ impl Agent {
             FromAgent::Hello { protocol, .. } => Err(format!(
                 "it speaks version {protocol} of the control protocol, this is version {PROTOCOL_VERSION}"
             )),
-            other => Err(format!("it said {other:?} before hello")),
+            other => Err(format!("it sent {other:?} before its hello")),
         }
     }
 

@@ -34,7 +34,7 @@ pub enum EngineError {
     #[error("cannot start a guest")]
     NoGuest(#[from] GuestError),
     /// A message between the controller and a guest cannot be parsed.
-    #[error("cannot understand what was said between a guest and the controller")]
+    #[error("invalid message between a guest and the controller")]
     GuestMessage(#[from] serde_json::Error),
     /// The guest could not be started, or the run in it could not go on.
     #[error("the guest cannot run the study")]
@@ -51,7 +51,7 @@ pub enum EngineError {
     #[error("stopped by the user before anything was measured")]
     Stopped,
     /// A listener could not take note of a result, so the run stopped.
-    #[error("cannot keep what was measured")]
+    #[error("cannot store the results")]
     Listener {
         /// Error of the listener.
         source: ListenerError,
@@ -62,7 +62,7 @@ impl EngineError {
     /// Makes an error of the causes that a guest reported, outermost first.
     pub(crate) fn guest(reasons: &[String], hint: String, unsupported: bool) -> Self {
         let source =
-            Reported::chain(reasons).unwrap_or_else(|| Reported::from("it did not say why"));
+            Reported::chain(reasons).unwrap_or_else(|| Reported::from("it gave no reason"));
         Self::Guest {
             source,
             hint,

@@ -28,7 +28,7 @@ impl Error for SqliteError {}
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// Directory for a new run that already holds files of one.
-    #[error("`{}` already holds {} (`{found}`)", dir.display(), if found == FILE_NAME { "a run" } else { "something of a run" })]
+    #[error("`{}` already holds {} (`{found}`)", dir.display(), if found == FILE_NAME { "a run" } else { "part of a run" })]
     AlreadyExists {
         /// Path of the result directory.
         dir: PathBuf,

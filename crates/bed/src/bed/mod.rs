@@ -450,7 +450,7 @@ impl TestBed for Bed {
 fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<(), BedError> {
     for condition in conditions {
         if let Some(refusal) = path_daemon::refusal(condition, path) {
-            let reason = format!("condition `{}` cannot be had from netem", condition.name);
+            let reason = format!("condition `{}` is not supported by netem", condition.name);
             let source = Reported::from(&*refusal.to_string()).wrapped_in(reason);
             return Err(BedError::refused("be made", source, hint));
         }

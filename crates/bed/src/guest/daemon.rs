@@ -1,4 +1,4 @@
-//! Process that keeps a guest: namespaces, mounts, the kernel, and the guest's messages.
+//! Daemon that owns a guest: namespaces, mounts, the kernel, and the guest's messages.
 //!
 //! It is two processes. The first makes the namespaces and waits; the second is the first process
 //! of the new process namespace, so that the system ends everything in it together with it. It
@@ -275,7 +275,10 @@ fn verdict(status: Option<ExitStatus>, console: &[String]) -> Said {
     }
     let from = console.len().saturating_sub(LAST_WORDS);
     if !console.is_empty() {
-        reasons.push(format!("its last words: {}", console[from..].join(" / ")));
+        reasons.push(format!(
+            "its last lines of standard error: {}",
+            console[from..].join(" / ")
+        ));
     }
     Said::Failed {
         reasons,

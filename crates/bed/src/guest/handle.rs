@@ -31,10 +31,10 @@ pub enum GuestError {
     #[error(transparent)]
     Daemon(#[from] BedError),
     /// The guest's daemon could not be given its order.
-    #[error("cannot tell the guest's daemon what to do")]
+    #[error("cannot send the order to the guest's daemon")]
     Order(#[source] io::Error),
     /// The sockets that join two guests could not be created.
-    #[error("cannot make the wires between two guests")]
+    #[error("cannot create the virtual Ethernet between two guests")]
     Wires(#[source] io::Error),
     /// A thread could not be started.
     #[error("cannot start a thread")]

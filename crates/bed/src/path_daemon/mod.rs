@@ -1,4 +1,4 @@
-//! Process that keeps the path: namespaces, the path in one of its two forms, counters, path check.
+//! Daemon that owns the path: namespaces, the path in one of its two forms, counters, path check.
 //!
 //! It serves one controller over its standard input and output and ends with it.
 

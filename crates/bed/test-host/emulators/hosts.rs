@@ -187,7 +187,7 @@ impl Agent {
         self.1.read_line(&mut line)?;
         match line.trim_end().strip_prefix(word) {
             Some(rest) => Ok(rest.trim_start().to_owned()),
-            None => Err(format!("the agent said `{}`, not `{word} …`", line.trim_end()).into()),
+            None => Err(format!("the agent sent `{}`, not `{word} …`", line.trim_end()).into()),
         }
     }
 }

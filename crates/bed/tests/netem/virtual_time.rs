@@ -278,7 +278,7 @@ fn what_netem_cannot_do_is_refused_or_left_to_the_other_emulator() {
     let error = up(Emulator::Netem, &[plain.clone(), traced.clone()]).expect_err("a trace");
     assert_eq!(
         explain(&error),
-        "the bed cannot be made: condition `test` cannot be had from netem: netem has \
+        "the bed cannot be made: condition `test` is not supported by netem: netem has \
          no traces of deliveries"
     );
     assert!(
@@ -291,7 +291,7 @@ fn what_netem_cannot_do_is_refused_or_left_to_the_other_emulator() {
     assert_eq!(
         explain(&error),
         "the bed cannot set the condition: the forward link of condition `test` \
-         cannot be had from netem: netem has no traces of deliveries"
+         is not supported by netem: netem has no traces of deliveries"
     );
     assert!(error.hint().contains("userspace"), "{}", error.hint());
     bed.set_condition(&plain, 1).expect("the bed still serves");

@@ -134,7 +134,7 @@ pub struct ClientArgs {
     #[arg(short = 'V', long, help_heading = "Output")]
     pub verbose: bool,
     /// Words before every line
-    #[arg(short = 'T', long, value_name = "WORDS", help_heading = "Output")]
+    #[arg(short = 'T', long, value_name = "TITLE", help_heading = "Output")]
     pub title: Option<String>,
     /// File for the output instead of standard output; it is appended
     #[arg(long, value_name = "FILE", help_heading = "Output")]

@@ -77,13 +77,13 @@ pub enum ColorChoice {
 /// Subcommand of `regatta`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a study: race every transport under every condition
+    /// Run a study: measure every transport under every condition
     Run(Box<RunArgs>),
     /// Say how many rounds a study needs to detect a difference
     Plan(PlanArgs),
     /// Run any program behind an emulated path
     Path(Box<PathCommandArgs>),
-    /// Let others measure against this machine
+    /// Accept measurements from `regatta client`
     Server(Box<ServerArgs>),
     /// Measure against a server, with the flags of iperf3
     Client(Box<ClientArgs>),
@@ -93,23 +93,23 @@ pub enum Command {
     Hosts(Box<HostsArgs>),
     /// Sample hosts without a run: CPU, memory, interfaces, protocol counters
     Monitor(MonitorArgs),
-    /// Put the results of the shards of a plan together
+    /// Merge the results of the shards of a plan
     Merge(MergeArgs),
     /// Run a study on a cluster, in shards that are merged at the end
     Submit(Box<SubmitArgs>),
-    /// Show how far a submitted study is
+    /// Show the progress of a submitted study
     Status(StatusArgs),
-    /// Go on with a run that was stopped or killed
+    /// Continue a run that was stopped or killed
     Resume(ResumeArgs),
-    /// Look at a run that goes on in another process: on the terminal, as a web page, as metrics
+    /// Watch a run of another process: on the terminal, as a web page, as metrics
     Attach(AttachArgs),
-    /// Make the reports of a run again from its results file; the exit code is the run's
+    /// Rebuild the reports of a run from its results file; the exit code is the run's
     Report(ReportArgs),
     /// Compare runs of a study: other days, hosts, kernels, versions
     Compare(CompareArgs),
     /// Write all tables of a run as Parquet or CSV, with a data dictionary
     Export(ExportArgs),
-    /// Put a run into one archive: study, results, report, environment, digests, how to run it again
+    /// Archive a run in one file: study, results, report, environment, digests, how to run it again
     Bundle(BundleArgs),
     /// List transports, workloads, traces, studies and metrics
     List(ListArgs),
@@ -297,7 +297,7 @@ pub struct RunArgs {
     /// describe a path, a transport or a workload, the default study
     pub study: Option<String>,
 
-    /// Transports to race: names of drivers (`regatta list transports`), with options as in
+    /// Transports to compare: names of drivers (`regatta list transports`), with options as in
     /// `tcp:cc=bbr`, and with a name of your own as in `tcp:cc=bbr,label=BBR`; with a STUDY, labels of
     /// the study too [default without a STUDY: every driver]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
@@ -320,12 +320,12 @@ pub struct RunArgs {
     /// Number of runs of each cell [default without a STUDY: 5]
     #[arg(long, value_name = "N", value_parser = whole(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
-    /// Run the study at a part of its cost, such as 10% or 0.1: fewer rounds (of a series, a shorter one), but
-    /// no fewer than 3; what is then left is taken from the volume of each trial (sizes, durations,
-    /// numbers of requests, connections and messages), and such workloads get other names
-    #[arg(long, value_name = "PART", value_parser = part, allow_hyphen_values = true, help_heading = "Work")]
+    /// Shorten the study to this fraction of its cost, such as 10% or 0.1: first fewer rounds (of a series, a
+    /// shorter one), at least 3; then less data per trial (sizes, durations, numbers of requests, connections
+    /// and messages), under new workload names
+    #[arg(long, value_name = "FRACTION", value_parser = part, allow_hyphen_values = true, help_heading = "Work")]
     pub scale: Option<Ratio>,
-    /// Race each transport against itself: whatever differs between the two is noise
+    /// A/A test: compare each transport with itself, to measure the noise floor
     #[arg(long, help_heading = "Work")]
     pub aa: bool,
     /// Seed of the order of trials, of the paths' losses and of random data
@@ -347,8 +347,8 @@ pub struct RunArgs {
     /// virtual Ethernet with netem on both ends [default without a STUDY: 1]
     #[arg(long, value_name = "N", value_parser = whole(1, 2_u8), allow_hyphen_values = true, help_heading = "Work")]
     pub guests: Option<u8>,
-    /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which jumps over every wait and
-    /// makes a run the same each time [default without a STUDY: real]
+    /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which skips the time in which
+    /// the guest waits, so that runs repeat exactly [default without a STUDY: real]
     #[arg(long, value_name = "CLOCK", value_parser = word::<Clock>(), hide_possible_values = true, help_heading = "Work")]
     pub clock: Option<Clock>,
     /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]

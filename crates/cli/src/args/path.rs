@@ -38,15 +38,15 @@ pub struct PathArgs {
     pub emulator: Option<Emulator>,
     /// Placement of netem: `between` the hosts, or on both `ends` as in published experiments
     /// [default without a STUDY: between]
-    #[arg(long, value_name = "WHERE", value_parser = word::<Placement>(), hide_possible_values = true)]
+    #[arg(long, value_name = "PLACEMENT", value_parser = word::<Placement>(), hide_possible_values = true)]
     pub placement: Option<Placement>,
     /// Source of random loss on netem's paths: the `emulator`, or `iptables` by its statistic match
     /// [default without a STUDY: emulator]
-    #[arg(long, value_name = "WHO", value_parser = word::<LossBy>(), hide_possible_values = true)]
+    #[arg(long, value_name = "PROGRAM", value_parser = word::<LossBy>(), hide_possible_values = true)]
     pub loss_by: Option<LossBy>,
     /// Whether the hosts' offloads stay on with netem, so that loss takes whole super-packets: `on` or
     /// `off` [default without a STUDY: off]
-    #[arg(long, value_name = "WHETHER", value_parser = word::<Offloads>(), hide_possible_values = true)]
+    #[arg(long, value_name = "on|off", value_parser = word::<Offloads>(), hide_possible_values = true)]
     pub offloads: Option<Offloads>,
 }
 

@@ -58,7 +58,7 @@ pub struct PathCommandArgs {
     /// Write the path's counters to this file as JSON when COMMAND has ended
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Say nothing but errors and what the server says
+    /// Print only errors and the output of the server
     #[arg(long, short)]
     pub quiet: bool,
 

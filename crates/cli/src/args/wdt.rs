@@ -59,7 +59,7 @@ pub struct ReceiveArgs {
     /// Replace files that are there; without it, one that is there fails the transfer
     #[arg(long)]
     pub overwrite: bool,
-    /// Keep what has come if the transfer fails, in `.wdt-resume.part`, and take up what an earlier one left
+    /// If the transfer fails, keep the received data in `.wdt-resume.part`; continue from what an earlier one left there
     /// there: blocks that were received do not go again
     #[arg(long)]
     pub resume: bool,
@@ -121,7 +121,7 @@ pub struct SendArgs {
     /// Longest range of a file that is sent over one connection at a time; `0B` for whole files
     #[arg(long, value_name = "SIZE", value_parser = quantity::<Bytes>, allow_hyphen_values = true, default_value = "16MiB")]
     pub block_size: Bytes,
-    /// Send a CRC-32C behind each block
+    /// Send a CRC-32C after each block
     #[arg(long)]
     pub checksum: bool,
     /// Bytes between two tags of what this end sends
@@ -133,11 +133,11 @@ pub struct SendArgs {
     /// directories. What matches a directory matches everything below it
     #[arg(long, value_name = "GLOB", value_parser = Glob::new, help_heading = "Choice of files")]
     pub include: Vec<Glob>,
-    /// Leave out what matches, of what is included too; may be given more than once
+    /// Exclude matching files, even if they are included; may be given more than once
     #[arg(long, value_name = "GLOB", value_parser = Glob::new, help_heading = "Choice of files")]
     pub exclude: Vec<Glob>,
     /// Send the files that FILE lists, `-` for standard input: one path below the directory in each line,
-    /// and behind a tab, if at all, how many bytes of it
+    /// and after a tab, if at all, how many bytes of it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["include", "exclude"], help_heading = "Choice of files")]
     pub manifest: Option<PathBuf>,
     /// Follow symbolic links below the directory, also out of it

@@ -27,7 +27,7 @@ fn output(program: &str, args: &[&str]) -> Result<String, String> {
         return Ok(text.into_owned());
     }
     let line = errors.lines().chain(text.lines()).next();
-    let said = line.unwrap_or("it said nothing");
+    let said = line.unwrap_or("it printed nothing");
     Err(format!("`{program}` failed: {said}"))
 }
 

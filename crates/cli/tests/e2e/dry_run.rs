@@ -124,7 +124,7 @@ fn netem_that_cannot_do_a_condition_is_refused() {
     let path = ["--emulator", "netem", "--trace", "bad.trace"];
     let args = [&["--transport", "tcp"], path.as_slice()].concat();
     let done = both_refused(&bench, &args, 77);
-    done.assert_says("cannot be had from netem");
+    done.assert_says("is not supported by netem");
 }
 
 #[test]

@@ -161,5 +161,5 @@ pub(super) fn is_silent(heard: Option<Instant>) -> bool {
 
 pub(super) fn hung(what: &str, silence: Duration) -> String {
     let seconds = silence.as_secs();
-    format!("{what} hung: it said nothing for {seconds} s, and was ended")
+    format!("{what} hung: it sent nothing for {seconds} s, and was ended")
 }

@@ -189,7 +189,7 @@ impl TrialRunner<'_> {
         for host in [Host::Server, Host::Client] {
             self.prepare(trial, host, &token)?;
         }
-        let silent = "it did not say where it listens";
+        let silent = "it sent no address to connect to";
         (self.await_ready(trial)?)
             .ok_or_else(|| TrialFailure::Malformed(Host::Server, silent.to_owned()))
     }
@@ -231,7 +231,7 @@ impl TrialRunner<'_> {
                     reports.insert(host.role(workload), *report);
                 }
                 Some((host, answer)) => {
-                    let said = format!("it said {answer:?} in mid-trial");
+                    let said = format!("it sent {answer:?} in mid-trial");
                     return Err(TrialFailure::Malformed(host, said));
                 }
                 None => {
@@ -351,7 +351,7 @@ impl TrialRunner<'_> {
                     from
                 }
                 Ok(Some((from, answer))) => {
-                    let said = format!("it said {answer:?} before the start");
+                    let said = format!("it sent {answer:?} before the start");
                     return Err(TrialFailure::Malformed(from, said));
                 }
                 Ok(None) => {

@@ -198,7 +198,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .fault(|link, _| faults! {
             link.trace.is_some() && link.rate.is_some() => "{BOTH_RATES}", "leave one of them out";
         }),
-    PathKey::new("rate_of", KeyKind::Words("WHAT", &["ip", "ethernet"]))
+    PathKey::new("rate_of", KeyKind::Words("LAYER", &["ip", "ethernet"]))
         .help("Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default: ip]")
         .doc("bytes that the rate counts: `ip`, those of IP packets; or `ethernet`, also the 38 bytes of an Ethernet frame around each packet (header, check sequence, preamble, gap) and padding to 46 bytes. TCP over 1 Gbit/s then carries 949 Mbit/s (1460 bytes of 1538), and 941 with timestamps. Queue and burst always count IP packets | `ip`")
         .in_name(3, "of {}")

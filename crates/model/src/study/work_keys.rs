@@ -83,7 +83,7 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
         field!(Bulk | StopAndWait { pattern } => Field::Word(pattern));
         "Content: `data` (the text DATA repeated), `zeros`, `random` or `file`, white noise from a file [default: data]",
         "`data` | content: `data` (the text DATA repeated), `zeros`, `random` (from the trial's seed), `file`";
-    "direction" KeyKind::Words("WAY", &["forward", "reverse", "both"]), "reverse",
+    "direction" KeyKind::Words("DIRECTION", &["forward", "reverse", "both"]), "reverse",
         field!(Bulk { options } => Field::Word(&mut options.direction));
         "Host that sends: the connecting one (`forward`), the listening one (`reverse`) or `both` at once [default: forward]",
         "`forward` | `reverse`: the listening host sends; `both`: both hosts send at once, each its `size`";
@@ -93,11 +93,11 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "warm_up" KeyKind::Time, "1s", field!(Bulk { options } => Field::Time(&mut options.warm_up));
         "Time at the beginning that goodput and CPU time leave out [default: none]",
         "not set | time at the beginning that goodput and CPU time leave out";
-    "finish" KeyKind::Words("HOW", &["agree", "abandon"]), "agree",
+    "finish" KeyKind::Words("END", &["agree", "abandon"]), "agree",
         field!(Bulk { options } => Field::Word(&mut options.finish));
         "End of a transfer: when all was acknowledged (`agree`), or when the last message was handed over (`abandon`) [default: agree]",
         "`agree` | `abandon`: close as soon as the last message is handed over";
-    "verify" KeyKind::Words("WHAT", &["ends", "digest"]), "digest",
+    "verify" KeyKind::Words("METHOD", &["ends", "digest"]), "digest",
         field!(Bulk { options } => Field::Word(&mut options.verify));
         "Check of the content: the `ends` of each piece, or a `digest` of every byte, which costs CPU time [default: ends]",
         "`ends` | `digest`: compare a CRC-32 of every byte at both ends, which costs CPU time";
@@ -142,7 +142,7 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "streams" AT_ONCE, "8", field!(MultiStream { streams } => Field::Number(streams));
         "Number of streams that the messages are spread over [default: 8]",
         "8 | number of streams";
-    "spread" KeyKind::Words("OVER", &["streams", "connections"]), "connections",
+    "spread" KeyKind::Words("UNIT", &["streams", "connections"]), "connections",
         field!(MultiStream { spread } => Field::Word(spread));
         "Whether the streams are `streams` of one connection, or as many `connections` [default: streams]",
         "`streams` | `connections`: as many connections instead of streams of one";
@@ -163,7 +163,7 @@ pub const PROBE_KEYS: &[ValueKey<Probe>] = keys! {
     "message" KeyKind::Size, "64B", |probe: &mut Probe| Some(Field::Size(&mut probe.message, PROBE));
         "",
         "64 bytes | size of a probe message";
-    "placement" KeyKind::Words("WHERE", &["connection", "stream"]), "stream",
+    "placement" KeyKind::Words("PLACEMENT", &["connection", "stream"]), "stream",
         |probe: &mut Probe| Some(Field::Word(&mut probe.placement));
         "",
         "`connection` | what carries the probe beside the transfer: `connection` or `stream`";

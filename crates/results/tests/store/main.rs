@@ -131,7 +131,7 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
     );
     assert_eq!(fs::read(dir.path().join(FILE_NAME)).unwrap(), before);
 
-    // An export alone is something of a run, too.
+    // An export alone is part of a run, too.
     let other = tempdir().unwrap();
     fs::write(other.path().join("trials.csv"), "x").unwrap();
     let error = Store::create(other.path(), &header()).unwrap_err();

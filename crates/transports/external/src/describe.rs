@@ -204,7 +204,7 @@ mod tests {
             ),
             (
                 "echo no >&2; exit 3",
-                "ended with exit code 3; its last words: `no`",
+                "ended with exit code 3; its last lines of standard error: `no`",
                 WITHIN,
             ),
         ] {

@@ -40,7 +40,7 @@ struct Program(&'static DriverDescriptor);
 pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
     name: "external",
     title: "External program",
-    summary: "a program of yours that speaks the contract of docs/external-drivers.md",
+    summary: "your own program, which implements the protocol of docs/external-drivers.md",
     congestion_control_choosable: true,
     stack: "the program's own",
     options: &[PROGRAM, ARGUMENTS, DIRECTORY, CC],

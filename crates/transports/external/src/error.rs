@@ -21,7 +21,7 @@ pub(crate) enum ProgramError {
         words: Option<LastWords>,
     },
     /// The program sent nothing for too long.
-    #[error("it did not say `{what}` within {}", format_duration(*within))]
+    #[error("it sent no `{what}` within {}", format_duration(*within))]
     Silent {
         /// Message that was waited for.
         what: &'static str,
@@ -47,7 +47,7 @@ pub(crate) enum ProgramError {
         limit: u64,
     },
     /// The program sent a message at the wrong time.
-    #[error("it said `{said}` {when}")]
+    #[error("it sent `{said}` {when}")]
     OutOfTurn {
         /// Type of the message.
         said: &'static str,
@@ -58,13 +58,13 @@ pub(crate) enum ProgramError {
     #[error("{0}")]
     Wrong(String),
     /// The program does not read its input.
-    #[error("it cannot be told anything")]
+    #[error("its standard input cannot be written")]
     Deaf(#[source] io::Error),
 }
 
 /// Last lines that a program wrote to standard error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("its last words: `{0}`")]
+#[error("its last lines of standard error: `{0}`")]
 pub(crate) struct LastWords(pub String);
 
 /// Reason why a program cannot be used any further.

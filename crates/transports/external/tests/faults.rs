@@ -73,7 +73,7 @@ fn a_program_that_dies_gives_its_last_words() {
     let text = failure(prepare(Role::Receiver, &script.path()));
     contains(
         &text,
-        "it ended with exit code 3 before it was done: its last words: ",
+        "it ended with exit code 3 before it was done: its last lines of standard error: ",
     );
     contains(&text, "first words / no such luck");
 
@@ -115,12 +115,12 @@ regatta_test_contract::test_cases! { rubbish_is_shown_and_a_flood_of_it_ends:
     a_flood_of_lines(
         "while :; do echo '{\"type\":\"progress\",\"bytes\":1}'; done",
         Role::Sender,
-        "it said `progress` before it was ready",
+        "it sent `progress` before it was ready",
     )
     no_port(
         "echo '{\"type\":\"ready\"}'\nsleep 60",
         Role::Receiver,
-        "it listens and did not say at which port",
+        "its `ready` has no port",
     )
 }
 
@@ -156,7 +156,7 @@ regatta_test_contract::test_cases! { figures_that_cannot_be_are_refused:
         "\"bytes\":999,\"crc32\":1",
         "it is done with `999` of `1000` bytes delivered",
     )
-    no_checksum("\"bytes\":1000", "did not say the CRC-32")
+    no_checksum("\"bytes\":1000", "has no CRC-32")
     another_checksum(
         "\"bytes\":1000,\"crc32\":1",
         "it got is `00000001`, and of what was sent `",
@@ -185,10 +185,7 @@ fn a_clock_that_is_not_the_monotonic_one_is_refused() {
 #[test]
 fn a_connection_without_its_time_is_refused() {
     let script = said(&["{\"type\":\"connected\"}"]);
-    contains(
-        &failure(send(&script, SOON)),
-        "it connected and did not say when",
-    );
+    contains(&failure(send(&script, SOON)), "its `connected` has no time");
 }
 
 /// The connect deadline applies as with every transport.
@@ -335,7 +332,7 @@ mod real_time {
         let text = failure(prepare(Role::Receiver, &script.path()));
         contains(
             &text,
-            "it did not say `description` within 5 s: its last words: `I am thinking`",
+            "it sent no `description` within 5 s: its last lines of standard error: `I am thinking`",
         );
         assert!(
             begun.elapsed() < Duration::from_secs(5) + SOON,

@@ -57,7 +57,7 @@ pub(crate) enum DaemonError {
         step: &'static str,
         source: io::Error,
     },
-    #[error("the {direction} link of condition `{condition}` cannot be had from netem")]
+    #[error("the {direction} link of condition `{condition}` is not supported by netem")]
     Refused {
         condition: String,
         direction: &'static str,

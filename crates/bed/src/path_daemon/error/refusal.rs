@@ -20,7 +20,7 @@ pub(crate) enum Refusal {
     Jitter,
     #[error("a queue of more than 4 GiB is more than the kernel counts")]
     Queue,
-    #[error("CoDel needs a link rate: without one no queue stands")]
+    #[error("CoDel needs a link rate: without one no queue builds up")]
     CodelWithoutRate,
     #[error("a burst needs a link rate")]
     BurstWithoutRate,

@@ -156,7 +156,7 @@ pub(crate) fn prepare(
 /// Returns the port that a program listens on if it named one of those that are allowed.
 fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, Broken> {
     match (port, allowed) {
-        (None | Some(0), _) => Err(Broken::wrong("it listens and did not say at which port")),
+        (None | Some(0), _) => Err(Broken::wrong("its `ready` has no port")),
         (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => {
             Err(Broken::wrong(format!(
                 "it listens on port {port}, and `ports` of the host are {allowed}: it has to read `ports` of its order"

@@ -147,7 +147,7 @@ impl ProgramSession {
         let expected = self.content.crc32(done.bytes);
         let got = done
             .crc32
-            .ok_or_else(|| Broken::wrong("it is done and did not say the CRC-32 of what it got"))?;
+            .ok_or_else(|| Broken::wrong("its `done` has no CRC-32 of the data"))?;
         if got == expected {
             return Ok(());
         }

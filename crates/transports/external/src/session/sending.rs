@@ -84,7 +84,7 @@ impl ProgramSession {
         at_ns: Option<i64>,
     ) -> Result<(MonotonicTime, MonotonicTime), Broken> {
         let (Some(started), Some(at)) = (started_ns, at_ns) else {
-            return Err(Broken::wrong("it connected and did not say when"));
+            return Err(Broken::wrong("its `connected` has no time"));
         };
         let (started, at) = (MonotonicTime(started), MonotonicTime(at));
         let now = MonotonicTime::now();
@@ -106,7 +106,7 @@ impl ProgramSession {
     ) -> Result<Sent, Broken> {
         let now = MonotonicTime::now();
         let Some(ended) = done.at_ns.map(MonotonicTime) else {
-            return Err(Broken::wrong("it is done and did not say when"));
+            return Err(Broken::wrong("its `done` has no time"));
         };
         if ended > now || connected.is_some_and(|(_, at)| ended < at) {
             return Err(Broken::wrong(format!(

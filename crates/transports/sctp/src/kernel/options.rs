@@ -118,7 +118,7 @@ pub(crate) const MULTIHOMING: OptionDefinition = options::flag(
 
 pub(crate) const PRIMARY_DOWN_AFTER: OptionDefinition = options::time(
     "primary_down_after",
-    "lose every packet of the primary path so long after the transfer began; needs \
+    "time after the beginning of the transfer at which the primary path begins to lose every packet; needs \
            `multihoming`",
 );
 
