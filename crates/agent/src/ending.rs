@@ -20,7 +20,7 @@ pub(crate) fn prepare() {
 
 /// Ends the process at once, whatever its threads are doing: destructors of libraries must not run
 /// while a session still uses them.
-pub(crate) fn leave(code: i32) -> ! {
+pub(crate) fn exit_now(code: i32) -> ! {
     let _ = std::io::stdout().flush();
     kill_descendants();
     // SAFETY: takes no pointer and does not return.

@@ -7,7 +7,7 @@ use regatta_control::{Note, Progress, SideReport};
 use crate::failure::Failure;
 
 /// Function that takes the events of a trial, from any thread.
-pub(crate) type Tell = Arc<dyn Fn(TrialEvent) + Send + Sync>;
+pub(crate) type EventSink = Arc<dyn Fn(TrialEvent) + Send + Sync>;
 
 /// Messages from a trial's threads to the loop of [`crate::serve`].
 #[derive(Debug)]

@@ -123,7 +123,7 @@ fn run(
             error.exit_code()
         }
     };
-    ending::leave(code)
+    ending::exit_now(code)
 }
 
 /// Raises the number of files that this process may have open, which a transfer of many flows needs, as far as the

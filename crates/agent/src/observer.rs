@@ -19,7 +19,7 @@ use regatta_transport::{
 };
 
 use crate::{
-    event::{Tell, TrialEvent},
+    event::{EventSink, TrialEvent},
     served::Quota,
 };
 
@@ -45,7 +45,7 @@ struct Flow {
     /// Time between reports of the transfer under way; absent if nobody reads them.
     interval_ns: Option<u64>,
     reported: Mutex<Reported>,
-    tell: Tell,
+    tell: EventSink,
     /// Bytes that the trial may have, and the stop of one that has more.
     quota: Option<(Quota, Stop)>,
 }
@@ -217,7 +217,7 @@ impl TrialObserver {
     pub(crate) fn new(
         order: &TrialOrder,
         live: Arc<LiveCounters>,
-        tell: Tell,
+        tell: EventSink,
         quota: Option<(Quota, Stop)>,
     ) -> io::Result<Self> {
         let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name));

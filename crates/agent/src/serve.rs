@@ -118,13 +118,13 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    fn say(&mut self, message: &FromAgent) -> Result<(), AgentError> {
+    fn send(&mut self, message: &FromAgent) -> Result<(), AgentError> {
         write_line(&mut self.output, message).map_err(AgentError::Output)
     }
 
     fn greet(&mut self) -> Result<(), AgentError> {
         let facts = facts(&self.drivers, &self.build);
-        self.say(&FromAgent::Hello {
+        self.send(&FromAgent::Hello {
             protocol: PROTOCOL_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -157,7 +157,7 @@ impl<W: Write> Agent<W> {
             }
             ToAgent::Abort { trial } => {
                 let Some(current) = self.current(trial) else {
-                    return self.say(&FromAgent::Aborted { trial });
+                    return self.send(&FromAgent::Aborted { trial });
                 };
                 if current.abort_by.is_none() {
                     current.abort_by = Some(Instant::now() + ABORT_LIMIT);
@@ -208,7 +208,7 @@ impl<W: Write> Agent<W> {
     }
 
     fn fail(&mut self, trial: u32, failure: Failure) -> Result<(), AgentError> {
-        self.say(&FromAgent::Failed {
+        self.send(&FromAgent::Failed {
             trial,
             kind: failure.kind,
             reasons: failure.reasons,
@@ -227,16 +227,16 @@ impl<W: Write> Agent<W> {
                 self.current = None;
                 match result {
                     // Nothing is reported of a trial that was aborted, however far it came.
-                    _ if aborted => self.say(&FromAgent::Aborted { trial }),
-                    Ok(report) => self.say(&FromAgent::Finished { trial, report }),
+                    _ if aborted => self.send(&FromAgent::Aborted { trial }),
+                    Ok(report) => self.send(&FromAgent::Finished { trial, report }),
                     Err(failure) => self.fail(trial, failure),
                 }
             }
             _ if aborted => Ok(()),
-            TrialEvent::Ready(listen) => self.say(&FromAgent::Ready { trial, listen }),
-            TrialEvent::Began => self.say(&FromAgent::Began { trial }),
-            TrialEvent::Progress(progress) => self.say(&FromAgent::Progress { trial, progress }),
-            TrialEvent::Note(note) => self.say(&FromAgent::Note { trial, note }),
+            TrialEvent::Ready(listen) => self.send(&FromAgent::Ready { trial, listen }),
+            TrialEvent::Began => self.send(&FromAgent::Began { trial }),
+            TrialEvent::Progress(progress) => self.send(&FromAgent::Progress { trial, progress }),
+            TrialEvent::Note(note) => self.send(&FromAgent::Note { trial, note }),
         }
     }
 
@@ -247,7 +247,7 @@ impl<W: Write> Agent<W> {
             return Ok(());
         };
         let trial = current.trial.index;
-        self.say(&FromAgent::Aborted { trial })?;
+        self.send(&FromAgent::Aborted { trial })?;
         Err(AgentError::Stuck {
             trial,
             seconds: ABORT_LIMIT.as_secs(),

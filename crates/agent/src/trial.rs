@@ -10,10 +10,10 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport, TrialOrder};
-use regatta_transport::{Driver, LiveCounters, Mailbox, Stop, TransportError, TrialContext};
+use regatta_transport::{Driver, LiveCounters, NoteQueue, Stop, TransportError, TrialContext};
 
 use crate::{
-    event::{Tell, TrialEvent},
+    event::{EventSink, TrialEvent},
     failure::Failure,
     observer::TrialObserver,
     report,
@@ -25,7 +25,7 @@ pub(crate) struct Trial {
     /// Position in the plan.
     pub index: u32,
     stop: Stop,
-    mailbox: Arc<Mailbox>,
+    notes: Arc<NoteQueue>,
     start: Option<Sender<SocketAddr>>,
 }
 
@@ -38,27 +38,27 @@ impl Trial {
         drivers: Arc<[&'static dyn Driver]>,
         order: Box<TrialOrder>,
         terms: Terms,
-        tell: Tell,
+        sink: EventSink,
     ) -> Result<Self, Failure> {
         let (start, started) = channel();
         let stop = Stop::new();
-        let mailbox = Arc::new(Mailbox::default());
-        stop.on_stop(&mailbox);
+        let notes = Arc::new(NoteQueue::default());
+        stop.on_stop(&notes);
         let trial = Self {
             index: order.trial,
             stop: stop.clone(),
-            mailbox: Arc::clone(&mailbox),
+            notes: Arc::clone(&notes),
             start: Some(start),
         };
         std::thread::Builder::new()
             .name(format!("trial {}", order.trial))
             .spawn(move || {
                 let driver = order.transport.driver.clone();
-                let run = || run(&drivers, (&order, &terms), stop, mailbox, &started, &tell);
+                let run = || run(&drivers, (&order, &terms), stop, notes, &started, &sink);
                 // What the closure shares is used afterwards by nobody who could see it broken.
                 let result = catch_unwind(AssertUnwindSafe(run))
                     .unwrap_or_else(|panic| Err(Failure::from_panic(panic, &driver)));
-                tell(TrialEvent::Ended(result));
+                sink(TrialEvent::Ended(result));
             })
             .map_err(TransportError::thread)?;
         Ok(trial)
@@ -73,7 +73,7 @@ impl Trial {
 
     /// Hands over a note of the other end.
     pub(crate) fn note(&self, note: Note) {
-        self.mailbox.put(note);
+        self.notes.put(note);
     }
 
     /// Aborts the trial; its thread reports with [`TrialEvent::Ended`] when it has ended.
@@ -113,23 +113,23 @@ fn run(
     drivers: &[&'static dyn Driver],
     (order, terms): (&TrialOrder, &Terms),
     stop: Stop,
-    mailbox: Arc<Mailbox>,
+    notes: Arc<NoteQueue>,
     started: &Receiver<SocketAddr>,
-    tell: &Tell,
+    sink: &EventSink,
 ) -> Result<Box<SideReport>, Failure> {
     let driver = find(drivers, order)?;
     let live = Arc::new(LiveCounters::default());
     let quota = terms.quota.clone().map(|quota| (quota, stop.clone()));
-    let observer = TrialObserver::new(order, Arc::clone(&live), Arc::clone(tell), quota);
+    let observer = TrialObserver::new(order, Arc::clone(&live), Arc::clone(sink), quota);
     let observer = Arc::new(observer.map_err(TransportError::thread)?);
     let context = TrialContext {
         live: Arc::clone(&live),
         observer: Arc::clone(&observer) as Arc<_>,
-        mailbox,
+        notes,
         stop,
     };
     let session = driver.prepare(order, context)?;
-    tell(TrialEvent::Ready(terms.reached(session.listen_address())));
+    sink(TrialEvent::Ready(terms.reached(session.listen_address())));
     let peer = match order.connects() {
         // The trial was aborted before it was started, if there is none.
         true => Some(started.recv().map_err(|_| TransportError::Cancelled)?),

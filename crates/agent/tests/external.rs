@@ -133,7 +133,7 @@ fn a_program_that_is_unsupported_costs_its_own_trial_alone() {
 fn costs_its_own_trial_alone(program: &Path, kind: FailureKind, words: &str) {
     let mut agent = Agent::greeted();
     let [receiver, _] = both(0, program, 1000);
-    agent.say(&regatta_control::ToAgent::Prepare {
+    agent.send(&regatta_control::ToAgent::Prepare {
         order: Box::new(receiver),
     });
     let (found, reasons, _) = agent.hear_failure();

@@ -14,7 +14,7 @@ use regatta_model::OptionValue;
 use regatta_test_support::processes::is_running;
 
 fn prepare(agent: &mut Agent, order: regatta_control::TrialOrder) {
-    agent.say(&ToAgent::Prepare {
+    agent.send(&ToAgent::Prepare {
         order: Box::new(order),
     });
 }
@@ -60,13 +60,13 @@ fn it_may_open_as_many_files_as_the_system_allows() {
 #[test]
 fn the_greeting_tells_the_host_and_the_stacks() {
     let mut agent = Agent::start();
-    agent.say(&hello());
+    agent.send(&hello());
     let FromAgent::Hello {
         facts,
         monotonic_ns,
         version,
         ..
-    } = agent.hear()
+    } = agent.receive()
     else {
         panic!("no greeting");
     };
@@ -104,7 +104,7 @@ fn another_version_is_answered_with_the_own_one_and_code_2() {
     let mut agent = Agent::start();
     agent.say_text("{\"type\":\"hello\",\"protocol\":99,\"new\":true}");
     assert!(matches!(
-        agent.hear(),
+        agent.receive(),
         FromAgent::Hello {
             protocol: PROTOCOL_VERSION,
             ..
@@ -169,7 +169,7 @@ fn what_cannot_run_is_answered_and_the_next_trial_runs() {
 fn finish_work(agent: &mut Agent, trial: u32, cpu_ms: i64) -> SideReport {
     let works = order(trial, Role::Receiver, "test-work", &tls());
     agent.prepare(with_option(works, "cpu_ms", OptionValue::Number(cpu_ms)));
-    match agent.hear() {
+    match agent.receive() {
         FromAgent::Finished { report, .. } => *report,
         other => panic!("{other:?} instead of a report"),
     }
@@ -180,22 +180,22 @@ fn one_trial_at_a_time_and_an_abort_is_answered() {
     let tls = tls();
     let mut agent = Agent::greeted();
     // Nothing to abort: answered all the same.
-    agent.say(&ToAgent::Abort { trial: 9 });
-    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 9 }));
+    agent.send(&ToAgent::Abort { trial: 9 });
+    assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 9 }));
     // A sender that was never started.
     agent.prepare(order(1, Role::Sender, "test-obedient", &tls));
     prepare(&mut agent, order(2, Role::Sender, "test-obedient", &tls));
     assert_eq!(agent.hear_failure().1, ["trial 1 is still under way"]);
-    agent.say(&ToAgent::Abort { trial: 1 });
-    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 1 }));
+    agent.send(&ToAgent::Abort { trial: 1 });
+    assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
     // A session that takes its time, told twice.
     let lingers = order(3, Role::Receiver, "test-obedient", &tls);
     agent.prepare(with_option(lingers, "linger_ms", OptionValue::Number(300)));
-    agent.say(&ToAgent::Abort { trial: 3 });
-    agent.say(&ToAgent::Abort { trial: 3 });
-    assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 3 }));
+    agent.send(&ToAgent::Abort { trial: 3 });
+    agent.send(&ToAgent::Abort { trial: 3 });
+    assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 3 }));
     // Notes and starts for nobody are not answered.
-    agent.say(&ToAgent::Note {
+    agent.send(&ToAgent::Note {
         trial: 3,
         note: Note::Received {
             messages: 0,
@@ -203,7 +203,7 @@ fn one_trial_at_a_time_and_an_abort_is_answered() {
         },
     });
     let peer = "127.0.0.1:9".parse().expect("an address");
-    agent.say(&ToAgent::Start { trial: 3, peer });
+    agent.send(&ToAgent::Start { trial: 3, peer });
     assert!(!finish_work(&mut agent, 4, 1).measurements.facts.is_empty());
     agent.input = None;
     assert_eq!(agent.wait().0.code(), Some(0));
@@ -263,8 +263,8 @@ mod real_time {
         let mut agent = Agent::greeted();
         agent.prepare(order(1, Role::Receiver, "test-stuck", &tls()));
         let asked = Instant::now();
-        agent.say(&ToAgent::Abort { trial: 1 });
-        assert!(matches!(agent.hear(), FromAgent::Aborted { trial: 1 }));
+        agent.send(&ToAgent::Abort { trial: 1 });
+        assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
         assert!(
             asked.elapsed() < Duration::from_secs(5),
             "{:?}",
@@ -292,7 +292,7 @@ mod real_time {
                             messages, bytes, ..
                         },
                     ..
-                } = agent.hear()
+                } = agent.receive()
                 else {
                     panic!("no note");
                 };

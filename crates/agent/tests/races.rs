@@ -124,7 +124,7 @@ fn run(name: &'static str, test: impl FnOnce(&'static str, Carries)) {
     println!("`{name}`: {unsupported}");
     let [receiver, _] = both(0, name, |_| ());
     let mut agent = Agent::greeted();
-    agent.say(&ToAgent::Prepare {
+    agent.send(&ToAgent::Prepare {
         order: Box::new(receiver),
     });
     let (kind, reasons, _) = agent.hear_failure();

@@ -153,7 +153,7 @@ impl Probe {
     fn ask(&mut self, request: &Request) -> Result<Ports, BedError> {
         let asked = write_line(&mut self.input, request);
         let answer: Result<Ports, String> = asked
-            .and_then(|()| hear(&mut self.output))
+            .and_then(|()| read_message(&mut self.output))
             .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
             .map_err(|source| BedError::Host {
                 host: format!("`{COMMAND}` on a host"),
@@ -164,7 +164,7 @@ impl Probe {
 }
 
 /// Returns the next message; `None` at the end of the input.
-fn hear<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
+fn read_message<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = String::new();
     match input.read_line(&mut line)? {
         0 => Ok(None),
@@ -182,7 +182,7 @@ pub fn main() -> ExitCode {
 fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
     let arrived = Arrived::default();
     let mut listeners = Vec::new();
-    while let Some(request) = hear(input)? {
+    while let Some(request) = read_message(input)? {
         let answer = match request {
             Request::Listen { address, ports } => listen(address, ports, &arrived)
                 .map(|(ports, listening)| {

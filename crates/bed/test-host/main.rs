@@ -75,12 +75,12 @@ fn agent() -> ExitCode {
             ["flow", peer, count, bytes, interval] => flow(peer, count, bytes, interval),
             _ => Err(io::Error::other(format!("unknown request `{line}`"))),
         };
-        say(&answer.unwrap_or_else(|error| format!("error {error}")));
+        print_line(&answer.unwrap_or_else(|error| format!("error {error}")));
     }
     ExitCode::SUCCESS
 }
 
-fn say(line: &str) {
+fn send(line: &str) {
     // Whoever does not listen any more does not miss it.
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -93,7 +93,7 @@ fn number<T: FromStr<Err: std::fmt::Display>>(text: &str) -> io::Result<T> {
 fn listen(skip: &str) -> io::Result<String> {
     let skip = Duration::from_secs_f64(number(skip)?);
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    say(&format!("listening {}", listener.local_addr()?.port()));
+    print_line(&format!("listening {}", listener.local_addr()?.port()));
     let (mut flow, _) = listener.accept()?;
     let mut buffer = vec![0; 1 << 18];
     let mut total = 0u64;
@@ -189,7 +189,7 @@ fn set_field(datagram: &mut [u8], index: usize, value: u64) {
 
 fn echo() -> io::Result<String> {
     let socket = datagrams()?;
-    say(&format!("listening {}", socket.local_addr()?.port()));
+    print_line(&format!("listening {}", socket.local_addr()?.port()));
     let mut buffer = [0; 65536];
     loop {
         let (length, from, arrived) = receive(&socket, &mut buffer)?;
@@ -274,7 +274,7 @@ fn flow(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
 
 fn collect() -> io::Result<String> {
     let socket = datagrams()?;
-    say(&format!("listening {}", socket.local_addr()?.port()));
+    print_line(&format!("listening {}", socket.local_addr()?.port()));
     let mut collected = "collected".to_owned();
     let mut buffer = [0; 65536];
     // The first may take as long as it will.

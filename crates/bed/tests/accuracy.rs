@@ -33,8 +33,8 @@ mod real_time {
         let peer = b.listen("echo");
         let slow = condition(2 * 3600 * 1000, 0, 0.0);
         bed.set_condition(&slow, 1).expect("a condition");
-        a.say(&format!("ping {peer} 10 100 1000"));
-        assert_eq!(a.hear(), "", "nothing returns within an hour");
+        a.send(&format!("ping {peer} 10 100 1000"));
+        assert_eq!(a.receive(), "", "nothing returns within an hour");
         assert_eq!(bed.counters().expect("counters").forward.offered, 10);
 
         let mut small = condition(2, 0, 0.0);
@@ -42,8 +42,8 @@ mod real_time {
         bed.set_condition(&small, 1).expect("a condition");
         assert_eq!(bed.counters().expect("counters").forward.offered, 0);
         // Two fragments each: the host's interface has the new size.
-        a.say(&format!("ping {peer} 10 1000 1000"));
-        assert_eq!(a.hear().split_whitespace().count(), 10);
+        a.send(&format!("ping {peer} 10 1000 1000"));
+        assert_eq!(a.receive().split_whitespace().count(), 10);
         let forward = bed.counters().expect("counters").forward;
         assert_eq!((forward.offered, forward.delivered), (20, 20));
         assert!(forward.lateness_max_ns < Duration::from_secs(1).as_nanos() as u64);
@@ -72,11 +72,11 @@ mod real_time {
         let mut run = || {
             bed.set_condition(&condition, 1).expect("a condition");
             let withheld = Withheld::watch();
-            a.say(&format!(
+            a.send(&format!(
                 "ping {peer} {count} {} {interval_ns}",
                 packet_bytes - HEADERS
             ));
-            let answers = answers(&a.hear());
+            let answers = answers(&a.receive());
             let withheld = withheld.end();
             let lost = count as f64 - answers.len() as f64;
             assert!(
@@ -129,13 +129,13 @@ mod real_time {
         let mut run = || {
             bed.set_condition(&condition, 1).expect("a condition");
             let peer = b.listen("listen");
-            a.say(&format!("send {peer} 4 cubic"));
-            let sent = a.hear();
+            a.send(&format!("send {peer} 4 cubic"));
+            let sent = a.receive();
             assert!(
                 sent.starts_with("sent ") && sent.ends_with(" cubic"),
                 "{sent}"
             );
-            let received = b.hear();
+            let received = b.receive();
             let words: Vec<f64> = received
                 .split_whitespace()
                 .filter_map(|word| word.parse().ok())
@@ -173,8 +173,8 @@ mod real_time {
         for seed in [1, 1, 2] {
             bed.set_condition(&condition(2, 0, loss), seed)
                 .expect("a condition");
-            a.say(&format!("ping {peer} {n} 100 50000"));
-            let back = a.hear().split_whitespace().count() as u64;
+            a.send(&format!("ping {peer} {n} 100 50000"));
+            let back = a.receive().split_whitespace().count() as u64;
             let counters = bed.counters().expect("counters");
             let (forward, reverse) = (counters.forward, counters.reverse);
             assert_eq!(forward.refused_drops + reverse.refused_drops, 0);
@@ -218,8 +218,8 @@ fn a_full_queue_drops_and_says_so() {
     let mut condition = condition(2, 1, 0.0);
     condition.forward.queue = Some(regatta_model::Bytes(15_000));
     bed.set_condition(&condition, 1).expect("a condition");
-    a.say(&format!("ping {peer} 500 {} 1", 1500 - HEADERS));
-    let back = a.hear().split_whitespace().count() as u64;
+    a.send(&format!("ping {peer} 500 {} 1", 1500 - HEADERS));
+    let back = a.receive().split_whitespace().count() as u64;
     let forward = bed.counters().expect("counters").forward;
     assert_eq!(forward.offered, 500);
     assert!(forward.queue_drops > 400, "{forward:?}");
@@ -240,8 +240,8 @@ fn a_host_sends_at_the_rate_of_an_interface() {
     bed.set_condition(&condition(40, 900, 0.0), 1)
         .expect("a condition");
     // 36 ms at 1 Gbit/s, of which the socket's buffer and the interface hold less than 4.
-    a.say(&format!("ping {peer} 3000 {} 1", 1500 - HEADERS));
-    let departed: Vec<u64> = (answers(&a.hear()).into_iter())
+    a.send(&format!("ping {peer} 3000 {} 1", 1500 - HEADERS));
+    let departed: Vec<u64> = (answers(&a.receive()).into_iter())
         .map(|(departed, _)| departed)
         .collect();
     let first = departed.iter().min().expect("an answer");

@@ -52,8 +52,8 @@ fn ping(bed: &mut Bed, count: u32) -> Vec<u64> {
     let mut far = Agent::start(bed, Host::Server);
     let mut near = Agent::start(bed, Host::Client);
     let to = far.listen("echo");
-    near.say(&format!("ping {to} {count} 200 20000000"));
-    delays(&near.hear())
+    near.send(&format!("ping {to} {count} 200 20000000"));
+    delays(&near.receive())
 }
 
 /// Whether the Internet checksum over an IPv4 header and over UDP with its pseudo-header is all

@@ -99,8 +99,8 @@ fn an_agent_can_be_started_again_after_it_died() {
     let peer = b.listen("echo");
     drop(Agent::start(&mut bed, Host::Client));
     let mut a = Agent::start(&mut bed, Host::Client);
-    a.say(&format!("ping {peer} 5 100 1000"));
-    assert_eq!(a.hear().split_whitespace().count(), 5);
+    a.send(&format!("ping {peer} 5 100 1000"));
+    assert_eq!(a.receive().split_whitespace().count(), 5);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
     let mut b = Agent::start(&mut bed, Host::Server);
     let mut a = Agent::start(&mut bed, Host::Client);
     let peer = b.listen("echo");
-    a.say(&format!("ping {peer} 5 100 1000"));
-    assert_eq!(a.hear().split_whitespace().count(), 5);
+    a.send(&format!("ping {peer} 5 100 1000"));
+    assert_eq!(a.receive().split_whitespace().count(), 5);
 }
 
 /// Ends within five seconds.

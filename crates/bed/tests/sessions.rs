@@ -102,8 +102,8 @@ fn agents_on_two_hosts_reach_one_another() {
     let mut b = Agent::start(&mut bed, Host::Server);
     let port = b.listen("echo").port();
     let mut a = Agent::start(&mut bed, Host::Client);
-    a.say(&format!("ping 127.0.0.1:{port} 5 100 1000"));
-    assert_eq!(a.hear().split_whitespace().count(), 5);
+    a.send(&format!("ping 127.0.0.1:{port} 5 100 1000"));
+    assert_eq!(a.receive().split_whitespace().count(), 5);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn certificate() -> Result<(String, String), BenchError> {
     ))
 }
 
-fn say(agent: &mut Running, message: &ToAgent) -> Result<(), BenchError> {
+fn send(agent: &mut Running, message: &ToAgent) -> Result<(), BenchError> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     agent.write(&line)
@@ -153,7 +153,7 @@ pub fn run(
     let (certificate, key) = certificate()?;
     for (agent, role) in agents.iter_mut().zip([Role::Sender, Role::Receiver]) {
         listen(role, agent.output()?, to.clone());
-        say(
+        send(
             agent,
             &ToAgent::Hello {
                 protocol: PROTOCOL_VERSION,
@@ -205,7 +205,7 @@ pub fn run(
             files: None,
         };
         let order = Box::new(order);
-        say(agent, &ToAgent::Prepare { order })?;
+        send(agent, &ToAgent::Prepare { order })?;
     }
     let [sent, received] = converse(race, &mut agents, &from)?;
     let [sender, receiver] = agents;
@@ -247,11 +247,11 @@ fn converse(
                     Role::Receiver => listens = listen,
                 }
                 if let (true, Some(peer)) = (sender_ready, listens) {
-                    say(&mut agents[0], &ToAgent::Start { trial: 0, peer })?;
+                    send(&mut agents[0], &ToAgent::Start { trial: 0, peer })?;
                 }
             }
             FromAgent::Note { trial, note } => {
-                say(&mut agents[1 - place(role)], &ToAgent::Note { trial, note })?;
+                send(&mut agents[1 - place(role)], &ToAgent::Note { trial, note })?;
             }
             FromAgent::Finished { report, .. } => {
                 reports[place(role)] = Some(*report);

@@ -119,7 +119,7 @@ impl Times {
 }
 
 impl Listener for Times {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         let now = Instant::now();
         match event {
             Event::TrialStarted { .. } => {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use regatta_live::{Activity, Attached, Hub, LiveError, SOCKET_NAME, Views};
+use regatta_live::{Activity, Attached, LiveError, SOCKET_NAME, ViewServer, Views};
 use regatta_model::{TrialRecord, shell::quoted};
 use regatta_process::readable;
 use regatta_results::{Reader, ResultsError, RunState, is_being_written, is_locked, state_now};
@@ -146,13 +146,13 @@ pub fn start(
     dir: &Path,
     earlier: Vec<TrialRecord>,
     is_json: bool,
-) -> Result<Hub, Failure> {
+) -> Result<ViewServer, Failure> {
     refuse! {
         args.live && is_json && std::io::stdout().is_terminal() =>
             "`--json` writes on the terminal on which `--live` draws";
             "send standard output to a file or a program, or leave one of the two out";
     }
-    let (hub, url) = Hub::start(&views(args), dir, earlier).map_err(failure)?;
+    let (hub, url) = ViewServer::start(&views(args), dir, earlier).map_err(failure)?;
     say_url(url.as_deref());
     Ok(hub)
 }

@@ -14,7 +14,7 @@ use crate::{
     checks::UnsupportedCell,
     exit::Result,
     output::{self, counted},
-    swept,
+    sweeps,
 };
 
 /// Most trials of a study with sweeps whose order is printed.
@@ -137,23 +137,23 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
             "every trial is captured in `files/`: {of_each}{removed}"
         );
     }
-    swept::describe(&study.sweeps, &mut text);
+    sweeps::describe(&study.sweeps, &mut text);
     text.push_str("\ntransports\n");
-    let mut heading = swept::headings(study, Part::Transport);
+    let mut heading = sweeps::headings(study, Part::Transport);
     for transport in &study.transports {
         if let Some(name) = heading(&transport.label) {
             describe_transport(&mut text, &name, transport);
         }
     }
     text.push_str("conditions\n");
-    let mut heading = swept::headings(study, Part::Condition);
+    let mut heading = sweeps::headings(study, Part::Condition);
     for condition in &study.conditions {
         if let Some(name) = heading(&condition.name) {
             describe_condition(&mut text, &name, condition);
         }
     }
     text.push_str("workloads\n");
-    let mut heading = swept::headings(study, Part::Workload);
+    let mut heading = sweeps::headings(study, Part::Workload);
     let deadline = format_duration(study.deadline);
     for workload in &study.workloads {
         if let Some(name) = heading(&workload.name) {

@@ -21,7 +21,7 @@ use regatta_report::{ReportError, compare::CompareError};
 use regatta_results::ResultsError;
 use regatta_transport::THREAD_HINT;
 
-use crate::option_words;
+use crate::option_messages;
 
 /// Refuses bad input, if a condition holds: returns the first one's error, of a message and a hint, each of which may have
 /// arguments as for `format!`.
@@ -134,7 +134,7 @@ impl<T, E: Into<Failure>> OrFailure<T> for Result<T, E> {
 
 impl Failure {
     /// Creates a failure that has no error but this message.
-    pub fn told(message: impl Into<String>) -> Self {
+    pub fn message(message: impl Into<String>) -> Self {
         Self::failed(anyhow::Error::msg(message.into()))
     }
 
@@ -161,9 +161,9 @@ impl Failure {
     /// of a study that nobody has written, and with the options that help. What is wrong may be of the
     /// study that they change.
     pub fn of_options(error: StudyError) -> Self {
-        let hint = option_words::in_options(&error.hint, error.table());
+        let hint = option_messages::in_options(&error.hint, error.table());
         let setting = error.unnamed_setting();
-        let setting = setting.map(|setting| option_words::setting(setting, error.table()));
+        let setting = setting.map(|setting| option_messages::setting(setting, error.table()));
         let message = match setting {
             Some(setting) => format!("`{setting}`: {}", error.message),
             None => error.message,

@@ -168,7 +168,7 @@ fn set_up(
     match set_up {
         Ok(Access::User) => Ok(None),
         Ok(Access::Own) => Ok(Some(own_key(name)?.path)),
-        Err(KeyError::Refused { .. }) if user.lacks_terminal => Err(Failure::told(
+        Err(KeyError::Refused { .. }) if user.lacks_terminal => Err(Failure::message(
             "no key opens the host yet, and there is no terminal to ask for the password",
         )
         .hint(format!(

@@ -12,7 +12,7 @@ use crate::{exit::Code, output};
 
 /// Time within which a second signal counts as the same request, which may arrive twice: from the
 /// terminal and from the program that started this process.
-const SAME_WISH: Duration = Duration::from_millis(300);
+const SAME_REQUEST: Duration = Duration::from_millis(300);
 
 /// Returns those of the signals that this process was not started to ignore, as `nohup` and `trap
 /// '' INT` start it. A signal that is ignored and blocked would be queued, and received by
@@ -118,7 +118,7 @@ impl Held {
 /// terminal that is closed sends SIGHUP more than once, by its shell and by the kernel, so that one
 /// never counts.
 fn is_second(signal: Signal, after: Duration) -> bool {
-    signal != Signal::SIGHUP && after >= SAME_WISH
+    signal != Signal::SIGHUP && after >= SAME_REQUEST
 }
 
 #[cfg(test)]

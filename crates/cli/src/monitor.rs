@@ -76,7 +76,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
         .context("cannot start a thread")?;
     let opened = match remote::open(hosts, args.hosts_file.as_deref(), &opening) {
         Err(_) if opening.is_asked() => {
-            return Err(Failure::told(
+            return Err(Failure::message(
                 "stopped by the user before anything was sampled",
             ));
         }
@@ -97,7 +97,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
         written.add(&named.monitor.stop().0)?;
     }
     written.finish(args)?;
-    early.map_or(Ok(Code::Measured), |why| Err(Failure::told(why)))
+    early.map_or(Ok(Code::Measured), |why| Err(Failure::message(why)))
 }
 
 /// Refuses what cannot be carried out, before anything is started.
@@ -228,7 +228,7 @@ impl Written {
         } = self;
         timelines.sort_by_key(|host| args.hosts.iter().position(|name| *name == host.host));
         if timelines.is_empty() {
-            return Err(Failure::told("no host was sampled"));
+            return Err(Failure::message("no host was sampled"));
         }
         let page = regatta_report::write_monitor(&timelines, &args.out)?;
         let mut text = String::new();

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use regatta_model::{
-    Bytes, CaptureSetup, Condition, Emulator, PathSetup, UnitError, Words,
+    Bytes, CaptureSetup, Condition, Emulator, Named, PathSetup, UnitError,
     study::{KeyKind, LONGEST_NAME, PATH_KEYS, change_condition},
 };
 use toml::{Table, Value};
@@ -13,7 +13,7 @@ use crate::{
     args::{Assignment, PathArgs, table},
     exact,
     exit::{Failure, OrFailure as _, Result},
-    option_words, text_file,
+    option_messages, text_file,
 };
 
 /// Formats the part of packets that a capture keeps, as in a study.
@@ -28,10 +28,10 @@ pub fn snap(value: CaptureSetup) -> String {
 /// Writes the options of the path's emulation into the head of a study file.
 pub fn emulation(args: &PathArgs, root: &mut Table) {
     for (key, word) in [
-        ("emulator", args.emulator.map(Words::word)),
-        ("placement", args.placement.map(Words::word)),
-        ("loss_by", args.loss_by.map(Words::word)),
-        ("offloads", args.offloads.map(Words::word)),
+        ("emulator", args.emulator.map(Named::as_str)),
+        ("placement", args.placement.map(Named::as_str)),
+        ("loss_by", args.loss_by.map(Named::as_str)),
+        ("offloads", args.offloads.map(Named::as_str)),
     ] {
         if let Some(word) = word {
             root.insert(key.into(), Value::String(word.to_owned()));
@@ -291,7 +291,7 @@ pub fn choose_emulation(args: &PathArgs, captured: bool, path: &mut PathSetup) -
     path.loss_by = args.loss_by.unwrap_or(path.loss_by);
     path.offloads = args.offloads.unwrap_or(path.offloads);
     if let Some(message) = path.contradiction() {
-        let message = option_words::in_options(&message, "");
+        let message = option_messages::in_options(&message, "");
         return Err(Failure::input(message, contradiction_hint(args, path)));
     }
     if captured {

@@ -8,7 +8,7 @@ use regatta_model::{
 use crate::exit::{Failure, Result, did_you_mean};
 
 /// Error in a transport, or in its use.
-pub struct Wrong {
+pub struct RegistryError {
     /// Name of the option; `None` if the driver's name is wrong.
     pub option: Option<String>,
     /// Description of the error.
@@ -17,7 +17,7 @@ pub struct Wrong {
     pub hint: String,
 }
 
-impl Wrong {
+impl RegistryError {
     const fn transport(message: String, hint: String) -> Self {
         Self {
             option: None,
@@ -27,8 +27,8 @@ impl Wrong {
     }
 }
 
-impl From<Wrong> for Failure {
-    fn from(wrong: Wrong) -> Self {
+impl From<RegistryError> for Failure {
+    fn from(wrong: RegistryError) -> Self {
         Self::input(wrong.message, wrong.hint)
     }
 }
@@ -37,11 +37,11 @@ impl From<Wrong> for Failure {
 ///
 /// # Errors
 /// The first mistake.
-pub fn check(transport: &Transport) -> Result<(), Wrong> {
+pub fn check(transport: &Transport) -> Result<(), RegistryError> {
     let name = &*transport.driver;
     let Some(driver) = regatta_agent::find_driver(name) else {
         if regatta_agent::LEFT_OUT.contains(&name) {
-            return Err(Wrong::transport(
+            return Err(RegistryError::transport(
                 format!("`{name}` was left out of this build"),
                 format!("build with `cargo build --release --features {name}`"),
             ));
@@ -50,7 +50,7 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
             .map(|driver| driver.descriptor().name)
             .collect();
         let near = did_you_mean(name, &names);
-        return Err(Wrong::transport(
+        return Err(RegistryError::transport(
             format!("there is no transport `{name}`"),
             match name.split_once(':') {
                 Some((driver, _)) => format!(
@@ -63,7 +63,7 @@ pub fn check(transport: &Transport) -> Result<(), Wrong> {
     // All at once: some need each other.
     driver
         .check_options(&transport.options)
-        .map_err(|error| Wrong {
+        .map_err(|error| RegistryError {
             option: Some(error.name().to_owned()),
             message: error.to_string(),
             hint: error.hint().to_owned(),
@@ -113,7 +113,7 @@ pub fn check_probes(study: &Study) -> Result<()> {
 ///
 /// # Errors
 /// The first transport and workload of which a transfer would not end.
-pub fn check_endings(study: &Study) -> Result<(), Wrong> {
+pub fn check_endings(study: &Study) -> Result<(), RegistryError> {
     if study.guest.clock != Clock::Virtual {
         return Ok(());
     }
@@ -126,7 +126,7 @@ pub fn check_endings(study: &Study) -> Result<(), Wrong> {
     };
     match study.transports.iter().find(never_waits) {
         None => Ok(()),
-        Some(Transport { label, driver, .. }) => Err(Wrong::transport(
+        Some(Transport { label, driver, .. }) => Err(RegistryError::transport(
             format!(
                 "`{label}` has no rate and never waits, so that in virtual time the `duration` of `{}` is never over",
                 workload.name

@@ -317,7 +317,7 @@ pub fn receive(
     BufReader::new(File::from(launched.output)).read_line(&mut receiver.url)?;
     if receiver.url.trim().is_empty() {
         let reason = receiver.end().unwrap_or_default();
-        return Err(Failure::told(reason));
+        return Err(Failure::message(reason));
     }
     Ok(receiver)
 }

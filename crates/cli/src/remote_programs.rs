@@ -102,7 +102,7 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
         return Ok(directory.into());
     }
     drop(input);
-    Err(Failure::told(error_of(launched.errors)).hint(
+    Err(Failure::message(error_of(launched.errors)).hint(
         "make room there, or put the programs there by hand and name their directory with `programs = \"PATH\"` in the hosts file",
     ))
 }

@@ -15,7 +15,7 @@ use regatta_model::{
     units::format_duration,
 };
 use regatta_report::pdf::Paper;
-use regatta_results::{Claim, Reader, ResultsError, RunState};
+use regatta_results::{Reader, ResultsError, RunLock, RunState};
 use regatta_transport::FILE_OPTIONS;
 
 use crate::{
@@ -112,7 +112,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
     let open = |error| Failure::bad(error).context(format!("cannot resume `{}`", dir.display()));
     // Whatever speaks against going on is found while the file is as it was.
-    let claim = Claim::new(dir).map_err(open)?;
+    let claim = RunLock::new(dir).map_err(open)?;
     let header = claim.reader().header().map_err(open)?;
     let records = claim.reader().trials().map_err(open)?;
     let state = claim.reader().state().map_err(open)?;
@@ -451,7 +451,7 @@ fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<
     let Some(Ending::Interrupted { reason }) = ending else {
         return Ok(());
     };
-    Err(Failure::told(format!(
+    Err(Failure::message(format!(
         "the run is partial: {reason} after {}",
         counted(tally.trials, "trial")
     ))

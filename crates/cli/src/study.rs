@@ -15,7 +15,7 @@ use crate::{
     args::{RunArgs, TwoHosts},
     exact,
     exit::{Failure, OrFailure as _, Result, did_you_mean, refuse},
-    path_options, registry, swept,
+    path_options, registry, sweeps,
     text_file::{self, TextFileError},
     work_options,
 };
@@ -251,7 +251,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
         &mut study.workloads,
     )?);
     if study.conditions != path_before || study.workloads != work_before {
-        swept::check_distinct(study)?;
+        sweeps::check_distinct(study)?;
         // Published figures belong to the published path and work; beside others they would mislead.
         study.published.clear();
     }
@@ -357,7 +357,7 @@ fn twice(study: &mut Study) {
         while taken(&second.label) {
             second.label += "-again";
         }
-        swept::copy_entry(&mut study.sweeps, &transport.label, &second.label);
+        sweeps::copy_entry(&mut study.sweeps, &transport.label, &second.label);
         all.extend([transport.clone(), second]);
     }
     study.transports = all;
@@ -367,7 +367,7 @@ fn twice(study: &mut Study) {
 fn select_transports(args: &RunArgs, study: &mut Study) -> Result<()> {
     let mut chosen = Vec::new();
     for text in &args.transports() {
-        let of_sweep = swept::transports_of(study, text);
+        let of_sweep = sweeps::transports_of(study, text);
         if !of_sweep.is_empty() {
             chosen.extend(of_sweep);
             continue;
@@ -387,6 +387,6 @@ fn select_transports(args: &RunArgs, study: &mut Study) -> Result<()> {
         chosen.push(transport);
     }
     study.transports = chosen;
-    swept::forget_missing(study);
+    sweeps::forget_missing(study);
     Ok(())
 }

@@ -53,7 +53,7 @@ pub fn write_pdf(
 /// It is not there.
 pub fn required_program() -> Result<PathBuf> {
     program().ok_or_else(|| {
-        Failure::told(
+        Failure::message(
             "there is no program `regatta-typeset`, which makes PDF and PNG, beside this one",
         )
         .hint(format!(
@@ -74,7 +74,7 @@ pub fn run(
     stop: &StopRequest,
 ) -> Result<Vec<u8>> {
     let shown = program.display();
-    let failed = |error| Failure::told(format!("cannot run `{shown}`: {error}"));
+    let failed = |error| Failure::message(format!("cannot run `{shown}`: {error}"));
     let mut child = Command::new(program)
         .args(arguments)
         .envs(KEEP_MEMORY)
@@ -89,14 +89,14 @@ pub fn run(
     let sent = input.map(|mut input| input.write_all(job.as_bytes()));
     let output = child.wait_with_output().map_err(failed)?;
     if stop.is_asked() {
-        return Err(Failure::told(format!(
+        return Err(Failure::message(format!(
             "stopped before `{name}` was made; an earlier one is as it was"
         )));
     }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let (status, said) = (output.status, said.trim());
-        return Err(Failure::told(format!("no `{name}`: {status}: {said}")));
+        return Err(Failure::message(format!("no `{name}`: {status}: {said}")));
     }
     sent.transpose().map_err(failed)?;
     Ok(output.stdout)

@@ -12,7 +12,7 @@ use crate::{
     args::WorkArgs,
     exit::{Failure, OrFailure as _, Result, did_you_mean},
     path_options::{name_of, table_of, value_of},
-    swept,
+    sweeps,
 };
 
 /// Returns the sections `[[workload]]` of a study file, without their brackets.
@@ -119,7 +119,7 @@ pub fn select(args: &WorkArgs, study: &mut Study) -> Result<Option<String>> {
         let name = published.workload.as_ref();
         !name.is_some_and(|name| left.iter().any(|workload| workload.name == *name))
     });
-    swept::forget_missing(study);
+    sweeps::forget_missing(study);
     Ok(Some(format!("--workload {}", args.workload.join(","))))
 }
 

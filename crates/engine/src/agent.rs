@@ -63,7 +63,7 @@ pub(crate) struct Agent {
     pub version: String,
     input: Box<dyn Input>,
     process: Box<dyn LaunchedProcess>,
-    last_words: Arc<Mutex<LastLines>>,
+    last_lines: Arc<Mutex<LastLines>>,
     readers: Vec<JoinHandle<()>>,
 }
 
@@ -87,13 +87,13 @@ impl Agent {
         let launched = bed.spawn_agent(host)?;
         // An agent writes no errors unless something is wrong or the user asked for logs, so that this costs no
         // measured core anything.
-        let last_words = Arc::new(Mutex::new(LastLines::new(KEPT_LINES, "")));
+        let last_lines = Arc::new(Mutex::new(LastLines::new(KEPT_LINES, "")));
         let (sender, output) = (signals.clone(), launched.output.into());
         let mut readers = vec![spawn(format!("answers of {}", host.name()), move || {
             read_answers(output, host, generation, &sender);
         })?];
         if let Some(errors) = launched.errors {
-            let kept = Arc::clone(&last_words);
+            let kept = Arc::clone(&last_lines);
             readers.push(spawn(format!("errors of {}", host.name()), move || {
                 // Output that cannot be read any more has ended.
                 let _ = each_line(errors.into(), LONGEST_ERROR, |line| {
@@ -110,7 +110,7 @@ impl Agent {
             version: String::new(),
             input: launched.input,
             process: launched.process,
-            last_words,
+            last_lines,
             readers,
         };
         let hello = ToAgent::Hello {
@@ -119,7 +119,7 @@ impl Agent {
             host: bed.name(host).to_owned(),
         };
         // One that cannot be written to has ended, and that is seen when its hello is waited for.
-        let _ = agent.say(&hello);
+        let _ = agent.send(&hello);
         Ok(agent)
     }
 
@@ -145,7 +145,7 @@ impl Agent {
                     let Some(place) = starting.iter().position(is_of) else {
                         continue;
                     };
-                    (place, starting[place].hear_hello(output))
+                    (place, starting[place].receive_hello(output))
                 }
                 Ok(Signal::Stop) => {
                     until = Instant::now();
@@ -172,7 +172,7 @@ impl Agent {
     }
 
     /// Takes the first output of the agent, which is to be its hello.
-    fn hear_hello(&mut self, output: AgentOutput) -> Result<(), String> {
+    fn receive_hello(&mut self, output: AgentOutput) -> Result<(), String> {
         let message = match output {
             AgentOutput::Message(message) => *message,
             AgentOutput::Malformed(reason) => return Err(reason),
@@ -197,7 +197,7 @@ impl Agent {
     }
 
     /// Sends a message to the agent.
-    pub fn say(&mut self, message: &ToAgent) -> std::io::Result<()> {
+    pub fn send(&mut self, message: &ToAgent) -> std::io::Result<()> {
         write_line(&mut self.input, message)
     }
 
@@ -206,7 +206,7 @@ impl Agent {
         let Self {
             input,
             process,
-            last_words,
+            last_lines,
             readers,
             ..
         } = self;
@@ -220,10 +220,10 @@ impl Agent {
         let status_in_words = status
             .as_ref()
             .map(|status| format!("its process ended with {status}"));
-        let last_words = last_words.lock().in_words();
+        let last_lines = last_lines.lock().in_words();
         AgentExit {
             killed: status.is_none(),
-            reasons: status_in_words.into_iter().chain(last_words).collect(),
+            reasons: status_in_words.into_iter().chain(last_lines).collect(),
         }
     }
 }

@@ -98,7 +98,7 @@ pub trait Listener {
     /// # Errors
     /// Any error that keeps the listener from doing its work, such as a full disk. The run then
     /// stops: it does not measure what it cannot keep.
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError>;
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError>;
 }
 
 /// Error that keeps a listener from taking note of an event.

@@ -1,20 +1,20 @@
 //! Views of a run under way: a terminal, a web page and metrics of one state, which is made from the run's events.
 //!
 //! ```text
-//! events, reports of the trial ─▶ Fold ─▶ LiveRun ─┬─▶ terminal
+//! events, reports of the trial ─▶ StateBuilder ─▶ LiveRun ─┬─▶ terminal
 //!                                                  ├─▶ web page
 //!                                                  ├─▶ metrics
 //!                                                  └─▶ `live.sock` ─▶ LiveRun of `regatta attach` ─▶ the same views
-//! files of the shards of a plan ─▶ Fold ─▶ LiveRun of `regatta attach` ─▶ the same views
+//! files of the shards of a plan ─▶ StateBuilder ─▶ LiveRun of `regatta attach` ─▶ the same views
 //! ```
 
 mod error;
-mod fold;
 mod http;
 mod hub;
 mod metrics;
 mod model;
-mod pace;
+mod state_builder;
+mod time_left;
 
 mod shared;
 mod socket;
@@ -24,10 +24,10 @@ mod tests;
 mod web;
 
 pub use error::LiveError;
-pub use fold::Fold;
-pub use hub::{Attached, Hub, LiveListener, Look, Views};
-pub use model::{Activity, LiveCell, LiveRun, LiveTrial, Now, ShardCounts};
-pub use pace::{Pace, rough};
+pub use hub::{Attached, LiveListener, PollState, ViewServer, Views};
+pub use model::{Activity, LiveCell, LiveRun, LiveTrial, RunStatus, ShardCounts};
 pub use shared::Load;
 pub use socket::SOCKET_NAME;
+pub use state_builder::StateBuilder;
 pub use terminal::restore as restore_terminal;
+pub use time_left::{Pace, rough};

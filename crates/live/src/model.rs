@@ -15,7 +15,7 @@ pub const MESSAGES: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveRun {
     /// Part that changes with every report of the trial under way.
-    pub now: Now,
+    pub now: RunStatus,
     /// Cells in the order of the study. They change when a trial ends.
     pub cells: Vec<LiveCell>,
 }
@@ -25,14 +25,14 @@ pub struct LiveRun {
 #[serde(rename_all = "snake_case")]
 pub enum Update {
     /// New value of [`LiveRun::now`].
-    Now(Now),
+    RunStatus(RunStatus),
     /// New value of [`LiveRun::cells`].
     Cells(Vec<LiveCell>),
 }
 
 /// State of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Now {
+pub struct RunStatus {
     /// Name of the study.
     pub study: String,
     /// Title of the study, one line.
@@ -187,7 +187,7 @@ pub struct LiveCell {
     pub interval: Option<[f64; 2]>,
 }
 
-impl Now {
+impl RunStatus {
     /// Returns the trial under way.
     #[must_use]
     pub fn trial(&self) -> Option<&LiveTrial> {
@@ -210,7 +210,7 @@ impl LiveRun {
     /// Takes over a part of the state.
     pub fn update(&mut self, update: Update) {
         match update {
-            Update::Now(now) => self.now = now,
+            Update::RunStatus(now) => self.now = now,
             Update::Cells(cells) => self.cells = cells,
         }
     }

@@ -6,7 +6,7 @@ use regatta_control::{Host, Progress};
 use regatta_engine::{Event, TrialProgress};
 use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecord, metric::id};
 
-use crate::fold::Fold;
+use crate::state_builder::StateBuilder;
 
 const STUDY: &str = r#"
 name = "two"
@@ -103,18 +103,18 @@ pub fn report(host: Host, progress: Progress) -> TrialProgress {
 }
 
 /// Returns a run of two rounds that are done and a third under way.
-pub fn under_way() -> Fold {
-    let mut fold = Fold::new("regatta-results/two".into(), Vec::new());
-    fold.hear(&started());
+pub fn under_way() -> StateBuilder {
+    let mut fold = StateBuilder::new("regatta-results/two".into(), Vec::new());
+    fold.on_event(&started());
     for (round, rates) in [[40e6, 30e6], [44e6, 31e6]].iter().enumerate() {
         for (transport, rate) in ["tcp", QUOTED].iter().zip(rates) {
             let round = round as u32;
-            fold.hear(&trial_started(round, transport));
+            fold.on_event(&trial_started(round, transport));
             let trial = Box::new(trial(round, 1, transport, Some(*rate)));
-            fold.hear(&Event::TrialEnded { trial });
+            fold.on_event(&Event::TrialEnded { trial });
         }
     }
-    fold.hear(&trial_started(2, "tcp"));
+    fold.on_event(&trial_started(2, "tcp"));
     for step in 1..=3 {
         let sender = Progress {
             elapsed_ns: step * 250_000_000,

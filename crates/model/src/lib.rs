@@ -9,6 +9,7 @@ pub mod directories;
 pub mod host_sample;
 pub mod metric;
 mod metric_values;
+pub mod named;
 pub mod outcome;
 pub mod port_range;
 pub mod record;
@@ -18,7 +19,6 @@ pub mod stack;
 pub mod study;
 pub mod units;
 pub mod warning_code;
-pub mod words;
 pub mod workload;
 
 pub use causes::causes;
@@ -29,6 +29,7 @@ pub use condition::{
 pub use host_sample::{HostSample, HostSamples};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use metric_values::MetricValues;
+pub use named::Named;
 pub use outcome::Outcome;
 pub use port_range::PortRange;
 pub use record::{
@@ -43,7 +44,6 @@ pub use study::{
     SweptValue, Transport,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
-pub use words::Words;
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, ProbePlacement, Spread,
     Verify, Workload, WorkloadKind,

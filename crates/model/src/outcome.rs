@@ -1,6 +1,6 @@
 //! Outcome of a trial.
 
-use crate::words::{Words as _, words};
+use crate::named::{Named as _, named};
 
 /// Outcome of a trial. A trial that was not measured has reasons too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub enum Outcome {
     Invalid,
 }
 
-words!(Outcome:
+named!(Outcome:
     "measured" => Measured, "unsupported" => Unsupported, "failed" => Failed, "timed_out" => TimedOut,
     "invalid" => Invalid);
 
@@ -35,7 +35,7 @@ impl Outcome {
     /// Returns the name in files and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.word()
+        self.as_str()
     }
 
     /// Returns the name for readers.

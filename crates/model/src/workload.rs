@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     metric::{DelayMetrics, id},
+    named::named,
     units::{Bytes, format_duration, nanos, optional_nanos},
-    words::words,
 };
 
 /// Content of a message after its header.
@@ -23,7 +23,7 @@ pub enum Pattern {
     File,
 }
 
-words!(Pattern: "data" => Data, "zeros" => Zeros, "random" => Random, "file" => File);
+named!(Pattern: "data" => Data, "zeros" => Zeros, "random" => Random, "file" => File);
 
 /// Host whose sent data is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,7 +37,7 @@ pub enum Direction {
     Both,
 }
 
-words!(Direction: "forward" => Forward, "reverse" => Reverse, "both" => Both);
+named!(Direction: "forward" => Forward, "reverse" => Reverse, "both" => Both);
 
 impl Direction {
     /// Returns what belongs to the links, forward and reverse, in the order of a transfer: that of the data's link first. Of
@@ -62,7 +62,7 @@ pub enum Finish {
     Abandon,
 }
 
-words!(Finish: "agree" => Agree, "abandon" => Abandon);
+named!(Finish: "agree" => Agree, "abandon" => Abandon);
 
 /// Extent of the comparison of received with sent data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,7 +74,7 @@ pub enum Verify {
     Digest,
 }
 
-words!(Verify: "ends" => Ends, "digest" => Digest);
+named!(Verify: "ends" => Ends, "digest" => Digest);
 
 /// Kind of handshake that a connection makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,7 +90,7 @@ pub enum Handshake {
     Retry,
 }
 
-words!(Handshake: "full" => Full, "resumed" => Resumed, "0-rtt" => EarlyData, "retry" => Retry);
+named!(Handshake: "full" => Full, "resumed" => Resumed, "0-rtt" => EarlyData, "retry" => Retry);
 
 /// Schedule of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ pub enum Spread {
     Connections,
 }
 
-words!(Spread: "streams" => Streams, "connections" => Connections);
+named!(Spread: "streams" => Streams, "connections" => Connections);
 
 /// Options of a bulk transfer; the defaults are one flow from the connecting host, all of it
 /// measured.
@@ -185,7 +185,7 @@ pub enum ProbePlacement {
     Stream,
 }
 
-words!(ProbePlacement: "connection" => Connection, "stream" => Stream);
+named!(ProbePlacement: "connection" => Connection, "stream" => Stream);
 
 impl ProbePlacement {
     /// Returns the name in the fact `probe.placement`.

@@ -155,13 +155,13 @@ pub fn quantity(unit: Unit, value: f64) -> String {
 
 /// Unit in which the values of one sentence are said, so that they can be compared at sight: `9.67 s` beside `13.4 s`.
 #[derive(Debug, Clone, Copy)]
-pub struct Spoken {
+pub struct CommonUnit {
     unit: Unit,
     /// Absent where the values are too far apart for one, and where each is said in units of its own.
     scale: Option<Scale>,
 }
 
-impl Spoken {
+impl CommonUnit {
     /// Returns the unit that suits some stored values.
     #[must_use]
     pub fn of(unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn the_values_of_a_sentence_have_one_unit() {
         let said = |unit, values: &[f64]| {
-            let spoken = Spoken::of(unit, values.iter().copied());
+            let spoken = CommonUnit::of(unit, values.iter().copied());
             let said = values.iter().map(|value| spoken.quantity(*value));
             said.collect::<Vec<_>>().join(", ")
         };

@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 
 use regatta_model::{Outcome, TrialRecord};
 use regatta_report::{Summary, load, summarise, terminal, write_all};
-use regatta_results::{Claim, Reader, Store};
+use regatta_results::{Reader, RunLock, Store};
 
 #[test]
 fn everything_is_made_again_from_the_results_file() {
@@ -220,7 +220,7 @@ fn a_run_whose_process_is_gone_is_not_said_to_go_on() {
         "{text}"
     );
     // Looking at it keeps nobody from going on with it.
-    Claim::new(&dir)
-        .and_then(Claim::open)
+    RunLock::new(&dir)
+        .and_then(RunLock::open)
         .expect("a run to continue");
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use regatta_model::{
-    Histogram, RunHeader, RunPart, Series, Sweeps, SweptValue, TrialRecord, Unit, Warning,
-    Words as _, metric,
+    Histogram, Named as _, RunHeader, RunPart, Series, Sweeps, SweptValue, TrialRecord, Unit,
+    Warning, metric,
 };
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params, types::Null,
@@ -124,7 +124,7 @@ pub fn set_state(transaction: &Transaction<'_>, state: &RunState) -> rusqlite::R
 fn insert_parameters(transaction: &Transaction<'_>, sweeps: &Sweeps) -> rusqlite::Result<()> {
     let table = "parameter (part, name, key, value, unit, text)";
     for entry in &sweeps.entries {
-        let part = entry.part.word();
+        let part = entry.part.as_str();
         for (sweep, SweptValue { text, value }) in sweeps.parameters(entry) {
             let unit = sweep.unit.map(Unit::name);
             put(

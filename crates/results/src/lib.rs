@@ -14,7 +14,6 @@ mod busy;
 mod cell;
 mod checksum;
 mod digest;
-mod displaced;
 mod error;
 mod explain;
 pub mod exports;
@@ -22,6 +21,7 @@ mod host_samples;
 pub mod hosts_csv;
 mod insert;
 pub mod merge;
+mod moved_file;
 mod open;
 mod query;
 mod reader;
@@ -36,7 +36,7 @@ pub use open::has_log;
 pub use query::RunFile;
 pub use reader::Reader;
 pub use replace::replace;
-pub use store::{Claim, Store, fold_ended, is_being_written, is_locked, leftover, state_now};
+pub use store::{RunLock, Store, fold_ended, is_being_written, is_locked, leftover, state_now};
 
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";

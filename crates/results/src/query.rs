@@ -8,8 +8,8 @@ use std::{
 };
 
 use regatta_model::{
-    AskedAchieved, Histogram, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart,
-    Series, Shard, TrialRecord, Warning, Words as _,
+    AskedAchieved, Histogram, HostFacts, Measurements, Named as _, Outcome, PathCheck, RunHeader,
+    RunPart, Series, Shard, TrialRecord, Warning,
 };
 use rusqlite::{Connection, Params, Row};
 
@@ -289,7 +289,7 @@ impl RunFile {
                 seed: seed.map_err(|_| {
                     self.damaged(format!("the seed of trial {index} is not a number"))
                 })?,
-                outcome: Outcome::of_word(outcome)
+                outcome: Outcome::from_name(outcome)
                     .ok_or_else(|| self.damaged(format!("`{outcome}` is not an outcome")))?,
                 reasons: Vec::new(),
                 hint: row.get(8)?,

@@ -14,11 +14,11 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use crate::{
     FILE_NAME, ResultsError, RunState, checksum, digest,
-    displaced::{self, FileIdentity},
     explain::{explain, explain_io},
     exports, host_samples,
     hosts_csv::HOSTS_FILE_NAME,
     insert,
+    moved_file::{self, FileIdentity},
     open::{beside, connect, has_log, missing},
     query::RunFile,
     schema,
@@ -221,7 +221,7 @@ impl Store {
         if !self.identity.is_at(path) {
             return Err(ResultsError::Displaced {
                 path: path.clone(),
-                now: displaced::find(connection, path, self.identity),
+                now: moved_file::find(connection, path, self.identity),
             });
         }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
@@ -250,14 +250,14 @@ impl Drop for Store {
 /// Lock on a run that is to be continued, before anything in it is changed: its holder can check
 /// whether the run can continue.
 #[derive(Debug)]
-pub struct Claim {
+pub struct RunLock {
     reader: crate::Reader,
     dir: PathBuf,
     kept: usize,
     lock: File,
 }
 
-impl Claim {
+impl RunLock {
     /// Locks the run in a directory for this process, and examines its file through a read-only
     /// connection.
     ///
@@ -319,7 +319,7 @@ impl Claim {
 /// A damaged file is not changed.
 pub fn fold_ended(dir: &Path) -> bool {
     let folded = || -> Result<bool, ResultsError> {
-        let claim = Claim::new(dir)?;
+        let claim = RunLock::new(dir)?;
         if claim.reader().state()? == RunState::Running {
             return Ok(false);
         }

@@ -45,7 +45,7 @@ pub(crate) type Answer<'a> = dyn FnMut(&str) -> Option<Zeroizing<String>> + 'a;
 
 /// Result of a call of `ssh` with prompts.
 #[derive(Debug)]
-pub(crate) struct Called {
+pub(crate) struct SshOutput {
     pub status: ExitStatus,
     /// Standard output.
     pub output: String,
@@ -106,7 +106,7 @@ pub(crate) fn call(
     mut command: Command,
     input: Input<'_>,
     answer: &mut Answer<'_>,
-) -> io::Result<Called> {
+) -> io::Result<SshOutput> {
     let name = name()?;
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     command
@@ -150,7 +150,7 @@ pub(crate) fn call(
         let bytes = reader.join().unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    Ok(Called {
+    Ok(SshOutput {
         status,
         output,
         // Each of its lines ends with both.

@@ -361,7 +361,7 @@ impl SetUp<'_> {
         script: &str,
         input: &str,
         takes_password: bool,
-    ) -> Result<Result<Ran, String>, KeyError> {
+    ) -> Result<Result<CommandOutput, String>, KeyError> {
         let mut command = ssh();
         // A connection of the user's own would hide whether a key works.
         command.args(["-oStrictHostKeyChecking=ask", "-oControlPath=none"]);
@@ -396,7 +396,7 @@ impl SetUp<'_> {
         let called = askpass::call(command, input, &mut answers);
         let called = called.map_err(failed("run `ssh`"))?;
         if called.status.success() {
-            return Ok(Ok(Ran {
+            return Ok(Ok(CommandOutput {
                 output: called.output,
                 has_password: has_password.load(Ordering::SeqCst),
             }));
@@ -413,7 +413,7 @@ impl SetUp<'_> {
 }
 
 /// Command on the host that has succeeded.
-struct Ran {
+struct CommandOutput {
     output: String,
     /// Whether a password opened the host.
     has_password: bool,

@@ -90,7 +90,7 @@ pub fn files_main(digest: Option<&str>, bytes: Option<&str>) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let taken = cache().and_then(|cache| take(&cache, digest, bytes, &mut io::stdin().lock()));
-    match taken.and_then(|directory| say(&directory.to_string_lossy())) {
+    match taken.and_then(|directory| print_line(&directory.to_string_lossy())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -99,7 +99,7 @@ pub fn files_main(digest: Option<&str>, bytes: Option<&str>) -> ExitCode {
     }
 }
 
-fn say(line: &str) -> io::Result<()> {
+fn print_line(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
@@ -118,7 +118,7 @@ fn take(cache: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Re
         mark_used(&directory);
         return Ok(directory);
     }
-    say("")?;
+    print_line("")?;
     fs::create_dir_all(cache)?;
     let part = cache.join(format!("{digest}.{}.part", std::process::id()));
     let unpacked = unpack(&part, digest, bytes, input);

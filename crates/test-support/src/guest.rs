@@ -34,8 +34,8 @@ use std::{
 
 pub use regatta_bed::guest::Clock;
 use regatta_bed::guest::{
-    self, DAEMON_COMMAND, Guest, INIT_COMMAND, Order, Said, find, is_guest, is_virtual, say,
-    wait_for_timers,
+    self, DAEMON_COMMAND, Guest, GuestMessage, INIT_COMMAND, Order, find, is_guest, is_virtual,
+    send_message, wait_for_timers,
 };
 use serde::{Deserialize, Serialize};
 
@@ -174,18 +174,18 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
     let mut until = Instant::now() + LONGEST_CASE;
     let end = loop {
         let left = until.saturating_duration_since(Instant::now());
-        match guest.hear(left) {
-            Some(Said::Up { release }) => {
+        match guest.receive(left) {
+            Some(GuestMessage::Started { release }) => {
                 let _ = writeln!(heard, "{GUEST}{release}");
             }
-            Some(Said::Beat) => {}
-            Some(Said::Console { line }) => {
+            Some(GuestMessage::Heartbeat) => {}
+            Some(GuestMessage::Console { line }) => {
                 let _ = writeln!(heard, "console: {line}");
             }
-            Some(Said::Output { line }) => {
+            Some(GuestMessage::Output { line }) => {
                 let _ = writeln!(heard, "{line}");
             }
-            Some(Said::Message { text }) => match serde_json::from_str(&text) {
+            Some(GuestMessage::Message { text }) => match serde_json::from_str(&text) {
                 Ok(Progress::Line { case, line }) => {
                     let mut options = File::options();
                     let file = options.create(true).append(true);
@@ -200,8 +200,10 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
                     let _ = writeln!(heard, "{text}");
                 }
             },
-            Some(Said::Ended { code }) => break format!("the guest's program ended with {code}"),
-            Some(Said::Failed { reasons, hint, .. }) => {
+            Some(GuestMessage::Ended { code }) => {
+                break format!("the guest's program ended with {code}");
+            }
+            Some(GuestMessage::Failed { reasons, hint, .. }) => {
                 break format!("the guest failed: {}; {hint}", reasons.join(": "));
             }
             None => break format!("no case ended within {LONGEST_CASE:?}"),
@@ -279,20 +281,20 @@ fn cases_main() -> ExitCode {
             tell_line(&case, format!("cannot run `{case}`: {error}"));
             false
         });
-        tell(&Progress::Ended { case, passed });
+        send(&Progress::Ended { case, passed });
     }
     ExitCode::SUCCESS
 }
 
-fn tell(progress: &Progress) {
+fn send(progress: &Progress) {
     let text = serde_json::to_string(progress).expect("messages can be written as JSON");
     // Without it the case has no verdict, which its test says.
-    let _ = say(&text);
+    let _ = send_message(&text);
 }
 
 fn tell_line(case: &str, line: String) {
     let case = case.to_owned();
-    tell(&Progress::Line { case, line });
+    send(&Progress::Line { case, line });
 }
 
 /// Runs a test case in a process of its own and returns whether it passed.

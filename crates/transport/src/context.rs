@@ -21,7 +21,7 @@ use crate::{
 
 /// State that one end of one trial shares with the process that hosts it.
 ///
-/// The host makes one for each trial, keeps clones of `live`, `mailbox` and `stop`, and moves
+/// The host makes one for each trial, keeps clones of `live`, `notes` and `stop`, and moves
 /// this into [`crate::Driver::prepare`]. `testing::trial_context` makes one without an agent.
 #[derive(Clone)]
 pub struct TrialContext {
@@ -30,7 +30,7 @@ pub struct TrialContext {
     /// Listener of the host to events of the session.
     pub observer: Arc<dyn Observer>,
     /// Notes from the other end; the host puts them in.
-    pub mailbox: Arc<Mailbox>,
+    pub notes: Arc<NoteQueue>,
     /// Stop that the host raises to abort the trial: the session then returns
     /// [`crate::TransportError::Cancelled`], within a second.
     pub stop: Stop,
@@ -229,24 +229,24 @@ pub trait StatisticsSource: Send + Sync {
 
 /// Notes from the other end, in order.
 #[derive(Debug, Default)]
-pub struct Mailbox(Watched<Inbox>);
+pub struct NoteQueue(Watched<Inbox>);
 
 #[derive(Debug, Default)]
 struct Inbox {
     notes: VecDeque<Note>,
     closed: bool,
-    /// Raised by the next note, or when the mailbox is closed.
+    /// Raised by the next note, or when the queue is closed.
     arrival: Option<Stop>,
 }
 
 /// Most notes that are kept, more than a trial can have; the rest of a flood is dropped.
-const MAILBOX_LIMIT: usize = 64;
+const MOST_NOTES: usize = 64;
 
-impl Mailbox {
+impl NoteQueue {
     /// Adds a note; called by the host.
     pub fn put(&self, note: Note) {
         self.change(|inbox| {
-            if inbox.notes.len() < MAILBOX_LIMIT {
+            if inbox.notes.len() < MOST_NOTES {
                 inbox.notes.push_back(note);
             }
         });
@@ -258,7 +258,7 @@ impl Mailbox {
         self.0.lock().notes.pop_front()
     }
 
-    /// Waits for a note until the moment has come or [`Mailbox::close`] was called.
+    /// Waits for a note until the moment has come or [`NoteQueue::close`] was called.
     #[must_use]
     pub fn take_until(&self, moment: MonotonicTime) -> Option<Note> {
         let taken = self.0.wait_for(moment, |inbox| {
@@ -290,7 +290,7 @@ impl Mailbox {
     }
 
     /// Takes the oldest note, for a task that takes turns with others. Without one it returns what the next note
-    /// raises, or `None` after [`Mailbox::close`].
+    /// raises, or `None` after [`NoteQueue::close`].
     pub(crate) fn take_or_arrival(&self) -> Result<Note, Option<Stop>> {
         let mut inbox = self.0.lock();
         match (inbox.notes.pop_front(), inbox.closed) {
@@ -301,7 +301,7 @@ impl Mailbox {
     }
 }
 
-impl Abort for Mailbox {
+impl Abort for NoteQueue {
     fn abort(&self) {
         self.close();
     }

@@ -46,7 +46,7 @@ pub use clock::MonotonicTime;
 pub use content::noise::noise_file;
 pub use content::plan::message_content;
 pub use context::{
-    LiveCounters, Mailbox, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
+    LiveCounters, NoteQueue, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
     WindowEdge, WindowLimited, WindowStatistics,
 };
 pub use descriptor::{

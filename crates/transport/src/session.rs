@@ -33,7 +33,7 @@ fn end(
         return Err(TransportError::Cancelled);
     }
     if trial.order.connects() {
-        trial.tell(Note::Closed);
+        trial.send_note(Note::Closed);
     }
     for (name, value) in of_end {
         report.measurements.facts.entry(name).or_insert(value);

@@ -19,7 +19,7 @@ use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, Wor
 pub use crate::applicable::capability;
 use crate::{
     context::{
-        LiveCounters, Mailbox, Observer, ProtocolSample, StatisticsSource, TrialContext,
+        LiveCounters, NoteQueue, Observer, ProtocolSample, StatisticsSource, TrialContext,
         WindowEdge, WindowStatistics,
     },
     driver::{Driver, Result, TransportError},
@@ -27,20 +27,20 @@ use crate::{
     stop::Stop,
 };
 
-/// An observer that keeps what it is told, and passes notes to a mailbox.
+/// An observer that keeps what it is told, and passes notes to a notes.
 #[derive(Default)]
 pub struct Recorder {
     edges: Mutex<Vec<WindowEdge>>,
     notes: Mutex<Vec<Note>>,
     transfer: Mutex<Option<Weak<dyn StatisticsSource>>>,
     samples: Mutex<Vec<ProtocolSample>>,
-    peer: Mutex<Option<Arc<Mailbox>>>,
+    peer: Mutex<Option<Arc<NoteQueue>>>,
 }
 
 impl Recorder {
-    /// Passes notes to `mailbox`, that of the other end, from now on.
-    pub fn connect(&self, mailbox: &Arc<Mailbox>) {
-        *self.peer.lock() = Some(Arc::clone(mailbox));
+    /// Passes notes to `notes`, that of the other end, from now on.
+    pub fn connect(&self, notes: &Arc<NoteQueue>) {
+        *self.peer.lock() = Some(Arc::clone(notes));
     }
 
     /// Returns the edges of the window so far.
@@ -105,7 +105,7 @@ pub fn trial_context() -> (TrialContext, Arc<Recorder>) {
     let context = TrialContext {
         live: Arc::new(LiveCounters::default()),
         observer: Arc::clone(&recorder) as Arc<dyn Observer>,
-        mailbox: Arc::new(Mailbox::default()),
+        notes: Arc::new(NoteQueue::default()),
         stop: Stop::new(),
     };
     (context, recorder)
@@ -294,8 +294,8 @@ fn run_both(
     let (mut receiver_context, receiver_seen) = trial_context();
     sender_context.stop = both.child();
     receiver_context.stop = both.child();
-    sender_seen.connect(&receiver_context.mailbox);
-    receiver_seen.connect(&sender_context.mailbox);
+    sender_seen.connect(&receiver_context.notes);
+    receiver_seen.connect(&sender_context.notes);
     // Only the end that listens has the certificate's key, and it is prepared first.
     if receiver_order.connects() {
         std::mem::swap(

@@ -81,8 +81,8 @@ impl Agent {
     /// Starts an agent and greets it.
     pub fn greeted() -> Self {
         let mut agent = Self::start();
-        agent.say(&hello());
-        match agent.hear() {
+        agent.send(&hello());
+        match agent.receive() {
             FromAgent::Hello { protocol, pid, .. } => {
                 assert_eq!(protocol, PROTOCOL_VERSION);
                 assert_eq!(pid, agent.child.id());
@@ -92,7 +92,7 @@ impl Agent {
         agent
     }
 
-    pub fn say(&mut self, message: &ToAgent) {
+    pub fn send(&mut self, message: &ToAgent) {
         let line = serde_json::to_string(message).expect("serialises");
         self.say_text(&line);
     }
@@ -103,7 +103,7 @@ impl Agent {
     }
 
     /// Waits for the next message.
-    pub fn hear(&self) -> FromAgent {
+    pub fn receive(&self) -> FromAgent {
         self.heard
             .recv_timeout(PATIENCE)
             .expect("an answer in time")
@@ -113,10 +113,10 @@ impl Agent {
     /// Prepares a trial at the receiver or the sender; panics unless it gets ready.
     pub fn prepare(&mut self, order: TrialOrder) -> Option<SocketAddr> {
         let wanted = order.trial;
-        self.say(&ToAgent::Prepare {
+        self.send(&ToAgent::Prepare {
             order: Box::new(order),
         });
-        match self.hear() {
+        match self.receive() {
             FromAgent::Ready { trial, listen } => {
                 assert_eq!(trial, wanted);
                 listen
@@ -127,7 +127,7 @@ impl Agent {
 
     /// Waits for the next message, which must be a failure.
     pub fn hear_failure(&self) -> (FailureKind, Vec<String>, String) {
-        match self.hear() {
+        match self.receive() {
             FromAgent::Failed {
                 kind,
                 reasons,
@@ -252,7 +252,7 @@ pub struct Pair {
 fn start(role: Role, tell: &Sender<(Role, Heard)>) -> Agent {
     let (_, nothing) = channel();
     let mut agent = Agent::start_telling(tell.clone(), move |heard| (role, heard), nothing);
-    agent.say(&hello());
+    agent.send(&hello());
     agent
 }
 
@@ -275,7 +275,7 @@ impl Pair {
     }
 
     fn hear_greeting(&self) {
-        let (_, message) = self.hear();
+        let (_, message) = self.receive();
         assert!(
             matches!(message, Some(FromAgent::Hello { .. })),
             "{message:?}"
@@ -288,7 +288,7 @@ impl Pair {
         child.kill().expect("it is our child");
         child.wait().expect("it is our child");
         // What it said before, and the end of its output.
-        while self.hear() != (role, None) {}
+        while self.receive() != (role, None) {}
     }
 
     /// Starts a new agent at one end.
@@ -298,7 +298,7 @@ impl Pair {
         self.hear_greeting();
     }
 
-    fn hear(&self) -> (Role, Heard) {
+    fn receive(&self) -> (Role, Heard) {
         self.heard
             .recv_timeout(PATIENCE)
             .expect("an answer in time")
@@ -313,10 +313,10 @@ impl Pair {
 
     fn ready(&mut self, order: TrialOrder) -> Option<SocketAddr> {
         let role = order.role;
-        self.side(role).say(&ToAgent::Prepare {
+        self.side(role).send(&ToAgent::Prepare {
             order: Box::new(order),
         });
-        match self.hear() {
+        match self.receive() {
             (from, Some(FromAgent::Ready { listen, .. })) if from == role => listen,
             other => panic!("{other:?} instead of `ready`"),
         }
@@ -327,21 +327,21 @@ impl Pair {
         let trial = sender.trial;
         let peer = self.ready(receiver).expect("a receiver listens");
         assert_eq!(self.ready(sender), None, "a sender does not listen");
-        self.sender.say(&ToAgent::Start { trial, peer });
+        self.sender.send(&ToAgent::Start { trial, peer });
     }
 
     /// Passes notes on until the ends named have ended.
     pub fn finish(&mut self, mut waiting: Vec<Role>) -> BTreeMap<&'static str, End> {
         let mut ended = BTreeMap::new();
         while !waiting.is_empty() {
-            let (role, message) = self.hear();
+            let (role, message) = self.receive();
             let end = match message {
                 Some(FromAgent::Note { trial, note }) => {
                     let other = match role {
                         Role::Sender => Role::Receiver,
                         Role::Receiver => Role::Sender,
                     };
-                    self.side(other).say(&ToAgent::Note { trial, note });
+                    self.side(other).send(&ToAgent::Note { trial, note });
                     continue;
                 }
                 Some(FromAgent::Finished { report, .. }) => Ok(*report),
@@ -362,9 +362,9 @@ impl Pair {
     /// Aborts a trial at one end and waits for the answer; notes, and how the trial may have ended
     /// just before, are passed over.
     pub fn abort(&mut self, role: Role, trial: u32) {
-        self.side(role).say(&ToAgent::Abort { trial });
+        self.side(role).send(&ToAgent::Abort { trial });
         loop {
-            match self.hear() {
+            match self.receive() {
                 (from, Some(FromAgent::Aborted { trial: aborted })) if from == role => {
                     assert_eq!(aborted, trial);
                     return;

@@ -284,7 +284,7 @@ impl Bed {
     }
 
     /// Sends a request without a result to every daemon.
-    fn tell(&mut self, request: &ToDaemon, what: &'static str) -> Result<(), BedError> {
+    fn request(&mut self, request: &ToDaemon, what: &'static str) -> Result<(), BedError> {
         self.ask::<()>(request, what).map(drop)
     }
 
@@ -394,11 +394,11 @@ impl TestBed for Bed {
             condition: condition.clone(),
             seed,
         };
-        self.tell(&request, "set the condition")
+        self.request(&request, "set the condition")
     }
 
     fn begin(&mut self) -> Result<(), BedError> {
-        self.tell(&ToDaemon::Begin, "begin the schedule")
+        self.request(&ToDaemon::Begin, "begin the schedule")
     }
 
     fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
@@ -407,7 +407,7 @@ impl TestBed for Bed {
             let reason = "there is no emulator of Regatta's own between its hosts";
             return Err(BedError::refused(what, reason, "leave `--capture` out"));
         }
-        self.tell(&ToDaemon::StartCapture { order }, what)
+        self.request(&ToDaemon::StartCapture { order }, what)
     }
 
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {

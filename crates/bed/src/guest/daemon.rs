@@ -33,14 +33,15 @@ use regatta_model::{Clock, causes};
 use regatta_process::{die_with_parent, wait_and_reap, write_line};
 
 use super::{
-    INIT_COMMAND, mounts,
-    order::{Instructions, Order, PROTOCOL_VERSION, Said},
-    within::{EXCHANGE, MESSAGES, exchange},
+    INIT_COMMAND,
+    guest_side::{EXCHANGE, MESSAGES, exchange},
+    mounts,
+    order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
-use crate::path_daemon::{DaemonError, become_able};
+use crate::path_daemon::{DaemonError, enter_user_namespace};
 
 /// Lines of the console that explain an end.
-const LAST_WORDS: usize = 8;
+const LAST_LINES: usize = 8;
 
 /// Longest order that is read.
 const LONGEST_ORDER: u64 = 64 << 20;
@@ -107,7 +108,7 @@ pub fn main() -> ExitCode {
 }
 
 fn fail(error: &GuestDaemonError) {
-    pass_on(&Said::Failed {
+    pass_on(&GuestMessage::Failed {
         reasons: causes(error),
         hint: error.hint(),
         unsupported: error.is_unsupported(),
@@ -116,7 +117,7 @@ fn fail(error: &GuestDaemonError) {
 
 /// Writes `said` to the controller; when the controller is gone this process is about to end
 /// anyway.
-fn pass_on(said: &Said) {
+fn pass_on(said: &GuestMessage) {
     let _ = write_line(&mut io::stdout().lock(), said);
 }
 
@@ -124,7 +125,7 @@ fn keep() -> Result<ExitCode, GuestDaemonError> {
     let Instructions { order, wires, .. } = read_instructions()?;
     // Before this process leaves the network namespace in which the claims are: a superuser leaves it by the next line.
     let _claim = (order.clock == Clock::Virtual).then(claim_processor);
-    become_able().map_err(GuestDaemonError::Namespaces)?;
+    enter_user_namespace().map_err(GuestDaemonError::Namespaces)?;
     let _ = die_with_parent();
     for (what, flag) in [
         ("network", CloneFlags::CLONE_NEWNET),
@@ -239,7 +240,7 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     })?;
     let mut kernel = start(order, wires)?;
     let console = kernel.stdout.take();
-    let (words, last_words) = mpsc::channel();
+    let (words, last_lines) = mpsc::channel();
     let console = thread("console", move || {
         if let Some(console) = console {
             read_console(BufReader::new(console), &words);
@@ -252,15 +253,15 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     // It has ended, and its console with it.
     let _ = console.join();
     exchange.lock().pass_on();
-    pass_on(&verdict(status, &last_words.try_iter().collect::<Vec<_>>()));
+    pass_on(&verdict(status, &last_lines.try_iter().collect::<Vec<_>>()));
     Ok(())
 }
 
 /// Returns the message to the controller about the guest's end.
-fn verdict(status: Option<ExitStatus>, console: &[String]) -> Said {
+fn verdict(status: Option<ExitStatus>, console: &[String]) -> GuestMessage {
     let code = fs::read_to_string(exchange("status")).ok();
     if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
-        return Said::Ended { code };
+        return GuestMessage::Ended { code };
     }
     let mut reasons = vec![match fs::read_to_string(exchange("failed")) {
         Ok(reason) => format!("the guest could not be made ready: {}", reason.trim()),
@@ -273,14 +274,14 @@ fn verdict(status: Option<ExitStatus>, console: &[String]) -> Said {
     if let Some(status) = status {
         reasons.push(format!("its kernel ended with {status}"));
     }
-    let from = console.len().saturating_sub(LAST_WORDS);
+    let from = console.len().saturating_sub(LAST_LINES);
     if !console.is_empty() {
         reasons.push(format!(
             "its last lines of standard error: {}",
             console[from..].join(" / ")
         ));
     }
-    Said::Failed {
+    GuestMessage::Failed {
         reasons,
         hint: String::new(),
         unsupported: !was_killed,
@@ -293,7 +294,7 @@ fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
         if !line.is_empty() {
             let _ = words.send(line.clone());
-            pass_on(&Said::Console { line });
+            pass_on(&GuestMessage::Console { line });
         }
     }
 }
@@ -393,7 +394,7 @@ impl Exchange {
             && release.ends_with('\n')
         {
             self.up = true;
-            pass_on(&Said::Up {
+            pass_on(&GuestMessage::Started {
                 release: release.trim_end().to_owned(),
             });
         }
@@ -401,7 +402,7 @@ impl Exchange {
             && beat != self.beat
         {
             self.beat = beat;
-            pass_on(&Said::Beat);
+            pass_on(&GuestMessage::Heartbeat);
         }
         self.messages();
         self.output();
@@ -417,7 +418,7 @@ impl Exchange {
             .collect();
         for path in finished {
             if let Ok(text) = fs::read_to_string(&path) {
-                pass_on(&Said::Message { text });
+                pass_on(&GuestMessage::Message { text });
             }
             let _ = fs::remove_file(path);
         }
@@ -435,7 +436,7 @@ impl Exchange {
         self.rest.extend(new);
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
-            pass_on(&Said::Output {
+            pass_on(&GuestMessage::Output {
                 line: String::from_utf8_lossy(&line[..end]).into_owned(),
             });
         }

@@ -14,7 +14,7 @@ use regatta_process::{Preparation, end_within, write_line};
 
 use super::{
     DAEMON_COMMAND,
-    order::{Instructions, Order, PROTOCOL_VERSION, Said},
+    order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
 use crate::{
     error::BedError,
@@ -47,7 +47,7 @@ pub struct Guest {
     child: Child,
     /// Standard input of the daemon; closing it ends the daemon.
     orders: Option<ChildStdin>,
-    said: Receiver<Said>,
+    said: Receiver<GuestMessage>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -55,7 +55,7 @@ impl Guest {
     /// Starts `executable guest-daemon` and gives it its order.
     ///
     /// # Errors
-    /// [`GuestError`]; errors in the daemon are reported as [`Said::Failed`].
+    /// [`GuestError`]; errors in the daemon are reported as [`GuestMessage::Failed`].
     pub fn start(executable: &Path, order: &Order) -> Result<Self, GuestError> {
         Self::start_joined(executable, order, &[], || {})
     }
@@ -119,16 +119,16 @@ impl Guest {
 
     /// Waits for at most `within` for the next message of the guest and returns it.
     ///
-    /// No message comes after [`Said::Ended`] or [`Said::Failed`]. A daemon that was killed is
-    /// reported as [`Said::Failed`] too.
-    pub fn hear(&mut self, within: Duration) -> Option<Said> {
+    /// No message comes after [`GuestMessage::Ended`] or [`GuestMessage::Failed`]. A daemon that was killed is
+    /// reported as [`GuestMessage::Failed`] too.
+    pub fn receive(&mut self, within: Duration) -> Option<GuestMessage> {
         match self.said.recv_timeout(within) {
             Ok(said) => Some(said),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 let status = self.child.ended(EXIT_LIMIT);
                 let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-                Some(Said::Failed {
+                Some(GuestMessage::Failed {
                     reasons: vec![format!("the guest's daemon ended{status}")],
                     hint: String::new(),
                     unsupported: false,
@@ -151,10 +151,10 @@ impl Drop for Guest {
     }
 }
 
-fn read(output: ChildStdout, sender: &Sender<Said>, on_said: &impl Fn()) {
+fn read(output: ChildStdout, sender: &Sender<GuestMessage>, on_said: &impl Fn()) {
     for line in BufReader::new(output).split(b'\n') {
         let Ok(line) = line else { return };
-        let said = serde_json::from_slice(&line).unwrap_or_else(|_| Said::Console {
+        let said = serde_json::from_slice(&line).unwrap_or_else(|_| GuestMessage::Console {
             line: String::from_utf8_lossy(&line).into_owned(),
         });
         if sender.send(said).is_err() {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::{Clock, Words as _, directories};
+use regatta_model::{Clock, Named as _, directories};
 use regatta_process::end_within;
 
 /// Environment variable that names a kernel for every guest of this user.
@@ -69,7 +69,7 @@ pub struct Image {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// No kernel was named, and none was found in the usual places.
-    #[error("there is no User Mode Linux kernel for a {} clock: looked for {looked_for}", clock.word())]
+    #[error("there is no User Mode Linux kernel for a {} clock: looked for {looked_for}", clock.as_str())]
     Missing {
         /// Places that were searched, in words.
         looked_for: String,

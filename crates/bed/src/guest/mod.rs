@@ -14,25 +14,25 @@
 //! With [`Clock::Virtual`] the guest's time stands still while it works and jumps to the next timer
 //! while it waits: nothing that runs on the host changes what is measured inside. The host can
 //! therefore not take part in a measurement: its answer would always come too late. All parts of a
-//! measurement run inside and only report to the controller ([`say`]).
+//! measurement run inside and only report to the controller ([`send_message`]).
 
 mod daemon;
+mod guest_side;
 mod handle;
 mod image;
 mod init;
 mod mounts;
 mod order;
 mod wire;
-mod within;
 
 pub use daemon::main as daemon_main;
+pub use guest_side::{FILES, is_guest, payload, send_message, wait_for_timers};
 pub use handle::{Guest, GuestError};
 pub use image::{CONGESTION_CONTROLS, Image, ImageError, VIRTUAL_KERNEL_HINT, find};
 pub use init::main as init_main;
-pub use order::{Order, Said};
+pub use order::{GuestMessage, Order};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
-pub use within::{FILES, is_guest, payload, say, wait_for_timers};
 
 pub use crate::path_daemon::clock::is_virtual;
 

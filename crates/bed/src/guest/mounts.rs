@@ -16,8 +16,8 @@ use nix::{
 };
 
 use super::{
+    guest_side::{FILES, MESSAGES, exchange},
     order::Order,
-    within::{FILES, MESSAGES, exchange},
 };
 
 /// Writable directory of the guest, in memory. The host's files there are of no use to a guest, and

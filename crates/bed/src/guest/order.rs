@@ -49,15 +49,15 @@ pub(super) struct Instructions {
 /// Messages from a guest or about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Said {
+pub enum GuestMessage {
     /// The guest is ready and starts the program.
-    Up {
+    Started {
         /// Release of the guest's kernel.
         release: String,
     },
-    /// Sign of life, sent every [`Said::BEAT`] with a real clock, so that a guest that hangs is
+    /// Sign of life, sent every [`GuestMessage::HEARTBEAT`] with a real clock, so that a guest that hangs is
     /// noticed. With a virtual clock there is no time at which to expect one.
-    Beat,
+    Heartbeat,
     /// A line of the kernel's console.
     Console {
         /// The line without its line feed.
@@ -68,7 +68,7 @@ pub enum Said {
         /// The line without its line feed.
         line: String,
     },
-    /// Message that the program sent with [`super::say`].
+    /// Message that the program sent with [`super::send_message`].
     Message {
         /// The message, unchanged.
         text: String,
@@ -89,7 +89,7 @@ pub enum Said {
     },
 }
 
-impl Said {
-    /// Time from one [`Said::Beat`] to the next.
-    pub const BEAT: Duration = Duration::from_secs(2);
+impl GuestMessage {
+    /// Time from one [`GuestMessage::Heartbeat`] to the next.
+    pub const HEARTBEAT: Duration = Duration::from_secs(2);
 }

@@ -60,7 +60,7 @@ pub(crate) fn polls_busily() -> bool {
 
 /// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
 /// rests that a thread that may be busy throughout has to take for that.
-pub(crate) fn wake_on_time() -> Option<Rests> {
+pub(crate) fn wake_on_time() -> Option<RealTimeThrottle> {
     if is_asked("slack") {
         // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
@@ -70,19 +70,19 @@ pub(crate) fn wake_on_time() -> Option<Rests> {
         take_short_slices();
     }
     // With a virtual clock work takes no time, and a thread's CPU time, which has the grain of a tick, jumps.
-    (real_time && is_asked("rests") && !is_virtual()).then(|| Rests {
+    (real_time && is_asked("rests") && !is_virtual()).then(|| RealTimeThrottle {
         turn_began: monotonic_ns(),
         cpu_ns: thread_cpu_ns(),
     })
 }
 
-/// Rests of a real-time thread that has more to do than it has time for.
+/// RealTimeThrottle of a real-time thread that has more to do than it has time for.
 ///
 /// Kernels before 6.12, and later ones with `CONFIG_RT_GROUP_SCHED`, leave real-time threads 950 ms of each
 /// second of a processor (`sched_rt_runtime_us`) and then stop them for 50 ms, even if the processor idles.
 /// A thread that sleeps for a little more than 5 % of each short turn is never stopped.
 #[derive(Debug)]
-pub(crate) struct Rests {
+pub(crate) struct RealTimeThrottle {
     turn_began: u64,
     /// CPU time of the thread at the beginning of the turn, in nanoseconds.
     cpu_ns: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Rests {
 const TURN_NS: u64 = 5_000_000;
 const REST_NS: u64 = 300_000;
 
-impl Rests {
+impl RealTimeThrottle {
     /// Returns for how long the calling thread has to sleep `now`.
     pub(crate) fn due(&mut self, now: u64) -> Option<Duration> {
         let turn_ended = now >= self.turn_began + TURN_NS;
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_turn_holds_a_rest_of_six_percent() {
-        let mut rests = Rests {
+        let mut rests = RealTimeThrottle {
             turn_began: 0,
             cpu_ns: 70,
         };

@@ -3,7 +3,7 @@
 use regatta_emulation::Packet;
 
 use super::{
-    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, Tap, Verdict},
+    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, CaptureSender, Verdict},
     corruption,
     tun::HEADER_BYTES,
 };
@@ -28,7 +28,7 @@ impl Frame {
     }
 
     /// Records the outcome of the packet in the capture, if it is captured.
-    pub(super) fn ended(&self, tap: &mut Tap, at: u64, verdict: Verdict) {
+    pub(super) fn ended(&self, tap: &mut CaptureSender, at: u64, verdict: Verdict) {
         if self.marks & CAPTURED != 0 {
             tap.ended(self.number, at, verdict, self.marks);
         }

@@ -32,7 +32,7 @@ use check::{LossPlace, PauseWatch};
 pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
-pub(crate) use namespaces::become_able;
+pub(crate) use namespaces::enter_user_namespace;
 use netem::{Chain, NetemPath};
 pub use netem::{
     INTERFACE_GUARD_COMMAND, ShapedInterface, interface_guard_main, shaped_interfaces,
@@ -226,7 +226,7 @@ impl Daemon {
         let is_own = end
             .as_ref()
             .is_none_or(|end| matches!(end.shaping, Shaping::Wire { .. }));
-        let user_namespace = is_own && become_able()?;
+        let user_namespace = is_own && enter_user_namespace()?;
         // Entering a user namespace undid the earlier call.
         let _ = die_with_parent();
         let path = path(setup, end.as_ref(), fingerprint(run_id))?;

@@ -18,7 +18,7 @@ const CALLING_THREAD: &str = "/proc/thread-self/ns/net";
 /// whether it did. In it this user is root; outside of it nothing changes.
 ///
 /// Only while the process has one thread.
-pub(crate) fn become_able() -> Result<bool, DaemonError> {
+pub(crate) fn enter_user_namespace() -> Result<bool, DaemonError> {
     // A trial run in the place where it counts: being root is neither needed (capabilities) nor
     // enough (containers).
     if nix::unistd::geteuid().is_root() && unshare(CloneFlags::CLONE_NEWNET).is_ok() {

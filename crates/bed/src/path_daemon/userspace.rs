@@ -104,7 +104,7 @@ impl Path for UserspacePath {
         // Far from those of the captures before.
         self.captures = self.captures.wrapping_add(CAPTURE_NUMBERS);
         let (recorder, tap) = Recorder::start(&order, self.captures)?;
-        self.forwarder.tell(Some(tap))?;
+        self.forwarder.set_capture(Some(tap))?;
         self.recorder = Some(recorder);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Path for UserspacePath {
         let Some(recorder) = self.recorder.take() else {
             return Ok(None);
         };
-        self.forwarder.tell(None)?;
+        self.forwarder.set_capture(None)?;
         Ok(Some(recorder.finish()))
     }
 

@@ -172,7 +172,7 @@ fn obey(control: &mut File, child: Pid) -> bool {
 /// Ends all processes that are left below this one.
 fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()> {
     let own = Pid::this().as_raw();
-    let tell = |signal: Signal| {
+    let signal = |signal: Signal| {
         for process in descendants(own) {
             // It may have ended at this moment.
             let _ = kill(Pid::from_raw(process), signal);
@@ -181,9 +181,9 @@ fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()>
     if !reap(child, code) {
         return Ok(());
     }
-    tell(Signal::SIGTERM);
+    signal(Signal::SIGTERM);
     // One that is stopped hears nothing else.
-    tell(Signal::SIGCONT);
+    signal(Signal::SIGCONT);
     let begun = Instant::now();
     while reap(child, code) {
         let elapsed = begun.elapsed();
@@ -193,7 +193,7 @@ fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()>
         let next = if elapsed < GRACE {
             GRACE
         } else {
-            tell(Signal::SIGKILL);
+            signal(Signal::SIGKILL);
             END_LIMIT
         };
         // What one of them has started unseen meanwhile is found when that one has ended: it is then this process's

@@ -72,7 +72,7 @@ impl Carrier {
     }
 
     /// Returns what the carrier said last if it ended during a dialogue with this error.
-    pub(super) fn last_words(
+    pub(super) fn last_lines(
         &mut self,
         error: &(dyn Error + Send + Sync + 'static),
     ) -> Option<String> {

@@ -128,7 +128,7 @@ impl Session {
     }
 
     /// Sends a line for whoever runs the server, as long as the session lasts.
-    pub fn tell(&self, line: &str) {
+    pub fn send_line(&self, line: &str) {
         let line = line.as_bytes();
         let line = &line[..line.len().min(MOST_BYTES)];
         let _ = self.outgoing.send(Frame::new(Kind::Line, 0, line));
@@ -276,7 +276,7 @@ impl Opening {
         greet(&mut self.incoming, within, &mut |line| on_line(line, input)).map_err(|error| {
             match error {
                 Greeting::Session(SessionError::Bootstrap(during)) => {
-                    match self.carrier.last_words(&*during) {
+                    match self.carrier.last_lines(&*during) {
                         Some(reason) => SessionError::Interrupted { reason, during },
                         None => SessionError::Bootstrap(during),
                     }

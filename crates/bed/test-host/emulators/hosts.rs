@@ -114,9 +114,9 @@ impl Hosts {
         let payload = sending.packet_bytes - 28;
         let (packets, interval) = (sending.packets, sending.interval.as_nanos());
         self.a
-            .say(&format!("flow {peer} {packets} {payload} {interval}"))?;
-        self.a.hear("sent")?;
-        let collected = self.b.hear("collected")?;
+            .send(&format!("flow {peer} {packets} {payload} {interval}"))?;
+        self.a.receive("sent")?;
+        let collected = self.b.receive("collected")?;
         let arrivals = collected.split_whitespace().map(|arrival| {
             let mut parts = arrival.split(':').map(str::parse);
             let mut part = || -> Outcome<u64> { Ok(parts.next().ok_or("a part is missing")??) };
@@ -146,12 +146,12 @@ impl Hosts {
         let peer = self.listen(&format!("listen {}", beginning.as_secs_f64()))?;
         let seconds = (beginning + duration).as_secs_f64();
         self.a
-            .say(&format!("send {peer} {seconds} {congestion_control}"))?;
-        let sent = self.a.hear("sent")?;
+            .send(&format!("send {peer} {seconds} {congestion_control}"))?;
+        let sent = self.a.receive("sent")?;
         if !sent.ends_with(congestion_control) {
             return Err(format!("asked for {congestion_control}, sent with `{sent}`").into());
         }
-        let received = self.b.hear("received")?;
+        let received = self.b.receive("received")?;
         let (bytes, elapsed_ns) = received.split_once(' ').ok_or("no time")?;
         let link = self.bed.counters()?.forward;
         Ok((
@@ -161,8 +161,8 @@ impl Hosts {
     }
 
     fn listen(&mut self, how: &str) -> Outcome<SocketAddr> {
-        self.b.say(how)?;
-        let port = self.b.hear("listening")?.parse()?;
+        self.b.send(how)?;
+        let port = self.b.receive("listening")?.parse()?;
         Ok(SocketAddr::new(self.bed.address(Host::Server), port))
     }
 }
@@ -177,12 +177,12 @@ impl Agent {
         Ok(Self(launched, BufReader::new(answers.into())))
     }
 
-    fn say(&mut self, line: &str) -> Outcome<()> {
+    fn send(&mut self, line: &str) -> Outcome<()> {
         Ok(writeln!(self.0.input, "{line}")?)
     }
 
     /// Reads the next line, which must begin with `word`, and returns the rest.
-    fn hear(&mut self, word: &str) -> Outcome<String> {
+    fn receive(&mut self, word: &str) -> Outcome<String> {
         let mut line = String::new();
         self.1.read_line(&mut line)?;
         match line.trim_end().strip_prefix(word) {

@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_bed::guest::{self, Clock, Guest, Order, Said};
+use regatta_bed::guest::{self, Clock, Guest, GuestMessage, Order};
 use table::Table;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -180,11 +180,13 @@ fn in_guest(what: &str, clock: Clock) -> Outcome<(String, String, ExitCode)> {
     let until = Instant::now() + LONGEST;
     let (mut kernel, mut lines) = (String::new(), Vec::new());
     loop {
-        match guest.hear(until.saturating_duration_since(Instant::now())) {
-            Some(Said::Up { release }) => kernel = release,
-            Some(Said::Console { line }) => eprintln!("console: {line}"),
-            Some(Said::Output { line } | Said::Message { text: line }) => lines.push(line),
-            Some(Said::Ended { code }) => {
+        match guest.receive(until.saturating_duration_since(Instant::now())) {
+            Some(GuestMessage::Started { release }) => kernel = release,
+            Some(GuestMessage::Console { line }) => eprintln!("console: {line}"),
+            Some(GuestMessage::Output { line } | GuestMessage::Message { text: line }) => {
+                lines.push(line)
+            }
+            Some(GuestMessage::Ended { code }) => {
                 let code = if code == 0 {
                     ExitCode::SUCCESS
                 } else {

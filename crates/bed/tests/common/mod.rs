@@ -128,11 +128,11 @@ impl Agent {
         }
     }
 
-    pub fn say(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         writeln!(self.launched.input, "{line}").expect("the agent listens");
     }
 
-    pub fn hear(&mut self) -> String {
+    pub fn receive(&mut self) -> String {
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("a line");
         line.trim_end().to_owned()
@@ -140,8 +140,8 @@ impl Agent {
 
     /// Makes the agent listen with the command `how` and returns its address.
     pub fn listen(&mut self, how: &str) -> SocketAddr {
-        self.say(how);
-        let line = self.hear();
+        self.send(how);
+        let line = self.receive();
         let port = line
             .strip_prefix("listening ")
             .and_then(|port| port.parse().ok())

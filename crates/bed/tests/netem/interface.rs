@@ -272,7 +272,7 @@ fn netem_acts_on_packets_of_the_wire() {
     let peer = b.listen("listen");
     let mut a = Agent::start(&mut bed, Host::Client);
     // As long as it takes to look; it is killed then.
-    a.say(&format!("send {peer} 120 cubic"));
+    a.send(&format!("send {peer} 120 cubic"));
     // What waits in netem: the kernel counts the packets that left by what they become on the wire.
     let until = Instant::now() + Duration::from_secs(60);
     let [bytes, packets] = loop {
@@ -305,8 +305,8 @@ fn other_addresses_of_the_wire_are_not_shaped() {
     let port = b.listen("echo").port();
     let mut a = Agent::start(&mut bed, Host::Client);
     let mut least = |address: &str| -> u64 {
-        a.say(&format!("ping {address}:{port} 5 100 1000"));
-        delays(&a.hear()).into_iter().min().expect("five")
+        a.send(&format!("ping {address}:{port} 5 100 1000"));
+        delays(&a.receive()).into_iter().min().expect("five")
     };
     assert!(least("10.7.0.2") >= 80_000_000);
     let other = least("10.7.0.4");

@@ -69,11 +69,11 @@ fn agents_run_behind_the_macvlans() {
     let mut b = Agent::start(&mut bed, Host::Server);
     let port = b.listen("echo").port();
     let mut a = Agent::start(&mut bed, Host::Client);
-    a.say(&format!(
+    a.send(&format!(
         "ping {}:{port} 5 100 1000",
         bed.address(Host::Server)
     ));
-    let delays = delays(&a.hear());
+    let delays = delays(&a.receive());
     assert_eq!(delays.len(), 5);
     assert!(
         delays.iter().all(|delay| *delay >= 10_000_000),

@@ -87,7 +87,7 @@ impl Pings {
         let (peer, payload) = (self.peer, packet_bytes - 28);
         let interval = interval.as_nanos();
         self.a
-            .say(&format!("ping {peer} {count} {payload} {interval}"));
-        delays(&self.a.hear())
+            .send(&format!("ping {peer} {count} {payload} {interval}"));
+        delays(&self.a.receive())
     }
 }

@@ -71,9 +71,9 @@ fn packets_on_the_path_are_those_of_the_wire(placement: Placement) {
     bed.set_condition(&condition(4, 100, 0.0), 1)
         .expect("a condition");
     let peer = b.listen("listen");
-    a.say(&format!("send {peer} 1 cubic"));
-    assert!(a.hear().ends_with("cubic"));
-    let received = b.hear();
+    a.send(&format!("send {peer} 1 cubic"));
+    assert!(a.receive().ends_with("cubic"));
+    let received = b.receive();
     let bytes: u64 = received
         .split_whitespace()
         .nth(1)

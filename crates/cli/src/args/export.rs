@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use regatta_results::tables::TableFormat;
 
-use super::{Named, directory, named};
+use super::{Choices, choice, directory};
 
 /// `regatta export`.
 #[derive(Debug, ClapArgs)]
@@ -16,12 +16,12 @@ pub struct ExportArgs {
     #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true)]
     pub out: Option<PathBuf>,
     /// Format of the tables; `parquet,csv` writes both
-    #[arg(long, value_name = "FORMAT", value_delimiter = ',', default_value = "parquet", value_parser = named(FORMATS))]
+    #[arg(long, value_name = "FORMAT", value_delimiter = ',', default_value = "parquet", value_parser = choice(FORMATS))]
     pub format: Vec<TableFormat>,
 }
 
 /// Formats of exported tables.
-const FORMATS: Named<TableFormat> = &[
+const FORMATS: Choices<TableFormat> = &[
     ("parquet", "Apache Parquet", TableFormat::Parquet),
     ("csv", "Comma-separated values", TableFormat::Csv),
 ];

@@ -51,13 +51,13 @@ fn option(
         KeyKind::Number { .. } => ("N", true),
         KeyKind::Numbers => ("N,N|FILE", true),
         KeyKind::File => ("FILE", false),
-        KeyKind::Words(value_name, _) => (value_name, false),
+        KeyKind::Enum(value_name, _) => (value_name, false),
         KeyKind::Table(value_name, _) => (value_name, true),
     };
     let parse = move |text: &str| value(kind, text);
     let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
     match kind {
-        KeyKind::Words(_, words) => argument.hide_possible_values(true).value_parser(OneOf {
+        KeyKind::Enum(_, words) => argument.hide_possible_values(true).value_parser(OneOf {
             words: words.to_vec(),
             parse,
         }),
@@ -125,8 +125,8 @@ fn value(kind: KeyKind, text: &str) -> Result<String, String> {
         KeyKind::PacketSize => exact::bytes(packet_size(text)?),
         KeyKind::Queue => exact::queue(quantity::<QueueSize>(text)?),
         KeyKind::Number { least, most } => whole(least, most)(text)?.to_string(),
-        KeyKind::Words(_, words) if words.contains(&text) => text.to_owned(),
-        KeyKind::Words(_, words) => return Err(is_none_of(words.iter().copied())),
+        KeyKind::Enum(_, words) if words.contains(&text) => text.to_owned(),
+        KeyKind::Enum(_, words) => return Err(is_none_of(words.iter().copied())),
         KeyKind::Table(_, first) => {
             table(text, first)?;
             text.to_owned()

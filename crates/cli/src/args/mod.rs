@@ -23,7 +23,7 @@ use clap::{
     builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use regatta_model::{
-    BedKind, CaptureSetup, Clock, Ratio, Shard, ShardError, Study, Words, study::is_host_name,
+    BedKind, CaptureSetup, Clock, Named, Ratio, Shard, ShardError, Study, study::is_host_name,
     units::parse_duration,
 };
 use regatta_report::{language::Language, pdf::Paper};
@@ -197,11 +197,11 @@ where
 }
 
 /// Returns a parser of the words of a type.
-fn word<T: Words + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let words = || T::WORDS.iter().map(|(word, _)| *word);
+fn named_value<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let words = || T::NAMES.iter().map(|(word, _)| *word);
     OneOf {
         words: words().collect(),
-        parse: move |text: &str| T::of_word(text).ok_or_else(|| is_none_of(words())),
+        parse: move |text: &str| T::from_name(text).ok_or_else(|| is_none_of(words())),
     }
 }
 
@@ -231,22 +231,22 @@ impl<P: TypedValueParser> TypedValueParser for OneOf<P> {
 }
 
 /// Values of an option: name, help, value.
-type Named<T> = &'static [(&'static str, &'static str, T)];
+type Choices<T> = &'static [(&'static str, &'static str, T)];
 
 /// Languages of a report.
-const LANGUAGES: Named<Language> = &[
+const LANGUAGES: Choices<Language> = &[
     ("en", "English", Language::English),
     ("ru", "Russian", Language::Russian),
 ];
 
 /// Sizes of the pages of a PDF.
-const PAPERS: Named<Paper> = &[
+const PAPERS: Choices<Paper> = &[
     ("a4", "210 × 297 mm", Paper::A4),
     ("letter", "8.5 × 11 inches", Paper::Letter),
 ];
 
 /// Returns a parser of the names of some values, which help and completions list.
-fn named<T: Copy + Send + Sync>(values: Named<T>) -> impl TypedValueParser<Value = T> {
+fn choice<T: Copy + Send + Sync>(values: Choices<T>) -> impl TypedValueParser<Value = T> {
     let names = values.iter();
     let names = names.map(|(name, help, _)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(names).try_map(|given| {
@@ -334,7 +334,7 @@ pub struct RunArgs {
     /// Bed: `netns`, two network namespaces on this machine; `uml`, the same in a User
     /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control; `hosts`, two
     /// machines reached by SSH
-    #[arg(long, value_name = "BED", value_parser = word::<BedKind>(), hide_possible_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "BED", value_parser = named_value::<BedKind>(), hide_possible_values = true, help_heading = "Work")]
     pub bed: Option<BedKind>,
     /// Hosts of `--bed hosts` by their names in the hosts file: the one that connects, and the other one;
     /// `local` is this machine
@@ -349,7 +349,7 @@ pub struct RunArgs {
     pub guests: Option<u8>,
     /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which skips the time in which
     /// the guest waits, so that runs repeat exactly [default without a STUDY: real]
-    #[arg(long, value_name = "CLOCK", value_parser = word::<Clock>(), hide_possible_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "CLOCK", value_parser = named_value::<Clock>(), hide_possible_values = true, help_heading = "Work")]
     pub clock: Option<Clock>,
     /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]
     #[arg(long, value_name = "N", value_parser = whole(1, 64_u32), allow_hyphen_values = true, help_heading = "Work")]
@@ -386,7 +386,7 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
     /// Language of the tables on standard output, of `report.html` and of `report.pdf`
-    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = named(LANGUAGES), help_heading = "Output")]
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES), help_heading = "Output")]
     pub lang: Language,
 
     #[command(flatten)]
@@ -446,7 +446,7 @@ pub struct ResumeArgs {
     #[arg(long, value_name = "FILE")]
     pub hosts_file: Option<PathBuf>,
     /// Language of the tables on standard output, of `report.html` and of `report.pdf`
-    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = named(LANGUAGES))]
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES))]
     pub lang: Language,
 
     #[command(flatten)]
@@ -468,14 +468,14 @@ pub struct ReportArgs {
     #[arg(long)]
     pub pdf: bool,
     /// Size of the pages of `report.pdf`
-    #[arg(long, value_name = "SIZE", default_value = "a4", value_parser = named(PAPERS), requires = "pdf")]
+    #[arg(long, value_name = "SIZE", default_value = "a4", value_parser = choice(PAPERS), requires = "pdf")]
     pub paper: Paper,
     /// Write each figure as SVG, PDF and PNG into this directory, with its values as CSV and its caption as text
     #[arg(long, value_name = "OUT")]
     pub figures: Option<PathBuf>,
     /// Language of the tables on standard output, of `report.html`, of `report.pdf` and of the figures; `summary.json`
     /// and the CSV are the same in each
-    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = named(LANGUAGES))]
+    #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES))]
     pub lang: Language,
     /// Write `summary.json` on standard output, and no file
     #[arg(long, conflicts_with_all = ["html", "csv", "pdf", "figures", "lang"])]

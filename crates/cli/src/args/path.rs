@@ -9,7 +9,7 @@ use super::{
     assignment::{Assignment, Assignments, assignment, assignments},
     duration,
     keys::PathKeys,
-    word,
+    named_value,
 };
 
 /// The path: what is not given is a study's, or the default.
@@ -34,19 +34,19 @@ pub struct PathArgs {
     pub step: Vec<Step>,
     /// Emulator of the path: `netem` of the kernel, `userspace` for Regatta's own, `none` for a direct
     /// link, or `auto`, netem where the kernel has it [default without a STUDY: auto]
-    #[arg(long, value_name = "EMULATOR", value_parser = word::<Emulator>(), hide_possible_values = true)]
+    #[arg(long, value_name = "EMULATOR", value_parser = named_value::<Emulator>(), hide_possible_values = true)]
     pub emulator: Option<Emulator>,
     /// Placement of netem: `between` the hosts, or on both `ends` as in published experiments
     /// [default without a STUDY: between]
-    #[arg(long, value_name = "PLACEMENT", value_parser = word::<Placement>(), hide_possible_values = true)]
+    #[arg(long, value_name = "PLACEMENT", value_parser = named_value::<Placement>(), hide_possible_values = true)]
     pub placement: Option<Placement>,
     /// Source of random loss on netem's paths: the `emulator`, or `iptables` by its statistic match
     /// [default without a STUDY: emulator]
-    #[arg(long, value_name = "PROGRAM", value_parser = word::<LossBy>(), hide_possible_values = true)]
+    #[arg(long, value_name = "PROGRAM", value_parser = named_value::<LossBy>(), hide_possible_values = true)]
     pub loss_by: Option<LossBy>,
     /// Whether the hosts' offloads stay on with netem, so that loss takes whole super-packets: `on` or
     /// `off` [default without a STUDY: off]
-    #[arg(long, value_name = "on|off", value_parser = word::<Offloads>(), hide_possible_values = true)]
+    #[arg(long, value_name = "on|off", value_parser = named_value::<Offloads>(), hide_possible_values = true)]
     pub offloads: Option<Offloads>,
 }
 

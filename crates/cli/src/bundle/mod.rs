@@ -1,8 +1,8 @@
 //! `regatta bundle`: a run as one archive, as artefact committees ask for.
 
-mod again;
 mod archive;
 mod readme;
+mod rerun;
 
 use std::{
     convert::identity,
@@ -14,7 +14,7 @@ use std::{
 use regatta_model::shell::quoted;
 use regatta_report::{RunData, Summary, html};
 use regatta_results::{
-    Claim, FILE_NAME,
+    FILE_NAME, RunLock,
     exports::{TRIALS_FILE_NAME, trials_csv},
     replace,
 };
@@ -86,7 +86,7 @@ pub fn bundle(args: &BundleArgs) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
     // A log of a run that ended is merged first; then nobody writes until the archive is whole.
     let data = regatta_report::load(dir).bad()?;
-    let claim = Claim::new(dir).bad()?;
+    let claim = RunLock::new(dir).bad()?;
     if !claim.reader().is_plain().bad()? {
         let (dir, shown) = (dir.display(), quoted(dir));
         return Err(Failure::input(
@@ -96,7 +96,7 @@ pub fn bundle(args: &BundleArgs) -> Result<Code> {
     }
     let summary = regatta_report::summarise(&data);
     let (mut members, left_out) = members(dir, &data, &summary, &claim, args.captures)?;
-    let again = again::command(&data.header);
+    let again = rerun::command(&data.header);
     let page = readme::page(&data, &summary, &members, &left_out, &again);
     members.insert(0, Member::text("README.md", page));
 
@@ -144,7 +144,7 @@ fn members(
     dir: &Path,
     data: &RunData,
     summary: &Summary,
-    claim: &Claim,
+    claim: &RunLock,
     captures: bool,
 ) -> Result<(Vec<Member>, Vec<LeftOut>)> {
     let mut trials = Vec::new();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use regatta_model::shell::printable;
 use regatta_report::{RunData, Summary, format};
 
-use super::{LeftOut, Member, again::Again, archive::DIGESTS};
+use super::{LeftOut, Member, archive::DIGESTS, rerun::RerunCommand};
 
 /// Facts of a host that the page shows; all are in `environment.json`.
 const FACTS: [&str; 4] = ["kernel.release", "cpu.model", "cpu.cores", "memory.bytes"];
@@ -16,7 +16,7 @@ pub fn page(
     summary: &Summary,
     members: &[Member],
     left_out: &[LeftOut],
-    again: &Again,
+    again: &RerunCommand,
 ) -> String {
     let header = &data.header;
     let mut page = format!(

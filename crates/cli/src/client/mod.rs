@@ -94,7 +94,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     let has_ended = measured.is_ok();
     let result = measured.and_then(|(ending, tally)| match ending {
         Ending::Complete => Ok(tally.verdict(false)),
-        Ending::Interrupted { reason } => Err(Failure::told(format!(
+        Ending::Interrupted { reason } => Err(Failure::message(format!(
             "the measurement is partial: {reason}"
         ))),
     });
@@ -364,7 +364,7 @@ impl Screen {
         let (interval, omit) = (self.interval, self.omit);
         self.intervals = Some(Intervals::new(trial, self.direction, interval, omit));
         let [from, server] = self.names.clone();
-        self.say(ClientEvent::Started(Started {
+        self.emit(ClientEvent::Started(Started {
             schema_version: SCHEMA_VERSION,
             trial,
             trials: self.trials,
@@ -380,7 +380,7 @@ impl Screen {
         let TrialProgress { host, progress, .. } = progress;
         let intervals = self.intervals.as_mut();
         for interval in intervals.map_or_else(Vec::new, |it| it.add(host, progress)) {
-            self.say(ClientEvent::Interval(interval));
+            self.emit(ClientEvent::Interval(interval));
         }
     }
 
@@ -389,17 +389,17 @@ impl Screen {
         let intervals = self.intervals.take();
         let is_announced = intervals.is_some();
         for interval in intervals.map_or_else(Vec::new, |mut it| it.finish()) {
-            self.say(ClientEvent::Interval(interval));
+            self.emit(ClientEvent::Interval(interval));
         }
         if is_announced || trial.outcome != Outcome::Unsupported {
-            self.say(ClientEvent::Ended(Box::new(trial.into())));
+            self.emit(ClientEvent::Ended(Box::new(trial.into())));
         }
     }
 
     /// Writes an event here and at the server.
-    fn say(&mut self, event: ClientEvent) {
+    fn emit(&mut self, event: ClientEvent) {
         if let (Some(session), Ok(line)) = (&self.session, serde_json::to_string(&event)) {
-            session.tell(&line);
+            session.send_line(&line);
         }
         let written = match self.form {
             Form::Text { verbose, unit } => self.output.text(&event.text(verbose, unit)),
@@ -458,9 +458,9 @@ struct ClientListener {
 }
 
 impl Listener for ClientListener {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         if let Some(store) = &mut self.store {
-            store.hear(event)?;
+            store.on_event(event)?;
         }
         match event {
             Event::TrialStarted {

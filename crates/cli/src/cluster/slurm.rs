@@ -50,7 +50,7 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String> {
     args.extend(options.iter().map(String::as_str));
     args.push(&path);
     let said = output("sbatch", &args).map_err(|why| {
-        Failure::told(format!("cannot submit `{path}`: {why}")).hint(
+        Failure::message(format!("cannot submit `{path}`: {why}")).hint(
             "add what the site asks for with `--slurm-arg`, or write the scripts with `--write-only` and submit \
              them with `sbatch` where it is",
         )

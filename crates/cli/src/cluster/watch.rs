@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_engine::{Event, unix_ns};
-use regatta_live::{Activity, Fold, LiveRun, Load, Look, ShardCounts};
+use regatta_live::{Activity, LiveRun, Load, PollState, ShardCounts, StateBuilder};
 use regatta_report::RunData;
 use regatta_results::{Reader, ResultsError};
 
@@ -35,7 +35,7 @@ pub struct Watch {
     plan: ShardedPlan,
     queue: Queue,
     asked: Instant,
-    fold: Fold,
+    fold: StateBuilder,
     has_begun: bool,
     read: BTreeMap<PathBuf, ReadFile>,
 }
@@ -52,13 +52,13 @@ struct ReadFile {
 
 impl Watch {
     /// Returns functions that read the state of all shards, and the trials so far.
-    pub fn start(plan: ShardedPlan, shown: String) -> (Look, Load) {
+    pub fn start(plan: ShardedPlan, shown: String) -> (PollState, Load) {
         let of_report = plan.clone();
         let mut watch = Self {
             queue: plan.queue(),
             asked: Instant::now(),
             plan,
-            fold: Fold::new(shown, Vec::new()),
+            fold: StateBuilder::new(shown, Vec::new()),
             has_begun: false,
             read: BTreeMap::new(),
         };
@@ -119,7 +119,7 @@ impl Watch {
         }
         let reader = Reader::unexamined(&start.dir)?;
         if !self.has_begun {
-            self.fold.hear(&Event::RunStarted {
+            self.fold.on_event(&Event::RunStarted {
                 header: Box::new(reader.header()?),
                 trials: self.plan.submission.trials,
                 done: 0,
@@ -130,7 +130,7 @@ impl Watch {
         for trial in reader.trials_without_series()? {
             if read.trials.insert(trial.index) {
                 let trial = Box::new(trial);
-                self.fold.hear(&Event::TrialEnded { trial });
+                self.fold.on_event(&Event::TrialEnded { trial });
             }
         }
         read.ended_unix_s = ended_unix_s;

@@ -47,7 +47,7 @@ impl JsonLines {
 }
 
 impl Listener for JsonLines {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         write(event)
     }
 }

@@ -28,15 +28,15 @@ pub struct Listeners {
 }
 
 impl Listener for Listeners {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
-        self.store.hear(event)?;
-        self.progress.hear(event)?;
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
+        self.store.on_event(event)?;
+        self.progress.on_event(event)?;
         if let Some(json) = &mut self.json {
-            json.hear(event)?;
+            json.on_event(event)?;
         }
         if let Some(file) = &mut self.file {
-            file.hear(event)?;
+            file.on_event(event)?;
         }
-        self.live.hear(event)
+        self.live.on_event(event)
     }
 }

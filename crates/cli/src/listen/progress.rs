@@ -112,8 +112,8 @@ fn outcome(trial: &TrialRecord) -> String {
 }
 
 impl Listener for Progress {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
-        self.pace.hear(event);
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
+        self.pace.on_event(event);
         match event {
             Event::RunStarted { trials, done, .. } => {
                 if *done == 0 {

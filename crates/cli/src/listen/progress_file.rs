@@ -86,7 +86,7 @@ impl ProgressFile {
 }
 
 impl Listener for ProgressFile {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         match event {
             Event::RunStarted { done, .. } => {
                 self.progress.done = *done;

@@ -129,7 +129,7 @@ fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
 }
 
 impl Listener for StoreListener {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         if let Event::RunStarted { header, .. } = event {
             match &mut self.store {
                 None => self.store = Some(Store::create(&self.dir, header)?),

@@ -2,8 +2,8 @@
 
 mod ending;
 mod json;
+mod messages;
 mod server;
-mod words;
 
 use std::{
     ffi::OsString,
@@ -65,12 +65,12 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
         &mut bed,
         format!("regatta path: {}, seed {seed}", condition.name),
     )?;
-    let say = |text: &str| {
+    let print_line = |text: &str| {
         if !args.quiet {
             output::err(text);
         }
     };
-    say(&words::beginning(&condition, &bed, seed));
+    print_line(&messages::beginning(&condition, &bed, seed));
     let started_unix_ns = unix_ns();
 
     let environment = addresses(&bed);
@@ -80,7 +80,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
             let mut server = Server::start(&bed, command, environment.clone())?;
             match server.until_listening(&signals, args.wait, args.wait_port)? {
                 server::Ready::Listens => {}
-                server::Ready::NotYet => say(&format!(
+                server::Ready::NotYet => print_line(&format!(
                     "the server listens on no port {}after {}; the command starts all the same",
                     args.wait_port
                         .map_or(String::new(), |port| format!("{port} ")),
@@ -93,7 +93,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     };
     let (program, arguments) = command(&args.command);
     if args.command.is_empty() {
-        say(&format!(
+        print_line(&format!(
             "a shell on the client; `exit` ends the path (the server is at {})",
             bed.address(Host::Server)
         ));
@@ -116,7 +116,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let captured = bed.end_capture();
     // The command may have had its answer all the same, but over no path any more.
     let counters = counters.context("the path broke while the command ran")?;
-    say(&words::ending(&condition, &counters));
+    print_line(&messages::ending(&condition, &counters));
     if let Some(file) = &args.json {
         let summary = json::PathSummary {
             condition: &condition,
@@ -130,9 +130,9 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     if let Some(file) = &args.capture {
         let summary = captured.context("the capture has no end")?;
         let shown = file.display().to_string();
-        let (told, whole) = words::capture(&shown, &summary.unwrap_or_default());
+        let (told, whole) = messages::capture(&shown, &summary.unwrap_or_default());
         if whole {
-            say(&told);
+            print_line(&told);
         } else {
             output::err(&told);
         }

@@ -92,7 +92,7 @@ impl Server {
             const DOING: &str = "cannot wait for the server";
             if let Some(status) = program.ended().context(DOING)? {
                 let code = code(status);
-                return Err(Failure::told(format!(
+                return Err(Failure::message(format!(
                     "the server ended with exit code {code} before it listened"
                 ))
                 .hint("type the command of `--server` in a shell to see what it lacks"));

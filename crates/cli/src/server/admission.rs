@@ -28,11 +28,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Admission<'a> {
     listeners: &'a [TcpListener],
     secret: [u8; SECRET_BYTES],
-    strangers: VecDeque<Stranger>,
+    pending: VecDeque<PendingConnection>,
 }
 
 /// Connection that has not shown that it knows the secret.
-struct Stranger {
+struct PendingConnection {
     stream: TcpStream,
     address: SocketAddr,
     message: [u8; FIRST_MESSAGE_BYTES],
@@ -40,26 +40,26 @@ struct Stranger {
     until: Instant,
 }
 
-/// State of a stranger's first message.
-enum Heard {
-    Nothing,
-    Whole,
-    Wrong,
+/// State of a connection's first message.
+enum HelloState {
+    Incomplete,
+    Complete,
+    Invalid,
 }
 
-impl Stranger {
-    fn hear(&mut self) -> Heard {
+impl PendingConnection {
+    fn receive(&mut self) -> HelloState {
         match self.stream.read(&mut self.message[self.length..]) {
-            Ok(0) => Heard::Wrong,
+            Ok(0) => HelloState::Invalid,
             Ok(length) => {
                 self.length += length;
                 match self.length {
-                    FIRST_MESSAGE_BYTES => Heard::Whole,
-                    _ => Heard::Nothing,
+                    FIRST_MESSAGE_BYTES => HelloState::Complete,
+                    _ => HelloState::Incomplete,
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
-            Err(_) => Heard::Wrong,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => HelloState::Incomplete,
+            Err(_) => HelloState::Invalid,
         }
     }
 }
@@ -70,7 +70,7 @@ impl<'a> Admission<'a> {
         Self {
             listeners,
             secret,
-            strangers: VecDeque::new(),
+            pending: VecDeque::new(),
         }
     }
 
@@ -84,23 +84,23 @@ impl<'a> Admission<'a> {
         let mut admitted = Vec::new();
         let now = Instant::now();
         let mut left = VecDeque::new();
-        for (mut stranger, heard) in std::mem::take(&mut self.strangers).into_iter().zip(heard) {
+        for (mut connection, heard) in std::mem::take(&mut self.pending).into_iter().zip(heard) {
             let state = match heard {
-                true => stranger.hear(),
-                false => Heard::Nothing,
+                true => connection.receive(),
+                false => HelloState::Incomplete,
             };
             match state {
-                Heard::Nothing if now < stranger.until => left.push_back(stranger),
-                Heard::Whole
-                    if is_first_message(&self.secret, &stranger.message)
-                        && stranger.stream.set_nonblocking(false).is_ok() =>
+                HelloState::Incomplete if now < connection.until => left.push_back(connection),
+                HelloState::Complete
+                    if is_first_message(&self.secret, &connection.message)
+                        && connection.stream.set_nonblocking(false).is_ok() =>
                 {
-                    admitted.push((stranger.stream, stranger.address));
+                    admitted.push((connection.stream, connection.address));
                 }
                 _ => {}
             }
         }
-        self.strangers = left;
+        self.pending = left;
         for (listener, new) in self.listeners.iter().zip(new) {
             if new {
                 self.accept(listener);
@@ -109,14 +109,14 @@ impl<'a> Admission<'a> {
         Ok(admitted)
     }
 
-    /// Waits until something has come; returns which listeners and which strangers have it.
+    /// Waits until something has come; returns which listeners and which pending have it.
     fn wait(&self) -> io::Result<(Vec<bool>, Vec<bool>)> {
         let listeners = self.listeners.iter().map(AsFd::as_fd);
-        let strangers = self.strangers.iter().map(|it| it.stream.as_fd());
-        let mut files: Vec<PollFd<'_>> = (listeners.chain(strangers))
+        let pending = self.pending.iter().map(|it| it.stream.as_fd());
+        let mut files: Vec<PollFd<'_>> = (listeners.chain(pending))
             .map(|file| PollFd::new(file, PollFlags::POLLIN))
             .collect();
-        poll_until(&mut files, self.strangers.front().map(|first| first.until))?;
+        poll_until(&mut files, self.pending.front().map(|first| first.until))?;
         let mut events = files.iter().map(|file| file.any().unwrap_or(false));
         let of_listeners = events.by_ref().take(self.listeners.len()).collect();
         Ok((of_listeners, events.collect()))
@@ -130,7 +130,7 @@ impl<'a> Admission<'a> {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(_) => {
                     // Without a descriptor nothing can be accepted until one is free.
-                    self.strangers.pop_front();
+                    self.pending.pop_front();
                     std::thread::sleep(PAUSE);
                     return;
                 }
@@ -138,10 +138,10 @@ impl<'a> Admission<'a> {
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            if self.strangers.len() == MOST {
-                self.strangers.pop_front();
+            if self.pending.len() == MOST {
+                self.pending.pop_front();
             }
-            self.strangers.push_back(Stranger {
+            self.pending.push_back(PendingConnection {
                 stream,
                 address,
                 message: [0; FIRST_MESSAGE_BYTES],
@@ -186,10 +186,10 @@ mod tests {
         };
         assert_eq!(admitted.len(), 1);
         assert_eq!(admitted[0].1, right.local_addr().expect("an address"));
-        for mut stranger in [wrong, other] {
+        for mut connection in [wrong, other] {
             let mut answer = [0; 1];
             // Closed with data unread: a reset, or an end.
-            assert!(!matches!(stranger.read(&mut answer), Ok(1..)));
+            assert!(!matches!(connection.read(&mut answer), Ok(1..)));
         }
     }
 
@@ -200,13 +200,13 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let listeners = [listener];
         let mut admission = Admission::new(&listeners, [1; SECRET_BYTES]);
-        let mut strangers = Vec::new();
+        let mut pending = Vec::new();
         for _ in 0..=MOST {
-            strangers.push(TcpStream::connect(address).expect("it listens"));
+            pending.push(TcpStream::connect(address).expect("it listens"));
             admission.next().expect("it waits");
         }
-        assert_eq!(admission.strangers.len(), MOST);
+        assert_eq!(admission.pending.len(), MOST);
         let mut answer = [0; 1];
-        assert_eq!(strangers[0].read(&mut answer).expect("an end"), 0);
+        assert_eq!(pending[0].read(&mut answer).expect("an end"), 0);
     }
 }

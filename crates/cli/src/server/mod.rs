@@ -1,7 +1,7 @@
 //! `regatta server`: clients measure against this machine, one after another unless more are allowed at once.
 
 mod admission;
-mod attend;
+mod client_session;
 mod keys_file;
 mod queue;
 
@@ -19,7 +19,7 @@ use rustls::ServerConfig;
 use serde::Serialize;
 use socket2::{Domain, Socket, Type};
 
-use self::{admission::Admission, attend::Client, queue::Queue};
+use self::{admission::Admission, client_session::Client, queue::Queue};
 use crate::{
     args::ServerArgs,
     client_events::ClientEvent,

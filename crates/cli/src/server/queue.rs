@@ -22,13 +22,13 @@ struct State {
     waiting: VecDeque<u64>,
 }
 
-/// Turn of a client, which ends when this is dropped.
+/// Place of a client among those that measure, which is free again once this is dropped.
 #[derive(Debug)]
-pub struct Turn<'a>(&'a Queue);
+pub struct QueueSlot<'a>(&'a Queue);
 
 /// Reason why a client gets no turn.
 #[derive(Debug)]
-pub enum NoTurn {
+pub enum QueueError {
     /// There are too many clients.
     Full,
     /// The client has gone while it waited.
@@ -49,15 +49,15 @@ impl Queue {
     /// Waits for the turn of a client. `tell` sends it how many are ahead, and fails once it has gone.
     ///
     /// # Errors
-    /// [`NoTurn`].
+    /// [`QueueError`].
     pub fn enter(
         &self,
         client: u64,
         mut tell: impl FnMut(usize) -> io::Result<()>,
-    ) -> Result<Turn<'_>, NoTurn> {
+    ) -> Result<QueueSlot<'_>, QueueError> {
         let mut state = self.state.lock();
         if state.running + state.waiting.len() >= self.most {
-            return Err(NoTurn::Full);
+            return Err(QueueError::Full);
         }
         state.waiting.push_back(client);
         loop {
@@ -69,7 +69,7 @@ impl Queue {
                 drop(state);
                 // The next one may have a turn, too.
                 self.changed.notify_all();
-                return Ok(Turn(self));
+                return Ok(QueueSlot(self));
             }
             let ahead = place + state.running;
             drop(state);
@@ -79,7 +79,7 @@ impl Queue {
                 state.waiting.retain(|it| *it != client);
                 drop(state);
                 self.changed.notify_all();
-                return Err(NoTurn::Gone);
+                return Err(QueueError::Gone);
             }
             let is_first = state.waiting.front() == Some(&client);
             if !(is_first && state.running < self.parallel) {
@@ -89,7 +89,7 @@ impl Queue {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.state.lock().running -= 1;
         self.0.changed.notify_all();
@@ -142,12 +142,12 @@ mod tests {
         let queue = Queue::new(1, 2);
         let turn = queue.enter(0, silent).expect("it is free");
         let gone = queue.enter(1, |_| Err(io::ErrorKind::BrokenPipe.into()));
-        assert!(matches!(gone, Err(NoTurn::Gone)));
+        assert!(matches!(gone, Err(QueueError::Gone)));
         let full = queue.enter(2, |_| {
-            assert!(matches!(queue.enter(3, silent), Err(NoTurn::Full)));
+            assert!(matches!(queue.enter(3, silent), Err(QueueError::Full)));
             Err(io::ErrorKind::BrokenPipe.into())
         });
-        assert!(matches!(full, Err(NoTurn::Gone)));
+        assert!(matches!(full, Err(QueueError::Gone)));
         drop(turn);
         assert!(queue.enter(4, silent).is_ok());
     }

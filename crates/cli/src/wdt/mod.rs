@@ -32,7 +32,7 @@ const REFUSALS_TOLD: usize = 5;
 
 /// Creates the error of an end, whose exit code is the protocol's.
 fn trouble(status: Status, what: impl Into<String>) -> Failure {
-    Failure::told(what).code(status)
+    Failure::message(what).code(status)
 }
 
 impl From<Status> for Code {

@@ -16,7 +16,7 @@ use regatta_transport_wdt::{
 use super::{Terminal, failed, progress, trouble};
 use crate::{
     args::wdt::{Encryption, ReceiveArgs},
-    exit::{Code, Failure, OrFailure as _, Result},
+    exit::{Code, OrFailure as _, Result},
     output,
     provenance::node,
 };

@@ -4,7 +4,7 @@ use std::{path::Path, process::ExitCode};
 
 use regatta_bed::{
     Bed, BedError,
-    guest::{FILES, payload, say},
+    guest::{FILES, payload, send_message},
 };
 use regatta_model::{
     BedKind, Clock, Guests, Measurements, RunPart, TrialRecord, causes, metric::id,
@@ -32,7 +32,7 @@ pub fn serve() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let bed = match &error {
-                Trouble::Engine(EngineError::Bed(error)) => Some(error),
+                GuestRunError::Engine(EngineError::Bed(error)) => Some(error),
                 _ => None,
             };
             let message = FromGuest::Failed {
@@ -45,7 +45,7 @@ pub fn serve() -> ExitCode {
                 ),
             };
             // Where not even this can be told, the controller says that the guest ended early.
-            let _ = tell(&message);
+            let _ = send(&message);
             ExitCode::FAILURE
         }
     }
@@ -53,17 +53,18 @@ pub fn serve() -> ExitCode {
 
 /// Reasons why the run in the guest ended early.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum GuestRunError {
     #[error("cannot read what the guest is to run")]
     Order(#[source] std::io::Error),
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-fn run() -> Result<(), Trouble> {
-    let text = payload().map_err(Trouble::Order)?;
-    let order: RunOrder = serde_json::from_str(&text).map_err(|e| Trouble::Order(e.into()))?;
-    let executable = std::env::current_exe().map_err(Trouble::Order)?;
+fn run() -> Result<(), GuestRunError> {
+    let text = payload().map_err(GuestRunError::Order)?;
+    let order: RunOrder =
+        serde_json::from_str(&text).map_err(|e| GuestRunError::Order(e.into()))?;
+    let executable = std::env::current_exe().map_err(GuestRunError::Order)?;
     let plan = Plan::new(&order.study).map_err(EngineError::from)?;
     let study = &order.study;
     let (path, run_id) = (study.path, &order.run_id);
@@ -86,27 +87,27 @@ fn run() -> Result<(), Trouble> {
         move || order.progress_interval,
         |progress| {
             // A controller that is gone ends the guest.
-            let _ = tell(&FromGuest::Progress { progress });
+            let _ = send(&FromGuest::Progress { progress });
         },
     ));
-    let mut teller = Teller {
+    let mut sender = EventSender {
         clock: order.study.guest.clock,
     };
-    run.run(&mut bed, &mut teller)?;
+    run.run(&mut bed, &mut sender)?;
     Ok(())
 }
 
-fn tell(message: &FromGuest) -> std::io::Result<()> {
-    say(&serde_json::to_string(message)?)
+fn send(message: &FromGuest) -> std::io::Result<()> {
+    send_message(&serde_json::to_string(message)?)
 }
 
 /// Listener that sends events to the controller.
-struct Teller {
+struct EventSender {
     clock: Clock,
 }
 
-impl Listener for Teller {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+impl Listener for EventSender {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         let mut event = event.clone();
         if self.clock == Clock::Virtual
             && let Event::TrialEnded { trial } = &mut event
@@ -114,7 +115,7 @@ impl Listener for Teller {
             without_cpu(trial);
         }
         let event = Box::new(event);
-        Ok(tell(&FromGuest::Event { event })?)
+        Ok(send(&FromGuest::Event { event })?)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use regatta_bed::{
     OnStop,
-    guest::{Guest, Said},
+    guest::{Guest, GuestMessage},
 };
 
 use crate::process_output::LastLines;
@@ -27,7 +27,7 @@ const STOPPED: Duration = Duration::from_secs(2);
 const LAST_TO_TELL: Duration = Duration::from_secs(1);
 
 /// Number of last lines of the console and of the program that explain an end.
-pub(super) const LAST_WORDS: usize = 8;
+pub(super) const LAST_LINES: usize = 8;
 
 /// Guest of host b, where each host has a guest of its own.
 pub(super) struct SecondGuest {
@@ -64,7 +64,7 @@ pub(super) struct Watch {
     pub(super) until: Instant,
     /// Time of the last look for a message.
     pub(super) looked: Instant,
-    pub(super) last_words: LastLines,
+    pub(super) last_lines: LastLines,
 }
 
 impl Watch {
@@ -75,10 +75,10 @@ impl Watch {
 
     /// Waits until a guest has said something, one has been silent for too long, or the run is to stop; returns the
     /// message if it is this guest's. Time for which this process was stopped is no silence of the guests.
-    pub(super) fn hear(&mut self) -> Option<Said> {
+    pub(super) fn receive(&mut self) -> Option<GuestMessage> {
         let left = self.deadline().saturating_duration_since(Instant::now());
         let _ = self.woken.recv_timeout(left.min(LOOK));
-        let said = self.guest.hear(Duration::ZERO);
+        let said = self.guest.receive(Duration::ZERO);
         let since = self.looked.elapsed();
         if since > STOPPED {
             self.until += since;
@@ -103,37 +103,39 @@ impl Watch {
     }
 
     /// Reads the other guest's messages; returns its end, if it has ended early or is silent.
-    pub(super) fn hear_second(&mut self) -> Option<SecondGuestEnd> {
+    pub(super) fn receive_second(&mut self) -> Option<SecondGuestEnd> {
         loop {
             let second = self.second.as_mut()?;
             if let Some((at, end)) = &second.ended {
                 // It also ends with the run, of which the first guest then tells.
                 return (at.elapsed() > LAST_TO_TELL).then(|| end.clone());
             }
-            let Some(said) = second.guest.hear(Duration::ZERO) else {
+            let Some(said) = second.guest.receive(Duration::ZERO) else {
                 return is_silent(second.heard).then(|| SecondGuestEnd {
                     reasons: self.explain(&hung("the receiver's guest", SILENCE), Vec::new()),
                     unsupported: false,
                 });
             };
             let (reasons, unsupported) = match said {
-                Said::Beat => {
+                GuestMessage::Heartbeat => {
                     second.heard = Some(Instant::now());
                     continue;
                 }
-                Said::Up { .. } => {
+                GuestMessage::Started { .. } => {
                     second.start = Some(second.begun.elapsed());
                     continue;
                 }
-                Said::Console { line } | Said::Output { line } | Said::Message { text: line } => {
-                    self.last_words.keep(format!("receiver's guest: {line}"));
+                GuestMessage::Console { line }
+                | GuestMessage::Output { line }
+                | GuestMessage::Message { text: line } => {
+                    self.last_lines.keep(format!("receiver's guest: {line}"));
                     continue;
                 }
-                Said::Ended { code } => {
+                GuestMessage::Ended { code } => {
                     let reason = format!("its program ended with exit status {code}");
                     (vec![reason], false)
                 }
-                Said::Failed {
+                GuestMessage::Failed {
                     reasons,
                     unsupported,
                     ..
@@ -150,7 +152,7 @@ impl Watch {
     /// Returns what happened, its causes, and the last lines of the output.
     pub(super) fn explain(&self, what: &str, causes: Vec<String>) -> Vec<String> {
         let first = [what.to_owned()].into_iter().chain(causes);
-        first.chain(self.last_words.in_words()).collect()
+        first.chain(self.last_lines.in_words()).collect()
     }
 }
 

@@ -99,7 +99,7 @@ impl ProgressListener {
     }
 
     /// Takes a report.
-    pub fn hear(&self, progress: TrialProgress) {
+    pub fn on_progress(&self, progress: TrialProgress) {
         (self.hear)(progress);
     }
 }
@@ -262,11 +262,11 @@ pub(crate) const fn name_in_header(host: Host) -> &'static str {
 }
 
 fn tell_all(listener: &mut dyn Listener, events: Vec<Event>) -> Result<(), EngineError> {
-    events.iter().try_for_each(|event| tell(listener, event))
+    events.iter().try_for_each(|event| notify(listener, event))
 }
 
-pub(crate) fn tell(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
-    let heard = listener.hear(event);
+pub(crate) fn notify(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
+    let heard = listener.on_event(event);
     heard.map_err(|source| EngineError::Listener { source })
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn end_run(ending: Ending, listener: &mut dyn Listener) -> Result<End
     let event = Event::RunEnded {
         ending: ending.clone(),
     };
-    tell(listener, &event)?;
+    notify(listener, &event)?;
     Ok(ending)
 }
 
@@ -302,7 +302,7 @@ impl TrialRunner<'_> {
             trials: self.plan.expected_trials(&self.options.done) as u32,
             done: self.options.done.finished() as u32,
         };
-        tell(listener, &started)?;
+        notify(listener, &started)?;
         let ending = self.monitored(listener, Self::run_until_stopped)?;
         end_run(ending, listener)
     }
@@ -394,7 +394,7 @@ impl TrialRunner<'_> {
                     metrics.extend(times.into_iter().flatten());
                     done.add(self.plan, &record);
                     let trial = Box::new(record);
-                    tell(listener, &Event::TrialEnded { trial })?;
+                    notify(listener, &Event::TrialEnded { trial })?;
                     tell_all(listener, self.monitors.events())?;
                 }
             }
@@ -406,7 +406,7 @@ impl TrialRunner<'_> {
         }
         let controls = plausible::congestion_controls(&study.transports, &known.controls);
         if let Some(warning) = controls {
-            tell(listener, &Event::Warning { warning })?;
+            notify(listener, &Event::Warning { warning })?;
         }
         Ok(Ending::Complete)
     }
@@ -425,7 +425,7 @@ impl TrialRunner<'_> {
         let is_real = self.plan.study().guest.clock == Clock::Real;
         if is_real && wait > TOLD_WAIT {
             let wait_ns = nanoseconds(wait);
-            tell(listener, &Event::RoundWaits { round, wait_ns })?;
+            notify(listener, &Event::RoundWaits { round, wait_ns })?;
         }
         self.rest(Instant::now() + wait);
         series.begin_round();
@@ -452,7 +452,7 @@ impl TrialRunner<'_> {
             }));
         }
         tell_all(listener, self.monitors.start(self.bed))?;
-        tell(listener, &self.announce(trial))?;
+        notify(listener, &self.announce(trial))?;
         self.monitors.at_edge(Some(trial.index));
         let record = self.run_trial(trial);
         self.monitors.at_edge(None);
@@ -534,7 +534,7 @@ impl TrialRunner<'_> {
                     let checked = Event::PathChecked {
                         check: check.clone(),
                     };
-                    tell(listener, &checked)?;
+                    notify(listener, &checked)?;
                     tell_all(listener, self.monitors.events())?;
                     if check.spoiled.is_none() || attempts == 0 {
                         break check;
@@ -550,7 +550,7 @@ impl TrialRunner<'_> {
             }
             for warning in &warnings {
                 let warning = warning.clone();
-                tell(listener, &Event::Warning { warning })?;
+                notify(listener, &Event::Warning { warning })?;
             }
             match warnings.into_iter().next() {
                 Some(warning) => self.doubted.insert(position, warning),

@@ -205,7 +205,7 @@ impl TrialRunner<'_> {
             trial: trial.index,
             peer: listen,
         };
-        self.say(Host::Client, &start)?;
+        self.send(Host::Client, &start)?;
 
         let workload = self.plan.workload(trial.cell);
         let within = limits::hang(self.plan.study(), &self.known_path(trial), workload);
@@ -218,7 +218,7 @@ impl TrialRunner<'_> {
                     let other = host.other();
                     if !reports.contains_key(&other.role(workload)) {
                         let trial = trial.index;
-                        self.say(other, &ToAgent::Note { trial, note })?;
+                        self.send(other, &ToAgent::Note { trial, note })?;
                     }
                 }
                 Some((host, FromAgent::Progress { progress, .. })) => {
@@ -258,7 +258,7 @@ impl TrialRunner<'_> {
             .then(|| self.bed.counters().ok())
             .flatten();
         let dropped = counters.map(|path| [path.forward.dropped(), path.reverse.dropped()]);
-        listener.hear(TrialProgress {
+        listener.on_progress(TrialProgress {
             trial,
             host,
             progress,
@@ -315,7 +315,7 @@ impl TrialRunner<'_> {
                 .map(|files| files.join(format!("trial-{:04}", trial.index + 1))),
         };
         let order = Box::new(order);
-        self.say(host, &ToAgent::Prepare { order })
+        self.send(host, &ToAgent::Prepare { order })
     }
 
     /// Whether nothing is known of the path but what was measured: that between two namespaces is known.
@@ -376,8 +376,8 @@ impl TrialRunner<'_> {
         failed.map_or(Ok(address), Err)
     }
 
-    fn say(&mut self, host: Host, message: &ToAgent) -> Result<(), TrialFailure> {
-        let said = self.agents.get_mut(&host).map(|agent| agent.say(message));
+    fn send(&mut self, host: Host, message: &ToAgent) -> Result<(), TrialFailure> {
+        let said = self.agents.get_mut(&host).map(|agent| agent.send(message));
         match said {
             Some(Ok(())) => Ok(()),
             _ => Err(TrialFailure::Died(host)),
@@ -491,7 +491,7 @@ impl TrialRunner<'_> {
             if !self.agents.contains_key(&host) || gone.contains(&host) {
                 continue;
             }
-            if self.say(host, &ToAgent::Abort { trial }).is_ok() {
+            if self.send(host, &ToAgent::Abort { trial }).is_ok() {
                 asked.insert(host);
             } else {
                 gone.insert(host);

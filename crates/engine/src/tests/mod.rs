@@ -30,7 +30,7 @@ struct Heard {
 }
 
 impl Listener for Heard {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         if matches!(event, Event::TrialEnded { .. })
             && self
                 .full_after

@@ -11,12 +11,12 @@ use crate::Stopper;
 struct StopsAtWait(Stopper, Heard);
 
 impl Listener for StopsAtWait {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         if matches!(event, Event::RoundWaits { .. }) {
             let stopper = self.0.clone();
             thread::spawn(move || stopper.stop());
         }
-        self.1.hear(event)
+        self.1.on_event(event)
     }
 }
 

@@ -22,11 +22,11 @@ use tokio::{
 
 use crate::{
     error::LiveError,
-    fold::{Fold, without_series},
     http, metrics,
     model::{Activity, LiveRun, Update},
     shared::{Load, Shared, Watching},
     socket::{RunClient, RunSocket},
+    state_builder::{StateBuilder, without_series},
     terminal::Screen,
     web,
 };
@@ -41,10 +41,10 @@ const CLOCK: Duration = Duration::from_secs(1);
 const MOST_MESSAGES: usize = 1000;
 
 /// Time between two readings of files. Nothing tells of changes that another machine makes in a shared directory.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Reads the state of runs from their files, each time that it is called.
-pub type Look = Box<dyn FnMut() -> LiveRun + Send>;
+pub type PollState = Box<dyn FnMut() -> LiveRun + Send>;
 
 /// Time that readers have to take the last state, when the run has ended.
 const LAST_WITHIN: Duration = Duration::from_millis(300);
@@ -81,7 +81,7 @@ enum Message {
 }
 
 /// Views of a run of this process.
-pub struct Hub {
+pub struct ViewServer {
     messages: mpsc::UnboundedSender<Message>,
     shared: Arc<Shared>,
     has_views: bool,
@@ -92,7 +92,7 @@ pub struct Hub {
 pub struct LiveListener(mpsc::UnboundedSender<Message>);
 
 impl Listener for LiveListener {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         let event = match event {
             Event::HostsSampled { .. } => return Ok(()),
             Event::TrialEnded { trial } => Event::TrialEnded {
@@ -146,7 +146,7 @@ impl Bound {
     }
 }
 
-impl Hub {
+impl ViewServer {
     /// Starts the views of a run in a directory, which exists when the run sends its first event. `earlier` are the
     /// trials of earlier parts of the run. Returns the address of the page, if there is one.
     ///
@@ -159,7 +159,7 @@ impl Hub {
     ) -> Result<(Self, Option<String>), LiveError> {
         let (bound, url) = Bound::open(views)?;
         let (sender, messages) = mpsc::unbounded_channel();
-        let fold = Fold::new(dir.display().to_string(), earlier);
+        let fold = StateBuilder::new(dir.display().to_string(), earlier);
         let shared = Arc::new(Shared::of_dir(dir.to_owned()));
         let dir = dir.to_owned();
         let follow =
@@ -206,7 +206,7 @@ impl Hub {
     }
 }
 
-impl Drop for Hub {
+impl Drop for ViewServer {
     /// Ends the views. Readers that hang are left.
     fn drop(&mut self) {
         let _ = self.messages.send(Message::End);
@@ -244,10 +244,10 @@ impl Attached {
     /// [`LiveError`] if a view cannot be had.
     pub fn start_files(
         views: &Views,
-        look: Look,
+        poll: PollState,
         load: Load,
     ) -> Result<(Self, Option<String>), LiveError> {
-        let follow = async move |views: &mut Drawn| follow_files(look, views).await;
+        let follow = async move |views: &mut Drawn| follow_files(poll, views).await;
         Self::follow(views, follow, Shared::new(load))
     }
 
@@ -356,7 +356,7 @@ async fn serve(
 /// Follows the events of a run of this process.
 async fn follow_events(
     mut messages: mpsc::UnboundedReceiver<Message>,
-    mut fold: Fold,
+    mut fold: StateBuilder,
     dir: &Path,
     views: &mut Drawn,
 ) {
@@ -374,7 +374,7 @@ async fn follow_events(
         for message in waiting.drain(..) {
             match message {
                 Message::Event(event) => {
-                    fold.hear(&event);
+                    fold.on_event(&event);
                     if matches!(*event, Event::RunStarted { .. }) {
                         // Without a socket nobody can attach; that is no reason to measure nothing.
                         if let Ok(socket) = RunSocket::listen(dir) {
@@ -426,13 +426,13 @@ async fn follow_run(stream: UnixStream, views: &mut Drawn) {
 }
 
 /// Follows runs of other processes by their files until all have ended.
-async fn follow_files(mut look: Look, views: &mut Drawn) {
+async fn follow_files(mut poll: PollState, views: &mut Drawn) {
     views.begin();
     let mut pause = Duration::ZERO;
     loop {
         let mut reading = std::pin::pin!(async move {
             tokio::time::sleep(pause).await;
-            tokio::task::spawn_blocking(move || (look(), look)).await
+            tokio::task::spawn_blocking(move || (poll(), poll)).await
         });
         let read = loop {
             tokio::select! {
@@ -453,7 +453,7 @@ async fn follow_files(mut look: Look, views: &mut Drawn) {
         if is_over {
             return;
         }
-        (look, pause) = (next, LOOK_EVERY);
+        (poll, pause) = (next, POLL_INTERVAL);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tests::{report, started, trial, trial_started};
 
 /// Run with a page and metrics, before its first event.
 struct Served {
-    hub: Hub,
+    hub: ViewServer,
     listener: LiveListener,
     dir: tempfile::TempDir,
     address: String,
@@ -28,7 +28,7 @@ impl Served {
             ..Views::default()
         };
         let dir = tempfile::tempdir().expect("a directory");
-        let (hub, url) = Hub::start(&views, dir.path(), Vec::new()).expect("views");
+        let (hub, url) = ViewServer::start(&views, dir.path(), Vec::new()).expect("views");
         let url = url.expect("the address of the page");
         let (address, path) = url
             .strip_prefix("http://")
@@ -43,8 +43,8 @@ impl Served {
         }
     }
 
-    fn hear(&mut self, event: &Event) {
-        self.listener.hear(event).expect("it never fails");
+    fn on_event(&mut self, event: &Event) {
+        self.listener.on_event(event).expect("it never fails");
     }
 
     fn send(&self, path: &str, host: &str, more: &str) -> TcpStream {
@@ -125,25 +125,25 @@ fn the_page_is_for_whoever_has_its_address_and_for_no_other_site() {
 #[test]
 fn a_browser_gets_the_state_and_its_changes_to_the_end() {
     let mut served = Served::new();
-    served.hear(&started());
+    served.on_event(&started());
     let path = format!("{}events", served.path);
     let mut events = BufReader::new(served.send(&path, &served.address, ""));
     event_with(&mut events, "Two transports");
-    served.hear(&trial_started(0, "tcp"));
+    served.on_event(&trial_started(0, "tcp"));
     let progress = served.hub.progress();
     let delivered = Progress {
         elapsed_ns: 500_000_000,
         bytes_delivered: 1_000_000,
         ..Progress::default()
     };
-    progress.hear(report(Host::Server, delivered));
+    progress.on_progress(report(Host::Server, delivered));
     event_with(&mut events, "\"goodput_bps\":16000000.0");
     assert!(progress.interval().is_some(), "somebody looks");
     let trial = Box::new(trial(0, 1, "tcp", Some(40e6)));
-    served.hear(&Event::TrialEnded { trial });
+    served.on_event(&Event::TrialEnded { trial });
     event_with(&mut events, "\"measured\":1");
     let ending = regatta_engine::Ending::Complete;
-    served.hear(&Event::RunEnded { ending });
+    served.on_event(&Event::RunEnded { ending });
     drop(served.hub);
     event_with(&mut events, "\"complete\":true");
 }
@@ -152,8 +152,8 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
 #[test]
 fn a_run_that_an_error_stops_is_over_in_every_view() {
     let mut served = Served::new();
-    served.hear(&started());
-    served.hear(&trial_started(0, "tcp"));
+    served.on_event(&started());
+    served.on_event(&trial_started(0, "tcp"));
     let path = format!("{}events", served.path);
     let mut events = BufReader::new(served.send(&path, &served.address, ""));
     event_with(&mut events, "Two transports");
@@ -185,7 +185,8 @@ fn a_run_that_an_error_stops_is_over_in_every_view() {
 #[test]
 fn nobody_looks_at_a_run_without_views() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (hub, url) = Hub::start(&Views::default(), dir.path(), Vec::new()).expect("no views");
+    let (hub, url) =
+        ViewServer::start(&Views::default(), dir.path(), Vec::new()).expect("no views");
     assert_eq!((url, hub.progress().interval()), (None, None));
 }
 
@@ -193,7 +194,7 @@ fn nobody_looks_at_a_run_without_views() {
 #[test]
 fn readers_that_hang_do_not_hold_the_run_up() {
     let mut served = Served::new();
-    served.hear(&started());
+    served.on_event(&started());
     let path = format!("{}events", served.path);
     let hung: Vec<TcpStream> = (0..20)
         .map(|_| served.send(&path, &served.address, ""))
@@ -201,7 +202,7 @@ fn readers_that_hang_do_not_hold_the_run_up() {
     let silent: Vec<TcpStream> = (0..100)
         .filter_map(|_| TcpStream::connect(&served.address).ok())
         .collect();
-    served.hear(&trial_started(0, "tcp"));
+    served.on_event(&trial_started(0, "tcp"));
     let progress = served.hub.progress();
     for step in 1..20_000 {
         let delivered = Progress {
@@ -209,7 +210,7 @@ fn readers_that_hang_do_not_hold_the_run_up() {
             bytes_delivered: step * 1_000_000,
             ..Progress::default()
         };
-        progress.hear(report(Host::Server, delivered));
+        progress.on_progress(report(Host::Server, delivered));
     }
     let begun = std::time::Instant::now();
     drop(served.hub);
@@ -227,7 +228,7 @@ fn another_process_gets_the_state_through_the_socket() {
         matches!(none, Err(LiveError::NoRun { .. })),
         "the run has not begun"
     );
-    served.hear(&started());
+    served.on_event(&started());
     let socket = served.dir.path().join(crate::SOCKET_NAME);
     // The page's events come after the socket is there.
     let path = format!("{}events", served.path);
@@ -244,7 +245,7 @@ fn another_process_gets_the_state_through_the_socket() {
     let mut of_attached = BufReader::new(send(address, &path, address, ""));
     event_with(&mut of_attached, "Two transports");
     let ending = regatta_engine::Ending::Complete;
-    served.hear(&Event::RunEnded { ending });
+    served.on_event(&Event::RunEnded { ending });
     drop(served.hub);
     let ended = attached.wait();
     assert!(

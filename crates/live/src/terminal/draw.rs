@@ -17,8 +17,8 @@ use regatta_report::{
 };
 
 use crate::{
-    model::{Activity, LiveCell, LiveRun, LiveTrial, Now},
-    pace::rough,
+    model::{Activity, LiveCell, LiveRun, LiveTrial, RunStatus},
+    time_left::rough,
 };
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -258,7 +258,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// Returns the position of the cell of the trial under way.
-fn current_cell(now: &Now, cells: &[LiveCell]) -> Option<usize> {
+fn current_cell(now: &RunStatus, cells: &[LiveCell]) -> Option<usize> {
     let trial = now.trial()?;
     let is_current =
         |cell: &LiveCell| cell.is_of(&trial.transport, &trial.condition, &trial.workload);

@@ -27,7 +27,7 @@ use regatta_engine::unix_ns;
 use crate::{error::LiveError, model::LiveRun};
 
 /// Settings to restore, while the screen is on: those of the terminal's input, if standard input is one.
-static ON: Mutex<Option<Option<Termios>>> = Mutex::new(None);
+static SAVED_TERMIOS: Mutex<Option<Option<Termios>>> = Mutex::new(None);
 
 /// Screen of a run.
 pub struct Screen {
@@ -70,7 +70,7 @@ impl Screen {
     /// Those of writing to the terminal.
     pub fn begin(&mut self) -> io::Result<()> {
         restore_at_exit();
-        *ON.lock() = Some(quiet_input());
+        *SAVED_TERMIOS.lock() = Some(quiet_input());
         execute!(stderr(), EnterAlternateScreen, Hide)?;
         let mut terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
         terminal.clear()?;
@@ -127,7 +127,7 @@ fn quiet_input() -> Option<Termios> {
 
 /// Turns the terminal view off, if it is on, so that what is written next stays visible.
 pub fn restore() {
-    let mut on = ON.lock();
+    let mut on = SAVED_TERMIOS.lock();
     let Some(input) = on.take() else {
         return;
     };

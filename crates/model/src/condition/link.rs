@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
+use crate::named::named;
 
 use super::trace::DeliveryTrace;
 use crate::units::{BitRate, Bytes, Ratio, nanos, optional_nanos};
@@ -24,7 +24,7 @@ pub enum DelayDistribution {
     Pareto,
 }
 
-words!(DelayDistribution: "uniform" => Uniform, "normal" => Normal, "pareto" => Pareto);
+named!(DelayDistribution: "uniform" => Uniform, "normal" => Normal, "pareto" => Pareto);
 
 impl DelayDistribution {
     /// Returns the largest deviation of a delay above its mean, in units of `jitter`.
@@ -99,7 +99,7 @@ pub enum RateOf {
     Ethernet,
 }
 
-words!(RateOf: "ip" => Ip, "ethernet" => Ethernet);
+named!(RateOf: "ip" => Ip, "ethernet" => Ethernet);
 
 impl RateOf {
     /// Shortest payload of an Ethernet frame, in bytes.

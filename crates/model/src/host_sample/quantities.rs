@@ -2,7 +2,7 @@
 
 use crate::{
     Unit,
-    words::{Words as _, words},
+    named::{Named as _, named},
 };
 
 /// Quantity of a host sample.
@@ -54,7 +54,7 @@ pub enum Kind {
     Count,
 }
 
-words!(Group:
+named!(Group:
     "sample" => Sample, "cpu" => Cpu, "load" => Load, "memory" => Memory, "interface" => Interface,
     "ip" => Ip, "tcp" => Tcp, "udp" => Udp, "sctp" => Sctp);
 
@@ -62,7 +62,7 @@ impl Group {
     /// Returns the first part of the name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.word()
+        self.as_str()
     }
 
     /// Whether names of the group have a member as their middle part.
@@ -154,7 +154,7 @@ pub const QUANTITIES: &[HostQuantity] = quantities! {
 #[must_use]
 pub fn find(name: &str) -> Option<(&'static HostQuantity, Option<&str>)> {
     let (group, rest) = name.split_once('.')?;
-    let group = Group::of_word(group)?;
+    let group = Group::from_name(group)?;
     // The name of an interface may hold full stops, that of a quantity does not.
     let (member, last) = match rest.rsplit_once('.') {
         Some((member, last)) => (Some(member), last),

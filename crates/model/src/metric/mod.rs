@@ -39,8 +39,8 @@ pub mod id {
 use serde::Serialize;
 
 use crate::{
+    named::{Named as _, named},
     units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
-    words::{Words as _, words},
 };
 pub use families::{DelayMetrics, EndMetrics, LinkMetrics};
 pub use series::{SERIES, SeriesDefinition, find_series, series_id};
@@ -67,7 +67,7 @@ pub enum Unit {
     CoreRatio,
 }
 
-words!(Unit:
+named!(Unit:
     "bit/s" => BitsPerSecond, "ns" => Nanoseconds, "ns/B" => NanosecondsPerByte, "B" => Bytes,
     "1/s" => PerSecond, "1" => Count, "ratio" => Ratio, "cores" => CoreRatio);
 
@@ -75,7 +75,7 @@ impl Unit {
     /// Returns the name of the unit in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.word()
+        self.as_str()
     }
 
     /// Reads a value as users write it, with a unit where this one has prefixes, and converts it to this unit.
@@ -111,7 +111,7 @@ pub enum Better {
     Neither,
 }
 
-words!(Better: "higher" => Higher, "lower" => Lower, "neither" => Neither);
+named!(Better: "higher" => Higher, "lower" => Lower, "neither" => Neither);
 
 /// Rule that makes the value of a trial from the values that its two ends report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

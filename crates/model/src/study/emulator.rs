@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::is_default;
-use crate::words::{Words as _, words};
+use crate::named::{Named as _, named};
 
 /// Emulator that delays, drops and queues the packets of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,7 +20,7 @@ pub enum Emulator {
     None,
 }
 
-words!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace, "none" => None);
+named!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace, "none" => None);
 
 /// Placement of netem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +33,7 @@ pub enum Placement {
     Ends,
 }
 
-words!(Placement: "between" => Between, "ends" => Ends);
+named!(Placement: "between" => Between, "ends" => Ends);
 
 /// Source of the random losses of a path that netem carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,7 +46,7 @@ pub enum LossBy {
     Iptables,
 }
 
-words!(LossBy: "emulator" => Emulator, "iptables" => Iptables);
+named!(LossBy: "emulator" => Emulator, "iptables" => Iptables);
 
 /// Setting for the offloads of the hosts: packets that are larger than those of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ pub enum Offloads {
     On,
 }
 
-words!(Offloads: "off" => Off, "on" => On);
+named!(Offloads: "off" => Off, "on" => On);
 
 /// Settings of the path's emulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -109,7 +109,7 @@ impl PathSetup {
             Emulator::None => self.placement != Placement::Ends && self.loss_by != LossBy::Iptables,
             Emulator::Auto | Emulator::Netem => true,
         };
-        let word = self.emulator.word();
+        let word = self.emulator.as_str();
         (!is_possible)
             .then(|| format!("`{needs}` is netem's, and `emulator = \"{word}\"` is not netem"))
     }

@@ -13,7 +13,7 @@ use super::{
     sweep::{Expansion, Part, Written, read_sweeps},
     work::read_workload,
 };
-use crate::{units::UnitError, words::Words as _};
+use crate::{named::Named as _, units::UnitError};
 
 /// Parsed study, with the places of its transports, so that mistakes that only the registry of
 /// drivers can find are shown in the file too.
@@ -329,7 +329,7 @@ fn read_list<T>(
     sweeps: &mut Expansion<'_>,
     mut read: impl FnMut(Section<'_>) -> Result<(String, Option<Range<usize>>, T)>,
 ) -> Result<Vec<T>> {
-    let list = part.word();
+    let list = part.as_str();
     let key = part.name_key();
     let mut names = BTreeSet::new();
     let mut entries = Vec::new();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
+use crate::named::named;
 
 use super::{
     BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError, error::Result, is_default,
@@ -23,7 +23,7 @@ pub enum Clock {
     Virtual,
 }
 
-words!(Clock: "real" => Real, "virtual" => Virtual);
+named!(Clock: "real" => Real, "virtual" => Virtual);
 
 /// Number of guests that hold the two hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Guests {
     Two,
 }
 
-words!(Guests: "one" => One, "two" => Two);
+named!(Guests: "one" => One, "two" => Two);
 
 /// Settings of the guest that a study runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

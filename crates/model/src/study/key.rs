@@ -53,7 +53,7 @@ pub enum KeyKind {
     /// A size, a number of packets or of bandwidth-delay products.
     Queue,
     /// Name of the value in help, and the words that it can be.
-    Words(&'static str, &'static [&'static str]),
+    Enum(&'static str, &'static [&'static str]),
     /// `true` or `false`.
     Flag,
     /// A whole number between two bounds, both allowed.

@@ -15,8 +15,8 @@ use crate::{
         Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
         SHIPPED_TRACES, ShippedTrace,
     },
+    named::Named as _,
     units::{BitRate, Ratio, UnitError, format_duration},
-    words::Words as _,
 };
 
 /// Acceptable standing delay and interval of CoDel where a study names none: RFC 8289 §4.3.
@@ -58,7 +58,7 @@ pub const PATH_KEYS: &[PathKey] = &[
                 "`jitter` is larger than the one-way delay that it varies",
                 "write a jitter of at most the delay: a packet cannot arrive before it was sent";
         })),
-    PathKey::new("jitter_distribution", KeyKind::Words("NAME", &["uniform", "normal", "pareto"]))
+    PathKey::new("jitter_distribution", KeyKind::Enum("NAME", &["uniform", "normal", "pareto"]))
         .help("Distribution of the random delay: `uniform`, `normal` or `pareto` [default: uniform]")
         .doc("`uniform`: evenly within ± `jitter`. `normal`: with standard deviation `jitter`, cut off at four standard deviations. `pareto`: shape 3, mean 0, standard deviation `jitter`, from −0.82 to 4 `jitter`, the long tail of wide-area paths | `uniform`")
         .in_name(11, "{}")
@@ -66,7 +66,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .words(|link| {
             let distribution = link.jitter_distribution;
             (!link.jitter.is_zero() && distribution != DelayDistribution::Uniform)
-                .then(|| format!("{} jitter", distribution.word()))
+                .then(|| format!("{} jitter", distribution.as_str()))
         })
         .fault(|link, _| faults! {
             link.jitter.is_zero() && link.jitter_distribution.reach() > 1 =>
@@ -198,7 +198,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .fault(|link, _| faults! {
             link.trace.is_some() && link.rate.is_some() => "{BOTH_RATES}", "leave one of them out";
         }),
-    PathKey::new("rate_of", KeyKind::Words("LAYER", &["ip", "ethernet"]))
+    PathKey::new("rate_of", KeyKind::Enum("LAYER", &["ip", "ethernet"]))
         .help("Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default: ip]")
         .doc("bytes that the rate counts: `ip`, those of IP packets; or `ethernet`, also the 38 bytes of an Ethernet frame around each packet (header, check sequence, preamble, gap) and padding to 46 bytes. TCP over 1 Gbit/s then carries 949 Mbit/s (1460 bytes of 1538), and 941 with timestamps. Queue and burst always count IP packets | `ip`")
         .in_name(3, "of {}")
@@ -239,7 +239,7 @@ pub const PATH_KEYS: &[PathKey] = &[
                 "a queue in packets, but nothing that packets wait for: the link has no rate",
                 "add `rate = \"100Mbit/s\"`";
         }),
-    PathKey::new("discipline", KeyKind::Words("NAME", &["drop-tail", "codel"]))
+    PathKey::new("discipline", KeyKind::Enum("NAME", &["drop-tail", "codel"]))
         .help("Queue discipline: `drop-tail` or `codel` [default: drop-tail]")
         .doc("`drop-tail` drops a packet that finds the queue full; `codel` also drops from the head when all packets have waited longer than `codel_target` for `codel_interval` (RFC 8289) | `drop-tail`")
         .in_name(17, "{}")
@@ -428,7 +428,7 @@ fn read_codel(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{units::Bytes, words::Words};
+    use crate::{named::Named, units::Bytes};
 
     #[test]
     fn the_page_about_conditions_has_the_rows_of_the_keys() {
@@ -443,12 +443,12 @@ mod tests {
         let words = |name: &str| {
             let key = PATH_KEYS.iter().find(|key| key.name == name);
             match key.expect("a key").kind {
-                KeyKind::Words(_, words) => words,
+                KeyKind::Enum(_, words) => words,
                 _ => &[],
             }
         };
-        fn of_type<T: Words>() -> Vec<&'static str> {
-            T::WORDS.iter().map(|(word, _)| *word).collect()
+        fn of_type<T: Named>() -> Vec<&'static str> {
+            T::NAMES.iter().map(|(word, _)| *word).collect()
         }
         assert_eq!(words("jitter_distribution"), of_type::<DelayDistribution>());
         assert_eq!(words("rate_of"), of_type::<RateOf>());

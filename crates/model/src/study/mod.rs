@@ -50,8 +50,8 @@ pub use work_keys::{PROBE_KEYS, WORKLOAD_KEYS};
 
 use crate::{
     condition::Condition,
+    named::named,
     units::{Ratio, nanos, optional_nanos},
-    words::words,
     workload::Workload,
 };
 
@@ -71,7 +71,7 @@ pub enum BedKind {
     Hosts,
 }
 
-words!(BedKind: "netns" => Netns, "uml" => Uml, "hosts" => Hosts);
+named!(BedKind: "netns" => Netns, "uml" => Uml, "hosts" => Hosts);
 
 /// Value of a transport's option.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     condition::Condition,
+    named::Named,
     units::{Bytes, UnitError, beginning, parse_duration},
-    words::Words,
 };
 
 /// Value that was read, with its place in the file.
@@ -315,13 +315,13 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a word of a type.
-    pub fn choice<T: Words>(&mut self, key: &'static str) -> Result<Option<T>> {
+    pub fn choice<T: Named>(&mut self, key: &'static str) -> Result<Option<T>> {
         Ok(self.choice_at(key)?.map(|(value, _)| value))
     }
 
     /// Reads a word of a type, and its place.
-    pub fn choice_at<T: Words>(&mut self, key: &'static str) -> Result<Taken<T>> {
-        self.choice_of(key, T::WORDS)
+    pub fn choice_at<T: Named>(&mut self, key: &'static str) -> Result<Taken<T>> {
+        self.choice_of(key, T::NAMES)
     }
 
     /// Reads one of several words, and its place.

@@ -8,7 +8,7 @@ use super::error::{Result, StudyError};
 use crate::units::UnitError;
 
 /// Function that reads a file that a study names, by its name as written there.
-pub(super) type Beside<'a> = &'a (dyn Fn(&str) -> Result<String, UnitError> + 'a);
+pub(super) type ReadFile<'a> = &'a (dyn Fn(&str) -> Result<String, UnitError> + 'a);
 
 /// Reader of files beside a text that cannot name any.
 pub(super) fn no_files(name: &str) -> Result<String, UnitError> {
@@ -23,7 +23,7 @@ pub(super) fn no_files(name: &str) -> Result<String, UnitError> {
 pub(super) struct File<'a> {
     pub name: &'a str,
     pub text: &'a str,
-    pub beside: Beside<'a>,
+    pub beside: ReadFile<'a>,
 }
 
 impl<'a> File<'a> {

@@ -7,7 +7,7 @@ use super::{
     key::KeyKind,
     section::{Section, Taken, set, set_some},
 };
-use crate::{units::Bytes, words::Words, workload::Arrivals};
+use crate::{named::Named, units::Bytes, workload::Arrivals};
 
 /// Key of a `T`: a kind of workload, or a probe.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) enum Field<'t> {
     /// Time that need not be set.
     SomeTime(&'t mut Option<Duration>),
     /// One of several words.
-    Word(&'t mut dyn Word),
+    NamedValue(&'t mut dyn NamedValue),
     /// `true` or `false`.
     Flag(&'t mut bool),
     /// Requests per second of an open loop, or outstanding requests of a closed one.
@@ -71,7 +71,7 @@ impl Number for f64 {
 }
 
 /// Value of a type with words.
-pub(super) trait Word {
+pub(super) trait NamedValue {
     /// Reads the word, if it is there, and returns its place.
     fn read(
         &mut self,
@@ -80,7 +80,7 @@ pub(super) trait Word {
     ) -> Result<Option<Range<usize>>>;
 }
 
-impl<T: Words> Word for T {
+impl<T: Named> NamedValue for T {
     fn read(
         &mut self,
         section: &mut Section<'_>,
@@ -123,7 +123,7 @@ impl<T> ValueKey<T> {
             }),
             Field::Time(into) => set(self.time(section)?, into),
             Field::SomeTime(into) => set_some(self.time(section)?, into),
-            Field::Word(into) => into.read(section, self.name)?,
+            Field::NamedValue(into) => into.read(section, self.name)?,
             Field::Flag(into) => set(section.flag(self.name)?, into),
             Field::Arrivals(into, of) => {
                 let number = self.number(section)?;

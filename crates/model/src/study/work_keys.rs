@@ -79,12 +79,12 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
         );
         "Bytes of one message: of a write over streams, of a datagram over messages [default without a STUDY: 10kB]",
         "`10kB` | size of a message, from 1 byte: of a write over streams, of a datagram over messages";
-    "pattern" KeyKind::Words("CONTENT", &["data", "zeros", "random", "file"]), "random",
-        field!(Bulk | StopAndWait { pattern } => Field::Word(pattern));
+    "pattern" KeyKind::Enum("CONTENT", &["data", "zeros", "random", "file"]), "random",
+        field!(Bulk | StopAndWait { pattern } => Field::NamedValue(pattern));
         "Content: `data` (the text DATA repeated), `zeros`, `random` or `file`, white noise from a file [default: data]",
         "`data` | content: `data` (the text DATA repeated), `zeros`, `random` (from the trial's seed), `file`";
-    "direction" KeyKind::Words("DIRECTION", &["forward", "reverse", "both"]), "reverse",
-        field!(Bulk { options } => Field::Word(&mut options.direction));
+    "direction" KeyKind::Enum("DIRECTION", &["forward", "reverse", "both"]), "reverse",
+        field!(Bulk { options } => Field::NamedValue(&mut options.direction));
         "Host that sends: the connecting one (`forward`), the listening one (`reverse`) or `both` at once [default: forward]",
         "`forward` | `reverse`: the listening host sends; `both`: both hosts send at once, each its `size`";
     "flows" AT_ONCE, "4", field!(Bulk { options } => Field::Number(&mut options.flows));
@@ -93,12 +93,12 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "warm_up" KeyKind::Time, "1s", field!(Bulk { options } => Field::Time(&mut options.warm_up));
         "Time at the beginning that goodput and CPU time leave out [default: none]",
         "not set | time at the beginning that goodput and CPU time leave out";
-    "finish" KeyKind::Words("END", &["agree", "abandon"]), "agree",
-        field!(Bulk { options } => Field::Word(&mut options.finish));
+    "finish" KeyKind::Enum("END", &["agree", "abandon"]), "agree",
+        field!(Bulk { options } => Field::NamedValue(&mut options.finish));
         "End of a transfer: when all was acknowledged (`agree`), or when the last message was handed over (`abandon`) [default: agree]",
         "`agree` | `abandon`: close as soon as the last message is handed over";
-    "verify" KeyKind::Words("METHOD", &["ends", "digest"]), "digest",
-        field!(Bulk { options } => Field::Word(&mut options.verify));
+    "verify" KeyKind::Enum("METHOD", &["ends", "digest"]), "digest",
+        field!(Bulk { options } => Field::NamedValue(&mut options.verify));
         "Check of the content: the `ends` of each piece, or a `digest` of every byte, which costs CPU time [default: ends]",
         "`ends` | `digest`: compare a CRC-32 of every byte at both ends, which costs CPU time";
     "timeout" KeyKind::Time, "1s", field!(StopAndWait { timeout } => Field::Time(timeout));
@@ -111,8 +111,8 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
         field!(ShortConnections { connections } => Field::Number(connections));
         "Number of connections, one after another [default: 20]",
         "20 | number of connections that are measured";
-    "handshake" KeyKind::Words("KIND", &["full", "resumed", "0-rtt", "retry"]), "resumed",
-        field!(ShortConnections { handshake } => Field::Word(handshake));
+    "handshake" KeyKind::Enum("KIND", &["full", "resumed", "0-rtt", "retry"]), "resumed",
+        field!(ShortConnections { handshake } => Field::NamedValue(handshake));
         "Handshake of the connections: `full`, `resumed`, `0-rtt` or `retry` [default: full]",
         "`full` | handshake of the connections: `full`, `resumed`, `0-rtt`, `retry`";
     "request" KeyKind::Size, "100B",
@@ -142,8 +142,8 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "streams" AT_ONCE, "8", field!(MultiStream { streams } => Field::Number(streams));
         "Number of streams that the messages are spread over [default: 8]",
         "8 | number of streams";
-    "spread" KeyKind::Words("UNIT", &["streams", "connections"]), "connections",
-        field!(MultiStream { spread } => Field::Word(spread));
+    "spread" KeyKind::Enum("UNIT", &["streams", "connections"]), "connections",
+        field!(MultiStream { spread } => Field::NamedValue(spread));
         "Whether the streams are `streams` of one connection, or as many `connections` [default: streams]",
         "`streams` | `connections`: as many connections instead of streams of one";
 };
@@ -163,8 +163,8 @@ pub const PROBE_KEYS: &[ValueKey<Probe>] = keys! {
     "message" KeyKind::Size, "64B", |probe: &mut Probe| Some(Field::Size(&mut probe.message, PROBE));
         "",
         "64 bytes | size of a probe message";
-    "placement" KeyKind::Words("PLACEMENT", &["connection", "stream"]), "stream",
-        |probe: &mut Probe| Some(Field::Word(&mut probe.placement));
+    "placement" KeyKind::Enum("PLACEMENT", &["connection", "stream"]), "stream",
+        |probe: &mut Probe| Some(Field::NamedValue(&mut probe.placement));
         "",
         "`connection` | what carries the probe beside the transfer: `connection` or `stream`";
 };
@@ -173,21 +173,21 @@ pub const PROBE_KEYS: &[ValueKey<Probe>] = keys! {
 mod tests {
     use super::*;
     use crate::{
-        words::Words,
+        named::Named,
         workload::{Direction, Finish, Handshake, Pattern, ProbePlacement, Spread, Verify},
     };
 
     #[test]
     fn words_are_those_that_a_study_takes() {
-        fn of_type<T: Words>() -> Vec<&'static str> {
-            T::WORDS.iter().map(|(word, _)| *word).collect()
+        fn of_type<T: Named>() -> Vec<&'static str> {
+            T::NAMES.iter().map(|(word, _)| *word).collect()
         }
         let of_keys = |name: &str| {
             let kinds = WORKLOAD_KEYS.iter().map(|key| (key.name, key.kind));
             let all = kinds.chain(PROBE_KEYS.iter().map(|key| (key.name, key.kind)));
             let mut found = all.filter(|(known, _)| *known == name);
             match found.next() {
-                Some((_, KeyKind::Words(_, words))) => words.to_vec(),
+                Some((_, KeyKind::Enum(_, words))) => words.to_vec(),
                 other => panic!("{name}: {other:?}"),
             }
         };

@@ -9,7 +9,7 @@ use super::summary::{Gate, Summary, out_of_tolerance, path_quantity};
 use crate::{
     RunData,
     data::{CellKey, cell_of},
-    format::{Spoken, grouped},
+    format::{CommonUnit, grouped},
     language::{self, plural, tr},
 };
 
@@ -93,7 +93,7 @@ fn named(names: &[String]) -> String {
 fn in_words(outside: &AskedAchieved) -> String {
     let (unit, name) = path_quantity(&outside.name);
     let both = [outside.asked, outside.achieved];
-    let spoken = Spoken::of(unit, both);
+    let spoken = CommonUnit::of(unit, both);
     let [asked, achieved] = both.map(|value| spoken.quantity(value));
     tr!("{} {} for {}", name, achieved, asked)
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     RunData,
     format::{
-        Spoken, capital, grouped, interval_numbers, list, number, ratio_end, ratio_number,
+        CommonUnit, capital, grouped, interval_numbers, list, number, ratio_end, ratio_number,
         times_form,
     },
     language::{self, plural, tr},
@@ -64,7 +64,7 @@ fn sentence(place: &Place<'_>, stacks: &[&StackRow]) -> String {
     let first = place.ranking.first();
     let ranked = leaders.iter().copied().chain(first).map(|it| it.value);
     let others = place.not_ranked.iter().filter_map(|it| it.value);
-    let spoken = Spoken::of(place.metric.unit, ranked.chain(others));
+    let spoken = CommonUnit::of(place.metric.unit, ranked.chain(others));
     let mut parts = Vec::from_iter(about_leaders(place, &spoken));
     for other in &place.not_ranked {
         let value = other
@@ -144,7 +144,7 @@ fn encryption(summary: &Summary) -> Option<String> {
     ))
 }
 
-fn about_leaders(place: &Place<'_>, spoken: &Spoken) -> Option<String> {
+fn about_leaders(place: &Place<'_>, spoken: &CommonUnit) -> Option<String> {
     let (first, _) = place.ranking.split_first()?;
     let valued = |ranked: &Ranked| {
         let value = spoken.quantity(ranked.value);
@@ -358,7 +358,7 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
         ));
     }
     let settled = cells.iter().filter_map(|cell| settling_time(cell));
-    let spoken = Spoken::of(Unit::Nanoseconds, settled);
+    let spoken = CommonUnit::of(Unit::Nanoseconds, settled);
     let settling = list(cells.iter().filter_map(|cell| settling(cell, &spoken)));
     if !settling.is_empty() {
         notes.push(tr!("Settled after a step of the path: {}", settling));
@@ -390,7 +390,7 @@ fn settling_time(cell: &Cell) -> Option<f64> {
 
 /// Describes the time that a transport took to settle after the steps of the path's schedule, and
 /// the number of steps after which it did not; `None` without a schedule.
-fn settling(cell: &Cell, spoken: &Spoken) -> Option<String> {
+fn settling(cell: &Cell, spoken: &CommonUnit) -> Option<String> {
     let unsettled = cell.metrics.get(id::UNSETTLED_STEPS)?.mean;
     let time = match settling_time(cell) {
         None => tr!("never"),

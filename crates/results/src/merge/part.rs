@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_model::{HostFacts, Outcome, RunPart, Words as _};
+use regatta_model::{HostFacts, Named as _, Outcome, RunPart};
 
 use super::Refusal;
 use crate::{Reader, RunState, digest, schema};
@@ -75,7 +75,7 @@ impl MergePart {
                     index: row.get(0)?,
                     attempt: row.get(1)?,
                     // The table allows no other.
-                    outcome: Outcome::of_word(&outcome).unwrap_or(Outcome::Invalid),
+                    outcome: Outcome::from_name(&outcome).unwrap_or(Outcome::Invalid),
                     started_unix_ns: row.get(3)?,
                 })
             },

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use regatta_model::{Unit, words::words};
+use regatta_model::{Unit, named::named};
 use serde::Serialize;
 
 /// Type of a column.
@@ -22,7 +22,7 @@ pub enum Kind {
     Boolean,
 }
 
-words!(Kind:
+named!(Kind:
     "int64" => Integer, "uint64" => Unsigned, "float64" => Real, "float32" => Single, "text" => Text,
     "boolean" => Boolean);
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use regatta_model::{Better, METRICS, MetricDefinition, RunHeader, Unit, Words as _, metric};
+use regatta_model::{Better, METRICS, MetricDefinition, Named as _, RunHeader, Unit, metric};
 use serde::Serialize;
 
 use super::{column::Column, definition::Table};
@@ -89,7 +89,7 @@ impl Dictionary {
                 let name = code(&column.name);
                 let cells = [
                     name.as_str(),
-                    column.kind.word(),
+                    column.kind.as_str(),
                     column.unit.map_or("", Unit::name),
                     if column.nullable { "yes" } else { "" },
                     &column.meaning,
@@ -101,7 +101,7 @@ impl Dictionary {
         for metric in self.metrics {
             let better = match metric.better {
                 Better::Neither => "",
-                better => better.word(),
+                better => better.as_str(),
             };
             let name = code(metric.name);
             let cells = [name.as_str(), metric.unit.name(), better, metric.definition];

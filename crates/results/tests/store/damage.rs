@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use regatta_results::{Claim, FILE_NAME, Reader, ResultsError, schema};
+use regatta_results::{FILE_NAME, Reader, ResultsError, RunLock, schema};
 use tempfile::tempdir;
 
 use crate::{
@@ -82,14 +82,14 @@ fn a_wrong_path_is_told_from_a_run_that_has_saved_nothing() {
         matches!(nowhere, ResultsError::NotFound { .. }),
         "{nowhere}"
     );
-    let nowhere = Claim::new(&path("none")).unwrap_err();
+    let nowhere = RunLock::new(&path("none")).unwrap_err();
     assert!(
         matches!(nowhere, ResultsError::NotFound { .. }),
         "{nowhere}"
     );
 
     fs::write(path("text"), "hello").unwrap();
-    let error = Claim::new(&path("text")).unwrap_err();
+    let error = RunLock::new(&path("text")).unwrap_err();
     assert!(
         error
             .to_string()
@@ -145,8 +145,8 @@ fn a_run_that_cannot_be_read_whole_is_not_made_writable() {
     let dir = tempdir().unwrap();
     write_run(dir.path());
     let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
-    let claim = Claim::new(dir.path()).unwrap();
-    let error = Claim::new(dir.path()).unwrap_err();
+    let claim = RunLock::new(dir.path()).unwrap();
+    let error = RunLock::new(dir.path()).unwrap_err();
     assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
     check_run(claim.reader());
     drop(claim);

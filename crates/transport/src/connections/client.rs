@@ -5,7 +5,7 @@ use std::{
 };
 
 use regatta_model::{
-    Handshake, Words,
+    Handshake, Named,
     metric::{DelayMetrics, id},
     warning_code,
 };
@@ -206,7 +206,7 @@ impl Tally {
             let made = self.made.iter();
             let made = made.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
             let made = made.collect::<Vec<_>>().join(", ");
-            let (all, asked) = (self.completed(), Words::word(work.handshake));
+            let (all, asked) = (self.completed(), Named::as_str(work.handshake));
             let message = format!(
                 "{others} of {all} connections made another handshake than `{asked}`: {made}"
             );
@@ -286,7 +286,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges
         if !ended.by_deadline() {
             // The other end serves until it is told.
             let sent = Delivered::sent(&trial.context.live);
-            trial.tell(sent.sent_note(false));
+            trial.send_note(sent.sent_note(false));
         }
         if tally.completed() == 0 {
             return Err(match tally.last_error {

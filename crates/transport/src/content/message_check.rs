@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    Marks,
+    BitSet,
     plan::{HEADER_BYTES, Plan, looks_right},
     stream_check::check,
 };
@@ -32,7 +32,7 @@ fn read_header(plan: &Plan, message: &[u8]) -> Option<(u64, MonotonicTime)> {
 /// Counts of the messages of a flow that may lose, duplicate and reorder them.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    seen: Marks,
+    seen: BitSet,
     /// One more than the highest number so far.
     pub next_expected: u64,
     /// Distinct messages that came whole.

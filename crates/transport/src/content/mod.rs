@@ -1,14 +1,14 @@
 //! Content of a transfer, and its check at the receiver.
 
 pub(crate) mod acknowledgement;
-mod marks;
+mod bit_set;
 pub(crate) mod message_check;
 pub(crate) mod noise;
 pub(crate) mod part;
 pub(crate) mod plan;
 pub(crate) mod stream_check;
 
-pub(crate) use marks::Marks;
+pub(crate) use bit_set::BitSet;
 
 /// Reads the little-endian number at this place.
 pub(crate) fn number_at(bytes: &[u8], place: usize) -> u64 {

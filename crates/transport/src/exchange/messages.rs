@@ -3,9 +3,8 @@
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
 
 use super::{
-    Asked, Exchange,
-    ledger::{Answered, Ledger},
-    numbered,
+    Exchange, ExchangeResult, numbered,
+    tracker::{Answered, RequestTracker},
 };
 use crate::{
     clock::MonotonicTime,
@@ -83,7 +82,7 @@ impl Exchange {
         shared: &Shared<'_>,
         endpoint: &E,
         flow: &mut E::Flow,
-        asked: &mut Asked,
+        asked: &mut ExchangeResult,
     ) -> Result<Agreed> {
         let trial = shared.trial;
         // A rate that the transport was given holds here as well.
@@ -93,7 +92,7 @@ impl Exchange {
         });
         let rules = self.rules(!endpoint.reliable(), gap);
         asked.patience = rules.patience;
-        asked.ledger = Some(Ledger::new(rules, MonotonicTime::now()));
+        asked.tracker = Some(RequestTracker::new(rules, MonotonicTime::now()));
         let exchanging = self.exchange(trial, (endpoint, flow), &shared.stop, asked);
         let early = exchanging.await?;
         let over = MonotonicTime::now();
@@ -113,10 +112,10 @@ impl Exchange {
         trial: &Trial,
         (endpoint, flow): (&E, &mut E::Flow),
         stop: &Stop,
-        asked: &mut Asked,
+        asked: &mut ExchangeResult,
     ) -> Result<Option<Delivered>> {
-        let Asked {
-            ledger: Some(ledger),
+        let ExchangeResult {
+            tracker: Some(tracker),
             stray,
             held_back,
             patience,
@@ -134,24 +133,24 @@ impl Exchange {
         let mut bytes = 0;
         loop {
             let now = MonotonicTime::now();
-            ledger.give_up(now);
-            if ledger.is_over() {
+            tracker.give_up(now);
+            if tracker.is_over() {
                 return Ok(early);
             }
             if stop.is_stopped() {
                 return Err(TransportError::Cancelled);
             }
-            let due = ledger.due(now, at_once);
+            let due = tracker.due(now, at_once);
             batch.clear();
             let mut held = false;
             for _ in 0..due {
                 // A transport that loses messages does not wait for their reader.
-                held = patience.is_none() && !self.fits(ledger.unanswered);
+                held = patience.is_none() && !self.fits(tracker.unanswered);
                 if held {
                     *held_back = true;
                     break;
                 }
-                let number = ledger.depart(now);
+                let number = tracker.depart(now);
                 let (begun, length) = (batch.len(), plan.length(number));
                 batch.extend_from_slice(&plan.content[..length]);
                 numbered::write(plan, number, &mut batch[begun..]);
@@ -159,14 +158,14 @@ impl Exchange {
             if !batch.is_empty() {
                 flow.send_batch(&batch, plan.message).await?;
                 bytes += batch.len() as u64;
-                live.messages_sent.store(ledger.sent, Ordering::Relaxed);
+                live.messages_sent.store(tracker.sent, Ordering::Relaxed);
                 live.bytes_sent.store(bytes, Ordering::Relaxed);
             }
             let next_due = match held {
                 true => MonotonicTime::NEVER,
-                false => ledger.next_due(),
+                false => tracker.next_due(),
             };
-            let until = next_due.min(ledger.next_given_up());
+            let until = next_due.min(tracker.next_given_up());
             if gone {
                 executor.sleep_unless_stopped(until, stop).await;
                 continue;
@@ -177,8 +176,8 @@ impl Exchange {
                 Some(_) => {}
                 None => {
                     let now = *came.get_or_insert_with(MonotonicTime::now);
-                    let answered = numbered::read(&self.responses, arrival.data, ledger.sent)
-                        .map(|number| ledger.answer(number, now));
+                    let answered = numbered::read(&self.responses, arrival.data, tracker.sent)
+                        .map(|number| tracker.answer(number, now));
                     if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
                         *stray += 1;
                     }

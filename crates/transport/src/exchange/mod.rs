@@ -5,12 +5,12 @@
 //! response is an acknowledgement. In request-response several may be in flight, or they leave on a
 //! schedule, and responses have their own size.
 
-mod ledger;
 mod messages;
 mod numbered;
 pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
+mod tracker;
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::{
     probe::longest_round_trip,
     trial::findings::Findings,
 };
-use ledger::{Ledger, Rules};
+use tracker::{RequestTracker, Rules};
 
 /// Least time that an answer is waited for where a study gives none: over a path of any delay, no
 /// application that is there takes longer.
@@ -179,9 +179,9 @@ impl Exchange {
 
 /// Results of an exchange at its connecting end.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct ExchangeResult {
     /// Absent until the flow is open.
-    ledger: Option<Ledger>,
+    tracker: Option<RequestTracker>,
     /// Answers that came damaged, or that nobody asked for.
     stray: u64,
     /// Questions that waited because neither end may block the other.
@@ -197,26 +197,26 @@ impl Exchange {
     }
 
     /// Adds the results of the end that asks to its report.
-    pub(crate) fn report(&self, asked: &Asked, findings: &mut Findings) {
-        let Some(ledger) = &asked.ledger else {
+    pub(crate) fn report(&self, asked: &ExchangeResult, findings: &mut Findings) {
+        let Some(tracker) = &asked.tracker else {
             return;
         };
-        let delays = &ledger.delays;
+        let delays = &tracker.delays;
         delays.report(DelayMetrics::MESSAGE, "sender", findings);
         match self.kind {
             Kind::StopAndWait if asked.patience.is_some() => {
-                findings.count(id::MESSAGES_UNACKNOWLEDGED, ledger.given_up);
+                findings.count(id::MESSAGES_UNACKNOWLEDGED, tracker.given_up);
             }
             Kind::StopAndWait => {}
             Kind::RequestResponse => {
-                findings.metric(id::REQUESTS_PER_SECOND, ledger.answers_per_second());
-                findings.metric(id::REQUEST_RATE_RATIO, ledger.rate_ratio());
-                findings.count(id::REQUESTS_UNANSWERED, ledger.sent - ledger.delays.len());
+                findings.metric(id::REQUESTS_PER_SECOND, tracker.answers_per_second());
+                findings.metric(id::REQUEST_RATE_RATIO, tracker.rate_ratio());
+                findings.count(id::REQUESTS_UNANSWERED, tracker.sent - tracker.delays.len());
             }
         }
         if let Some(patience) = asked.patience {
             findings.fact("answers.timeout", format_duration(patience));
-            findings.count(id::LATE_ANSWERS, ledger.late);
+            findings.count(id::LATE_ANSWERS, tracker.late);
         }
         if asked.stray > 0 {
             let message = format!("{} answers came damaged, or twice", asked.stray);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Asked, Exchange, ledger::Ledger};
+use super::{Exchange, ExchangeResult, tracker::RequestTracker};
 use crate::{
     clock::MonotonicTime,
     content::{
@@ -81,27 +81,27 @@ impl Exchange {
         &self,
         trial: &Trial,
         stream: &mut S,
-        asked: &mut Asked,
+        asked: &mut ExchangeResult,
     ) -> Result<(MonotonicTime, Acknowledgement)> {
         let live = &trial.context.live;
         let rules = self.rules(false, std::time::Duration::ZERO);
-        let ledger = Ledger::new(rules, MonotonicTime::now());
-        let ledger = asked.ledger.insert(ledger);
+        let tracker = RequestTracker::new(rules, MonotonicTime::now());
+        let tracker = asked.tracker.insert(tracker);
         let mut answers = StreamCheck::new(&self.responses);
         let mut after = Vec::new();
         let some_answers = self.responses.message.saturating_mul(16).max(4096);
         let mut scratch = vec![0; SCRATCH_BYTES.min(some_answers)];
         let (mut known, mut bytes) = (0, 0);
         while !answers.is_complete() {
-            let due = ledger.due(MonotonicTime::now(), AT_ONCE);
+            let due = tracker.due(MonotonicTime::now(), AT_ONCE);
             let mut held = false;
             for _ in 0..due {
-                held = !self.fits(ledger.unanswered);
+                held = !self.fits(tracker.unanswered);
                 if held {
                     asked.held_back = true;
                     break;
                 }
-                let number = ledger.depart(MonotonicTime::now());
+                let number = tracker.depart(MonotonicTime::now());
                 bytes += send_one(&self.requests, number, stream).await? as u64;
                 live.messages_sent.store(number + 1, Ordering::Relaxed);
                 live.bytes_sent.store(bytes, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl Exchange {
             // A moment that has passed still gets what is there, and then the next ones leave.
             let until = match held {
                 true => MonotonicTime::NEVER,
-                false => ledger.next_due(),
+                false => tracker.next_due(),
             };
             let mut came = None;
             let mut take = |piece: &[u8]| {
@@ -126,7 +126,7 @@ impl Exchange {
             asked.stray = answers.corrupted;
             if let Some(now) = came {
                 while known < answers.whole() {
-                    ledger.answer(known, now);
+                    tracker.answer(known, now);
                     known += 1;
                 }
             }

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use regatta_control::Note;
 
-use super::{Content, Heard, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
+use super::{
+    Content, ReceivedNotes, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent,
+};
 use crate::{
     clock::MonotonicTime,
     driver::{Result, TransportError},
@@ -31,7 +33,7 @@ impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
     async fn carry(&self, end: &mut Connecting<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
         end.begin();
         let end = &*end;
-        let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(Heard::default()));
+        let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(ReceivedNotes::default()));
         let stops = (&end.transfer, &end.over);
         let work_here = (end.trial, *self, end.carrier.0.reliable());
         let shared = Shared::new(work_here, stops, end.started, watch);
@@ -60,7 +62,7 @@ impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
             SenderEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
         };
         if ended.by_deadline() && receives {
-            trial.tell(ours.received_note());
+            trial.send_note(ours.received_note());
         }
         let theirs = match sends || ended.by_deadline() {
             true => theirs(&shared, ended.by_deadline())?,
@@ -127,7 +129,7 @@ fn arrived_late(shared: &Shared<'_>) -> Option<u64> {
     if let Some(arrived) = shared.heard(|heard| heard.arrived, |_| None) {
         return Some(arrived);
     }
-    while let Some(note) = trial.context.mailbox.take_until(until) {
+    while let Some(note) = trial.context.notes.take_until(until) {
         if let Note::Arrived { messages } = note {
             return Some(messages);
         }

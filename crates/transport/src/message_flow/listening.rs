@@ -18,7 +18,7 @@ use crate::{
         findings::Findings,
         listening::{Listening, ListeningWork, Outcome},
         messages::Messages,
-        turns::{Turns, serve_in_turns},
+        wait_queue::{WaitQueue, serve_in_turns},
         watch::{Delivered, ReceiverEnd},
     },
 };
@@ -46,7 +46,7 @@ impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
             && shared.ways().1
         {
             let messages = arrived_of(end, &shared, sent);
-            trial.tell(Note::Arrived { messages });
+            trial.send_note(Note::Arrived { messages });
         }
         findings.stack(shared.tally().statistics.as_ref());
         shared.report_flows(findings);
@@ -90,7 +90,7 @@ async fn serve_all<'a, E: MessageEndpoint>(
         Watch::Listening(Arc::clone(&end.watch)),
     );
     // One at a time waits for a flow: a wait may find the first message of another one, which wakes nobody else.
-    let next = async |_: &Turns, _: usize| admit_next(end, &shared).await;
+    let next = async |_: &WaitQueue, _: usize| admit_next(end, &shared).await;
     let serve = async |admitted| serve(&shared, endpoint, admitted).await;
     let tasks = (work.flows.len(), &shared.stop);
     serve_in_turns(endpoint.executor(), tasks, first, next, serve).await;

@@ -105,7 +105,7 @@ impl Work {
 
 /// Notes of the listening end, as the connecting end has taken them.
 #[derive(Debug, Default)]
-struct Heard {
+struct ReceivedNotes {
     /// Arrival of the note that everything is sent.
     sent: Option<MonotonicTime>,
     /// Arrival of the account of what came there, and the account.
@@ -116,7 +116,7 @@ struct Heard {
 
 /// Watch of an end, which ends the transfer and hears what the other end says over control.
 enum Watch {
-    Connecting(Arc<SenderEnding>, Mutex<Heard>),
+    Connecting(Arc<SenderEnding>, Mutex<ReceivedNotes>),
     Listening(Arc<ReceiverEnding>),
 }
 
@@ -184,17 +184,21 @@ impl<'a> Shared<'a> {
 
     /// Returns what this end has got, by its live counters.
     fn here(&self) -> Delivered {
-        Delivered::here(&self.trial.context.live)
+        Delivered::received(&self.trial.context.live)
     }
 
     /// Takes the notes of the other end, where no watch does, and returns the others' value.
-    fn heard<T>(&self, heard: impl Fn(&Heard) -> T, watched: impl Fn(&ReceiverEnding) -> T) -> T {
+    fn heard<T>(
+        &self,
+        heard: impl Fn(&ReceivedNotes) -> T,
+        watched: impl Fn(&ReceiverEnding) -> T,
+    ) -> T {
         let kept = match &self.watch {
             Watch::Listening(watch) => return watched(watch),
             Watch::Connecting(_, kept) => kept,
         };
         let mut kept = kept.lock();
-        while let Some(note) = self.trial.context.mailbox.try_take() {
+        while let Some(note) = self.trial.context.notes.try_take() {
             let now = MonotonicTime::now();
             match note {
                 Note::Sent { .. } => _ = kept.sent.get_or_insert(now),
@@ -223,7 +227,7 @@ impl<'a> Shared<'a> {
     fn has_sent(&self) {
         if self.to_send.fetch_sub(1, Ordering::AcqRel) == 1 {
             let sent = Delivered::sent(&self.trial.context.live);
-            self.trial.tell(sent.sent_note(false));
+            self.trial.send_note(sent.sent_note(false));
         }
     }
 

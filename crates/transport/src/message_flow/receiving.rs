@@ -150,7 +150,7 @@ impl Shared<'_> {
         let stop = parent.child();
         let note = match &self.watch {
             Watch::Listening(watch) => watch.change(),
-            Watch::Connecting(..) => self.trial.context.mailbox.arrival(),
+            Watch::Connecting(..) => self.trial.context.notes.arrival(),
         };
         let linked = note.link(&stop);
         (stop, linked)
@@ -338,7 +338,7 @@ async fn acknowledge<F: MessageFlow>(
     message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;
     if is_last {
         let here = shared.here();
-        trial.tell(here.received_note());
+        trial.send_note(here.received_note());
     }
     shared.close_window();
     // From here on nothing can fail that matters: both ends know by control.

@@ -110,7 +110,7 @@ async fn settle<F: MessageFlow>(shared: &Shared<'_>, index: u16, flow: &mut F, h
     let messages = handed_over.saturating_sub(flow.settle().await);
     shared.tally().left += messages;
     let flow = index;
-    shared.trial.tell(Note::Left { flow, messages });
+    shared.trial.send_note(Note::Left { flow, messages });
 }
 
 /// Sends every message of a flow, or as many as fit until `until`, and counts them in `sent`; returns what was handed over, and the moment

@@ -12,7 +12,7 @@ use crate::{
     content::message_check::{Counts, MessageSink},
     context::StatisticsSource,
     driver::TransportError,
-    exchange::Asked,
+    exchange::ExchangeResult,
     message::{MessageEndpoint, MessageFlow},
     probe,
     statistics::AllConnections,
@@ -46,7 +46,7 @@ pub(super) struct Tally {
     /// Part of the asked rate that the flow which kept least of it kept, of paced flows from this end.
     pub rate_ratio: Option<f64>,
     /// Results of an exchange at the end that asks.
-    pub asked: Asked,
+    pub asked: ExchangeResult,
     /// Latest end of a flow; the beginning of the transfer before the first.
     pub last_end: MonotonicTime,
     pub statistics: Arc<AllConnections>,
@@ -66,7 +66,7 @@ impl Tally {
             all_in_band: true,
             left: 0,
             rate_ratio: None,
-            asked: Asked::default(),
+            asked: ExchangeResult::default(),
             last_end: started,
             statistics: Arc::new(AllConnections::new(end)),
             facts: BTreeMap::new(),

@@ -15,7 +15,7 @@ use crate::{
     content::part::Part,
     context::StatisticsSource,
     driver::Result,
-    exchange::Asked,
+    exchange::ExchangeResult,
     executor::Executor as _,
     opening::Purpose,
     stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close},
@@ -100,7 +100,7 @@ async fn delivered_there<E: StreamEndpoint>(
     match end {
         SenderEnd::Deadline { delivered, .. } => {
             if shared.ways().1 {
-                trial.tell(delivered.received_note());
+                trial.send_note(delivered.received_note());
             }
             trial.answer_over_control()
         }
@@ -120,10 +120,10 @@ async fn answer_while_closing<E: StreamEndpoint>(
     within: Duration,
 ) -> Result<Delivered> {
     let until = MonotonicTime::now() + within;
-    let (executor, mailbox) = (endpoint.executor(), &trial.context.mailbox);
-    trial.context.stop.on_stop(mailbox);
+    let (executor, notes) = (endpoint.executor(), &trial.context.notes);
+    trial.context.stop.on_stop(notes);
     loop {
-        match mailbox.take_or_arrival() {
+        match notes.take_or_arrival() {
             Ok(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),
             Ok(_) => {}
             Err(Some(arrival)) if !until.has_passed() => {
@@ -265,7 +265,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// Carries a flow's part; returns whether it came to its end.
     async fn part<S: ByteStream>(&self, flow: &Part, stream: &mut S) -> bool {
         let shared = self.shared;
-        let mut asked = Asked::default();
+        let mut asked = ExchangeResult::default();
         let part = async {
             match &shared.flows.content {
                 Content::Exchange(exchange) => {
@@ -300,7 +300,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         if let Some(at) = at.filter(|_| last && sound) {
             if shared.abandons() {
                 // The receiver counts what comes until the end of the flow.
-                shared.trial.tell(shared.sent().sent_note(false));
+                shared.trial.send_note(shared.sent().sent_note(false));
             }
             self.end.watch.acknowledged(at, shared.delivered());
         }

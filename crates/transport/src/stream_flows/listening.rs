@@ -23,7 +23,7 @@ use crate::{
         findings::Findings,
         listening::{Listening, ListeningWork, Outcome},
         streams::{FlowOf, StreamFlow, Streams, accept_stream, echo, opening_until},
-        turns::{Turns, serve_in_turns},
+        wait_queue::{WaitQueue, serve_in_turns},
     },
 };
 
@@ -94,7 +94,7 @@ async fn serve_all<'a, E: StreamEndpoint>(
         end,
         accepting,
     };
-    let next = async |turns: &Turns, task: usize| accept_next(serving, turns, task).await;
+    let next = async |turns: &WaitQueue, task: usize| accept_next(serving, turns, task).await;
     let serve = async |admitted| attend(serving, admitted).await;
     let executor = end.carrier.executor();
     serve_in_turns(executor, (all, &serving.accepting), first, next, serve).await;
@@ -108,7 +108,7 @@ async fn serve_all<'a, E: StreamEndpoint>(
 /// Waits for a further connection, in the turn of `task`; returns none once every flow has ended.
 async fn accept_next<E: StreamEndpoint>(
     serving: &Serving<'_, E>,
-    turns: &Turns,
+    turns: &WaitQueue,
     task: usize,
 ) -> Option<Admitted<FlowOf<E>>> {
     let (end, accepting) = (serving.end, &serving.accepting);
@@ -260,7 +260,7 @@ fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
         if serving.end.watch.complete(delivered) {
             shared.trial.context.observer.on_window(WindowEdge::End);
             if shared.abandons() || shared.ways().0 {
-                shared.trial.tell(delivered.received_note());
+                shared.trial.send_note(delivered.received_note());
             }
         }
     }

@@ -27,7 +27,7 @@ use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, part::Part},
     driver::{Result, TransportError},
-    exchange::Asked,
+    exchange::ExchangeResult,
     statistics::AllConnections,
     stop::Stop,
     trial::{
@@ -109,7 +109,7 @@ pub(crate) struct Tally {
     acknowledged: Delivered,
     last_end: Option<MonotonicTime>,
     /// Results of the exchange at the end that asks.
-    asked: Option<Asked>,
+    asked: Option<ExchangeResult>,
     /// Delays of messages that had a moment to leave, at the end that gets them.
     delays: Option<Distribution>,
     /// Error of the first flow that failed.
@@ -197,7 +197,7 @@ impl<'a> Shared<'a> {
 
     /// Returns the bytes and messages that this end has got, by its live counters.
     fn delivered(&self) -> Delivered {
-        Delivered::here(&self.trial.context.live)
+        Delivered::received(&self.trial.context.live)
     }
 
     fn report_digest(&self, name: &str, digest: &AtomicU64, findings: &mut Findings) {

@@ -148,7 +148,7 @@ impl Incoming {
 
     /// Returns the bytes and messages delivered, by the live counters.
     pub(super) fn delivered(&self) -> Delivered {
-        Delivered::here(&self.live)
+        Delivered::received(&self.live)
     }
 
     /// Returns the number of damaged messages, and when data came.

@@ -11,7 +11,7 @@ pub(crate) mod message_control;
 pub(crate) mod messages;
 mod probing;
 pub(crate) mod streams;
-pub(crate) mod turns;
+pub(crate) mod wait_queue;
 pub(crate) mod warm_up;
 pub(crate) mod watch;
 
@@ -65,7 +65,7 @@ pub struct Trial {
     pub order: TrialOrder,
     pub(crate) token: Token,
     pub(crate) probe: ProbePlan,
-    /// Counters, observer and mailbox of the host.
+    /// Counters, observer and notes of the host.
     pub context: TrialContext,
     /// Stop of everything in this session; the host's stop raises it.
     pub stop: Stop,
@@ -159,7 +159,7 @@ impl Trial {
     }
 
     /// Passes a note to the other end over control.
-    pub fn tell(&self, note: Note) {
+    pub fn send_note(&self, note: Note) {
         self.context.observer.send_note(note);
     }
 
@@ -169,8 +169,8 @@ impl Trial {
     /// [`TransportError::TimedOut`] without one, [`TransportError::Cancelled`] if the trial is aborted.
     pub fn answer_over_control(&self) -> Result<Delivered> {
         let until = MonotonicTime::now() + CONTROL_ANSWER;
-        self.context.stop.on_stop(&self.context.mailbox);
-        while let Some(note) = self.context.mailbox.take_until(until) {
+        self.context.stop.on_stop(&self.context.notes);
+        while let Some(note) = self.context.notes.take_until(until) {
             if let Note::Received { messages, bytes } = note {
                 return Ok(Delivered { bytes, messages });
             }

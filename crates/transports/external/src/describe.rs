@@ -14,7 +14,7 @@ use regatta_transport::{Stop, TransportError};
 
 use crate::{
     contract::{CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
-    error::{Broken, ProgramError},
+    error::{ProgramError, ProgramFailure},
     program::{Command, Program},
 };
 
@@ -79,7 +79,7 @@ pub(crate) fn finish(
 }
 
 /// Returns the description of a program, from the cache or by starting the program.
-pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, Broken> {
+pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, ProgramFailure> {
     let key = Key::new(command);
     if let Some(description) = DESCRIPTIONS.lock().get(&key) {
         return Ok(description.clone());
@@ -94,9 +94,9 @@ pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, Br
     Ok(description)
 }
 
-fn ask(command: &Command, stop: &Stop) -> Result<(Description, Program), Broken> {
+fn ask(command: &Command, stop: &Stop) -> Result<(Description, Program), ProgramFailure> {
     let mut program = Program::start(command, stop)?;
-    program.tell(&ToProgram::Describe {
+    program.send(&ToProgram::Describe {
         contract: CONTRACT_VERSION,
     })?;
     let when = "when it was asked for its description";
@@ -107,7 +107,7 @@ fn ask(command: &Command, stop: &Stop) -> Result<(Description, Program), Broken>
         })?;
     if description.contract != CONTRACT_VERSION {
         let spoken = description.contract;
-        return Err(Broken::wrong(format!(
+        return Err(ProgramFailure::wrong(format!(
             "it speaks version `{spoken}` of the contract and not `{CONTRACT_VERSION}`"
         )));
     }
@@ -191,7 +191,7 @@ mod tests {
         kill(Pid::from_raw(first.cast_signed()), Signal::SIGKILL).unwrap();
         assert!(inbox.ended_by(MonotonicTime::now() + WITHIN).is_some());
         let mut program = repeating.start();
-        assert!(program.tell(&ToProgram::Stop).is_ok());
+        assert!(program.send(&ToProgram::Stop).is_ok());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use regatta_transport::{
     Session, Stop, TransportError, TrialContext, Unsupported, options,
 };
 
-use crate::{describe, error::Broken, on_host::path_here, program::Command, session};
+use crate::{describe, error::ProgramFailure, on_host::path_here, program::Command, session};
 
 const CC: OptionDefinition = OptionDefinition {
     name: "cc",
@@ -238,7 +238,9 @@ impl Driver for Program {
 /// supported: the trial shows what is wrong with it.
 fn can_run(command: &Command) -> Result<(), Unsupported> {
     match describe::describe(command, &Stop::new()) {
-        Err(Broken::Transport(TransportError::Unsupported(unsupported))) => Err(unsupported),
+        Err(ProgramFailure::Transport(TransportError::Unsupported(unsupported))) => {
+            Err(unsupported)
+        }
         _ => Ok(()),
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum ProgramError {
         how: String,
         /// Its last lines on standard error.
         #[source]
-        words: Option<LastWords>,
+        words: Option<StderrTail>,
     },
     /// The program sent nothing for too long.
     #[error("it sent no `{what}` within {}", format_duration(*within))]
@@ -29,7 +29,7 @@ pub(crate) enum ProgramError {
         within: Duration,
         /// Its last lines on standard error.
         #[source]
-        words: Option<LastWords>,
+        words: Option<StderrTail>,
     },
     /// A line of its output does not follow the contract.
     #[error("it wrote a line that is not of the contract: `{line}`")]
@@ -59,18 +59,18 @@ pub(crate) enum ProgramError {
     Wrong(String),
     /// The program does not read its input.
     #[error("its standard input cannot be written")]
-    Deaf(#[source] io::Error),
+    StdinClosed(#[source] io::Error),
 }
 
 /// Last lines that a program wrote to standard error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("its last lines of standard error: `{0}`")]
-pub(crate) struct LastWords(pub String);
+pub(crate) struct StderrTail(pub String);
 
 /// Reason why a program cannot be used any further.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) enum Broken {
+pub(crate) enum ProgramFailure {
     /// Not the program's fault: it does not support the request on this host, the host raised the trial's stop, or the
     /// other end failed.
     Transport(#[from] TransportError),
@@ -78,7 +78,7 @@ pub(crate) enum Broken {
     Program(#[from] ProgramError),
 }
 
-impl Broken {
+impl ProgramFailure {
     /// Returns the error of a program that sent an impossible value.
     pub(crate) fn wrong(what: impl Into<String>) -> Self {
         ProgramError::Wrong(what.into()).into()

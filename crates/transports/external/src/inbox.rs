@@ -16,7 +16,7 @@ const MOST_EVENTS: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Message of the program.
-    Said(FromProgram),
+    Message(FromProgram),
     /// Output of the program that does not follow the contract.
     Rubbish(ProgramError),
     /// End of the program, with this exit code or by this signal.
@@ -139,12 +139,12 @@ mod tests {
         let inbox = Arc::new(Inbox::default());
         let flooded = Arc::clone(&inbox);
         let flood = std::thread::spawn(move || {
-            let said = |bytes| Event::Said(FromProgram::Progress { bytes });
+            let said = |bytes| Event::Message(FromProgram::Progress { bytes });
             (0..).take_while(|&bytes| flooded.put(said(bytes))).count()
         });
         let soon = || MonotonicTime::now() + Duration::from_secs(10);
         for expected in 0..1000 {
-            let Some(Event::Said(FromProgram::Progress { bytes })) = inbox.take_until(soon())
+            let Some(Event::Message(FromProgram::Progress { bytes })) = inbox.take_until(soon())
             else {
                 panic!("nothing came");
             };

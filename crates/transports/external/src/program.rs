@@ -33,7 +33,7 @@ use regatta_transport::{MonotonicTime, Stop, TransportError};
 
 use crate::{
     contract::{FromProgram, ToProgram, UNSUPPORTED_EXIT},
-    error::{Broken, LastWords, ProgramError},
+    error::{ProgramError, ProgramFailure, StderrTail},
     inbox::{Ending, Event, Inbox},
 };
 
@@ -44,10 +44,10 @@ const LONGEST_LINE: u64 = 64 << 10;
 const SHOWN: usize = 120;
 
 /// Longest end of standard error that is kept, in bytes.
-const KEPT_WORDS: usize = 2 << 10;
+const KEPT_LINES: usize = 2 << 10;
 
 /// Maximum wait for the remaining output of an ended program.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Maximum time to kill a program; the kernel needs milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -151,7 +151,7 @@ impl Program {
             let ending = wait_for(process);
             // What it left behind would hold its output open.
             group.end();
-            let _ = closed.recv_timeout(LAST_WORDS);
+            let _ = closed.recv_timeout(LAST_LINES);
             put(&waiter_inbox, Event::Ended(ending));
             // Until then the process's number is its own, so that it can be read and killed.
             let _ = may_forget.recv();
@@ -207,10 +207,10 @@ impl Program {
             .collect()
     }
 
-    fn last_words(&self) -> Option<LastWords> {
+    fn last_lines(&self) -> Option<StderrTail> {
         let lines = self.lines();
         let last = &lines[lines.len().saturating_sub(3)..];
-        (!last.is_empty()).then(|| LastWords(last.join(" / ")))
+        (!last.is_empty()).then(|| StderrTail(last.join(" / ")))
     }
 
     /// Returns the program's process number, as this process sees it.
@@ -233,10 +233,10 @@ impl Program {
     /// Why the program has no further use, if it has not answered within `within`.
     pub(crate) fn end_trial(mut self, within: Duration) -> Result<Self, String> {
         let until = MonotonicTime::now() + within;
-        let mut heard = self.tell(&ToProgram::End).map(|()| true);
+        let mut heard = self.send(&ToProgram::End).map(|()| true);
         while let Ok(true) = heard {
             heard = match self.next(until) {
-                Ok(Some(Event::Said(FromProgram::Over))) => return Ok(self),
+                Ok(Some(Event::Message(FromProgram::Over))) => return Ok(self),
                 Ok(event) => Ok(event.is_some()),
                 Err(broken) => Err(broken),
             };
@@ -244,7 +244,7 @@ impl Program {
         let seconds = within.as_secs();
         Err(match heard {
             Ok(_) => format!("did not answer `end` with `over` within {seconds} s"),
-            Err(_) => (self.finish(LAST_WORDS)).unwrap_or_else(|| "ended with the trial".into()),
+            Err(_) => (self.finish(LAST_LINES)).unwrap_or_else(|| "ended with the trial".into()),
         })
     }
 
@@ -266,15 +266,15 @@ impl Program {
     }
 
     /// Sends a message to the program.
-    pub(crate) fn tell(&mut self, message: &ToProgram) -> Result<(), Broken> {
-        let deaf = |source| Broken::Program(ProgramError::Deaf(source));
+    pub(crate) fn send(&mut self, message: &ToProgram) -> Result<(), ProgramFailure> {
+        let deaf = |source| ProgramFailure::Program(ProgramError::StdinClosed(source));
         let Some(input) = &mut self.input else {
             return Err(deaf(io::ErrorKind::BrokenPipe.into()));
         };
         match write_line(input, message) {
             Ok(()) => Ok(()),
             // It has ended, or has closed its input; how it ended tells more.
-            Err(error) => match self.inbox.ended_by(MonotonicTime::now() + LAST_WORDS) {
+            Err(error) => match self.inbox.ended_by(MonotonicTime::now() + LAST_LINES) {
                 Some(ending) => Err(self.broken_by(ending)),
                 None => Err(deaf(error)),
             },
@@ -283,7 +283,7 @@ impl Program {
 
     /// Returns the next message of the program, or a note of the other end; `None` once `until` has
     /// come.
-    pub(crate) fn next(&self, until: MonotonicTime) -> Result<Option<Event>, Broken> {
+    pub(crate) fn next(&self, until: MonotonicTime) -> Result<Option<Event>, ProgramFailure> {
         match self.inbox.take_until(until) {
             None => Ok(None),
             Some(Event::Aborted) => Err(TransportError::Cancelled.into()),
@@ -300,11 +300,11 @@ impl Program {
         within: Duration,
         when: &'static str,
         take: impl FnOnce(FromProgram) -> Result<T, FromProgram>,
-    ) -> Result<T, Broken> {
+    ) -> Result<T, ProgramFailure> {
         let until = MonotonicTime::now() + within;
         loop {
             match self.next(until)? {
-                Some(Event::Said(said)) => {
+                Some(Event::Message(said)) => {
                     return take(said).map_err(|said| said.out_of_turn(when).into());
                 }
                 Some(_) => {}
@@ -314,9 +314,9 @@ impl Program {
     }
 
     /// Returns the error of a program that did not send `what` within this time.
-    pub(crate) fn silent(&self, what: &'static str, within: Duration) -> Broken {
-        let words = self.last_words();
-        Broken::Program(ProgramError::Silent {
+    pub(crate) fn silent(&self, what: &'static str, within: Duration) -> ProgramFailure {
+        let words = self.last_lines();
+        ProgramFailure::Program(ProgramError::Silent {
             what,
             within,
             words,
@@ -324,7 +324,7 @@ impl Program {
     }
 
     /// Returns the error of a program that ended too early.
-    fn broken_by(&self, ending: Ending) -> Broken {
+    fn broken_by(&self, ending: Ending) -> ProgramFailure {
         if ending == Ending::Code(UNSUPPORTED_EXIT) {
             let lines = self.lines();
             let mut last_first = lines.iter().rev();
@@ -334,8 +334,8 @@ impl Program {
             let reason = reason.map_or(none, String::as_str);
             return TransportError::unsupported(reason, hint.unwrap_or_default()).into();
         }
-        let (how, words) = (ending.to_string(), self.last_words());
-        Broken::Program(ProgramError::Ended { how, words })
+        let (how, words) = (ending.to_string(), self.last_lines());
+        ProgramFailure::Program(ProgramError::Ended { how, words })
     }
 
     /// Closes the program's input and lets it end by itself; returns a description of its end if
@@ -350,7 +350,7 @@ impl Program {
                 within.as_secs()
             ),
         };
-        let words = self.last_words();
+        let words = self.last_lines();
         Some(words.map_or(how.clone(), |words| format!("{how}; {words}")))
     }
 }
@@ -423,7 +423,7 @@ fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
             }),
         };
         let last = said.is_err();
-        if !put(inbox, said.map_or_else(Event::Rubbish, Event::Said)) || last {
+        if !put(inbox, said.map_or_else(Event::Rubbish, Event::Message)) || last {
             // The program can go on writing; it is ended soon.
             let _ = io::copy(&mut reader, &mut io::sink());
             return;
@@ -454,7 +454,7 @@ fn keep_words(mut errors: impl Read, words: &Mutex<Vec<u8>>) {
             Ok(length @ 1..) => {
                 let mut words = words.lock();
                 words.extend_from_slice(&piece[..length]);
-                let surplus = words.len().saturating_sub(KEPT_WORDS);
+                let surplus = words.len().saturating_sub(KEPT_LINES);
                 words.drain(..surplus);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -200,7 +200,7 @@ fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     let session = external()
         .prepare(&order, context.clone())
         .expect("it is ready");
-    context.mailbox.put(Note::Received {
+    context.notes.put(Note::Received {
         messages: 0,
         bytes: 0,
     });

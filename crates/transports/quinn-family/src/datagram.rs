@@ -120,7 +120,7 @@ impl Drop for DatagramFlow {
     }
 }
 
-fn broken(error: ConnectionError) -> TransportError {
+fn stack_error(error: ConnectionError) -> TransportError {
     TransportError::stack("the QUIC connection broke")(error)
 }
 
@@ -156,7 +156,7 @@ impl DatagramFlow {
                     format!("choose a message of at most {most} B"),
                 ))
             }
-            Err(SendDatagramError::ConnectionLost(error)) => Err(broken(error)),
+            Err(SendDatagramError::ConnectionLost(error)) => Err(stack_error(error)),
             Err(error) => Err(TransportError::stack("cannot send a QUIC datagram")(error)),
         }
     }
@@ -201,7 +201,7 @@ impl DatagramFlow {
                     None => Ok(None),
                 }
             }
-            Some(Err(error)) => Err(broken(error)),
+            Some(Err(error)) => Err(stack_error(error)),
             None => Ok(None),
         }
     }

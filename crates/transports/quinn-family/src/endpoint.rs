@@ -322,7 +322,7 @@ impl QuicEndpoint {
                     let incoming = incoming.ok_or(TransportError::Closed {
                         flow: "QUIC endpoint",
                     })?;
-                    self.meet(incoming, arrived)?;
+                    self.accept_or_refuse(incoming, arrived)?;
                 }
             }
         }
@@ -330,7 +330,11 @@ impl QuicEndpoint {
 
     /// Begins an attempt of the announced peer, or sends it a Retry packet to validate its address;
     /// refuses any other peer.
-    fn meet(&self, incoming: Incoming, arrived: &mut (impl FnMut() + Send)) -> Result<()> {
+    fn accept_or_refuse(
+        &self,
+        incoming: Incoming,
+        arrived: &mut (impl FnMut() + Send),
+    ) -> Result<()> {
         if incoming.remote_address().ip().to_canonical() != self.order.peer.to_canonical() {
             incoming.refuse();
             return Ok(());

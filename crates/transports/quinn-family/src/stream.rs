@@ -46,7 +46,7 @@ pub struct QuicStream {
     send_window: Option<SendWindow>,
 }
 
-fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TransportError {
+fn stack_error(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TransportError {
     TransportError::stack("the QUIC stream broke")(error)
 }
 
@@ -78,13 +78,13 @@ impl QuicStream {
         let Some(mut early) = self.early.take() else {
             return Ok(false);
         };
-        (self.send, self.receive) = early.connection.open_bi().await.map_err(broken)?;
+        (self.send, self.receive) = early.connection.open_bi().await.map_err(stack_error)?;
         self.send
             .write_all_chunks(&mut early.written)
             .await
-            .map_err(broken)?;
+            .map_err(stack_error)?;
         if early.finished {
-            self.send.finish().map_err(broken)?;
+            self.send.finish().map_err(stack_error)?;
         }
         Ok(true)
     }
@@ -105,7 +105,7 @@ impl QuicStream {
             Ok(()) => {}
             // These pieces are among what is sent again.
             Err(WriteError::ZeroRttRejected) if self.send_again().await? => {}
-            Err(error) => return Err(broken(error)),
+            Err(error) => return Err(stack_error(error)),
         }
         if self.buffer.is_time_to_yield() {
             tokio::task::yield_now().await;
@@ -148,7 +148,7 @@ impl ByteStream for QuicStream {
                 Some(Err(ReadError::ConnectionLost(ConnectionError::ApplicationClosed(
                     ref close,
                 )))) if close.error_code.into_inner() == 0 => return Ok(Received::Closed),
-                Some(Err(error)) => return Err(broken(error)),
+                Some(Err(error)) => return Err(stack_error(error)),
                 None => return Ok(Received::TimedOut),
             }
         }
@@ -166,7 +166,7 @@ impl ByteStream for QuicStream {
         if let Some(early) = &mut self.early {
             early.finished = true;
         }
-        self.send.finish().map_err(broken)
+        self.send.finish().map_err(stack_error)
     }
 }
 

@@ -123,8 +123,8 @@ type Ended = Result<SideReport, TransportError>;
 fn run_until(limit: Duration, harm: Harm, order: impl Fn(Role) -> TrialOrder) -> (Ended, Ended) {
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
-    sender_seen.connect(&receiver_context.mailbox);
-    receiver_seen.connect(&sender_context.mailbox);
+    sender_seen.connect(&receiver_context.notes);
+    receiver_seen.connect(&sender_context.notes);
     let stops = [sender_context.stop.clone(), receiver_context.stop.clone()];
     let receiver = driver()
         .prepare(&order(Role::Receiver), receiver_context)

@@ -58,8 +58,8 @@ fn run_changed(
     };
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
-    sender_seen.connect(&receiver_context.mailbox);
-    receiver_seen.connect(&sender_context.mailbox);
+    sender_seen.connect(&receiver_context.notes);
+    receiver_seen.connect(&sender_context.notes);
     let receiver_stop = receiver_context.stop.clone();
     let receiver = udp()
         .prepare(&order(Role::Receiver), receiver_context)

@@ -25,9 +25,9 @@ use regatta_model::Clock;
 use regatta_process::wait_and_reap;
 
 use super::{
+    guest_side::exchange,
     mounts,
-    order::{Order, Said},
-    within::exchange,
+    order::{GuestMessage, Order},
 };
 use crate::path_daemon::{kernel_release, loopback_up};
 
@@ -103,12 +103,12 @@ fn serve() -> Result<(), InitError> {
     fs::write(exchange("status"), code.to_string()).map_err(InitError::Status)
 }
 
-/// Increments the beat file in the exchange every [`Said::BEAT`], as a sign of life.
+/// Increments the beat file in the exchange every [`GuestMessage::HEARTBEAT`], as a sign of life.
 fn beat() {
     for count in 0u64.. {
         // A host that takes no word of it ends this guest.
         let _ = fs::write(exchange("beat"), count.to_string());
-        thread::sleep(Said::BEAT);
+        thread::sleep(GuestMessage::HEARTBEAT);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Captures of the path: every packet, with its outcome.
 //!
-//! The forwarder reports to a [`Tap`]; a thread of its own takes the reports every [`INTERVAL`],
+//! The forwarder reports to a [`CaptureSender`]; a thread of its own takes the reports every [`INTERVAL`],
 //! puts them into order ([`sequence`]) and writes blocks ([`pcapng`]). The queue between the two is
 //! bounded: a packet that does not fit is counted and not in the file.
 
@@ -72,7 +72,7 @@ fn add(counts: &mut [u64; 2], more: [u64; 2]) {
 
 /// The forwarder's end of a capture.
 #[derive(Debug)]
-pub(super) struct Tap {
+pub(super) struct CaptureSender {
     own: Batch,
     shared: Arc<Mutex<Batch>>,
     /// Bytes that waited when the shared batch was last accessed.
@@ -81,7 +81,7 @@ pub(super) struct Tap {
     next: u32,
 }
 
-impl Tap {
+impl CaptureSender {
     /// Records that a packet entered the path. `frame` is the packet as the device gives it: its
     /// header, then the IP packet. Returns its number if it is captured.
     pub(super) fn entered(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<u32> {
@@ -166,7 +166,10 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Creates the file, which must not exist, in a directory that does, and starts the thread. The
     /// first packet will have the number `next`.
-    pub(super) fn start(order: &CaptureOrder, next: u32) -> Result<(Self, Tap), DaemonError> {
+    pub(super) fn start(
+        order: &CaptureOrder,
+        next: u32,
+    ) -> Result<(Self, CaptureSender), DaemonError> {
         let failed = |source| DaemonError::Capture {
             path: order.file.clone(),
             source,
@@ -174,7 +177,7 @@ impl Recorder {
         // Nothing that has this name already is written to: no file, no link, no FIFO.
         let file = File::create_new(&order.file).map_err(failed)?;
         let shared = Arc::new(Mutex::new(Batch::default()));
-        let tap = Tap {
+        let tap = CaptureSender {
             own: Batch::default(),
             shared: Arc::clone(&shared),
             waiting: 0,

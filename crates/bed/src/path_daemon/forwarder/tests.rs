@@ -46,7 +46,7 @@ fn devices_are_read_between_batches_of_packets_that_are_written() {
     for _ in 0..2 * BATCH + 1 {
         sender.write_all(&[0; 100]).expect("a packet");
     }
-    while running.take_in(0) {}
+    while running.read_batch(0) {}
     let mut written = || {
         let mut packet = [0; 200];
         std::iter::from_fn(|| receiver.read(&mut packet).ok()).count()
@@ -66,9 +66,9 @@ fn a_device_is_read_further_while_no_packet_is_overdue() {
         sender.write_all(&[0; 100]).expect("a packet");
     }
     running.overdue_ns = OVERDUE_NS;
-    assert!(running.take_in(0), "a batch, and as much is left");
+    assert!(running.read_batch(0), "a batch, and as much is left");
     running.overdue_ns = 0;
-    assert!(!running.take_in(0), "all that is left");
+    assert!(!running.read_batch(0), "all that is left");
     assert!(running.deliver());
     assert!(running.overdue_ns > 0, "a batch waits that was due");
     while running.deliver() {}

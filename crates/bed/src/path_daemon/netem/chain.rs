@@ -9,7 +9,7 @@ use std::{
 use regatta_model::{Emulator, Offloads, PathSetup, Placement};
 
 use super::{
-    failed, interface::Shaping, iptables::Rule, netlink::Counted, qdisc::Interface, wires::Node,
+    failed, interface::Shaping, iptables::Rule, netlink::Counted, qdisc::Interface, veth::Node,
 };
 use crate::{
     messages::End,

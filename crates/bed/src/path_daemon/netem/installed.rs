@@ -24,7 +24,7 @@ const QUEUE: usize = 2;
 const PLACES: usize = 3;
 
 /// Disciplines installed on one direction, with what was counted before.
-struct Standing {
+struct InstalledQdiscs {
     direction: DirectionInterfaces,
     setup: PathSetup,
     stages: Stages,
@@ -40,7 +40,7 @@ struct Standing {
 pub(super) struct Installed {
     setup: PathSetup,
     directions: [Option<DirectionInterfaces>; 2],
-    standing: [Option<Standing>; 2],
+    standing: [Option<InstalledQdiscs>; 2],
     sampler: Sampler,
 }
 
@@ -94,7 +94,7 @@ impl Installed {
             if self.setup.loss_by == LossBy::Iptables {
                 direction.rule.set(stages.dropped_by_rule)?;
             }
-            *standing = Some(Standing {
+            *standing = Some(InstalledQdiscs {
                 before: direction.counted()?,
                 direction,
                 setup: self.setup,
@@ -145,7 +145,7 @@ impl Installed {
     }
 }
 
-impl Standing {
+impl InstalledQdiscs {
     fn change(&mut self, wanted: Stages) -> Result<(), DaemonError> {
         let pairs = places(&self.direction, &self.stages).into_iter();
         let pairs = pairs.zip(places(&self.direction, &wanted));

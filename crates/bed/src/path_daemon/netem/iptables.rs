@@ -10,7 +10,7 @@ use std::{
 use nix::sched::CloneFlags;
 use regatta_process::Preparation;
 
-use super::wires::Node;
+use super::veth::Node;
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace};
 
 /// Names of the program. The one over the kernel's older tables comes first: the kernels of User

@@ -19,7 +19,7 @@ mod offload;
 mod plan;
 mod sampler;
 mod schedule;
-mod wires;
+mod veth;
 
 use std::{
     io,
@@ -179,7 +179,7 @@ pub(crate) fn wire_up(
     interface: &'static str,
     address: std::net::Ipv4Addr,
 ) -> Result<(), DaemonError> {
-    wires::Node::first()?.wire(interface, address)
+    veth::Node::first()?.wire(interface, address)
 }
 
 /// Returns the stages of both directions, which draw from different streams.

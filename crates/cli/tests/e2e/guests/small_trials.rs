@@ -39,7 +39,7 @@ impl Times {
 }
 
 impl Listener for Times {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         match event {
             Event::TrialStarted { .. } => {
                 self.end();

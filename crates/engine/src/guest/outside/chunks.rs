@@ -18,7 +18,7 @@ use crate::{
     error::EngineError,
     event::{Ending, Event, Listener, ListenerError},
     plan::{Done, Plan},
-    run::{end_run, tell},
+    run::{end_run, notify},
 };
 
 /// Chunks that no guest has taken yet.
@@ -75,7 +75,7 @@ struct OfChunk<'a> {
 }
 
 impl Listener for OfChunk<'_> {
-    fn hear(&mut self, event: &Event) -> Result<(), ListenerError> {
+    fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         let passes = match event {
             // Until they run trials, all guests make the same checks.
             Event::PathChecked { .. } => self.is_first && !self.has_trials,
@@ -174,7 +174,7 @@ fn work(
     }
 }
 
-/// Forwards the events of the guests, and once only what several of them tell; returns whether the run has
+/// Forwards the events of the guests, and once only what several of them notify; returns whether the run has
 /// begun.
 fn pass_on(heard: &Receiver<Event>, listener: &mut dyn Listener) -> Result<bool, EngineError> {
     let mut started = false;
@@ -186,7 +186,7 @@ fn pass_on(heard: &Receiver<Event>, listener: &mut dyn Listener) -> Result<bool,
             _ => true,
         };
         if passes {
-            tell(listener, &event)?;
+            notify(listener, &event)?;
         }
     }
     Ok(started)

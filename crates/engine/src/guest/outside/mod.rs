@@ -15,7 +15,7 @@ use std::{
 
 use regatta_bed::{
     SECOND_GUEST_COMMAND, StopRequest,
-    guest::{Guest, GuestError, Image, Order, Said, wires},
+    guest::{Guest, GuestError, GuestMessage, Image, Order, wires},
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
 
@@ -23,7 +23,7 @@ use self::progress::{AfterEnd, Progress};
 use super::{
     memory_mib,
     messages::{FromGuest, RunOrder},
-    watch::{LAST_WORDS, SILENCE, SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
+    watch::{LAST_LINES, SILENCE, SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
 };
 use crate::{
     error::EngineError,
@@ -31,7 +31,7 @@ use crate::{
     limits,
     plan::{Done, Plan, PlannedTrial},
     process_output::LastLines,
-    run::{ProgressListener, RunOptions, end_run, tell, unix_ns},
+    run::{ProgressListener, RunOptions, end_run, notify, unix_ns},
     stop::Stopper,
 };
 
@@ -154,7 +154,7 @@ impl GuestRun {
                         let record = self.plan.record(&trial, since, failed);
                         progress.failed(&self.plan, &record);
                         let trial = Box::new(record);
-                        tell(listener, &Event::TrialEnded { trial })?;
+                        notify(listener, &Event::TrialEnded { trial })?;
                     }
                 }
                 AfterEnd::GoesOn => {}
@@ -248,7 +248,7 @@ impl GuestRun {
             heard: None,
             until: begun + START,
             looked: begun,
-            last_words: LastLines::new(LAST_WORDS, "guest: "),
+            last_lines: LastLines::new(LAST_LINES, "guest: "),
         })
     }
 
@@ -269,7 +269,7 @@ impl GuestRun {
                 let ending = Ending::interrupted();
                 return end_run(ending, listener).map(End::Over);
             }
-            if let Some(end) = watch.hear_second() {
+            if let Some(end) = watch.receive_second() {
                 if !progress.has_started() {
                     let SecondGuestEnd {
                         reasons,
@@ -279,7 +279,7 @@ impl GuestRun {
                 }
                 return Ok(End::Early(end.reasons));
             }
-            let Some(said) = watch.hear() else {
+            let Some(said) = watch.receive() else {
                 let silence = match watch.until <= Instant::now() {
                     true => watch.until.duration_since(watch.begun),
                     false if is_silent(watch.heard) => SILENCE,
@@ -292,13 +292,15 @@ impl GuestRun {
                 watch.heard = Some(Instant::now());
             }
             match said {
-                Said::Beat => watch.heard = Some(Instant::now()),
-                Said::Up { release } => {
+                GuestMessage::Heartbeat => watch.heard = Some(Instant::now()),
+                GuestMessage::Started { release } => {
                     start = Some((release, watch.begun.elapsed()));
                     watch.wait(BETWEEN);
                 }
-                Said::Console { line } | Said::Output { line } => watch.last_words.keep(line),
-                Said::Message { text } => match serde_json::from_str(&text)? {
+                GuestMessage::Console { line } | GuestMessage::Output { line } => {
+                    watch.last_lines.keep(line)
+                }
+                GuestMessage::Message { text } => match serde_json::from_str(&text)? {
                     FromGuest::Event { event } => {
                         let second_start = watch.second.as_ref().and_then(|it| it.start);
                         let event = self.outside(*event, start.as_ref(), second_start);
@@ -308,7 +310,7 @@ impl GuestRun {
                     }
                     FromGuest::Progress { progress } => {
                         if let Some(listener) = under_way {
-                            listener.hear(progress);
+                            listener.on_progress(progress);
                         }
                     }
                     FromGuest::Failed {
@@ -326,11 +328,11 @@ impl GuestRun {
                         ..
                     } => return Err(EngineError::guest(&reasons, hint, unsupported)),
                 },
-                Said::Ended { code } => {
+                GuestMessage::Ended { code } => {
                     let what = format!("the guest's program ended with exit status {code}");
                     return Ok(End::Early(watch.explain(&what, Vec::new())));
                 }
-                Said::Failed {
+                GuestMessage::Failed {
                     reasons,
                     hint,
                     unsupported,
@@ -366,11 +368,11 @@ impl GuestRun {
             _ => {}
         }
         if progress.is_new(&self.plan, &event) {
-            tell(listener, &event)?;
+            notify(listener, &event)?;
             if matches!(event, Event::RunStarted { done: 0, .. }) && self.clock() == Clock::Virtual
             {
                 let warning = virtual_clock();
-                tell(listener, &Event::Warning { warning })?;
+                notify(listener, &Event::Warning { warning })?;
             }
         }
         match event {

@@ -9,8 +9,8 @@ use toml::{
 
 use super::{Part, Sweeps, SweptEntry, read::Written};
 use crate::{
+    named::Named as _,
     study::{error::Result, section::Section},
-    words::Words as _,
 };
 
 /// Most entries that the sweeps of one part make.
@@ -63,7 +63,7 @@ impl<'w> Expansion<'w> {
                     section.span(),
                     format!(
                         "the sweeps make more than {MOST_ENTRIES} of this {}",
-                        part.word()
+                        part.as_str()
                     ),
                     "write fewer values, or zip sweeps whose values go together",
                 ));
@@ -100,7 +100,7 @@ impl<'w> Expansion<'w> {
         let of_part = self.written.iter().filter(|it| it.sweep.part == part);
         of_part.flat_map(|written| &written.of).try_for_each(|of| {
             let known = names.iter().map(|(name, _)| name.as_str());
-            section.known(part.word(), &of.shown, &of.span, known)
+            section.known(part.as_str(), &of.shown, &of.span, known)
         })
     }
 

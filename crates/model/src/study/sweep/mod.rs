@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::keys::PATH_KEYS;
 use crate::{
     metric::Unit,
-    words::{Words as _, words},
+    named::{Named as _, named},
 };
 pub(super) use expand::Expansion;
 pub(super) use read::{Written, read_sweeps};
@@ -25,7 +25,7 @@ pub enum Part {
     Workload,
 }
 
-words!(Part: "transport" => Transport, "condition" => Condition, "workload" => Workload);
+named!(Part: "transport" => Transport, "condition" => Condition, "workload" => Workload);
 
 impl Part {
     /// Returns the key that names an entry of this part.
@@ -48,7 +48,7 @@ pub enum Spacing {
     Log,
 }
 
-words!(Spacing: "linear" => Linear, "log" => Log);
+named!(Spacing: "linear" => Linear, "log" => Log);
 
 /// One value of a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl Sweep {
     /// Returns the key with its part, as in a study: `condition.loss`.
     #[must_use]
     pub fn full_key(&self) -> String {
-        format!("{}.{}", self.part.word(), self.key)
+        format!("{}.{}", self.part.as_str(), self.key)
     }
 
     /// Returns the words of the command line for values of a condition's key, with the direction.

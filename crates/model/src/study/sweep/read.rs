@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     metric::Unit,
+    named::Named as _,
     study::{
         error::Result,
         section::{Scalar, Section, refuse},
     },
-    words::Words as _,
 };
 
 /// Most values of one sweep.
@@ -150,13 +150,13 @@ fn natural_scale(values: &[f64]) -> Spacing {
 fn split_key(section: &Section<'_>, key: &str, place: &Range<usize>) -> Result<(Part, String)> {
     const EXAMPLES: &str = "write for example `condition.loss`, `transport.cc` or `workload.size`";
     let (part, inner) = key.split_once('.').unwrap_or((key, ""));
-    let (message, hint) = match Part::of_word(part) {
+    let (message, hint) = match Part::from_name(part) {
         None => (
             format!("`{key}` is no key of a condition, a transport or a workload"),
             EXAMPLES,
         ),
         Some(part) if inner.split('.').any(str::is_empty) => (
-            format!("`{key}` names no key of the {}", part.word()),
+            format!("`{key}` names no key of the {}", part.as_str()),
             EXAMPLES,
         ),
         Some(_) if matches!(inner, "name" | "label") => (

@@ -9,7 +9,7 @@ use super::{
     frame::{Chart, LABEL_CHARACTERS, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
     published,
     style::Styles,
-    svg::{Ink, Svg, Text, rectangle},
+    svg::{ColourRole, Svg, Text, rectangle},
     sweep::{all_lines, cells_at, heading_of, left_out, places, texts_of_lines},
     title_of,
 };
@@ -211,10 +211,14 @@ impl Bar<'_> {
                 let top = height(value);
                 let mut corners = rectangle(self.ends, [top, chart.bottom]);
                 corners.rotate_right(1);
-                svg.polygon(&corners, Ink::Series(self.series), 0.85);
+                svg.polygon(&corners, ColourRole::Series(self.series), 0.85);
             }
             if let Some(ends) = cell.ci95.filter(|[low, high]| low < high) {
-                svg.line(&ends.map(|end| (middle, height(end))), Ink::Text, 1.2);
+                svg.line(
+                    &ends.map(|end| (middle, height(end))),
+                    ColourRole::Text,
+                    1.2,
+                );
             }
             if let Some(value) = self.published {
                 svg.mark(self.series, (middle, height(value)), 4.0, true);

@@ -7,7 +7,7 @@ use super::{
     Datum, DrawnPanel, Figure, LONGEST_HEADING,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     style::Styles,
-    svg::{Ink, Svg, Text},
+    svg::{ColourRole, Svg, Text},
     under,
 };
 use crate::{
@@ -142,7 +142,11 @@ fn panel(
     }
     .draw(x_axis, YAxis::Rows(rows.len()), |svg, chart| {
         let zero = chart.x(0.0);
-        svg.line(&[(zero, chart.top), (zero, chart.bottom)], Ink::Axis, 1.0);
+        svg.line(
+            &[(zero, chart.top), (zero, chart.bottom)],
+            ColourRole::Axis,
+            1.0,
+        );
         for (position, row) in rows.iter().enumerate() {
             svg.record(Datum {
                 label: row.label.to_owned(),
@@ -159,7 +163,7 @@ fn panel(
 }
 
 fn draw_row(svg: &mut Svg, chart: &Chart, (row, labels): (&Row<'_>, &Labels), y: f64) {
-    let ink = Ink::Series(row.series);
+    let ink = ColourRole::Series(row.series);
     svg.mark(row.series, (7.0, y), 4.5, false);
     svg.text((17.0, y), labels.get(row.label), Text::LABEL);
     if let Some(ends) = row.interval() {

@@ -21,10 +21,10 @@ use crate::{
 const HEIGHT: f64 = 300.0;
 
 /// Histogram that is drawn: its name, the title of the axis and that of the figure.
-pub type What = (&'static str, &'static str, &'static str);
+pub type HistogramSpec = (&'static str, &'static str, &'static str);
 
 /// Histograms in the order of the page.
-pub const HISTOGRAMS: [What; 6] = [
+pub const HISTOGRAMS: [HistogramSpec; 6] = [
     (
         id::ROUND_TRIP_DELAY_NS,
         "round-trip delay",
@@ -58,7 +58,7 @@ pub const HISTOGRAMS: [What; 6] = [
 ];
 
 /// Draws the figure of one histogram, or nothing if no trial has it.
-pub fn draw(data: &RunData, &(name, axis, title): &What) -> Option<Figure> {
+pub fn draw(data: &RunData, &(name, axis, title): &HistogramSpec) -> Option<Figure> {
     // Number of messages, and the line of delays in nanoseconds with the share that took longer.
     let panels = panels(data, |series, cell| {
         let sum = total(data, name, cell)?;

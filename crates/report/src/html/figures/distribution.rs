@@ -12,7 +12,7 @@ use super::{
     Datum, Figure, anchor, drawn,
     frame::{Chart, Panel, YAxis, axis_end, largest, room_for_rows},
     line_labels, panels,
-    svg::{Ink, Svg, Text},
+    svg::{ColourRole, Svg, Text},
     values,
 };
 use crate::{
@@ -161,7 +161,7 @@ fn plot_row(
     d: &Description,
     scale: Scale,
 ) {
-    let ink = Ink::Series(row.series);
+    let ink = ColourRole::Series(row.series);
     let y = chart.y(position as f64) + 14.0;
     let (upper, lower, middle) = (y - 6.0, y + 6.0, y + 4.0);
     svg.mark(row.series, (7.0, middle), 4.5, false);

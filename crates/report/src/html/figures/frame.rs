@@ -5,7 +5,7 @@ use std::ops::Range;
 use itertools::Itertools as _;
 
 use super::drawing::{Datum, DrawnPanel};
-use super::svg::{Align, Ink, Point, Svg, Text, spread, width_of};
+use super::svg::{Align, ColourRole, Point, Svg, Text, spread, width_of};
 use crate::{
     format::{number, without_zeros},
     labels::Labels,
@@ -167,23 +167,23 @@ impl Panel<'_> {
         let y_ticks: Vec<(f64, String)> = values.iter().map(tick_at).collect();
         if y_ticks.is_empty() {
             for (x, _) in x_ticks.clone() {
-                svg.line(&[(x, top), (x, bottom)], Ink::Grid, 1.0);
+                svg.line(&[(x, top), (x, bottom)], ColourRole::Grid, 1.0);
             }
         } else {
             for (y, _) in &y_ticks {
-                svg.line(&[(left, *y), (right, *y)], Ink::Grid, 1.0);
+                svg.line(&[(left, *y), (right, *y)], ColourRole::Grid, 1.0);
             }
-            svg.line(&[(left, top), (left, bottom)], Ink::Axis, 1.0);
+            svg.line(&[(left, top), (left, bottom)], ColourRole::Axis, 1.0);
         }
-        svg.line(&[(left, bottom), (right, bottom)], Ink::Axis, 1.0);
+        svg.line(&[(left, bottom), (right, bottom)], ColourRole::Axis, 1.0);
         svg.group("x-ticks", |svg| {
             for (x, value) in x_ticks {
-                svg.line(&[(x, bottom), (x, bottom + TICK)], Ink::Axis, 1.0);
+                svg.line(&[(x, bottom), (x, bottom + TICK)], ColourRole::Axis, 1.0);
                 svg.text((x, bottom + 13.5), value, style);
             }
         });
         for (y, text) in &y_ticks {
-            svg.line(&[(left - TICK, *y), (left, *y)], Ink::Axis, 1.0);
+            svg.line(&[(left - TICK, *y), (left, *y)], ColourRole::Axis, 1.0);
             svg.text((left - 2.0 * TICK, *y), text, style.aligned(Align::Right));
         }
         svg.text((0.0, 9.0), self.heading, Text::HEADING);
@@ -278,7 +278,7 @@ impl Chart {
 
     /// Draws an interval along the horizontal axis, with a cap of this size at either end. One that runs out of the panel
     /// has no cap there.
-    pub fn interval(&self, svg: &mut Svg, ends: [f64; 2], y: f64, cap: f64, ink: Ink) {
+    pub fn interval(&self, svg: &mut Svg, ends: [f64; 2], y: f64, cap: f64, ink: ColourRole) {
         svg.line(&ends.map(|end| (self.x(end), y)), ink, 2.0);
         for end in ends.into_iter().filter(|end| self.has_x(*end)) {
             let x = self.x(end);
@@ -319,7 +319,7 @@ impl Chart {
             };
             svg.of_transport(class, curve.label, |svg| {
                 for part in parts.iter().filter(|part| !part.is_empty()) {
-                    svg.line(part, Ink::Dashed(curve.series), width);
+                    svg.line(part, ColourRole::Dashed(curve.series), width);
                 }
                 for point in path.iter().skip(first).step_by(every) {
                     svg.mark(curve.series, *point, 3.2, false);
@@ -338,7 +338,7 @@ impl Chart {
             let elbow = (self.right - 2.0).max(*x_end);
             let leader = [(*x_end, *y_end), (elbow, *y_end), (self.right + 4.0, y)];
             svg.of_transport("end", curve.label, |svg| {
-                svg.line(&leader, Ink::Leader, 0.8);
+                svg.line(&leader, ColourRole::Leader, 0.8);
                 svg.mark(curve.series, (self.right + 10.0, y), 4.0, false);
                 let label = self.labels.get(curve.label);
                 svg.text((self.right + 18.0, y), label, Text::LABEL);

@@ -8,7 +8,7 @@ use super::{
     Datum, DrawnPanel, Figure, anchor,
     frame::{Panel, largest},
     style::Styles,
-    svg::{Align, COLOURS, Ink, Svg, Text, rectangle, width_of},
+    svg::{Align, COLOURS, ColourRole, Svg, Text, rectangle, width_of},
     sweep::{LONGEST_VALUE, ParameterAxis, number_of, place_words, unit_of},
     title_of,
 };
@@ -55,7 +55,7 @@ const PALE: f64 = 0.2;
 /// Cell of a map.
 struct Tile {
     at: At,
-    ink: Ink,
+    ink: ColourRole,
     opacity: f64,
     text: String,
     style: Text,
@@ -98,7 +98,7 @@ pub fn draw(
             }
         }
         for line in shown {
-            let tiles = means(&cells(line), Ink::Series(styles.get(line)), scale);
+            let tiles = means(&cells(line), ColourRole::Series(styles.get(line)), scale);
             maps.push((format!("{line}, {}{words}", scale.unit), tiles));
         }
     }
@@ -136,7 +136,7 @@ fn places(sweep: &SweepResult) -> Vec<Vec<u32>> {
     places.into_iter().step_by(every).collect()
 }
 
-fn means(cells: &BTreeMap<At, &SweepCell>, ink: Ink, scale: Scale) -> Vec<Tile> {
+fn means(cells: &BTreeMap<At, &SweepCell>, ink: ColourRole, scale: Scale) -> Vec<Tile> {
     let highest = largest(cells.values().filter_map(|cell| cell.value));
     let tile = |(at, cell): (&At, &&SweepCell)| match cell.value {
         Some(value) => Tile {
@@ -155,7 +155,7 @@ fn means(cells: &BTreeMap<At, &SweepCell>, ink: Ink, scale: Scale) -> Vec<Tile> 
 fn missing(at: At) -> Tile {
     Tile {
         at,
-        ink: Ink::Grid,
+        ink: ColourRole::Grid,
         opacity: 0.0,
         text: "–".to_owned(),
         style: Text::NOTE,
@@ -164,10 +164,10 @@ fn missing(at: At) -> Tile {
 }
 
 /// Returns the inks of two transports of these styles; two of the same colour have that of text for the second.
-fn inks([first, second]: [usize; 2]) -> [Ink; 2] {
+fn inks([first, second]: [usize; 2]) -> [ColourRole; 2] {
     match first % COLOURS == second % COLOURS {
-        true => [Ink::Series(first), Ink::Text],
-        false => [first, second].map(Ink::Series),
+        true => [ColourRole::Series(first), ColourRole::Text],
+        false => [first, second].map(ColourRole::Series),
     }
 }
 
@@ -175,7 +175,7 @@ fn inks([first, second]: [usize; 2]) -> [Ink; 2] {
 fn ratios(
     summary: &Summary,
     definition: &MetricDefinition,
-    [first, second]: [Ink; 2],
+    [first, second]: [ColourRole; 2],
     [a, b]: [&BTreeMap<At, &SweepCell>; 2],
 ) -> Vec<Tile> {
     let comparisons: BTreeMap<[&str; 4], Ratio> = (summary.comparisons.iter())
@@ -281,7 +281,11 @@ fn map(
         }
     }
     let outline = rectangle([left, left + width * columns as f64], [top, bottom]);
-    svg.line(&[&outline[..], &outline[..1]].concat(), Ink::Axis, 1.0);
+    svg.line(
+        &[&outline[..], &outline[..1]].concat(),
+        ColourRole::Axis,
+        1.0,
+    );
     let style = Text {
         size: 11.0,
         ..Text::NOTE

@@ -9,7 +9,7 @@ use super::{
     Datum, DrawnPanel, Figure, LONGEST_HEADING,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
     style::Styles,
-    svg::{Ink, Point, Svg, Text, rectangle},
+    svg::{ColourRole, Point, Svg, Text, rectangle},
 };
 use crate::{
     RunData,
@@ -419,7 +419,7 @@ impl Drawing<'_> {
                 [chart.top - 4.0, chart.top - 1.0],
             ]
             .map(|heights| rectangle([left, right], heights));
-            let ink = Ink::Series(band.series);
+            let ink = ColourRole::Series(band.series);
             svg.of_transport("trial", band.label, |svg| {
                 svg.polygon(&over, ink, 0.16);
                 svg.polygon(&above, ink, 1.0);
@@ -472,9 +472,9 @@ impl Drawing<'_> {
                 let upper = ranges.iter().map(|(x, range)| (*x, range[1]));
                 let lower = ranges.iter().rev().map(|(x, range)| (*x, range[0]));
                 let area: Vec<Point> = upper.chain(lower).collect();
-                svg.polygon(&area, Ink::Muted, 0.18);
+                svg.polygon(&area, ColourRole::Muted, 0.18);
             }
-            svg.line(&points, Ink::Plain(position), 1.3);
+            svg.line(&points, ColourRole::Plain(position), 1.3);
         }
         end
     }
@@ -491,7 +491,7 @@ fn draw_labels(
     for (position, (label, y)) in labels.iter().zip(placed).enumerate() {
         let from = chart.right + 6.0;
         let key = [(from, y), (from + KEY, y)];
-        svg.line(&key, Ink::Plain(position), 1.3);
+        svg.line(&key, ColourRole::Plain(position), 1.3);
         svg.text((from + KEY + 4.0, y), shown.get(label), Text::LABEL);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     labels, panels, published,
     style::Styles,
-    svg::{Ink, Svg, Text},
+    svg::{ColourRole, Svg, Text},
     title_of, values,
 };
 use crate::{
@@ -265,7 +265,7 @@ fn draw_row(
     scale: Scale,
 ) {
     let x = |value: f64| chart.x(scale.apply(value));
-    let ink = row.series.map_or(Ink::Muted, Ink::Series);
+    let ink = row.series.map_or(ColourRole::Muted, ColourRole::Series);
     if let Some(series) = row.series {
         svg.mark(series, (7.0, y), 4.5, false);
     }

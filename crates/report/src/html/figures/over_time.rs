@@ -13,12 +13,12 @@ use super::{
         Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick, time_axis,
     },
     line_labels, panels, steps,
-    svg::{Ink, Point, Svg, Text},
+    svg::{ColourRole, Point, Svg, Text},
 };
 use crate::{
     RunData,
     data::CellGroup,
-    format::{Scale, Spoken, capital},
+    format::{CommonUnit, Scale, capital},
     language::{self, tr},
 };
 
@@ -313,7 +313,7 @@ impl LinkRate {
                 continue;
             }
             let line = [from, to.min(ends[0])].map(|time| chart.at((time, value)));
-            svg.line(&line, Ink::Leader, 1.0);
+            svg.line(&line, ColourRole::Leader, 1.0);
             // Steps have labels of their own, at the same height.
             if self.0.len() == 1 {
                 let style = Text {
@@ -358,7 +358,7 @@ fn about_rates(
         }
     }
     if let Some((_, value, rate, name)) = furthest {
-        let spoken = Spoken::of(Unit::BitsPerSecond, [value, rate]);
+        let spoken = CommonUnit::of(Unit::BitsPerSecond, [value, rate]);
         text += &tr!(
             " Samples above the link rate (at most {} over a link of {}, {}): {}.",
             spoken.quantity(value),
@@ -440,7 +440,7 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale, seconds: f
         let lowest = (row.extremes.iter().rev()).map(|&[t, low, _]| extreme(t, low));
         let extremes: Vec<Point> = highest.chain(lowest).map(|point| chart.at(point)).collect();
         if !extremes.is_empty() {
-            svg.polygon(&extremes, Ink::Series(row.series), 0.07);
+            svg.polygon(&extremes, ColourRole::Series(row.series), 0.07);
         }
         let upper = row.points.iter().map(|point| shown(point, 3));
         let lower = row.points.iter().rev().map(|point| shown(point, 1));
@@ -455,7 +455,7 @@ fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale, seconds: f
                 value: None,
             });
         }
-        svg.band(row.label, row.n, &band, Ink::Series(row.series));
+        svg.band(row.label, row.n, &band, ColourRole::Series(row.series));
     }
     let medians: Vec<Curve<'_>> = (rows.iter())
         .map(|row| Curve {

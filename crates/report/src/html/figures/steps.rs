@@ -7,7 +7,7 @@ use regatta_model::{Condition, Setting, units::format_duration};
 
 use super::{
     frame::Chart,
-    svg::{Ink, Svg, Text, width_of},
+    svg::{ColourRole, Svg, Text, width_of},
 };
 use crate::language::{quantity, tr};
 
@@ -142,7 +142,11 @@ pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end: f64, seconds: f64
         }
         let x = chart.x(at);
         if number > 0 {
-            svg.line(&[(x, chart.top), (x, chart.bottom)], Ink::Leader, 1.0);
+            svg.line(
+                &[(x, chart.top), (x, chart.bottom)],
+                ColourRole::Leader,
+                1.0,
+            );
         }
         let next = steps.get(number + 1).map_or(end, place);
         let from = x + 3.0;

@@ -49,7 +49,7 @@ fn hash(text: &str) -> usize {
     hash as usize
 }
 
-/// Styles of the labels of a report, as numbers for [`Ink::Series`](super::svg::Ink::Series) and marks.
+/// Styles of the labels of a report, as numbers for [`ColourRole::Series`](super::svg::ColourRole::Series) and marks.
 ///
 /// The colour depends on the label alone, so that a transport has the same one in every report. Labels with the same
 /// colour and mark get different marks.

@@ -15,7 +15,7 @@ pub const COLOURS: usize = 12;
 pub const STYLES: usize = COLOURS * MARKS.len();
 /// Dash patterns of the transports' lines; the first is a solid line.
 const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "11 3.5 2 3.5", "16 6", "9 3 2 3 2 3"];
-/// Dash pattern of [`Ink::Leader`].
+/// Dash pattern of [`ColourRole::Leader`].
 const DOTS: &str = "1 2";
 
 /// Corners of the transports' marks, in units of the mark's radius; the first one is a circle.
@@ -47,7 +47,7 @@ pub type Point = (f64, f64);
 
 /// Colour by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ink {
+pub enum ColourRole {
     /// Main text.
     Text,
     /// Secondary text: ticks, units.
@@ -69,7 +69,7 @@ pub enum Ink {
     Plain(usize),
 }
 
-impl Ink {
+impl ColourRole {
     /// Returns the colour as a value of CSS.
     fn colour(self) -> String {
         match self {
@@ -116,7 +116,7 @@ pub enum Align {
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
     pub size: f64,
-    pub ink: Ink,
+    pub ink: ColourRole,
     pub align: Align,
     pub bold: bool,
 }
@@ -125,13 +125,13 @@ impl Text {
     /// Label of a transport.
     pub const LABEL: Self = Self {
         size: 12.0,
-        ink: Ink::Text,
+        ink: ColourRole::Text,
         align: Align::Left,
         bold: false,
     };
     /// Title of an axis, and words in the place of a figure.
     pub const NOTE: Self = Self {
-        ink: Ink::Muted,
+        ink: ColourRole::Muted,
         ..Self::LABEL
     };
     /// Heading of a panel.
@@ -166,7 +166,7 @@ impl Svg {
     }
 
     /// Draws a line through points.
-    pub fn line(&mut self, points: &[Point], ink: Ink, width: f64) {
+    pub fn line(&mut self, points: &[Point], ink: ColourRole, width: f64) {
         let (points, stroke) = (coordinates(points), ink.stroke(width));
         self.element(format_args!(
             "polyline fill=\"none\" {stroke} points=\"{points}\""
@@ -174,19 +174,19 @@ impl Svg {
     }
 
     /// Fills a polygon.
-    pub fn polygon(&mut self, corners: &[Point], ink: Ink, opacity: f64) {
+    pub fn polygon(&mut self, corners: &[Point], ink: ColourRole, opacity: f64) {
         let (points, fill) = (coordinates(corners), ink.fill(opacity));
         self.element(format_args!("polygon {fill} points=\"{points}\""));
     }
 
     /// Fills a circle.
-    pub fn dot(&mut self, centre: Point, radius: f64, ink: Ink, opacity: f64) {
+    pub fn dot(&mut self, centre: Point, radius: f64, ink: ColourRole, opacity: f64) {
         let (circle, fill) = (circle(centre, radius), ink.fill(opacity));
         self.element(format_args!("{circle} {fill}"));
     }
 
     /// Draws a circle as a line.
-    pub fn ring(&mut self, centre: Point, radius: f64, ink: Ink, width: f64) {
+    pub fn ring(&mut self, centre: Point, radius: f64, ink: ColourRole, width: f64) {
         let (circle, stroke) = (circle(centre, radius), ink.stroke(width));
         self.element(format_args!("{circle} fill=\"none\" {stroke}"));
     }
@@ -194,8 +194,8 @@ impl Svg {
     /// Draws a transport's mark, whose shape identifies the transport besides its colour.
     pub fn mark(&mut self, series: usize, at: Point, radius: f64, hollow: bool) {
         let (fill, outline, width) = match hollow {
-            true => (Ink::Paper, Ink::Series(series), 1.5),
-            false => (Ink::Series(series), Ink::Paper, 0.7),
+            true => (ColourRole::Paper, ColourRole::Series(series), 1.5),
+            false => (ColourRole::Series(series), ColourRole::Paper, 0.7),
         };
         let (fill, stroke) = (fill.colour(), outline.stroke(width));
         let placed = |(x, y): &Point| (at.0 + x * radius, at.1 + y * radius);
@@ -257,7 +257,7 @@ impl Svg {
     }
 
     /// Fills the band of quartiles around a transport's line: upper edge, then lower edge backwards, of `n` trials.
-    pub fn band(&mut self, label: &str, n: usize, corners: &[Point], ink: Ink) {
+    pub fn band(&mut self, label: &str, n: usize, corners: &[Point], ink: ColourRole) {
         let label = escape(label);
         self.group_with(
             format_args!("class=\"band\" data-s=\"{label}\" data-n=\"{n}\""),
@@ -378,19 +378,19 @@ mod tests {
     #[test]
     fn every_role_has_a_variable_and_text_is_escaped() {
         for ink in [
-            Ink::Text,
-            Ink::Muted,
-            Ink::Grid,
-            Ink::Axis,
-            Ink::Paper,
-            Ink::Leader,
-            Ink::Series(9),
-            Ink::Dashed(14),
+            ColourRole::Text,
+            ColourRole::Muted,
+            ColourRole::Grid,
+            ColourRole::Axis,
+            ColourRole::Paper,
+            ColourRole::Leader,
+            ColourRole::Series(9),
+            ColourRole::Dashed(14),
         ] {
             assert!(ink.colour().starts_with("var(--"), "{ink:?}");
         }
         let mut svg = Svg::default();
-        svg.line(&[(1.0, 2.04), (3.0, 4.0)], Ink::Dashed(11), 1.8);
+        svg.line(&[(1.0, 2.04), (3.0, 4.0)], ColourRole::Dashed(11), 1.8);
         svg.text((0.0, 9.0), "a<b", Text::HEADING);
         assert_eq!(
             svg.elements,

@@ -12,7 +12,7 @@ use super::{
         room_for_labels,
     },
     style::Styles,
-    svg::{Ink, Svg, Text, rectangle},
+    svg::{ColourRole, Svg, Text, rectangle},
     title_of,
 };
 use crate::{
@@ -365,7 +365,7 @@ fn curves<'a>(
 
 fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
     for line in lines {
-        let ink = Ink::Series(line.curve.series);
+        let ink = ColourRole::Series(line.curve.series);
         for bar in &line.bars {
             let at = |value: f64| chart.at((bar.at.0, scale.apply(value)));
             svg.record(Datum {
@@ -415,9 +415,13 @@ fn crossings(
         let low = chart.x(low.unwrap_or(range.start));
         let high = chart.x(high.unwrap_or(range.end));
         let band = rectangle([low, high], [chart.top, chart.bottom]);
-        svg.polygon(&band, Ink::Axis, 0.18);
+        svg.polygon(&band, ColourRole::Axis, 0.18);
         let at = chart.x(at);
-        svg.line(&[(at, chart.top), (at, chart.bottom)], Ink::Leader, 1.2);
+        svg.line(
+            &[(at, chart.top), (at, chart.bottom)],
+            ColourRole::Leader,
+            1.2,
+        );
     }
     if cells_at(sweep, place).all(|cell| cell.value.is_none()) {
         let at = (chart.left + 6.0, chart.top + 12.0);

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_model::*;
-use regatta_results::{Claim, ResultsError, Store};
+use regatta_results::{ResultsError, RunLock, Store};
 
 /// Opens a run to continue it, as `regatta resume` does: all of it is read before anything is written.
 pub fn open_to_resume(dir: &Path) -> Result<Store, ResultsError> {
-    let claim = Claim::new(dir)?;
+    let claim = RunLock::new(dir)?;
     claim.reader().header()?;
     claim.reader().state()?;
     claim.reader().trials()?;

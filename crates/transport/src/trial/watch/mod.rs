@@ -45,7 +45,7 @@ impl Delivered {
     }
 
     /// Returns the bytes and messages that have arrived at an end so far.
-    pub(crate) fn here(live: &LiveCounters) -> Self {
+    pub(crate) fn received(live: &LiveCounters) -> Self {
         Self {
             bytes: live.bytes_delivered.load(Ordering::Acquire),
             messages: live.messages_delivered.load(Ordering::Acquire),

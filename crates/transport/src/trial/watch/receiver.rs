@@ -76,7 +76,7 @@ impl ReceiverEnding {
     fn watch(&self) {
         let mut closed_by = None;
         while let Some(note) = self.next_note(&mut closed_by) {
-            self.hear(note, &mut closed_by);
+            self.on_note(note, &mut closed_by);
             self.announce();
         }
         if self.limit.has_passed() {
@@ -95,7 +95,7 @@ impl ReceiverEnding {
         change.stop();
     }
 
-    fn hear(&self, note: Note, closed_by: &mut Option<MonotonicTime>) {
+    fn on_note(&self, note: Note, closed_by: &mut Option<MonotonicTime>) {
         let now = MonotonicTime::now();
         match note {
             Note::Sent {
@@ -132,9 +132,9 @@ impl ReceiverEnding {
     /// closed must have come: a session whose transfer the deadline has ended is stopped then, as what it
     /// waits for was lost.
     fn next_note(&self, closed_by: &mut Option<MonotonicTime>) -> Option<Note> {
-        let mailbox = &self.context.mailbox;
+        let notes = &self.context.notes;
         if let Some(moment) = *closed_by {
-            let note = mailbox.take_until(moment.min(self.limit));
+            let note = notes.take_until(moment.min(self.limit));
             if note.is_some() {
                 return note;
             }
@@ -143,7 +143,7 @@ impl ReceiverEnding {
                 self.session.stop();
             }
         }
-        mailbox.take_until(self.limit)
+        notes.take_until(self.limit)
     }
 
     /// Ends the transfer: all that will be counted is counted. Returns false if it had ended
@@ -175,7 +175,7 @@ impl ReceiverEnding {
     }
 
     fn stop_at_deadline(&self, now: MonotonicTime, sent: u64) {
-        let here = Delivered::here(&self.context.live);
+        let here = Delivered::received(&self.context.live);
         let deadline = ReceiverEnd::Deadline {
             at: now,
             delivered: here,
@@ -299,7 +299,7 @@ impl ReceiverEnding {
     }
 }
 
-/// The receiver's watch. Dropping it closes the mailbox and ends its thread.
+/// The receiver's watch. Dropping it closes the notes and ends its thread.
 pub(crate) struct ReceiverWatch {
     ending: Arc<ReceiverEnding>,
     thread: WatchThread,
@@ -319,7 +319,7 @@ impl ReceiverWatch {
     /// closed its connections and this one does not notice.
     pub(crate) fn new(trial: &Trial) -> Result<Self> {
         let context = &trial.context;
-        context.stop.on_stop(&context.mailbox);
+        context.stop.on_stop(&context.notes);
         let ending = Arc::new(ReceiverEnding {
             state: Watched::default(),
             context: context.clone(),
@@ -335,7 +335,7 @@ impl ReceiverWatch {
 
 impl Drop for ReceiverWatch {
     fn drop(&mut self) {
-        self.ending.context.mailbox.close();
+        self.ending.context.notes.close();
         self.thread.join();
     }
 }

@@ -86,7 +86,7 @@ impl SenderEnding {
                 state.end = Some(SenderEnd::Deadline {
                     at: deadline,
                     sent,
-                    delivered: Delivered::here(live),
+                    delivered: Delivered::received(live),
                 });
                 drop(state);
                 return self.stop_at_deadline(sent);

@@ -1,8 +1,8 @@
 //! One end of one trial, carried out by a program.
 
 mod receiving;
+mod reported;
 mod sending;
-mod told;
 
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     content::Content,
     contract::{self, CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
     describe::{self, WORKLOAD},
-    error::Broken,
+    error::ProgramFailure,
     files::{MemoryFile, tls_files},
     program::{Command, Program},
 };
@@ -116,7 +116,7 @@ pub(crate) fn prepare(
         let description = describe::describe(&command, &context.stop)?;
         if finish == Finish::Abandon && !description.can(ABANDON) {
             let name = &description.name;
-            return Err(Broken::from(TransportError::unsupported(
+            return Err(ProgramFailure::from(TransportError::unsupported(
                 format!("`{name}` does not end without the receiver's acknowledgement"),
                 "leave `finish` out",
             )));
@@ -124,7 +124,7 @@ pub(crate) fn prepare(
         let mut program = describe::start(&command, &context.stop)?;
         let request = request(order, congestion_control, &content, finish, &message, tls);
         let request = Box::new(request);
-        program.tell(&match order.connects() {
+        program.send(&match order.connects() {
             true => ToProgram::Connect(request),
             false => ToProgram::Listen(request),
         })?;
@@ -139,7 +139,7 @@ pub(crate) fn prepare(
         Ok((description, program, listen))
     };
     let (description, program, listen) =
-        ready().map_err(|broken: Broken| broken.explain(&command.program))?;
+        ready().map_err(|broken: ProgramFailure| broken.explain(&command.program))?;
     Ok(Box::new(ProgramSession {
         command,
         description,
@@ -154,11 +154,11 @@ pub(crate) fn prepare(
 }
 
 /// Returns the port that a program listens on if it named one of those that are allowed.
-fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, Broken> {
+fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, ProgramFailure> {
     match (port, allowed) {
-        (None | Some(0), _) => Err(Broken::wrong("its `ready` has no port")),
+        (None | Some(0), _) => Err(ProgramFailure::wrong("its `ready` has no port")),
         (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => {
-            Err(Broken::wrong(format!(
+            Err(ProgramFailure::wrong(format!(
                 "it listens on port {port}, and `ports` of the host are {allowed}: it has to read `ports` of its order"
             )))
         }
@@ -208,17 +208,17 @@ impl Session for ProgramSession {
 
     fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport> {
         let mut this = *self;
-        this.trial.context.stop.on_stop(&this.trial.context.mailbox);
+        this.trial.context.stop.on_stop(&this.trial.context.notes);
         let result = match (this.trial.order.connects(), peer) {
             (true, Some(peer)) => this.send(peer),
-            (true, None) => Err(Broken::Transport(TransportError::order(
+            (true, None) => Err(ProgramFailure::Transport(TransportError::order(
                 "a sender needs the receiver's address",
             ))),
             (false, _) => this.receive(),
         };
         this.trial.context.live.set_phase(Phase::Done);
         // Ends the thread that waits for notes.
-        this.trial.context.mailbox.close();
+        this.trial.context.notes.close();
         let is_stopped = || this.trial.context.stop.is_stopped();
         let mut report = result.map_err(|broken| match is_stopped() {
             true => TransportError::Cancelled,
@@ -257,10 +257,10 @@ impl ProgramSession {
     }
 
     /// Updates the live counters with the bytes handed over or delivered so far.
-    fn count(&self, bytes: u64) -> Result<(), Broken> {
+    fn count(&self, bytes: u64) -> Result<(), ProgramFailure> {
         if bytes > self.content.size {
             let size = self.content.size;
-            return Err(Broken::wrong(format!(
+            return Err(ProgramFailure::wrong(format!(
                 "it speaks of `{bytes}` bytes, and there are `{size}`"
             )));
         }

@@ -8,7 +8,7 @@ use regatta_transport::{Findings, MonotonicTime, Phase, TransportError, WindowEd
 use super::ProgramSession;
 use crate::{
     contract::{Done, FromProgram, ToProgram},
-    error::{Broken, ProgramError},
+    error::{ProgramError, ProgramFailure},
     inbox::Event,
 };
 
@@ -27,7 +27,7 @@ const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 impl ProgramSession {
     /// Has the program receive, until everything has arrived or the sender was stopped.
-    pub(super) fn receive(&mut self) -> Result<SideReport, Broken> {
+    pub(super) fn receive(&mut self) -> Result<SideReport, ProgramFailure> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
         let within = FIRST_FLOW + self.trial.order.longest_transfer() + MARGIN;
@@ -55,16 +55,16 @@ impl ProgramSession {
                 });
             };
             match event {
-                Event::Said(FromProgram::Connected { at_ns, .. }) if stopped.is_none() => {
+                Event::Message(FromProgram::Connected { at_ns, .. }) if stopped.is_none() => {
                     self.trial.context.live.set_phase(Phase::Transfer);
                     observer.on_window(WindowEdge::Start);
                     tells_times &= at_ns.is_some();
                     started = Some(moment("connected", at_ns, MonotonicTime(0))?);
                 }
-                Event::Said(FromProgram::Progress { bytes }) if started.is_some() => {
+                Event::Message(FromProgram::Progress { bytes }) if started.is_some() => {
                     self.count(bytes)?;
                 }
-                Event::Said(FromProgram::Done(done)) => {
+                Event::Message(FromProgram::Done(done)) => {
                     self.count(done.bytes)?;
                     let ended = match stopped {
                         Some(stopped) => stopped,
@@ -91,14 +91,16 @@ impl ProgramSession {
                         ask_at = Some(MonotonicTime::now() + under_way + ABANDON_SLACK);
                     }
                 }
-                Event::Said(said @ (FromProgram::Ready { .. } | FromProgram::Description(_))) => {
+                Event::Message(
+                    said @ (FromProgram::Ready { .. } | FromProgram::Description(_)),
+                ) => {
                     return Err(said.out_of_turn("when it had to receive").into());
                 }
                 _ => {}
             }
         };
         self.check(&done, stopped.is_some() || self.abandons)?;
-        self.trial.tell(self.first(done.bytes).received_note());
+        self.trial.send_note(self.first(done.bytes).received_note());
         if stopped.is_none() && !sender_is_done {
             self.await_sender(until, done.bytes)?;
         }
@@ -113,19 +115,19 @@ impl ProgramSession {
     }
 
     /// Asks the program for the bytes that were delivered by now, and returns the time.
-    fn stop(&mut self) -> Result<MonotonicTime, Broken> {
+    fn stop(&mut self) -> Result<MonotonicTime, ProgramFailure> {
         let now = MonotonicTime::now();
         self.trial.context.observer.on_window(WindowEdge::End);
-        self.program.tell(&ToProgram::Stop)?;
+        self.program.send(&ToProgram::Stop)?;
         Ok(now)
     }
 
     /// Starts a thread that puts the other end's notes into the program's inbox.
-    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), Broken> {
+    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), ProgramFailure> {
         let inbox = Arc::clone(self.program.inbox());
-        let mailbox = Arc::clone(&self.trial.context.mailbox);
+        let notes = Arc::clone(&self.trial.context.notes);
         let put_notes = move || {
-            while let Some(note) = mailbox.take_until(until) {
+            while let Some(note) = notes.take_until(until) {
                 if !inbox.put(Event::Note(note)) {
                     return;
                 }
@@ -133,13 +135,13 @@ impl ProgramSession {
         };
         let thread = thread::Builder::new().name("program-notes".to_owned());
         let spawned = thread.spawn(put_notes).map(drop);
-        spawned.map_err(|error| Broken::Transport(TransportError::thread(error)))
+        spawned.map_err(|error| ProgramFailure::Transport(TransportError::thread(error)))
     }
 
     /// Checks that the bytes that the receiver's program reports are those that were sent.
-    fn check(&self, done: &Done, stopped: bool) -> Result<(), Broken> {
+    fn check(&self, done: &Done, stopped: bool) -> Result<(), ProgramFailure> {
         if !stopped && done.bytes != self.content.size {
-            return Err(Broken::wrong(format!(
+            return Err(ProgramFailure::wrong(format!(
                 "it is done with `{}` of `{}` bytes delivered",
                 done.bytes, self.content.size
             )));
@@ -147,11 +149,11 @@ impl ProgramSession {
         let expected = self.content.crc32(done.bytes);
         let got = done
             .crc32
-            .ok_or_else(|| Broken::wrong("its `done` has no CRC-32 of the data"))?;
+            .ok_or_else(|| ProgramFailure::wrong("its `done` has no CRC-32 of the data"))?;
         if got == expected {
             return Ok(());
         }
-        Err(Broken::wrong(format!(
+        Err(ProgramFailure::wrong(format!(
             "the CRC-32 of the `{}` bytes that it got is `{got:08x}`, and of what was sent \
              `{expected:08x}`",
             done.bytes
@@ -159,7 +161,7 @@ impl ProgramSession {
     }
 
     /// Waits until the sender has the acknowledgement, or was stopped before that came.
-    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), Broken> {
+    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), ProgramFailure> {
         loop {
             match self.program.next(until) {
                 Ok(Some(Event::Note(Note::Sent {
@@ -167,13 +169,13 @@ impl ProgramSession {
                 }))) => {
                     if deadline_reached {
                         // The first answer may have come before the sender waited for it.
-                        self.trial.tell(self.first(bytes).received_note());
+                        self.trial.send_note(self.first(bytes).received_note());
                     }
                     return Ok(());
                 }
                 Ok(Some(_)) => {}
                 // It has done its part, and the sender says how it goes on.
-                Err(Broken::Program(ProgramError::Ended { .. })) => {}
+                Err(ProgramFailure::Program(ProgramError::Ended { .. })) => {}
                 Err(broken) => return Err(broken),
                 Ok(None) => {
                     let what = "end of the sender's part";
@@ -204,13 +206,13 @@ fn moment(
     what: &str,
     at_ns: Option<i64>,
     earliest: MonotonicTime,
-) -> Result<MonotonicTime, Broken> {
+) -> Result<MonotonicTime, ProgramFailure> {
     let now = MonotonicTime::now();
     let at = at_ns.map_or(now, MonotonicTime);
     if earliest <= at && at <= now {
         return Ok(at);
     }
-    Err(Broken::wrong(format!(
+    Err(ProgramFailure::wrong(format!(
         "it says that it was {what} at `{}` of the monotonic clock, which is not between `{}` and `{}`",
         at.0, earliest.0, now.0
     )))

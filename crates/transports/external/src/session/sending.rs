@@ -9,13 +9,13 @@ use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, Wi
 use super::ProgramSession;
 use crate::{
     contract::{Done, FromProgram, ToProgram},
-    error::Broken,
+    error::ProgramFailure,
     inbox::Event,
 };
 
 /// Longest delay between the acknowledgement and the program's message about it that raises no
 /// warning.
-const LATE_WORD: Duration = Duration::from_millis(100);
+const LATE_MESSAGE: Duration = Duration::from_millis(100);
 
 /// State of the sender when its transfer has ended.
 struct Sent {
@@ -30,13 +30,13 @@ struct Sent {
 
 impl ProgramSession {
     /// Has the program send, until the receiver has everything or the deadline comes.
-    pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, Broken> {
+    pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, ProgramFailure> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
         self.trial.context.live.set_phase(Phase::Transfer);
         observer.on_window(WindowEdge::Start);
         let told = MonotonicTime::now();
-        self.program.tell(&ToProgram::Start { port: peer.port() })?;
+        self.program.send(&ToProgram::Start { port: peer.port() })?;
 
         let mut deadline = told + self.trial.order.connect_deadline;
         let mut connected: Option<(MonotonicTime, MonotonicTime)> = None;
@@ -46,17 +46,17 @@ impl ProgramSession {
                 break self.stopped(deadline)?;
             };
             match event {
-                Event::Said(FromProgram::Connected { started_ns, at_ns })
+                Event::Message(FromProgram::Connected { started_ns, at_ns })
                     if connected.is_none() =>
                 {
                     let (started, at) = self.connected(told, started_ns, at_ns)?;
                     deadline = at + self.trial.order.deadline;
                     connected = Some((started, at));
                 }
-                Event::Said(FromProgram::Progress { bytes }) if connected.is_some() => {
+                Event::Message(FromProgram::Progress { bytes }) if connected.is_some() => {
                     self.count(bytes)?;
                 }
-                Event::Said(FromProgram::Done(done)) if connected.is_some() => {
+                Event::Message(FromProgram::Done(done)) if connected.is_some() => {
                     observer.on_window(WindowEdge::End);
                     let mut sent = self.acknowledged(connected, done)?;
                     if self.abandons {
@@ -64,14 +64,14 @@ impl ProgramSession {
                     }
                     break sent;
                 }
-                Event::Said(said) => {
+                Event::Message(said) => {
                     return Err(said.out_of_turn("when it had to send").into());
                 }
                 _ => {}
             }
         };
         let Some((started, at)) = connected else {
-            return Err(Broken::Transport(self.trial.no_connection()));
+            return Err(ProgramFailure::Transport(self.trial.no_connection()));
         };
         Ok(self.sender_report(started, at, sent))
     }
@@ -82,14 +82,14 @@ impl ProgramSession {
         told: MonotonicTime,
         started_ns: Option<i64>,
         at_ns: Option<i64>,
-    ) -> Result<(MonotonicTime, MonotonicTime), Broken> {
+    ) -> Result<(MonotonicTime, MonotonicTime), ProgramFailure> {
         let (Some(started), Some(at)) = (started_ns, at_ns) else {
-            return Err(Broken::wrong("its `connected` has no time"));
+            return Err(ProgramFailure::wrong("its `connected` has no time"));
         };
         let (started, at) = (MonotonicTime(started), MonotonicTime(at));
         let now = MonotonicTime::now();
         if !(told <= started && started <= at && at <= now) {
-            return Err(Broken::wrong(format!(
+            return Err(ProgramFailure::wrong(format!(
                 "its times do not follow one another: told to start at `{}`, connect call at \
                  `{}`, connected at `{}`, heard at `{}` of the monotonic clock",
                 told.0, started.0, at.0, now.0
@@ -103,19 +103,19 @@ impl ProgramSession {
         &self,
         connected: Option<(MonotonicTime, MonotonicTime)>,
         done: Done,
-    ) -> Result<Sent, Broken> {
+    ) -> Result<Sent, ProgramFailure> {
         let now = MonotonicTime::now();
         let Some(ended) = done.at_ns.map(MonotonicTime) else {
-            return Err(Broken::wrong("its `done` has no time"));
+            return Err(ProgramFailure::wrong("its `done` has no time"));
         };
         if ended > now || connected.is_some_and(|(_, at)| ended < at) {
-            return Err(Broken::wrong(format!(
+            return Err(ProgramFailure::wrong(format!(
                 "it says that it was done at `{}` of the monotonic clock, and said so at `{}`",
                 ended.0, now.0
             )));
         }
         if done.bytes != self.content.size {
-            return Err(Broken::wrong(format!(
+            return Err(ProgramFailure::wrong(format!(
                 "it is done with `{}` of `{}` bytes acknowledged",
                 done.bytes, self.content.size
             )));
@@ -123,7 +123,8 @@ impl ProgramSession {
         self.count(done.bytes)?;
         // The receiver's program stays until then, in case the acknowledgement has to be sent
         // again.
-        self.trial.tell(self.first(done.bytes).sent_note(false));
+        self.trial
+            .send_note(self.first(done.bytes).sent_note(false));
         Ok(Sent {
             ended,
             heard: now,
@@ -133,9 +134,9 @@ impl ProgramSession {
     }
 
     /// Ends the transfer at its deadline: the bytes delivered by now count.
-    fn stopped(&self, ended: MonotonicTime) -> Result<Sent, Broken> {
+    fn stopped(&self, ended: MonotonicTime) -> Result<Sent, ProgramFailure> {
         let sent = Delivered::sent(&self.trial.context.live);
-        self.trial.tell(sent.sent_note(true));
+        self.trial.send_note(sent.sent_note(true));
         Ok(Sent {
             ended,
             heard: ended,
@@ -174,7 +175,7 @@ impl ProgramSession {
                 findings.fact("acknowledgement", "control");
             }
             let late = sent.heard.since(at);
-            if late > LATE_WORD {
+            if late > LATE_MESSAGE {
                 findings.warn(
                     "external_clock",
                     format!(

@@ -62,7 +62,7 @@ fn is_gone(end: &End) -> bool {
     )
 }
 
-fn broken(end: End) -> TransportError {
+fn stack_error(end: End) -> TransportError {
     match end {
         End::Stopped => TransportError::Cancelled,
         end => TransportError::stack("the QUIC connection broke")(end),
@@ -105,7 +105,7 @@ impl MessageFlow for QuicheFlow {
             }
             Poll::Ready(Ok(()))
         });
-        sent.await.map_err(broken)?;
+        sent.await.map_err(stack_error)?;
         handle.changed();
         Ok(())
     }
@@ -139,7 +139,7 @@ impl MessageFlow for QuicheFlow {
             Poll::Pending
         });
         match within(moment, received).await {
-            Some(received) => received.map_err(broken)?,
+            Some(received) => received.map_err(stack_error)?,
             None => return Ok(0),
         }
         let count = self.arrived.len();

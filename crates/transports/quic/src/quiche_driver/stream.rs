@@ -27,7 +27,7 @@ pub(super) struct QuicheStream {
     received_all: bool,
 }
 
-fn broken(end: End) -> TransportError {
+fn stack_error(end: End) -> TransportError {
     TransportError::stack("the QUIC stream broke")(end)
 }
 
@@ -86,7 +86,7 @@ impl QuicheStream {
             }
             Poll::Ready(Ok(()))
         });
-        written.await.map_err(broken)?;
+        written.await.map_err(stack_error)?;
         self.handle.changed();
         Ok(())
     }
@@ -170,7 +170,7 @@ impl ByteStream for QuicheStream {
             }
         });
         let (bytes, last) = match within(moment, received).await {
-            Some(read) => read.map_err(broken)?,
+            Some(read) => read.map_err(stack_error)?,
             None => return Ok(Received::TimedOut),
         };
         self.received_all = last;
@@ -196,7 +196,7 @@ impl ByteStream for QuicheStream {
 
     async fn finish(&mut self) -> Result<()> {
         self.flush().await?;
-        self.end_sending().map_err(broken)
+        self.end_sending().map_err(stack_error)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use s2n_quic::connection::Error;
 
-use super::{events::Board, options::CongestionControl};
+use super::{events::Offloads, options::CongestionControl};
 use crate::{path::Sizes, socket::Counters};
 
 /// Application error code of a connection that is closed in good order.
@@ -28,7 +28,7 @@ pub(super) fn is_done(error: &Error) -> bool {
 pub(super) struct End {
     /// Congestion control that runs; absent if its type is not listed here.
     pub(super) congestion_control: Option<CongestionControl>,
-    pub(super) board: Arc<Board>,
+    pub(super) board: Arc<Offloads>,
     pub(super) counters: Arc<Counters>,
     /// `sender` or `receiver`.
     pub(super) side: &'static str,

@@ -33,7 +33,7 @@ use super::{
     connection::S2nConnection,
     datagram::Datagrams,
     end::End,
-    events::{Admission, Attempt, Board, Writer},
+    events::{Admission, Attempt, Offloads, Writer},
     options::{self, CRYPTO, CongestionControl, Options},
 };
 use crate::{
@@ -107,7 +107,7 @@ struct Parts<'a> {
     order: &'a TrialOrder,
     io: Io,
     limits: Limits,
-    board: &'a Arc<Board>,
+    board: &'a Arc<Offloads>,
     options: &'a Options,
     files: &'a Files,
 }
@@ -199,7 +199,7 @@ impl S2nEndpoint {
         let counters =
             Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?;
         let runtime = Tokio::new()?;
-        let board = Arc::new(Board::default());
+        let board = Arc::new(Offloads::default());
         let files = Files::new(order, options.common.key_log, false);
         let parts = Parts {
             order,

@@ -111,7 +111,7 @@ impl Watch {
 
 /// State of an end as its stack reports it.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct Offloads {
     /// Number of packets that are handed to the kernel at once; 1 if it has no such offload.
     segments: AtomicUsize,
     /// Whether the kernel hands over several packets at once.
@@ -125,7 +125,7 @@ pub(super) enum Attempt {
     Failed(connection::Error),
 }
 
-impl Board {
+impl Offloads {
     /// Describes the offloads of sending and of receiving.
     pub(super) fn offloads(&self) -> (String, String) {
         let gro = match self.receive_offload.load(Ordering::Relaxed) {
@@ -157,7 +157,7 @@ impl Drop for Followed {
 /// Subscriber to the stack's events, which records them.
 #[derive(Debug)]
 pub(super) struct Writer {
-    pub(super) board: Arc<Board>,
+    pub(super) board: Arc<Offloads>,
     /// Queue of attempts, which nobody takes at a connecting end or at an end that is gone.
     pub(super) attempts: mpsc::UnboundedSender<Attempt>,
 }

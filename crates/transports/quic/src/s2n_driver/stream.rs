@@ -47,7 +47,7 @@ pub(super) struct Held {
     pub(super) sizes: Sizes,
 }
 
-fn broken(error: Error) -> TransportError {
+fn stack_error(error: Error) -> TransportError {
     TransportError::stack("the QUIC stream broke")(error)
 }
 
@@ -91,7 +91,7 @@ impl S2nStream {
             }
         })
         .await
-        .map_err(broken)?;
+        .map_err(stack_error)?;
         if let Some(Held { watch, sizes }) = &self.held {
             watch
                 .until_held(self.written, |window| sizes.held_bytes(window))
@@ -131,7 +131,7 @@ impl ByteStream for S2nStream {
                     }
                 }
                 Some(Err(error)) if is_closed(&error) => return Ok(Received::Closed),
-                Some(Err(error)) => return Err(broken(error)),
+                Some(Err(error)) => return Err(stack_error(error)),
                 None => return Ok(Received::TimedOut),
             }
         }
@@ -146,6 +146,6 @@ impl ByteStream for S2nStream {
 
     async fn finish(&mut self) -> Result<()> {
         self.flush().await?;
-        self.send.finish().map_err(broken)
+        self.send.finish().map_err(stack_error)
     }
 }

@@ -44,8 +44,8 @@ fn a_listening_end_lets_other_protocols_pass_by(driver: &dyn Driver) {
     let listens = receiver.listen_address().expect("an address");
     order = order_for(Role::Sender, name, 100_000, 1000);
     let (sender_context, sender_seen) = trial_context();
-    sender_seen.connect(&context.mailbox);
-    seen.connect(&sender_context.mailbox);
+    sender_seen.connect(&context.notes);
+    seen.connect(&sender_context.notes);
     let sender = driver.prepare(&order, sender_context).expect("a sender");
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let (sender, receiver) = thread::scope(|scope| {

@@ -11,7 +11,7 @@ use regatta_model::{metric::id, stack, units::format_duration};
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
-    association::{Association, Known, Seen},
+    association::{Association, StatisticsCache, StatisticsSnapshot},
     paths,
 };
 use crate::association::CONGESTION_CONTROL;
@@ -23,7 +23,7 @@ const IP_HEADER_BYTES: u32 = 20;
 /// Source of an association's statistics, which does not keep the association open.
 pub(crate) struct Statistics {
     association: Weak<Association>,
-    known: Arc<Known>,
+    known: Arc<StatisticsCache>,
     /// `sender` or `receiver`.
     side: &'static str,
     /// Congestion window and largest packet of the first path when the association was new, in
@@ -55,7 +55,7 @@ fn tick() -> Duration {
 }
 
 /// Converts a snapshot to a sample. OptionValues that the kernel could not know yet are absent.
-fn sample(seen: &Seen) -> ProtocolSample {
+fn sample(seen: &StatisticsSnapshot) -> ProtocolSample {
     let paths = || seen.paths.iter().map(|(_, path)| path);
     let rtt_ticks = paths().map(|path| path.smoothed_rtt_ticks);
     let windows = paths().map(|path| u64::from(path.congestion_window_bytes));
@@ -76,7 +76,7 @@ fn sample(seen: &Seen) -> ProtocolSample {
 }
 
 /// Returns the facts in a snapshot, by their names without the side.
-fn facts(seen: &Seen) -> Vec<(&'static str, String)> {
+fn facts(seen: &StatisticsSnapshot) -> Vec<(&'static str, String)> {
     let (out, into) = (seen.status.out_streams, seen.status.in_streams);
     let chunk = seen.status.fragmentation_point;
     let counted = "DATA chunks that the kernel sent again; one of full size is one packet";

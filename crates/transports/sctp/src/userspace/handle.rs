@@ -76,7 +76,7 @@ impl association::Association for Handle {
         {
             // One that is gone has no writers.
             let _turn = OnDrop(|| {
-                let _ = self.with(|one| one.leave_turn(id));
+                let _ = self.with(|one| one.dequeue_writer(id));
             });
             let written = self.poll(|one, context| {
                 let written = one.poll_write(id, &message, context);

@@ -23,7 +23,7 @@ pub(crate) struct Sctp {
 pub(crate) type Handle = driver::Handle<Sctp>;
 
 impl Sctp {
-    fn take_in(
+    fn handle_packet(
         &mut self,
         now: Instant,
         from: SocketAddr,
@@ -49,7 +49,7 @@ impl Sctp {
             }
             DatagramEvent::AssociationEvent(event) => {
                 if let Some(association) = associations.get_mut(number) {
-                    association.take_in(&packet, event);
+                    association.handle_packet(&packet, event);
                 }
             }
         }
@@ -97,7 +97,7 @@ impl Protocol for Sctp {
         let mut rest = Bytes::copy_from_slice(arrived.bytes);
         while !rest.is_empty() {
             let packet = rest.split_to(arrived.segment.min(rest.len()));
-            self.take_in(now, arrived.from, packet, associations);
+            self.handle_packet(now, arrived.from, packet, associations);
         }
     }
 

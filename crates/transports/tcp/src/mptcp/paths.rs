@@ -63,9 +63,9 @@ impl Paths {
         };
         for (identifier, address) in (FIRST_IDENTIFIER..).zip(addresses) {
             // One that a killed agent left behind.
-            let _ = paths.tell(DELETE_ADDRESS, identifier, *address);
+            let _ = paths.request(DELETE_ADDRESS, identifier, *address);
             paths
-                .tell(ADD_ADDRESS, identifier, *address)
+                .request(ADD_ADDRESS, identifier, *address)
                 .map_err(stack)?;
             paths.added.push((identifier, *address));
         }
@@ -90,7 +90,12 @@ impl Paths {
             });
     }
 
-    fn tell(&self, command: u8, identifier: u8, address: Ipv4Addr) -> Result<(), Box<dyn Error>> {
+    fn request(
+        &self,
+        command: u8,
+        identifier: u8,
+        address: Ipv4Addr,
+    ) -> Result<(), Box<dyn Error>> {
         let message = GenlmsghdrBuilder::default()
             .cmd(command)
             .version(VERSION)
@@ -110,7 +115,7 @@ impl Paths {
     /// Removes every address, with its subflows; ignores addresses that are gone already.
     fn remove(&self) {
         for (identifier, address) in &self.added {
-            let _ = self.tell(DELETE_ADDRESS, *identifier, *address);
+            let _ = self.request(DELETE_ADDRESS, *identifier, *address);
         }
     }
 }

@@ -42,9 +42,9 @@ fn changed(server: &Tls<EarlyStream>, change: impl FnOnce(&mut ServerConfig)) ->
 }
 
 #[derive(Debug)]
-struct TenMinutesLater;
+struct ClockAhead;
 
-impl TimeProvider for TenMinutesLater {
+impl TimeProvider for ClockAhead {
     fn current_time(&self) -> Option<UnixTime> {
         let now = UnixTime::now().as_secs();
         Some(UnixTime::since_unix_epoch(Duration::from_secs(now + 600)))
@@ -216,7 +216,7 @@ fn early_data_that_is_refused_is_sent_again_once() {
             } else {
                 // It still knows the ticket, which seems to be as old as an attacker's copy.
                 changed(&server, |config| {
-                    config.time_provider = Arc::new(TenMinutesLater);
+                    config.time_provider = Arc::new(ClockAhead);
                 })
             };
             let (got, made) = ask(&client, &refuses, &question, message);

@@ -12,7 +12,7 @@ use regatta_transport::{Received, Result, TransportError, opening::OPENING_BYTES
 use regatta_transport_sockets::driver::{self, Transmit, Wakers};
 
 use super::{
-    core::{Core, Over},
+    core::{CloseReason, Core},
     frame::Frame,
     sender::Rules,
 };
@@ -113,16 +113,16 @@ impl Connection {
         }
         let most = self.core.rules.max_retransmits;
         let waits = most.saturating_add(1);
-        Some(match self.core.over()? {
-            Over::Closed => TransportError::Closed { flow: "connection" },
-            Over::Refused => TransportError::protocol(
+        Some(match self.core.close_reason()? {
+            CloseReason::Closed => TransportError::Closed { flow: "connection" },
+            CloseReason::Refused => TransportError::protocol(
                 "the other end refused the connection: it knows another token",
             ),
-            Over::NoAnswer => TransportError::timed_out(
+            CloseReason::NoAnswer => TransportError::timed_out(
                 format!("answer to {waits} CONN"),
                 self.core.rules.max_wait.saturating_mul(waits),
             ),
-            Over::GaveUp => TransportError::protocol(format!(
+            CloseReason::GaveUp => TransportError::protocol(format!(
                 "gave up: a message had no acknowledgement after {most} retransmissions"
             )),
         })
@@ -201,7 +201,8 @@ impl Connection {
                 std::mem::swap(bytes, &mut one.unread);
                 return Some(Received::Bytes(bytes.len()));
             }
-            let closed = one.core.receiver.finished || one.core.over() == Some(Over::Closed);
+            let closed =
+                one.core.receiver.finished || one.core.close_reason() == Some(CloseReason::Closed);
             closed.then_some(Received::Closed)
         })
     }
@@ -256,7 +257,10 @@ impl driver::Connection for Connection {
     }
 
     fn release(&mut self) {
-        let told = matches!(self.core.over(), Some(Over::Closed | Over::Refused));
+        let told = matches!(
+            self.core.close_reason(),
+            Some(CloseReason::Closed | CloseReason::Refused)
+        );
         self.closes = Some(if told { 0 } else { CLOSE_COPIES });
     }
 

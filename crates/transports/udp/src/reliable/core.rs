@@ -15,7 +15,7 @@ const SILENCE_IN_WAITS: u32 = 3;
 
 /// Reason why a connection carries nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum CloseReason {
     /// The other end refused it.
     Refused,
     /// The other end closed it, or is gone.
@@ -37,7 +37,7 @@ enum State {
         again_at: Option<Instant>,
     },
     Open,
-    Over(Over),
+    Closed(CloseReason),
 }
 
 /// One end of a connection.
@@ -99,11 +99,11 @@ impl Core {
         if session != self.session {
             // The other end has begun again from the same port.
             if matches!(frame, Frame::Conn { .. }) {
-                self.end(Over::Closed);
+                self.end(CloseReason::Closed);
             }
             return;
         }
-        if matches!(self.state, State::Over(_)) {
+        if matches!(self.state, State::Closed(_)) {
             return;
         }
         self.heard = Some(now);
@@ -111,8 +111,8 @@ impl Core {
             // It comes again because the answer was lost.
             Frame::Conn { .. } => self.accept_due = matches!(self.state, State::Open),
             Frame::ConAcc => self.open(now),
-            Frame::ConRjt => self.end(Over::Refused),
-            Frame::Close => self.end(Over::Closed),
+            Frame::ConRjt => self.end(CloseReason::Refused),
+            Frame::Close => self.end(CloseReason::Closed),
             Frame::Data {
                 number,
                 transmission,
@@ -155,9 +155,9 @@ impl Core {
         }
     }
 
-    fn end(&mut self, over: Over) {
-        if !matches!(self.state, State::Over(_)) {
-            self.state = State::Over(over);
+    fn end(&mut self, over: CloseReason) {
+        if !matches!(self.state, State::Closed(_)) {
+            self.state = State::Closed(over);
         }
     }
 
@@ -168,13 +168,13 @@ impl Core {
                 if again_at.is_some_and(|time| time <= now) {
                     *again_at = None;
                     if *sent > self.rules.max_retransmits {
-                        self.end(Over::NoAnswer);
+                        self.end(CloseReason::NoAnswer);
                     }
                 }
             }
             State::Open => {
                 if !self.sender.on_time(now) {
-                    self.end(Over::GaveUp);
+                    self.end(CloseReason::GaveUp);
                 }
                 let heard = *self.heard.get_or_insert(now);
                 if heard + self.silence() <= now {
@@ -182,7 +182,7 @@ impl Core {
                     self.acknowledgement_due = true;
                 }
             }
-            State::Over(_) => {}
+            State::Closed(_) => {}
         }
     }
 
@@ -199,7 +199,7 @@ impl Core {
                 let times = [self.sender.next_time(), silence];
                 times.into_iter().flatten().min()
             }
-            State::Over(_) => None,
+            State::Closed(_) => None,
         }
     }
 
@@ -220,7 +220,7 @@ impl Core {
                 return true;
             }
             State::Open => {}
-            State::Opening { .. } | State::Over(_) => return false,
+            State::Opening { .. } | State::Closed(_) => return false,
         }
         if std::mem::take(&mut self.accept_due) {
             Frame::ConAcc.encode(self.session, place);
@@ -247,9 +247,9 @@ impl Core {
     }
 
     /// Returns the reason why nothing more can be sent or received, if there is one.
-    pub(crate) const fn over(&self) -> Option<Over> {
+    pub(crate) const fn close_reason(&self) -> Option<CloseReason> {
         match self.state {
-            State::Over(over) => Some(over),
+            State::Closed(over) => Some(over),
             _ => None,
         }
     }

@@ -15,7 +15,7 @@ use proptest::{
 use regatta_transport::Purpose;
 
 use super::{
-    core::{Core, Over},
+    core::{CloseReason, Core},
     frame::Frame,
     sender::Rules,
 };
@@ -192,7 +192,7 @@ fn messages(count: usize) -> Vec<Vec<u8>> {
 
 /// Result of a whole exchange: all messages delivered, one answer back, both directions finished.
 struct Exchange {
-    over: Option<Over>,
+    over: Option<CloseReason>,
     time: Duration,
     client: Host,
     server: Option<Host>,
@@ -216,22 +216,23 @@ fn exchange<F: FnMut(End, &[u8]) -> Impairment>(
     }
     client.core.sender.push_end();
     path.run(&mut client, &mut server, rules, |client, server| {
-        client.core.over().is_some()
-            || server
-                .is_some_and(|server| server.core.over().is_some() || server.core.receiver.finished)
+        client.core.close_reason().is_some()
+            || server.is_some_and(|server| {
+                server.core.close_reason().is_some() || server.core.receiver.finished
+            })
     });
-    if client.core.over().is_none() {
+    if client.core.close_reason().is_none() {
         if let Some(server) = &mut server {
             server.core.sender.push(b"RCVD", Bytes::new());
         }
         path.run(&mut client, &mut server, rules, |client, server| {
             !client.got.is_empty()
-                || client.core.over().is_some()
-                || server.is_some_and(|server| server.core.over().is_some())
+                || client.core.close_reason().is_some()
+                || server.is_some_and(|server| server.core.close_reason().is_some())
         });
     }
     Exchange {
-        over: client.core.over(),
+        over: client.core.close_reason(),
         time: path.now.duration_since(start()),
         client,
         server,
@@ -328,7 +329,7 @@ fn it_gives_up_after_so_many_retransmissions() {
         // CONN gets no answer.
         let mut dead = Path::new(|_, _| Impairment::Lost);
         let done = exchange(&mut dead, rules, &messages(1));
-        assert_eq!(done.over, Some(Over::NoAnswer));
+        assert_eq!(done.over, Some(CloseReason::NoAnswer));
         assert_eq!(done.time, rules.max_wait * waits);
         assert_eq!(dead.sent.len(), waits as usize);
         // A message gets none.
@@ -337,7 +338,7 @@ fn it_gives_up_after_so_many_retransmissions() {
             _ => Impairment::Arrives,
         });
         let done = exchange(&mut deaf, rules, &messages(1));
-        assert_eq!(done.over, Some(Over::GaveUp));
+        assert_eq!(done.over, Some(CloseReason::GaveUp));
         assert_eq!(done.time, ONE_WAY * 2 + rules.max_wait * waits);
         let copies = deaf.count(End::Client, |frame| matches!(frame, Frame::Data { .. }));
         assert_eq!(copies, waits as usize);

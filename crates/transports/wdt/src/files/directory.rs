@@ -21,7 +21,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    below::{Below, if_there, reserve},
+    directory_handle::{DirectoryHandle, if_there, reserve},
     journal::{self, staged},
     ranges::Ranges,
 };
@@ -58,9 +58,9 @@ pub struct DirectorySink(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    root: Below,
+    root: DirectoryHandle,
     /// Directory of unfinished files, each named by its sequence id.
-    staging: Below,
+    staging: DirectoryHandle,
     staging_name: CString,
     options: DirectoryOptions,
     state: Mutex<State>,
@@ -233,7 +233,7 @@ impl DirectorySink {
     /// The error of making the directory, or of writing into it.
     pub fn new(directory: &Path, options: DirectoryOptions) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        let root = Below::open(directory)?;
+        let root = DirectoryHandle::open(directory)?;
         let (staging_name, staging) = if options.resume {
             (journal::DIRECTORY.to_owned(), journal::open(&root)?)
         } else {

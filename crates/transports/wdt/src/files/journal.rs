@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-use super::below::{Below, if_there};
+use super::directory_handle::{DirectoryHandle, if_there};
 use crate::codec::{Decoded, FileChunks, decode_frame, encode_frames};
 
 /// Name of the directory of unfinished files that a later transfer may resume.
@@ -25,7 +25,7 @@ pub(super) fn staged(sequence: u64) -> io::Result<CString> {
 }
 
 /// Opens the directory and locks it, as only one receiver may use it.
-pub(super) fn open(root: &Below) -> io::Result<Below> {
+pub(super) fn open(root: &DirectoryHandle) -> io::Result<DirectoryHandle> {
     let directory = root.enter_or_make(DIRECTORY)?;
     directory.lock().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
@@ -39,7 +39,7 @@ pub(super) fn open(root: &Below) -> io::Result<Below> {
 
 /// Returns the files of the journal that exist with the right size; none without a readable
 /// journal. Anything else in the directory, whose path is `path`, is removed.
-pub(super) fn load(directory: &Below, path: &Path) -> io::Result<Vec<FileChunks>> {
+pub(super) fn load(directory: &DirectoryHandle, path: &Path) -> io::Result<Vec<FileChunks>> {
     let mut bytes = Vec::new();
     if let Some(mut file) = if_there(directory.read(NAME))? {
         file.read_to_end(&mut bytes)?;
@@ -75,7 +75,7 @@ fn read(mut bytes: &[u8]) -> Option<Vec<FileChunks>> {
 }
 
 /// Writes the journal, after the files that it names are synchronised to disk.
-pub(super) fn save(directory: &Below, files: &[FileChunks]) -> io::Result<()> {
+pub(super) fn save(directory: &DirectoryHandle, files: &[FileChunks]) -> io::Result<()> {
     for file in files {
         directory.read(&staged(file.sequence)?)?.sync_data()?;
     }
@@ -88,6 +88,6 @@ pub(super) fn save(directory: &Below, files: &[FileChunks]) -> io::Result<()> {
 }
 
 /// Removes the journal, if there is one.
-pub(super) fn remove(directory: &Below) -> io::Result<()> {
+pub(super) fn remove(directory: &DirectoryHandle) -> io::Result<()> {
     if_there(directory.remove(NAME)).map(drop)
 }

@@ -3,8 +3,8 @@
 //! Both descend from an open directory, name by name, and follow no symbolic link below it, so that
 //! the place of a path cannot be changed while the transfer runs.
 
-mod below;
 mod directory;
+mod directory_handle;
 mod journal;
 mod ranges;
 mod select;

@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    below::Below,
+    directory_handle::DirectoryHandle,
     select::{Listed, Selection},
 };
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 /// Files below a directory, or one file.
 #[derive(Debug)]
 pub struct TreeSource {
-    root: Below,
+    root: DirectoryHandle,
     files: Vec<SourceFile>,
     /// State of each file when it was listed; absent for one of which a manifest names the number of
     /// bytes, as it may grow.
@@ -99,7 +99,7 @@ impl TreeSource {
         let metadata = fs::metadata(path).map_err(unreadable(path))?;
         let below = |directory: &Path| {
             Ok(Self {
-                root: Below::open(directory).map_err(unreadable(path))?,
+                root: DirectoryHandle::open(directory).map_err(unreadable(path))?,
                 files: Vec::new(),
                 listed: Vec::new(),
                 real: None,

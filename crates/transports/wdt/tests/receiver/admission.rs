@@ -10,7 +10,7 @@ fn who_does_not_belong_to_a_running_transfer_cannot_end_it() {
     receiving.connect(1);
     receiving.send(1, b"GET / HTTP/1.1\r\n\r\n");
     assert!(
-        matches!(receiving.hear(1), (replies, receiver::Step::Accept(_)) if replies.is_empty())
+        matches!(receiving.receive(1), (replies, receiver::Step::Accept(_)) if replies.is_empty())
     );
     receiving.connect(1);
     assert!(matches!(receiving.says(1)[..], [Reply::LocalCheckpoint(_)]));

@@ -81,7 +81,7 @@ impl Receiving {
     }
 
     /// Returns the messages that a port has to send now, and its next step.
-    fn hear(&mut self, port: usize) -> (Vec<Reply>, receiver::Step) {
+    fn receive(&mut self, port: usize) -> (Vec<Reply>, receiver::Step) {
         let mut plain = Vec::new();
         loop {
             match self.ports[port].step(self.now) {
@@ -113,7 +113,7 @@ impl Receiving {
     }
 
     fn says(&mut self, port: usize) -> Vec<Reply> {
-        self.hear(port).0
+        self.receive(port).0
     }
 
     fn failure(&self) -> Failure {
@@ -163,7 +163,7 @@ fn a_newer_sender_may_come_again_with_the_version_it_was_told() {
     assert_eq!(receiving.says(0), abort(32, Status::VersionMismatch));
     receiving.break_off(0);
     assert!(
-        matches!(receiving.hear(0), (replies, receiver::Step::Accept(_)) if replies.is_empty())
+        matches!(receiving.receive(0), (replies, receiver::Step::Accept(_)) if replies.is_empty())
     );
     receiving.connect(0);
     receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
@@ -382,7 +382,7 @@ fn a_block_with_a_wrong_footer_is_not_counted() {
     );
     receiving.send(0, b"dbta");
     receiving.send(0, &bytes(&[Command::Footer(footer(0, b"data"))]));
-    assert!(matches!(receiving.hear(0).1, receiver::Step::Accept(_)));
+    assert!(matches!(receiving.receive(0).1, receiver::Step::Accept(_)));
     receiving.connect(0);
     let one = Checkpoint {
         port: 1,
@@ -431,7 +431,7 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
     receiving.now = ms(1000);
     assert_eq!(receiving.says(0), [Reply::Heartbeat]);
     receiving.break_off(0);
-    receiving.hear(0);
+    receiving.receive(0);
     receiving.connect(0);
     let nothing = Checkpoint {
         port: 1,
@@ -449,7 +449,7 @@ fn what_a_global_checkpoint_acknowledged_must_still_be_proven() {
     receiving.send(0, b"data");
     receiving.send(0, &bytes(&[done(1, 4)]));
     receiving.now = ms(2000);
-    assert_eq!(receiving.hear(1).1, receiver::Step::End);
+    assert_eq!(receiving.receive(1).1, receiver::Step::End);
     assert!(matches!(receiving.says(0)[..], [Reply::Errors(_)]));
     receiving.break_off(0);
     assert_eq!(receiving.failure().status, Status::Encryption);

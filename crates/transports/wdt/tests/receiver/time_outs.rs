@@ -9,10 +9,10 @@ fn a_port_that_is_never_connected_is_given_up_two_seconds_after_the_first() {
     receiving.connect(0);
     receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
     receiving.now = ms(21_999);
-    assert!(matches!(receiving.hear(1).1, receiver::Step::Accept(until) if until == ms(22_000)));
+    assert!(matches!(receiving.receive(1).1, receiver::Step::Accept(until) if until == ms(22_000)));
     assert_eq!(receiving.says(0), [Reply::Wait]);
     receiving.now = ms(22_000);
-    assert_eq!(receiving.hear(1).1, receiver::Step::End);
+    assert_eq!(receiving.receive(1).1, receiver::Step::End);
     let lost = Checkpoint {
         port: 2,
         ..Checkpoint::default()
@@ -22,8 +22,8 @@ fn a_port_that_is_never_connected_is_given_up_two_seconds_after_the_first() {
     receiving.send(0, &bytes(&[done(0, 0)]));
     assert_eq!(receiving.says(0), [Reply::Done]);
     receiving.send(0, b"D");
-    assert_eq!(receiving.hear(0).1, receiver::Step::Shutdown);
-    assert_eq!(receiving.hear(0).1, receiver::Step::End);
+    assert_eq!(receiving.receive(0).1, receiver::Step::Shutdown);
+    assert_eq!(receiving.receive(0).1, receiver::Step::End);
     let report = receiving.session.finish().unwrap();
     assert_eq!(
         report.ports[1].failure.as_ref().unwrap().status,
@@ -79,7 +79,7 @@ fn a_sender_that_heartbeats_keep_from_seeing_the_abort_may_come_again_for_it() {
         receiving.now = ms(2000);
         if heartbeats {
             // One byte is what the reference reads after a write that failed: the heartbeat.
-            assert_eq!(receiving.hear(0).1, receiver::Step::Accept(ms(3500)));
+            assert_eq!(receiving.receive(0).1, receiver::Step::Accept(ms(3500)));
             receiving.connect(0);
             let said = receiving.says(0);
             assert!(
@@ -88,7 +88,7 @@ fn a_sender_that_heartbeats_keep_from_seeing_the_abort_may_come_again_for_it() {
             );
             receiving.now = ms(3500);
         }
-        assert_eq!(receiving.hear(0).1, receiver::Step::End);
+        assert_eq!(receiving.receive(0).1, receiver::Step::End);
         assert_eq!(
             receiving.session.finish().unwrap_err().status,
             Status::Abort
@@ -106,9 +106,9 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
     );
     receiving.send(0, b"xxx");
     receiving.now = ms(4999);
-    assert!(matches!(receiving.hear(0).1, receiver::Step::Read(until) if until == ms(5000)));
+    assert!(matches!(receiving.receive(0).1, receiver::Step::Read(until) if until == ms(5000)));
     receiving.now = ms(5000);
-    assert!(matches!(receiving.hear(0).1, receiver::Step::Accept(until) if until == ms(11_000)));
+    assert!(matches!(receiving.receive(0).1, receiver::Step::Accept(until) if until == ms(11_000)));
     receiving.connect(0);
     let kept = Checkpoint {
         port: 1,
@@ -120,13 +120,13 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
     assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
     receiving.break_off(0);
     // It says so again, as nothing shows that the sender has heard it.
-    receiving.hear(0);
+    receiving.receive(0);
     receiving.connect(0);
     assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
     // SETTINGS show it: the sender goes on behind what was kept.
     receiving.send(0, &bytes(&[Command::Settings(settings())]));
     receiving.break_off(0);
-    receiving.hear(0);
+    receiving.receive(0);
     receiving.connect(0);
     let nothing_new = Checkpoint {
         port: 1,
@@ -134,9 +134,9 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
     };
     assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing_new)]);
     receiving.break_off(0);
-    receiving.hear(0);
+    receiving.receive(0);
     receiving.now = ms(20_000);
-    assert_eq!(receiving.hear(0).1, receiver::Step::End);
+    assert_eq!(receiving.receive(0).1, receiver::Step::End);
     let failure = receiving.session.finish().unwrap_err();
     assert_eq!(failure.status, Status::SocketRead, "{failure}");
 }

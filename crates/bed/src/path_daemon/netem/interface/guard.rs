@@ -18,7 +18,7 @@ use nix::{
 use regatta_process::{Preparation, ended_within, readable, write_line};
 use serde::{Deserialize, Serialize};
 
-use super::{former::Former, record::Record};
+use super::{record::Record, saved_qdisc::SavedQdisc};
 use crate::{
     error::{exit_code, in_one_line},
     launch,
@@ -35,14 +35,14 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// First line to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
-    former: Former,
+    former: SavedQdisc,
     /// File that is removed once the interface is restored.
     record: PathBuf,
 }
 
 /// Starts the guard of an interface, which ends with this process. From then on this process restores the interface and
 /// ends if the guard does.
-pub(super) fn start(former: &Former, record: Record) -> Result<(), InterfaceError> {
+pub(super) fn start(former: &SavedQdisc, record: Record) -> Result<(), InterfaceError> {
     let failed = InterfaceError::system("start the guard of an interface");
     record.write(former).map_err(&failed)?;
     let order = Order {
@@ -78,7 +78,7 @@ fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
 }
 
 /// Gives the guard signs of life until it ends, then restores the interface and ends this process.
-fn watch(mut guard: Child, mut input: ChildStdin, former: &Former, record: &Record) {
+fn watch(mut guard: Child, mut input: ChildStdin, former: &SavedQdisc, record: &Record) {
     while let Ok(None) = ended_within(&mut guard, INTERVAL) {
         // A guard that has ended is noticed above.
         let _ = input.write_all(b".");

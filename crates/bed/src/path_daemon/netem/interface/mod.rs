@@ -4,28 +4,28 @@
 //! has a discipline like the one that was there; packets to the other host of the path go to the second one by a
 //! filter. There a token bucket that no packet waits for splits what the interface would split later (TSO, GSO), so
 //! that netem below it acts on packets of the wire and the offloads of the interface stay as they are. What was there
-//! is [restored](former::Former::restore), by the path daemon or by its [guard](guard).
+//! is [restored](saved_qdisc::SavedQdisc::restore), by the path daemon or by its [guard](guard).
 
 mod filter;
-mod former;
 mod guard;
-mod left;
+mod leftover;
 mod record;
+mod saved_qdisc;
 
 use std::net::IpAddr;
 
 use neli::consts::rtnl::Rtm;
 
-use self::former::Former;
+use self::saved_qdisc::SavedQdisc;
 pub use self::{
     guard::{COMMAND, main},
-    left::{ShapedInterface, shaped_interfaces},
+    leftover::{ShapedInterface, shaped_interfaces},
 };
 use super::{
     attributes::{Attributes, find, u32_at},
     netlink::Netlink,
     qdisc::{self, Interface, Netem, Place, Qdisc, named},
-    wires::Node,
+    veth::Node,
 };
 use crate::{
     messages::End,
@@ -57,7 +57,7 @@ fn netem_on(netlink: &Netlink, index: i32) -> Interface {
 /// Shaping of an interface. Dropping this restores the interface.
 #[derive(Debug)]
 pub(super) struct Shaping {
-    former: Former,
+    former: SavedQdisc,
 }
 
 impl Shaping {
@@ -78,14 +78,14 @@ impl Shaping {
         leaves_by(netlink, peer, name, index)?;
         let record = record::Record::open(name, index)?;
         let most_bytes = mtu(netlink, index)?;
-        let shape = |interface: &Interface, former: &Former| {
+        let shape = |interface: &Interface, former: &SavedQdisc| {
             let others = former.discipline_of_others();
             shape(interface, most_bytes, others.as_ref(), (peer, ssh_ports))
         };
         let left = record.left();
         let is_left = left.is_some();
-        let read = Former::read(netlink, name, index, left).and_then(|former| {
-            former::try_in_namespace(&former, |netlink, index| {
+        let read = SavedQdisc::read(netlink, name, index, left).and_then(|former| {
+            saved_qdisc::try_in_namespace(&former, |netlink, index| {
                 let interface = netem_on(netlink, index);
                 shape(&interface, &former)?;
                 try_netem(&interface)

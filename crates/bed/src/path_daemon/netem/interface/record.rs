@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use super::former::Former;
+use super::saved_qdisc::SavedQdisc;
 use crate::path_daemon::error::InterfaceError;
 
 /// Directory of the records, which the next start of the host empties.
@@ -51,7 +51,7 @@ impl Record {
     }
 
     /// Returns what an earlier run has left here.
-    pub(super) fn left(&self) -> Option<Former> {
+    pub(super) fn left(&self) -> Option<SavedQdisc> {
         let mut text = String::new();
         (&self.file).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
@@ -74,7 +74,7 @@ impl Record {
     }
 
     /// Writes the discipline that an interface has.
-    pub(super) fn write(&self, former: &Former) -> io::Result<()> {
+    pub(super) fn write(&self, former: &SavedQdisc) -> io::Result<()> {
         let mut file = &self.file;
         file.set_len(0)?;
         file.rewind()?;

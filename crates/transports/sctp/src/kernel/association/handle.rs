@@ -21,7 +21,7 @@ const BINARY: u32 = 53;
 
 impl Association {
     async fn send(&self, id: u16, protocol: u32, parts: [&[u8]; 2]) -> Result<()> {
-        let _turn = OnDrop(|| self.leave_turn(id));
+        let _turn = OnDrop(|| self.dequeue_writer(id));
         poll_fn(|context| self.poll_send(id, protocol, parts, context)).await
     }
 }

@@ -138,12 +138,12 @@ pub(crate) struct Association {
     flags: u16,
     /// Number of streams each way that this end asked for.
     streams_asked: u16,
-    known: Arc<Known>,
+    known: Arc<StatisticsCache>,
     state: Mutex<State>,
 }
 
 /// Snapshot of the kernel's statistics of an association.
-pub(crate) struct Seen {
+pub(crate) struct StatisticsSnapshot {
     pub status: Status,
     pub counts: Option<AssocStats>,
     /// Path states by the peer's address, which is unspecified if there is one path only.
@@ -151,19 +151,19 @@ pub(crate) struct Seen {
 }
 
 /// Statistics of an association, available after it is gone too.
-pub(crate) struct Known {
-    seen: Mutex<Option<Arc<Seen>>>,
+pub(crate) struct StatisticsCache {
+    seen: Mutex<Option<Arc<StatisticsSnapshot>>>,
     /// Paths of an association that may have several.
     pub paths: Option<Arc<Paths>>,
 }
 
-impl Known {
+impl StatisticsCache {
     /// Returns the most recent snapshot.
-    pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
+    pub(crate) fn seen(&self) -> Option<Arc<StatisticsSnapshot>> {
         self.seen.lock().clone()
     }
 
-    fn see(&self, seen: Seen) {
+    fn see(&self, seen: StatisticsSnapshot) {
         if let Some(paths) = &self.paths {
             for (address, info) in &seen.paths {
                 paths.seen(*address, info.state);
@@ -194,7 +194,7 @@ impl Association {
                 false => libc::SCTP_UNORDERED as u16,
             },
             streams_asked: options::streams(values),
-            known: Arc::new(Known {
+            known: Arc::new(StatisticsCache {
                 seen: Mutex::default(),
                 paths,
             }),
@@ -211,7 +211,7 @@ impl Association {
     }
 
     /// Returns the statistics of the association, available after it is gone too.
-    pub(crate) fn known(&self) -> &Arc<Known> {
+    pub(crate) fn known(&self) -> &Arc<StatisticsCache> {
         &self.known
     }
 
@@ -221,11 +221,11 @@ impl Association {
 
     /// Takes and keeps a snapshot of the kernel's statistics, which are not available after the end
     /// of the association; returns the most recent one.
-    pub(crate) fn look(&self) -> Option<Arc<Seen>> {
+    pub(crate) fn look(&self) -> Option<Arc<StatisticsSnapshot>> {
         if let Ok(status) = self.status() {
             let counts = socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok();
             let paths = self.path_infos(&status);
-            self.known.see(Seen {
+            self.known.see(StatisticsSnapshot {
                 status,
                 counts,
                 paths,

@@ -63,7 +63,7 @@ impl Association {
     }
 
     /// Ends a stream's wait to write; the next stream has its turn.
-    pub(crate) fn leave_turn(&self, id: u16) {
+    pub(crate) fn dequeue_writer(&self, id: u16) {
         let mut state = self.state.lock();
         let was_first = state.writers.front().is_some_and(|(front, _)| *front == id);
         state.writers.retain(|(writer, _)| *writer != id);

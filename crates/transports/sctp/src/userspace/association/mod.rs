@@ -204,7 +204,7 @@ impl Association {
     // What arrives.
 
     /// Processes a packet of this association.
-    pub(crate) fn take_in(&mut self, packet: &[u8], event: AssociationEvent) {
+    pub(crate) fn handle_packet(&mut self, packet: &[u8], event: AssociationEvent) {
         for chunk in wire::chunks(packet) {
             match chunk {
                 Chunk::Sack(tsn) => self.acknowledged(tsn),

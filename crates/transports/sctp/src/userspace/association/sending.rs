@@ -83,12 +83,12 @@ impl Association {
             return Poll::Pending;
         }
         let written = self.write(id, message, BINARY);
-        self.leave_turn(id);
+        self.dequeue_writer(id);
         Poll::Ready(written)
     }
 
     /// Removes a stream from the queue of writers, and wakes the next one.
-    pub(crate) fn leave_turn(&mut self, id: StreamId) {
+    pub(crate) fn dequeue_writer(&mut self, id: StreamId) {
         self.writers.retain(|(other, _)| *other != id);
         self.wake_next();
     }

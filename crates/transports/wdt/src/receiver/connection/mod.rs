@@ -321,7 +321,7 @@ impl<K: Sink> Connection<K> {
         let mut plain = Vec::new();
         reply.encode(&mut plain);
         encode_frames(&files, &mut plain);
-        self.say(&plain);
+        self.send(&plain);
         Step::Write
     }
 
@@ -380,10 +380,10 @@ impl<K: Sink> Connection<K> {
     fn reply(&mut self, reply: &Reply) {
         let mut plain = Vec::new();
         reply.encode(&mut plain);
-        self.say(&plain);
+        self.send(&plain);
     }
 
-    fn say(&mut self, plain: &[u8]) {
+    fn send(&mut self, plain: &[u8]) {
         if let Err(error) = self.seal.seal(plain, &mut self.out) {
             self.session.fail(error.into());
         }

@@ -30,7 +30,7 @@ pub struct Pace {
 
 impl Pace {
     /// Takes note of an event, at the moment when it comes.
-    pub fn hear(&mut self, event: &Event) {
+    pub fn on_event(&mut self, event: &Event) {
         match event {
             Event::RunStarted {
                 header,

@@ -2,10 +2,10 @@
 
 /// A set of numbers, one bit for each.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Vec<u64>);
+pub(crate) struct BitSet(Vec<u64>);
 
-impl Marks {
-    /// Marks a number; returns false if it was marked already.
+impl BitSet {
+    /// Adds a number; returns false if it was in the set already.
     pub(crate) fn mark(&mut self, number: u64) -> bool {
         let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
         if self.0.len() <= word {

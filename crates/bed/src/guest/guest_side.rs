@@ -44,13 +44,13 @@ pub fn payload() -> io::Result<String> {
 ///
 /// # Errors
 /// If this is no guest, or its exchange cannot be written.
-pub fn say(text: &str) -> io::Result<()> {
+pub fn send_message(text: &str) -> io::Result<()> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    leave(COUNT.fetch_add(1, Ordering::SeqCst), text)
+    write_message(COUNT.fetch_add(1, Ordering::SeqCst), text)
 }
 
 /// Writes a message under a number; messages are read in the order of their numbers.
-fn leave(number: u32, text: &str) -> io::Result<()> {
+fn write_message(number: u32, text: &str) -> io::Result<()> {
     let messages = exchange(MESSAGES);
     // Written beside and then renamed, so that the daemon never sees half of it.
     let unfinished = messages.join(format!("{number:010}.part"));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_model::{
-    Condition, Part, Study, Sweep, Sweeps, SweptEntry, Transport, Words as _, Workload,
+    Condition, Named as _, Part, Study, Sweep, Sweeps, SweptEntry, Transport, Workload,
 };
 
 use crate::exit::{Failure, Result};
@@ -114,7 +114,7 @@ pub fn describe(sweeps: &Sweeps, text: &mut String) {
                 text,
                 "  {}: {values}, {}{zipped}",
                 sweep.full_key(),
-                sweep.scale.word()
+                sweep.scale.as_str()
             );
         }
     }
@@ -136,7 +136,7 @@ pub fn headings(study: &Study, part: Part) -> impl FnMut(&str) -> Option<String>
             return Some(name.to_owned());
         };
         let (count, last) = groups.remove(base)?;
-        let kind = part.word();
+        let kind = part.as_str();
         Some(format!(
             "{base}, {count} {kind}s from `{name}` to `{last}`, of which the first"
         ))

@@ -18,7 +18,7 @@ use socket2::SockRef;
 
 use super::{
     AGENT_COMMAND, Server,
-    queue::{NoTurn, Turn},
+    queue::{QueueError, QueueSlot},
 };
 use crate::{
     client_events::ClientEvent,
@@ -62,7 +62,7 @@ impl Client {
         let relay = thread::Builder::new()
             .name("tls".into())
             .spawn(move || relay(&mut Connection::Server(tls), &tcp, &theirs, &of_relay))?;
-        let served = match take_turn(server, self.number, &mut ours) {
+        let served = match acquire_slot(server, self.number, &mut ours) {
             Ok(turn) => {
                 server.note(self.number, &format!("{address} measures"));
                 // Set once, here.
@@ -71,7 +71,7 @@ impl Client {
                 drop(turn);
                 served
             }
-            Err(NoTurn::Full) => {
+            Err(QueueError::Full) => {
                 let most = server.args.max_clients;
                 let reason = format!("the server has as many clients as it takes ({most})");
                 let told = io::Error::other(&*reason);
@@ -79,7 +79,7 @@ impl Client {
                 drop(ours);
                 Err(told)
             }
-            Err(NoTurn::Gone) => Err(io::Error::other("it left while it waited")),
+            Err(QueueError::Gone) => Err(io::Error::other("it left while it waited")),
         };
         let relayed = relay.join().unwrap_or(Ok(()));
         if deadline.get().is_some_and(|at| Instant::now() >= *at) {
@@ -110,17 +110,17 @@ impl Client {
 }
 
 /// Tells a client the limits, and waits for its turn.
-fn take_turn<'a>(
+fn acquire_slot<'a>(
     server: &'a Server<'_>,
     number: u64,
     client: &mut UnixStream,
-) -> Result<Turn<'a>, NoTurn> {
+) -> Result<QueueSlot<'a>, QueueError> {
     let limits = Hello::Limits {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         max_time_ns: nanoseconds(server.args.max_time),
         max_bytes: server.max_bytes(),
     };
-    write_line(client, &limits).map_err(|_| NoTurn::Gone)?;
+    write_line(client, &limits).map_err(|_| QueueError::Gone)?;
     let queue = &server.queue;
     queue.enter(number, |ahead| {
         write_line(client, &Hello::Waiting { ahead })

@@ -2,16 +2,16 @@
 
 use crate::{clock::MonotonicTime, executor::Executor, stop::Stop};
 
-/// Turns of numbered tasks that wait for the same thing one after another: all of them at once would wake one another
+/// Queue of numbered tasks that wait for the same thing one after another: all of them at once would wake one another
 /// whenever it comes for one.
-pub(crate) struct Turns(Vec<Stop>);
+pub(crate) struct WaitQueue(Vec<Stop>);
 
-impl Turns {
-    /// Makes the turns of `tasks` tasks, of which the first has its own. All have theirs once `over` is raised.
+impl WaitQueue {
+    /// Makes the queue of `tasks` tasks, of which the first has its own. All have theirs once `over` is raised.
     fn new(tasks: usize, over: &Stop) -> Self {
-        let turns = Self((0..tasks).map(|_| over.child()).collect());
-        turns.give(0);
-        turns
+        let queue = Self((0..tasks).map(|_| over.child()).collect());
+        queue.give(0);
+        queue
     }
 
     fn give(&self, task: usize) {
@@ -41,21 +41,21 @@ pub(crate) async fn serve_in_turns<T: Send>(
     executor: &impl Executor,
     (tasks, over): (usize, &Stop),
     first: T,
-    next: impl AsyncFn(&Turns, usize) -> Option<T> + Sync,
+    next: impl AsyncFn(&WaitQueue, usize) -> Option<T> + Sync,
     serve: impl AsyncFn(T) + Sync,
 ) {
-    let (turns, next, serve) = (&Turns::new(tasks, over), &next, &serve);
+    let (queue, next, serve) = (&WaitQueue::new(tasks, over), &next, &serve);
     let mut first = Some(first);
     let tasks = (0..tasks)
         .map(|task| {
             let first = first.take();
             move || async move {
-                turns.wait(task, executor).await;
+                queue.wait(task, executor).await;
                 let flow = match first {
                     Some(first) => Some(first),
-                    None => next(turns, task).await,
+                    None => next(queue, task).await,
                 };
-                turns.pass(task);
+                queue.pass(task);
                 if let Some(flow) = flow {
                     serve(flow).await;
                 }

@@ -119,14 +119,14 @@ fn codel_time(shown: u32) -> u32 {
 
 /// Interface with the discipline that it had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Former {
+pub(super) struct SavedQdisc {
     pub name: String,
     pub interface: i32,
     /// That of the interface first, then those inside of it.
     disciplines: Vec<Discipline>,
 }
 
-impl Former {
+impl SavedQdisc {
     /// Reads the discipline of an interface. `left` is the record of a run that could not restore it: then it is
     /// restored first.
     ///
@@ -298,7 +298,7 @@ fn parsed(messages: &[Vec<u8>]) -> Vec<Discipline> {
 /// # Errors
 /// Those of `shape`; [`InterfaceError::NotExact`] if the kernel shows something else afterwards.
 pub(super) fn try_in_namespace(
-    former: &Former,
+    former: &SavedQdisc,
     shape: impl Fn(&Netlink, i32) -> Result<(), InterfaceError> + Sync,
 ) -> Result<(), InterfaceError> {
     let step = "try the shaping of an interface in a network namespace";
@@ -314,7 +314,7 @@ pub(super) fn try_in_namespace(
             }
         }
         // A discipline of the kernel's own may be another one here.
-        let before = Former {
+        let before = SavedQdisc {
             name: former.name.clone(),
             interface: LOOPBACK,
             disciplines: shown(&netlink, LOOPBACK)?,
@@ -352,7 +352,7 @@ mod tests {
     }
 
     fn obstacle(disciplines: &[Discipline]) -> Option<String> {
-        let former = Former {
+        let former = SavedQdisc {
             name: "eth1".into(),
             interface: 7,
             disciplines: disciplines.to_vec(),

@@ -9,8 +9,8 @@ use regatta_model::{
 };
 
 use crate::{
-    model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, Now},
-    pace::Pace,
+    model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, RunStatus},
+    time_left::Pace,
 };
 
 /// Shortest time between two reports of an end of which rates are made.
@@ -18,7 +18,7 @@ const LEAST_NS: u64 = 20_000_000;
 
 /// State of a run, and what it is made from.
 #[derive(Debug, Default)]
-pub struct Fold {
+pub struct StateBuilder {
     /// The state.
     pub run: LiveRun,
     /// Whether the cells have changed since this was last set to `false`.
@@ -44,7 +44,7 @@ struct End {
 }
 
 impl End {
-    fn hear(&mut self, progress: Progress) {
+    fn on_progress(&mut self, progress: Progress) {
         // After its warm-up an end counts from zero again.
         if progress.elapsed_ns < self.last.elapsed_ns {
             self.last = Progress {
@@ -65,15 +65,15 @@ impl End {
     }
 }
 
-impl Fold {
+impl StateBuilder {
     /// Makes the state of a run in a directory. `earlier` are the trials of earlier parts of it.
     #[must_use]
     pub fn new(directory: String, earlier: Vec<TrialRecord>) -> Self {
         Self {
             run: LiveRun {
-                now: Now {
+                now: RunStatus {
                     directory,
-                    ..Now::default()
+                    ..RunStatus::default()
                 },
                 cells: Vec::new(),
             },
@@ -83,8 +83,8 @@ impl Fold {
     }
 
     /// Takes note of an event.
-    pub fn hear(&mut self, event: &Event) {
-        self.pace.hear(event);
+    pub fn on_event(&mut self, event: &Event) {
+        self.pace.on_event(event);
         match event {
             Event::RunStarted { header, .. } => {
                 let now = &mut self.run.now;
@@ -99,7 +99,7 @@ impl Fold {
             Event::PathChecked { check } => {
                 // The verdict first: a line of the terminal may have no room for the name.
                 let name = &check.condition;
-                self.say(match &check.spoiled {
+                self.add_message(match &check.spoiled {
                     Some(why) => format!("path not checked: `{name}`, {why}"),
                     None if check.within => format!("path within its tolerance: `{name}`"),
                     None => format!("path OUTSIDE its tolerance: `{name}`"),
@@ -138,11 +138,11 @@ impl Fold {
                     let outcome = trial.outcome.name().replace('_', " ");
                     let reasons = trial.reasons.join(": ");
                     let cell = format!("{} · {}", trial.transport, trial.condition);
-                    self.say(format!("{cell}: {outcome}: {reasons}"));
+                    self.add_message(format!("{cell}: {outcome}: {reasons}"));
                 }
             }
             Event::HostsSampled { .. } => {}
-            Event::Warning { warning } => self.say(format!("warning: {}", warning.message)),
+            Event::Warning { warning } => self.add_message(format!("warning: {}", warning.message)),
             Event::RunEnded { ending } => self.end(ending),
         }
         let now = &mut self.run.now;
@@ -166,7 +166,7 @@ impl Fold {
         let Activity::Trial(trial) = &mut self.run.now.activity else {
             return;
         };
-        self.ends[report.host as usize].hear(report.progress);
+        self.ends[report.host as usize].on_progress(report.progress);
         let direction = self.directions.get(&trial.workload).copied();
         let direction = direction.unwrap_or(Direction::Forward);
         let [client, server] = &self.ends;
@@ -201,7 +201,7 @@ impl Fold {
         }
     }
 
-    fn say(&mut self, message: String) {
+    fn add_message(&mut self, message: String) {
         let messages = &mut self.run.now.messages;
         // What cannot run here says so in each round.
         messages.retain(|known| *known != message);
@@ -331,8 +331,8 @@ mod tests {
             cpu_ns: Some(cpu_ms * 1_000_000),
             ..Progress::default()
         };
-        end.hear(at(900, 9_000_000, 500));
-        end.hear(at(100, 100_000, 520));
+        end.on_progress(at(900, 9_000_000, 500));
+        end.on_progress(at(100, 100_000, 520));
         assert_eq!(end.goodput_bps, Some(8e6));
         assert_eq!(end.cpu_ratio, None);
     }
@@ -350,7 +350,7 @@ mod tests {
         fold.cells_changed = false;
         for (attempt, rate) in [(1, None), (2, Some(42e6))] {
             let trial = Box::new(trial(2, attempt, "tcp", rate));
-            fold.hear(&Event::TrialEnded { trial });
+            fold.on_event(&Event::TrialEnded { trial });
         }
         assert!(fold.cells_changed);
         let outcomes = BTreeMap::from([("measured".to_owned(), 3)]);
@@ -362,17 +362,17 @@ mod tests {
     #[test]
     fn a_resumed_run_has_the_trials_of_its_earlier_part() {
         let earlier = vec![trial(0, 1, "tcp", Some(40e6)), trial(0, 1, QUOTED, None)];
-        let mut fold = Fold::new(String::new(), earlier);
-        fold.hear(&started());
+        let mut fold = StateBuilder::new(String::new(), earlier);
+        fold.on_event(&started());
         assert_eq!(fold.run.cells[0].n, 1);
         assert_eq!(fold.run.cells[1].outcomes["invalid"], 1);
     }
 
     #[test]
     fn a_wait_and_the_end_of_a_series_are_activities() {
-        let mut fold = Fold::default();
-        fold.hear(&started());
-        fold.hear(&Event::RoundWaits {
+        let mut fold = StateBuilder::default();
+        fold.on_event(&started());
+        fold.on_event(&Event::RoundWaits {
             round: 1,
             wait_ns: 60_000_000_000,
         });
@@ -382,10 +382,10 @@ mod tests {
         assert!(until_unix_ns > unix_ns() + 50_000_000_000);
         // A report that comes late belongs to no trial.
         fold.hear_progress(&report(regatta_control::Host::Server, Progress::default()));
-        fold.hear(&trial_started(1, "tcp"));
+        fold.on_event(&trial_started(1, "tcp"));
         assert!(fold.run.now.trial().is_some());
         let reason = "stopped by the user".to_owned();
-        fold.hear(&Event::RunEnded {
+        fold.on_event(&Event::RunEnded {
             ending: Ending::Interrupted { reason },
         });
         let ended = matches!(
@@ -403,7 +403,7 @@ mod tests {
         let run = under_way().run;
         let mut read = LiveRun::default();
         for update in [
-            crate::model::Update::Now(run.now.clone()),
+            crate::model::Update::RunStatus(run.now.clone()),
             crate::model::Update::Cells(run.cells.clone()),
         ] {
             let line = serde_json::to_string(&update).expect("JSON");

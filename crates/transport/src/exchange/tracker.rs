@@ -1,11 +1,11 @@
-//! Ledger of requests and responses: decides when requests leave and when they are given up. It
+//! RequestTracker of requests and responses: decides when requests leave and when they are given up. It
 //! uses no clock and no transport.
 
 use std::{collections::VecDeque, time::Duration};
 
 use regatta_model::Arrivals;
 
-use crate::{clock::MonotonicTime, content::Marks, trial::distribution::Distribution};
+use crate::{clock::MonotonicTime, content::BitSet, trial::distribution::Distribution};
 
 /// The rules by which requests leave and are given up.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,7 +43,7 @@ pub(crate) enum Answered {
 
 /// The requests of one trial.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct RequestTracker {
     rules: Rules,
     begun: MonotonicTime,
     /// Number of requests that have left.
@@ -53,7 +53,7 @@ pub(crate) struct Ledger {
     waiting: VecDeque<Option<Departure>>,
     /// Number of requests that wait for their answer.
     pub unanswered: u64,
-    answered: Marks,
+    answered: BitSet,
     /// Delays of the answers in time.
     pub delays: Distribution,
     /// Number of answers that came after their request was given up.
@@ -66,8 +66,8 @@ pub(crate) struct Ledger {
     last_answer: MonotonicTime,
 }
 
-impl Ledger {
-    /// Makes a ledger of requests none of which has left; the schedule begins at `begun`.
+impl RequestTracker {
+    /// Makes a tracker of requests none of which has left; the schedule begins at `begun`.
     pub(crate) fn new(rules: Rules, begun: MonotonicTime) -> Self {
         Self {
             rules,
@@ -75,7 +75,7 @@ impl Ledger {
             sent: 0,
             waiting: VecDeque::new(),
             unanswered: 0,
-            answered: Marks::default(),
+            answered: BitSet::default(),
             delays: Distribution::default(),
             late: 0,
             given_up: 0,
@@ -250,14 +250,14 @@ mod tests {
         MonotonicTime(1_000 * MS + ms * MS)
     }
 
-    fn ledger(count: u64, arrivals: Arrivals, patience_ms: Option<u64>) -> Ledger {
+    fn tracker(count: u64, arrivals: Arrivals, patience_ms: Option<u64>) -> RequestTracker {
         let rules = Rules {
             count,
             arrivals,
             patience: patience_ms.map(Duration::from_millis),
             gap: Duration::ZERO,
         };
-        Ledger::new(rules, at(0))
+        RequestTracker::new(rules, at(0))
     }
 
     const HUNDRED_A_SECOND: Arrivals = Arrivals::Open {
@@ -266,28 +266,28 @@ mod tests {
 
     #[test]
     fn an_open_loop_keeps_its_schedule_and_counts_waiting() {
-        let mut ledger = ledger(4, HUNDRED_A_SECOND, None);
-        assert_eq!(ledger.due(at(0), 9), 1);
-        assert_eq!(ledger.depart(at(0)), 0);
-        assert_eq!(ledger.due(at(9), 9), 0);
-        assert_eq!(ledger.next_due(), at(10));
+        let mut tracker = tracker(4, HUNDRED_A_SECOND, None);
+        assert_eq!(tracker.due(at(0), 9), 1);
+        assert_eq!(tracker.depart(at(0)), 0);
+        assert_eq!(tracker.due(at(9), 9), 0);
+        assert_eq!(tracker.next_due(), at(10));
         // The transport held the sender up until 25 ms: two are due, and both count from when they
         // were to leave.
-        assert_eq!(ledger.due(at(25), 9), 2);
-        assert_eq!(ledger.due(at(25), 1), 1);
-        ledger.depart(at(25));
-        ledger.depart(at(25));
+        assert_eq!(tracker.due(at(25), 9), 2);
+        assert_eq!(tracker.due(at(25), 1), 1);
+        tracker.depart(at(25));
+        tracker.depart(at(25));
         for number in 0..3 {
-            assert_eq!(ledger.answer(number, at(30)), Answered::InTime);
+            assert_eq!(tracker.answer(number, at(30)), Answered::InTime);
         }
-        assert_eq!(ledger.next_due(), at(30));
-        ledger.depart(at(30));
-        assert_eq!(ledger.next_due(), MonotonicTime::NEVER);
-        assert!(!ledger.is_over());
-        assert_eq!(ledger.answer(3, at(40)), Answered::InTime);
-        assert!(ledger.is_over());
+        assert_eq!(tracker.next_due(), at(30));
+        tracker.depart(at(30));
+        assert_eq!(tracker.next_due(), MonotonicTime::NEVER);
+        assert!(!tracker.is_over());
+        assert_eq!(tracker.answer(3, at(40)), Answered::InTime);
+        assert!(tracker.is_over());
         let mut findings = crate::trial::findings::Findings::default();
-        ledger
+        tracker
             .delays
             .report(DelayMetrics::MESSAGE, "sender", &mut findings);
         // 30, 20, 10 and 10 ms.
@@ -296,77 +296,77 @@ mod tests {
             findings.0.measurements.metrics["message_delay_max_ns"],
             30e6
         );
-        assert_eq!(ledger.answers_per_second(), Some(100.0));
-        assert_eq!(ledger.rate_ratio(), Some(1.0));
+        assert_eq!(tracker.answers_per_second(), Some(100.0));
+        assert_eq!(tracker.rate_ratio(), Some(1.0));
     }
 
     #[test]
     fn a_sender_that_was_held_up_did_not_reach_its_rate() {
-        let mut ledger = ledger(11, HUNDRED_A_SECOND, None);
+        let mut tracker = tracker(11, HUNDRED_A_SECOND, None);
         for number in 0..11 {
-            ledger.depart(at(number * 20));
+            tracker.depart(at(number * 20));
         }
-        assert_eq!(ledger.rate_ratio(), Some(0.5));
+        assert_eq!(tracker.rate_ratio(), Some(0.5));
     }
 
     #[test]
     fn a_closed_loop_has_so_many_under_way() {
-        let mut ledger = ledger(4, Arrivals::Closed { outstanding: 2 }, None);
-        assert_eq!(ledger.due(at(0), 9), 2);
-        assert_eq!((ledger.depart(at(0)), ledger.depart(at(1))), (0, 1));
-        assert_eq!(ledger.due(at(5), 9), 0);
-        assert_eq!(ledger.next_due(), MonotonicTime::NEVER);
+        let mut tracker = tracker(4, Arrivals::Closed { outstanding: 2 }, None);
+        assert_eq!(tracker.due(at(0), 9), 2);
+        assert_eq!((tracker.depart(at(0)), tracker.depart(at(1))), (0, 1));
+        assert_eq!(tracker.due(at(5), 9), 0);
+        assert_eq!(tracker.next_due(), MonotonicTime::NEVER);
         // Answers may change their order.
-        assert_eq!(ledger.answer(1, at(6)), Answered::InTime);
-        assert_eq!(ledger.due(at(6), 9), 1);
-        ledger.depart(at(6));
-        assert_eq!(ledger.answer(0, at(7)), Answered::InTime);
-        ledger.depart(at(7));
-        assert_eq!(ledger.due(at(7), 9), 0, "all have left");
-        assert!(!ledger.is_over());
-        ledger.answer(3, at(8));
-        ledger.answer(2, at(9));
-        assert!(ledger.is_over());
-        assert_eq!(ledger.rate_ratio(), None);
-        assert_eq!(ledger.next_given_up(), MonotonicTime::NEVER);
+        assert_eq!(tracker.answer(1, at(6)), Answered::InTime);
+        assert_eq!(tracker.due(at(6), 9), 1);
+        tracker.depart(at(6));
+        assert_eq!(tracker.answer(0, at(7)), Answered::InTime);
+        tracker.depart(at(7));
+        assert_eq!(tracker.due(at(7), 9), 0, "all have left");
+        assert!(!tracker.is_over());
+        tracker.answer(3, at(8));
+        tracker.answer(2, at(9));
+        assert!(tracker.is_over());
+        assert_eq!(tracker.rate_ratio(), None);
+        assert_eq!(tracker.next_given_up(), MonotonicTime::NEVER);
     }
 
     #[test]
     fn late_and_stray_answers_are_told_apart_and_do_not_count() {
-        let mut ledger = ledger(3, Arrivals::Closed { outstanding: 1 }, Some(100));
-        ledger.depart(at(0));
-        assert_eq!(ledger.next_given_up(), at(100));
-        ledger.give_up(at(99));
-        assert_eq!((ledger.given_up, ledger.due(at(99), 9)), (0, 0));
-        ledger.give_up(at(100));
-        assert_eq!((ledger.given_up, ledger.due(at(100), 9)), (1, 1));
-        ledger.depart(at(100));
+        let mut tracker = tracker(3, Arrivals::Closed { outstanding: 1 }, Some(100));
+        tracker.depart(at(0));
+        assert_eq!(tracker.next_given_up(), at(100));
+        tracker.give_up(at(99));
+        assert_eq!((tracker.given_up, tracker.due(at(99), 9)), (0, 0));
+        tracker.give_up(at(100));
+        assert_eq!((tracker.given_up, tracker.due(at(100), 9)), (1, 1));
+        tracker.depart(at(100));
         // The first one's answer must not be taken for the second one's.
-        assert_eq!(ledger.answer(0, at(120)), Answered::Late);
-        assert_eq!(ledger.unanswered, 1);
-        assert_eq!(ledger.answer(0, at(121)), Answered::Stray);
-        assert_eq!(ledger.answer(7, at(122)), Answered::Stray);
-        assert_eq!(ledger.answer(1, at(130)), Answered::InTime);
-        ledger.depart(at(130));
-        ledger.give_up(at(230));
-        assert!(ledger.is_over());
-        assert_eq!((ledger.late, ledger.given_up), (1, 2));
-        assert_eq!(ledger.delays.len(), 1);
+        assert_eq!(tracker.answer(0, at(120)), Answered::Late);
+        assert_eq!(tracker.unanswered, 1);
+        assert_eq!(tracker.answer(0, at(121)), Answered::Stray);
+        assert_eq!(tracker.answer(7, at(122)), Answered::Stray);
+        assert_eq!(tracker.answer(1, at(130)), Answered::InTime);
+        tracker.depart(at(130));
+        tracker.give_up(at(230));
+        assert!(tracker.is_over());
+        assert_eq!((tracker.late, tracker.given_up), (1, 2));
+        assert_eq!(tracker.delays.len(), 1);
     }
 
     #[test]
     fn requests_are_given_up_in_their_order_past_those_that_are_answered() {
-        let mut ledger = ledger(4, HUNDRED_A_SECOND, Some(50));
+        let mut tracker = tracker(4, HUNDRED_A_SECOND, Some(50));
         for number in 0..4 {
-            ledger.depart(at(number * 10));
+            tracker.depart(at(number * 10));
         }
-        ledger.answer(1, at(35));
-        assert_eq!(ledger.next_given_up(), at(50));
-        ledger.give_up(at(65));
-        assert_eq!((ledger.given_up, ledger.unanswered), (1, 2));
-        assert_eq!(ledger.next_given_up(), at(70));
-        ledger.answer(2, at(66));
-        assert_eq!(ledger.next_given_up(), at(80));
+        tracker.answer(1, at(35));
+        assert_eq!(tracker.next_given_up(), at(50));
+        tracker.give_up(at(65));
+        assert_eq!((tracker.given_up, tracker.unanswered), (1, 2));
+        assert_eq!(tracker.next_given_up(), at(70));
+        tracker.answer(2, at(66));
+        assert_eq!(tracker.next_given_up(), at(80));
     }
 
     #[test]
@@ -377,11 +377,11 @@ mod tests {
             patience: None,
             gap: Duration::from_millis(5),
         };
-        let mut ledger = Ledger::new(rules, at(0));
-        assert_eq!(ledger.due(at(0), 9), 1);
-        ledger.depart(at(0));
-        assert_eq!(ledger.due(at(4), 9), 0);
-        assert_eq!(ledger.next_due(), at(5));
-        assert_eq!(ledger.due(at(5), 9), 1);
+        let mut tracker = RequestTracker::new(rules, at(0));
+        assert_eq!(tracker.due(at(0), 9), 1);
+        tracker.depart(at(0));
+        assert_eq!(tracker.due(at(4), 9), 0);
+        assert_eq!(tracker.next_due(), at(5));
+        assert_eq!(tracker.due(at(5), 9), 1);
     }
 }

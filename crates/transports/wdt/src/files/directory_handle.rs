@@ -23,7 +23,7 @@ const FILE_MODE: Mode = Mode::from_bits_truncate(0o666);
 
 /// An open directory.
 #[derive(Debug)]
-pub(super) struct Below(File);
+pub(super) struct DirectoryHandle(File);
 
 /// Makes a system call, and again whenever a signal interrupted it.
 fn call<T>(mut system: impl FnMut() -> nix::Result<T>) -> io::Result<T> {
@@ -47,7 +47,7 @@ fn name(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
 }
 
-impl Below {
+impl DirectoryHandle {
     /// Opens a directory by a path of the user's own, which may lead through symbolic links.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut options = File::options();

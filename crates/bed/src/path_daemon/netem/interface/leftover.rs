@@ -11,8 +11,8 @@ use super::{
         netlink::Netlink,
         qdisc::{ROOT, head},
     },
-    former::Discipline,
     record,
+    saved_qdisc::Discipline,
 };
 
 /// Interface with a discipline of Regatta's.

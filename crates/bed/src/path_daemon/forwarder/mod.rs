@@ -23,8 +23,8 @@ use regatta_emulation::{Cause, Direction, Discarded, Due, EmulatedLink, Offer};
 use regatta_model::Condition;
 
 use super::{
-    capture::{CAPTURED, COPY, Tap, Verdict},
-    clock::{self, Coalescing, Rests, monotonic_ns},
+    capture::{CAPTURED, COPY, CaptureSender, Verdict},
+    clock::{self, Coalescing, RealTimeThrottle, monotonic_ns},
     error::DaemonError,
     frame::Frame,
     lateness::{Arrivals, Lateness},
@@ -170,7 +170,7 @@ impl Forwarder {
 
     /// Sends all packets from now on to the capture `tap`, or to none. The previous capture has
     /// received all of its packets when this returns.
-    pub(crate) fn tell(&self, tap: Option<Tap>) -> Result<(), DaemonError> {
+    pub(crate) fn set_capture(&self, tap: Option<CaptureSender>) -> Result<(), DaemonError> {
         self.ask(|running| {
             if let Some(before) = std::mem::replace(&mut running.tap, tap) {
                 before.finish();
@@ -238,11 +238,11 @@ struct Running {
     /// Time for which the packets that wait to be written have been due, in nanoseconds.
     overdue_ns: u64,
     arrivals: Arrivals,
-    rests: Option<Rests>,
+    rests: Option<RealTimeThrottle>,
     coalescing: Option<Coalescing>,
     busy_polls: bool,
     /// Capture to which the packets are reported.
-    tap: Option<Tap>,
+    tap: Option<CaptureSender>,
 }
 
 impl Running {
@@ -258,7 +258,7 @@ impl Running {
             }
             for (link, readable) in readable.iter_mut().enumerate() {
                 if *readable {
-                    *readable = self.take_in(link);
+                    *readable = self.read_batch(link);
                 }
             }
             // A packet that is written may have the other kernel send many, and they wait to be read.
@@ -291,7 +291,7 @@ impl Running {
 
     /// Reads a batch of packets of one direction and offers them to its emulated link; returns whether there
     /// may be more.
-    fn take_in(&mut self, which: usize) -> bool {
+    fn read_batch(&mut self, which: usize) -> bool {
         let link = &mut self.links[which];
         let arrived = self.arrivals.earliest(which);
         let mut looked = monotonic_ns();

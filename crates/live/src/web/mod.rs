@@ -33,9 +33,9 @@ const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; sty
 
 /// Files of the page, with their kinds.
 const FILES: [(&str, &str, &str); 3] = [
-    ("", "text/html", include_str!("web/index.html")),
-    ("live.js", "text/javascript", include_str!("web/live.js")),
-    ("live.css", "text/css", include_str!("web/live.css")),
+    ("", "text/html", include_str!("index.html")),
+    ("live.js", "text/javascript", include_str!("live.js")),
+    ("live.css", "text/css", include_str!("live.css")),
 ];
 
 /// Who may see the page.

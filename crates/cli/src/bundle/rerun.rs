@@ -3,7 +3,7 @@
 use std::fs;
 
 use clap::Parser as _;
-use regatta_model::{RunHeader, Study, Words as _};
+use regatta_model::{Named as _, RunHeader, Study};
 
 use crate::{
     args::{Args, Command},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Command, and whether it was checked to ask for the study of the run.
-pub struct Again {
+pub struct RerunCommand {
     /// The command, for a shell in the directory of the archive.
     pub line: String,
     /// Reason for which it would not run the same study.
@@ -22,7 +22,7 @@ pub struct Again {
 const CHANGED: &str = "# Changed on the command line:";
 
 /// Returns the command for the study of a run, which is in `study.toml`.
-pub fn command(header: &RunHeader) -> Again {
+pub fn command(header: &RunHeader) -> RerunCommand {
     let changed = header.study_text.rsplit_once(CHANGED);
     let lines = changed.map_or("", |(_, lines)| lines).lines();
     let mut options: Vec<String> = lines
@@ -34,10 +34,10 @@ pub fn command(header: &RunHeader) -> Again {
     if let Ok(read) = asked(&options) {
         let study = &header.study;
         if read.bed != study.bed {
-            options.push(format!("--bed {}", study.bed.word()));
+            options.push(format!("--bed {}", study.bed.as_str()));
         }
         if read.guest.clock != study.guest.clock {
-            options.push(format!("--clock {}", study.guest.clock.word()));
+            options.push(format!("--clock {}", study.guest.clock.as_str()));
         }
     }
     let checked = asked(&options).and_then(|read| {
@@ -52,7 +52,7 @@ pub fn command(header: &RunHeader) -> Again {
     });
     options.insert(0, "regatta run study.toml".to_owned());
     options.push("--out again".to_owned());
-    Again {
+    RerunCommand {
         line: options.join(" "),
         checked,
     }
