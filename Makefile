@@ -94,7 +94,7 @@ lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 	@lab/build-kernel
 
 cross-check: lab-kernel ## Compare both emulators with each other and with theory, in docs/emulators.md
-	cargo build --locked --profile bench --package regatta-bed --bin regatta-bed-host
+	cargo build --locked --profile bench --package regatta-bed-host
 	@for part in compare theory; do \
 	  "$(BUILT)/regatta-bed-host" emulators $$part docs/emulators.md; \
 	done
