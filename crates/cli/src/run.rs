@@ -195,7 +195,7 @@ impl RunSession<'_> {
     fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code> {
         let executable = own_executable()?;
         let shard = options.part.shard;
-        let hub = attach::start(self.views, self.dir, self.earlier, self.json)?;
+        let views = attach::start(self.views, self.dir, self.earlier, self.json)?;
         let is_silent = self.silent || self.views.live;
         let estimate = describe::estimate(&plan, self.jobs, &options.done);
         let mut listeners = Listeners {
@@ -203,7 +203,7 @@ impl RunSession<'_> {
             progress: Progress::new(is_silent, estimate),
             file: (shard.is_some()).then(|| ProgressFile::new(self.dir, &options.part)),
             json: self.json.then_some(JsonLines),
-            live: hub.listener(),
+            live: views.listener(),
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");
         let begun = Instant::now();
@@ -217,7 +217,7 @@ impl RunSession<'_> {
             None => {
                 let study = plan.study().clone();
                 let run_id = options.run_id.clone();
-                let run = Run::new(plan, options).with_progress(hub.progress());
+                let run = Run::new(plan, options).with_progress(views.progress());
                 held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
                 let stop = run.stop().clone();
                 let bed = make_bed(&study, self.hosts_file, &executable, &run_id, &stop);
@@ -229,7 +229,7 @@ impl RunSession<'_> {
             Some(image) => {
                 let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
                 held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
-                run.run(&mut listeners, &hub.progress_of_guests())
+                run.run(&mut listeners, &views.progress_of_guests())
             }
         };
         let Listeners {
@@ -238,7 +238,7 @@ impl RunSession<'_> {
             json,
             ..
         } = listeners;
-        drop((progress, hub));
+        drop((progress, views));
         match result {
             Ok(ending) => {
                 let tally = store.tally();

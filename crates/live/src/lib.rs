@@ -10,11 +10,11 @@
 
 mod error;
 mod http;
-mod hub;
 mod metrics;
 mod model;
 mod state_builder;
 mod time_left;
+mod view_server;
 
 mod shared;
 mod socket;
@@ -24,10 +24,10 @@ mod tests;
 mod web;
 
 pub use error::LiveError;
-pub use hub::{Attached, LiveListener, PollState, ViewServer, Views};
 pub use model::{Activity, LiveCell, LiveRun, LiveTrial, RunStatus, ShardCounts};
 pub use shared::Load;
 pub use socket::SOCKET_NAME;
 pub use state_builder::StateBuilder;
 pub use terminal::restore as restore_terminal;
 pub use time_left::{Pace, rough};
+pub use view_server::{Attached, LiveListener, PollState, ViewServer, Views};

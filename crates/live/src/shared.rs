@@ -96,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Returns the state. Only for the thread of the hub, which never waits while it has it.
+    /// Returns the state. Only for the thread of the views, which never waits while it has it.
     pub fn run(&self) -> MutexGuard<'_, LiveRun> {
         self.run.lock()
     }

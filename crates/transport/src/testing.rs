@@ -27,7 +27,7 @@ use crate::{
     stop::Stop,
 };
 
-/// An observer that keeps what it is told, and passes notes to a notes.
+/// An observer that keeps what it is told, and passes notes on to the other end.
 #[derive(Default)]
 pub struct Recorder {
     edges: Mutex<Vec<WindowEdge>>,

@@ -551,15 +551,10 @@ fn what_cannot_be_told_apart_or_read_is_unsupported() {
         response: Bytes(response),
         arrivals: Arrivals::Closed { outstanding: 1 },
     };
+    let too_short = "choose `request` and `response` of at least 4 B";
     for (kind, hint) in [
-        (
-            question(3, 100),
-            "choose `request` and `response` of at least 4 B",
-        ),
-        (
-            question(100, 1),
-            "choose `request` and `response` of at least 4 B",
-        ),
+        (question(3, 100), too_short),
+        (question(100, 1), too_short),
         (question(100, 1001), "choose a message of at most 1000 B"),
         (
             WorkloadKind::StopAndWait {

@@ -7,7 +7,7 @@ use crate::{clock::MonotonicTime, executor::Executor, stop::Stop};
 pub(crate) struct WaitQueue(Vec<Stop>);
 
 impl WaitQueue {
-    /// Makes the queue of `tasks` tasks, of which the first has its own. All have theirs once `over` is raised.
+    /// Makes the queue of `tasks` tasks: it is the turn of the first, and of all once `over` is raised.
     fn new(tasks: usize, over: &Stop) -> Self {
         let queue = Self((0..tasks).map(|_| over.child()).collect());
         queue.give(0);

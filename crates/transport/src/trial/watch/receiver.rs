@@ -299,7 +299,7 @@ impl ReceiverEnding {
     }
 }
 
-/// The receiver's watch. Dropping it closes the notes and ends its thread.
+/// The receiver's watch. Dropping it closes the queue of notes and ends its thread.
 pub(crate) struct ReceiverWatch {
     ending: Arc<ReceiverEnding>,
     thread: WatchThread,

@@ -12,7 +12,7 @@ use crate::tests::{report, started, trial, trial_started};
 
 /// Run with a page and metrics, before its first event.
 struct Served {
-    hub: ViewServer,
+    views: ViewServer,
     listener: LiveListener,
     dir: tempfile::TempDir,
     address: String,
@@ -28,15 +28,15 @@ impl Served {
             ..Views::default()
         };
         let dir = tempfile::tempdir().expect("a directory");
-        let (hub, url) = ViewServer::start(&views, dir.path(), Vec::new()).expect("views");
+        let (views, url) = ViewServer::start(&views, dir.path(), Vec::new()).expect("views");
         let url = url.expect("the address of the page");
         let (address, path) = url
             .strip_prefix("http://")
             .and_then(|rest| rest.split_once('/'))
             .expect("an address and a path");
         Self {
-            listener: hub.listener(),
-            hub,
+            listener: views.listener(),
+            views,
             dir,
             address: address.to_owned(),
             path: format!("/{path}"),
@@ -130,7 +130,7 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
     let mut events = BufReader::new(served.send(&path, &served.address, ""));
     event_with(&mut events, "Two transports");
     served.on_event(&trial_started(0, "tcp"));
-    let progress = served.hub.progress();
+    let progress = served.views.progress();
     let delivered = Progress {
         elapsed_ns: 500_000_000,
         bytes_delivered: 1_000_000,
@@ -144,7 +144,7 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
     event_with(&mut events, "\"measured\":1");
     let ending = regatta_engine::Ending::Complete;
     served.on_event(&Event::RunEnded { ending });
-    drop(served.hub);
+    drop(served.views);
     event_with(&mut events, "\"complete\":true");
 }
 
@@ -167,7 +167,7 @@ fn a_run_that_an_error_stops_is_over_in_every_view() {
     let path = format!("/{page}events");
     let mut of_attached = BufReader::new(send(address, &path, address, ""));
     event_with(&mut of_attached, "Two transports");
-    drop(served.hub);
+    drop(served.views);
     event_with(&mut events, "\"reason\":\"it stopped with an error\"");
     let ended = attached.wait();
     assert!(
@@ -185,9 +185,9 @@ fn a_run_that_an_error_stops_is_over_in_every_view() {
 #[test]
 fn nobody_looks_at_a_run_without_views() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (hub, url) =
+    let (views, url) =
         ViewServer::start(&Views::default(), dir.path(), Vec::new()).expect("no views");
-    assert_eq!((url, hub.progress().interval()), (None, None));
+    assert_eq!((url, views.progress().interval()), (None, None));
 }
 
 /// A browser that opens connections and reads nothing.
@@ -203,7 +203,7 @@ fn readers_that_hang_do_not_hold_the_run_up() {
         .filter_map(|_| TcpStream::connect(&served.address).ok())
         .collect();
     served.on_event(&trial_started(0, "tcp"));
-    let progress = served.hub.progress();
+    let progress = served.views.progress();
     for step in 1..20_000 {
         let delivered = Progress {
             elapsed_ns: step * 250_000_000,
@@ -213,7 +213,7 @@ fn readers_that_hang_do_not_hold_the_run_up() {
         progress.on_progress(report(Host::Server, delivered));
     }
     let begun = std::time::Instant::now();
-    drop(served.hub);
+    drop(served.views);
     // Readers that hang would hold it for ever; the thread has the lowest priority on a machine that other tests use.
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(120), "the end took {took:?}");
@@ -246,7 +246,7 @@ fn another_process_gets_the_state_through_the_socket() {
     event_with(&mut of_attached, "Two transports");
     let ending = regatta_engine::Ending::Complete;
     served.on_event(&Event::RunEnded { ending });
-    drop(served.hub);
+    drop(served.views);
     let ended = attached.wait();
     assert!(
         matches!(ended, Activity::Ended { complete: true, .. }),

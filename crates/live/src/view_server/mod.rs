@@ -165,13 +165,13 @@ impl ViewServer {
         let follow =
             async move |views: &mut Drawn| follow_events(messages, fold, &dir, views).await;
         let thread = spawn(bound, Arc::clone(&shared), false, follow)?;
-        let hub = Self {
+        let views = Self {
             messages: sender,
             shared,
             has_views: views.any(),
             thread: Some(thread),
         };
-        Ok((hub, url))
+        Ok((views, url))
     }
 
     /// Returns a listener for the events of the run.
