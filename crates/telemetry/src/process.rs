@@ -56,7 +56,8 @@ impl ProcessCpu {
 }
 
 /// Returns the CPU time that the calling thread has used since it began, in nanoseconds.
-fn thread_cpu_ns() -> i64 {
+#[must_use]
+pub fn thread_cpu_ns() -> i64 {
     clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 

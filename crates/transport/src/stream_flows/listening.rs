@@ -167,7 +167,12 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
         let carrying = move || async move {
             carry(serving, flow, stream, rest).await;
             let broken = shared.tally().error.is_some();
-            end.end_probe(broken).await;
+            let executor = end.carrier.executor();
+            // Other flows may be under way. The other end closes the probe's stream when all have ended.
+            let limit = end.watch.limit;
+            if broken || !executor.sleep_unless_stopped(limit, &end.echoed).await {
+                end.end_probe(broken).await;
+            }
         };
         let echoing = move || async move {
             let accepting = accept_stream(trial, connection, MonotonicTime::NEVER).await;
