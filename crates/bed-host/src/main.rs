@@ -80,7 +80,7 @@ fn agent() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn send(line: &str) {
+fn print_line(line: &str) {
     // Whoever does not listen any more does not miss it.
     let _ = writeln!(io::stdout(), "{line}");
 }
