@@ -77,15 +77,15 @@ fn the_greeting_tells_the_host_and_the_stacks() {
 }
 
 #[test]
-fn malformed_input_is_told_on_standard_error_with_code_2() {
+fn malformed_input_is_reported_on_standard_error_with_code_2() {
     for (line, expected) in [
         ("{ \"type\": ", "line 2 of the input is not a valid message"),
         ("{\"type\":\"dance\"}", "dance"),
-        ("\u{1}\u{2}", "no message"),
-        ("[1, 2]", "no message"),
+        ("\u{1}\u{2}", "not a valid message"),
+        ("[1, 2]", "not a valid message"),
     ] {
         let mut agent = Agent::greeted();
-        agent.say_text(line);
+        agent.send_text(line);
         let (status, errors) = agent.wait();
         assert_eq!(status.code(), Some(2), "{line}: {errors}");
         assert!(
@@ -102,7 +102,7 @@ fn malformed_input_is_told_on_standard_error_with_code_2() {
 #[test]
 fn another_version_is_answered_with_the_own_one_and_code_2() {
     let mut agent = Agent::start();
-    agent.say_text("{\"type\":\"hello\",\"protocol\":99,\"new\":true}");
+    agent.send_text("{\"type\":\"hello\",\"protocol\":99,\"new\":true}");
     assert!(matches!(
         agent.receive(),
         FromAgent::Hello {

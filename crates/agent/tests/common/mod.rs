@@ -94,10 +94,10 @@ impl Agent {
 
     pub fn send(&mut self, message: &ToAgent) {
         let line = serde_json::to_string(message).expect("serialises");
-        self.say_text(&line);
+        self.send_text(&line);
     }
 
-    pub fn say_text(&mut self, line: &str) {
+    pub fn send_text(&mut self, line: &str) {
         let input = self.input.as_mut().expect("input is open");
         writeln!(input, "{line}").expect("the agent reads");
     }
