@@ -173,7 +173,7 @@ fn fit(image: Image, clock: Clock) -> Result<Image, ImageError> {
 /// Directories of kernels with a virtual clock, in words.
 fn in_directories() -> String {
     let cache = cache().map_or_else(
-        || "no cache, as `HOME` is not set".to_owned(),
+        || "no cache, as there is no home directory".to_owned(),
         |cache| format!("`{}`", cache.display()),
     );
     format!("one for virtual time in {cache} and `{INSTALLED}`")

@@ -128,21 +128,20 @@ fn netem_that_cannot_do_a_condition_is_refused() {
 }
 
 #[test]
-fn without_a_home_a_kernel_is_looked_for_where_the_package_has_it() {
+fn a_kernel_is_looked_for_in_the_cache_and_where_the_package_has_it() {
     let bench = Bench::new();
     let args = ["--transport", "tcp", "--bed", "uml", "--clock", "virtual"];
     let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
-    for name in [
-        "HOME",
-        "XDG_CACHE_HOME",
-        "REGATTA_LAB_KERNELS",
-        "REGATTA_UML_KERNEL",
-    ] {
+    for name in ["REGATTA_LAB_KERNELS", "REGATTA_UML_KERNEL"] {
         command.env_remove(name);
     }
+    let cache = tempfile::tempdir().expect("a directory");
+    command.env("XDG_CACHE_HOME", cache.path());
     let done = Done::from(command.output().expect("the binary starts"));
     done.assert_code(77);
-    done.assert_says("in no cache, as `HOME` is not set and `/usr/lib/regatta/lab-kernel`");
+    let cache = cache.path().join("regatta/lab-kernel");
+    let cache = cache.display();
+    done.assert_says(&format!("in `{cache}` and `/usr/lib/regatta/lab-kernel`"));
 }
 
 #[test]
