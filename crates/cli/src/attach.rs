@@ -131,7 +131,8 @@ fn once_listening<T>(
 /// which closes the directory.
 fn changes_of(dir: &Path) -> nix::Result<Inotify> {
     let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-    let changes = AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_CLOSE_NOWRITE;
+    let changes =
+        AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_CLOSE_NOWRITE;
     watch.add_watch(dir, changes)?;
     Ok(watch)
 }
@@ -152,9 +153,9 @@ pub fn start(
             "`--json` writes on the terminal on which `--live` draws";
             "send standard output to a file or a program, or leave one of the two out";
     }
-    let (hub, url) = ViewServer::start(&views(args), dir, earlier).map_err(failure)?;
+    let (views, url) = ViewServer::start(&views(args), dir, earlier).map_err(failure)?;
     say_url(url.as_deref());
-    Ok(hub)
+    Ok(views)
 }
 
 fn views(args: &ViewArgs) -> Views {

@@ -39,13 +39,13 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// Reason to stop waiting.
 enum Wake {
     /// The user asked to stop.
-    StopRequest,
+    Stop,
     /// A monitor sends no more samples.
     Ended,
 }
 
 /// Monitor of a host under the name that the user gave.
-struct Named {
+struct NamedMonitor {
     host: String,
     monitor: HostMonitor,
 }
@@ -66,7 +66,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
         let (wake, to_end) = (wake.clone(), Arc::clone(&to_end));
         move || {
             // Nobody hears it once the time is over, and then nothing is left to stop.
-            let _ = wake.send(Wake::StopRequest);
+            let _ = wake.send(Wake::Stop);
             if let Some(opening) = to_end.lock().take() {
                 opening.ask();
             }
@@ -84,7 +84,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
     };
     // From now on a stop ends the monitors in good order.
     to_end.lock().take();
-    let monitors: Vec<Named> = (opened.into_iter())
+    let monitors: Vec<NamedMonitor> = (opened.into_iter())
         .map(|host| start(host, args.interval, &wake))
         .collect::<Result<_, _>>()?;
     fs::create_dir_all(&args.out).cannot("write", &args.out)?;
@@ -119,7 +119,7 @@ fn check(args: &MonitorArgs) -> Result<()> {
     Ok(())
 }
 
-fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Named> {
+fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<NamedMonitor> {
     let mut launcher = opened.launcher();
     let host = opened.name;
     let doing = format!("cannot monitor the host `{}`", printable(&host));
@@ -134,7 +134,7 @@ fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Name
         interval_ns: nanoseconds(interval),
         trial: None,
     });
-    Ok(Named { host, monitor })
+    Ok(NamedMonitor { host, monitor })
 }
 
 /// Writes samples until the time is over, the user stops it, or no monitor is left; returns whether the user stopped
@@ -145,7 +145,7 @@ fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Name
 fn wait(
     woken: &Receiver<Wake>,
     until: Instant,
-    monitors: &[Named],
+    monitors: &[NamedMonitor],
     written: &mut Written,
 ) -> Result<bool> {
     loop {
@@ -155,7 +155,7 @@ fn wait(
             written.add(&named.monitor.take())?;
         }
         match woken {
-            Ok(Wake::StopRequest) => return Ok(true),
+            Ok(Wake::Stop) => return Ok(true),
             Ok(Wake::Ended) => {
                 if monitors.iter().all(|named| named.monitor.ended().is_some()) {
                     return Ok(false);
@@ -168,7 +168,7 @@ fn wait(
 }
 
 /// Returns the reason for which there are samples of a shorter time than was asked for.
-fn stopped_early(stopped: bool, lasted: Duration, monitors: &[Named]) -> Option<String> {
+fn stopped_early(stopped: bool, lasted: Duration, monitors: &[NamedMonitor]) -> Option<String> {
     let ended: Vec<String> = (monitors.iter())
         .filter_map(|named| {
             let why = named.monitor.ended()?;

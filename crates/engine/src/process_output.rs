@@ -87,7 +87,6 @@ impl LastLines {
     /// Returns the lines in words, if there are any.
     pub(crate) fn in_words(&self) -> Option<String> {
         let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
-        (!lines.is_empty())
-            .then(|| format!("its last lines of standard error: {}", lines.join(" / ")))
+        (!lines.is_empty()).then(|| format!("its last lines of output: {}", lines.join(" / ")))
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! events, reports of the trial ─▶ StateBuilder ─▶ LiveRun ─┬─▶ terminal
-//!                                                  ├─▶ web page
-//!                                                  ├─▶ metrics
-//!                                                  └─▶ `live.sock` ─▶ LiveRun of `regatta attach` ─▶ the same views
+//!                                                          ├─▶ web page
+//!                                                          ├─▶ metrics
+//!                                                          └─▶ `live.sock` ─▶ LiveRun of `regatta attach` ─▶ the same views
 //! files of the shards of a plan ─▶ StateBuilder ─▶ LiveRun of `regatta attach` ─▶ the same views
 //! ```
 

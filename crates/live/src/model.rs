@@ -25,7 +25,7 @@ pub struct LiveRun {
 #[serde(rename_all = "snake_case")]
 pub enum Update {
     /// New value of [`LiveRun::now`].
-    RunStatus(RunStatus),
+    Now(RunStatus),
     /// New value of [`LiveRun::cells`].
     Cells(Vec<LiveCell>),
 }
@@ -210,7 +210,7 @@ impl LiveRun {
     /// Takes over a part of the state.
     pub fn update(&mut self, update: Update) {
         match update {
-            Update::RunStatus(now) => self.now = now,
+            Update::Now(now) => self.now = now,
             Update::Cells(cells) => self.cells = cells,
         }
     }

@@ -136,7 +136,7 @@ impl Shared {
     /// Sends [`LiveRun::now`] to the readers.
     pub fn send_now(&self) {
         if self.now.receiver_count() > 0 {
-            let json = serde_json::to_string(&Update::RunStatus(self.run().now.clone()));
+            let json = serde_json::to_string(&Update::Now(self.run().now.clone()));
             self.now.send_replace(json.unwrap_or_default().into());
         }
     }

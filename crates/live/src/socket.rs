@@ -56,7 +56,10 @@ impl RunSocket {
         let [new, path] = [NEW_SOCKET_NAME, SOCKET_NAME].map(|name| dir.join(name));
         let _ = std::fs::remove_file(&new);
         let listener = with_short_path(dir, NEW_SOCKET_NAME, |short| UnixListener::bind(short))?;
-        std::fs::rename(new, &path)?;
+        if let Err(error) = std::fs::rename(&new, &path) {
+            let _ = std::fs::remove_file(&new);
+            return Err(error);
+        }
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener: tokio::net::UnixListener::from_std(listener)?,

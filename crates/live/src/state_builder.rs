@@ -403,7 +403,7 @@ mod tests {
         let run = under_way().run;
         let mut read = LiveRun::default();
         for update in [
-            crate::model::Update::RunStatus(run.now.clone()),
+            crate::model::Update::Now(run.now.clone()),
             crate::model::Update::Cells(run.cells.clone()),
         ] {
             let line = serde_json::to_string(&update).expect("JSON");

@@ -148,6 +148,7 @@ pub fn kill_descendants_but(spared: impl Fn(i32) -> bool) {
 fn kill_all(processes: &[i32], until: Instant) {
     let descriptors = processes.iter().map(|it| descriptor(it.cast_unsigned()));
     let descriptors: Vec<OwnedFd> = descriptors.flatten().collect();
+    let is_waited_for = descriptors.len() == processes.len();
     for process in processes {
         // It may have ended at this moment.
         let _ = kill(Pid::from_raw(*process), Signal::SIGKILL);
@@ -155,6 +156,12 @@ fn kill_all(processes: &[i32], until: Instant) {
     for process in descriptors {
         let left = until.saturating_duration_since(Instant::now());
         let _ = readable(&[process.as_fd()], Some(left));
+    }
+    if !is_waited_for {
+        // A kernel before Linux 5.3, or a process that had ended: the next look must find the others ended.
+        std::thread::sleep(
+            Duration::from_millis(5).min(until.saturating_duration_since(Instant::now())),
+        );
     }
 }
 

@@ -41,7 +41,7 @@ fn every_figure_of_the_results_is_on_the_paper() {
         each_cell(&job["page"][table], &mut |text| {
             figures += 1;
             let text: String = text.split_whitespace().collect();
-            // Named of a cell may break anywhere; figures do not.
+            // Words of a cell may break anywhere; figures do not.
             if text
                 .chars()
                 .all(|c| c.is_ascii_digit() || "[],.–−-%".contains(c))

@@ -38,7 +38,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Passes notes to `notes`, that of the other end, from now on.
+    /// Passes notes to the queue of the other end, from now on.
     pub fn connect(&self, notes: &Arc<NoteQueue>) {
         *self.peer.lock() = Some(Arc::clone(notes));
     }

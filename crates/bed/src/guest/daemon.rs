@@ -277,7 +277,7 @@ fn verdict(status: Option<ExitStatus>, console: &[String]) -> GuestMessage {
     let from = console.len().saturating_sub(LAST_LINES);
     if !console.is_empty() {
         reasons.push(format!(
-            "its last lines of standard error: {}",
+            "the last lines of its console: {}",
             console[from..].join(" / ")
         ));
     }

@@ -61,7 +61,7 @@ impl Guest {
     }
 
     /// Starts a guest as [`Guest::start`] does, with `wires`: its ends of the wires that
-    /// [`wires`](super::wires) makes. `on_said` is called whenever [`Guest::hear`] has something to return.
+    /// [`wires`](super::wires) makes. `on_said` is called whenever [`Guest::receive`] has something to return.
     ///
     /// # Errors
     /// As [`Guest::start`].
@@ -98,7 +98,7 @@ impl Guest {
         }
         if let Some(output) = output {
             let reader = std::thread::Builder::new()
-                .name("words of the guest".into())
+                .name("messages of the guest".into())
                 .spawn(move || {
                     read(output, &sender, &on_said);
                     // From here on the end is heard.

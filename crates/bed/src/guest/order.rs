@@ -6,7 +6,7 @@ use regatta_model::Clock;
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages; all ends are the same program, so a difference is a bug.
-pub(super) const PROTOCOL_VERSION: u32 = 2;
+pub(super) const PROTOCOL_VERSION: u32 = 3;
 
 /// Settings of a guest: its kernel, its clock and memory, and the program that it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -76,7 +76,7 @@ pub(crate) fn wake_on_time() -> Option<RealTimeThrottle> {
     })
 }
 
-/// RealTimeThrottle of a real-time thread that has more to do than it has time for.
+/// Rests of a real-time thread that has more to do than it has time for.
 ///
 /// Kernels before 6.12, and later ones with `CONFIG_RT_GROUP_SCHED`, leave real-time threads 950 ms of each
 /// second of a processor (`sched_rt_runtime_us`) and then stop them for 50 ms, even if the processor idles.

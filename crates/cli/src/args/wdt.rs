@@ -59,7 +59,7 @@ pub struct ReceiveArgs {
     /// Replace files that are there; without it, one that is there fails the transfer
     #[arg(long)]
     pub overwrite: bool,
-    /// If the transfer fails, keep the received data in `.wdt-resume.part`; continue from what an earlier one left there
+    /// If the transfer fails, keep the received data in `.wdt-resume.part`; continue from what an earlier one left
     /// there: blocks that were received do not go again
     #[arg(long)]
     pub resume: bool,

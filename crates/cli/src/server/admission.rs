@@ -109,7 +109,7 @@ impl<'a> Admission<'a> {
         Ok(admitted)
     }
 
-    /// Waits until something has come; returns which listeners and which pending have it.
+    /// Waits until something has come; returns which listeners and which pending connections have it.
     fn wait(&self) -> io::Result<(Vec<bool>, Vec<bool>)> {
         let listeners = self.listeners.iter().map(AsFd::as_fd);
         let pending = self.pending.iter().map(|it| it.stream.as_fd());

@@ -288,7 +288,7 @@ fn completions_and_man_pages_have_every_option_of_run() {
         script.assert_code(0);
         assert!(script.stdout.contains("loss-bursts"), "{shell}");
         assert!(script.stdout.contains("requests-per-second"), "{shell}");
-        // Named of an option are offered.
+        // Words of an option are offered.
         assert!(script.stdout.contains("0-rtt"), "{shell}");
         assert!(script.stdout.contains("drop-tail"), "{shell}");
     }

@@ -343,7 +343,7 @@ fn the_commands_about_conditions_can_be_typed() {
     let commands: Vec<&str> = text.lines().collect();
     assert_eq!(commands.len(), 5, "{commands:#?}");
     for command in commands {
-        // Named are between spaces, or between quotation marks.
+        // Words are between spaces, or between quotation marks.
         let words: Vec<&str> = command
             .split('"')
             .enumerate()

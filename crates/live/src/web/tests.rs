@@ -28,7 +28,7 @@ fn shown(run: &LiveRun) -> String {
         let data = data.replace('<', "\\u003c");
         format!("source.heard.{name}({{ data: {data} }});\n")
     };
-    let now = event("now", Update::RunStatus(run.now.clone()));
+    let now = event("now", Update::Now(run.now.clone()));
     let cells = event("cells", Update::Cells(run.cells.clone()));
     let style = format!("<style>{}</style>", include_str!("live.css"));
     let script = include_str!("live.js");

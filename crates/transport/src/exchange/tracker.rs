@@ -1,4 +1,4 @@
-//! RequestTracker of requests and responses: decides when requests leave and when they are given up. It
+//! Tracker of requests and responses: decides when requests leave and when they are given up. It
 //! uses no clock and no transport.
 
 use std::{collections::VecDeque, time::Duration};

@@ -321,7 +321,12 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             let connection = match shared_connection {
                 Some(connection) => connection,
                 None => {
-                    let (purpose, stop) = (Purpose::Transfer, &shared.connections);
+                    let purpose = Purpose::Transfer;
+                    // The connection of the probe outlives the transfer, for the last answers.
+                    let stop = match shared.has_probe(flow) {
+                        true => &shared.connections,
+                        false => &shared.stop,
+                    };
                     let connecting =
                         self.end
                             .carrier

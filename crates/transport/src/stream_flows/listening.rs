@@ -166,11 +166,15 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
         let connection = &*connection;
         let carrying = move || async move {
             carry(serving, flow, stream, rest).await;
-            let broken = shared.tally().error.is_some();
+            // Other flows may be under way. The other end closes the probe's stream when all have ended, unless the
+            // transfer breaks or is cut short.
+            let over = shared.stop.child();
+            let linked = end.echoed.link(&over);
             let executor = end.carrier.executor();
-            // Other flows may be under way. The other end closes the probe's stream when all have ended.
-            let limit = end.watch.limit;
-            if broken || !executor.sleep_unless_stopped(limit, &end.echoed).await {
+            executor.sleep_unless_stopped(end.watch.limit, &over).await;
+            drop(linked);
+            let broken = shared.tally().error.is_some();
+            if broken || !end.echoed.is_stopped() {
                 end.end_probe(broken).await;
             }
         };
@@ -183,6 +187,8 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
         };
         end.carrier.executor().join(carrying, echoing).await;
     } else {
+        let shares = trial.probe.shares_connection();
+        let _linked = shares.then(|| shared.stop.link(&admitted.stop));
         carry_streams(serving, connection, (flow, stream, rest)).await;
     }
     drop(linked);

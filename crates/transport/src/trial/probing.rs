@@ -105,7 +105,7 @@ async fn scheduled_messages<F: ProbeFlow>(
     let mut message = vec![0; trial.probe.message];
     let mut has_room = true;
     let mut held_back = 0;
-    // ExchangeResult also when there is no room any more: it notes the end, which bounds the wait for answers.
+    // Asked also when there is no room any more: it notes the end, which bounds the wait for answers.
     while let Some(next) = schedule.next(over)
         && has_room
     {

@@ -44,10 +44,10 @@ const LONGEST_LINE: u64 = 64 << 10;
 const SHOWN: usize = 120;
 
 /// Longest end of standard error that is kept, in bytes.
-const KEPT_LINES: usize = 2 << 10;
+const KEPT_BYTES: usize = 2 << 10;
 
 /// Maximum wait for the remaining output of an ended program.
-const LAST_LINES: Duration = Duration::from_millis(500);
+const LAST_OUTPUT_WITHIN: Duration = Duration::from_millis(500);
 
 /// Maximum time to kill a program; the kernel needs milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -151,7 +151,7 @@ impl Program {
             let ending = wait_for(process);
             // What it left behind would hold its output open.
             group.end();
-            let _ = closed.recv_timeout(LAST_LINES);
+            let _ = closed.recv_timeout(LAST_OUTPUT_WITHIN);
             put(&waiter_inbox, Event::Ended(ending));
             // Until then the process's number is its own, so that it can be read and killed.
             let _ = may_forget.recv();
@@ -244,7 +244,9 @@ impl Program {
         let seconds = within.as_secs();
         Err(match heard {
             Ok(_) => format!("did not answer `end` with `over` within {seconds} s"),
-            Err(_) => (self.finish(LAST_LINES)).unwrap_or_else(|| "ended with the trial".into()),
+            Err(_) => {
+                (self.finish(LAST_OUTPUT_WITHIN)).unwrap_or_else(|| "ended with the trial".into())
+            }
         })
     }
 
@@ -274,7 +276,10 @@ impl Program {
         match write_line(input, message) {
             Ok(()) => Ok(()),
             // It has ended, or has closed its input; how it ended tells more.
-            Err(error) => match self.inbox.ended_by(MonotonicTime::now() + LAST_LINES) {
+            Err(error) => match self
+                .inbox
+                .ended_by(MonotonicTime::now() + LAST_OUTPUT_WITHIN)
+            {
                 Some(ending) => Err(self.broken_by(ending)),
                 None => Err(deaf(error)),
             },
@@ -454,7 +459,7 @@ fn keep_words(mut errors: impl Read, words: &Mutex<Vec<u8>>) {
             Ok(length @ 1..) => {
                 let mut words = words.lock();
                 words.extend_from_slice(&piece[..length]);
-                let surplus = words.len().saturating_sub(KEPT_LINES);
+                let surplus = words.len().saturating_sub(KEPT_BYTES);
                 words.drain(..surplus);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

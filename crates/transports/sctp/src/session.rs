@@ -20,18 +20,17 @@ pub(crate) const ORDERED: OptionDefinition = options::flag(
 
 pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
     "rto_initial",
-    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial); \
-           without a default, the kernel's",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
 );
 
 pub(crate) const RTO_MIN: OptionDefinition = options::time(
     "rto_min",
-    "least retransmission time-out (RFC 9260, RTO.Min); without a default, the kernel's",
+    "least retransmission time-out (RFC 9260, RTO.Min)",
 );
 
 pub(crate) const RTO_MAX: OptionDefinition = options::time(
     "rto_max",
-    "largest retransmission time-out (RFC 9260, RTO.Max); without a default, the kernel's",
+    "largest retransmission time-out (RFC 9260, RTO.Max)",
 );
 
 /// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.

@@ -250,9 +250,16 @@ impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<F, TransportError> {
-        let admitted = stop.unless_raised(self.admitted(admit));
-        let handle = in_time(until, "opening of a flow", admitted).await?;
-        (self.make)(handle, false, stop)
+        let admitted = async {
+            loop {
+                let handle = self.admitted(admit).await?;
+                // One that has failed meanwhile is left out, as one that failed before its first message.
+                if let Ok(flow) = (self.make)(handle, false, stop) {
+                    return Ok(flow);
+                }
+            }
+        };
+        in_time(until, "opening of a flow", stop.unless_raised(admitted)).await
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

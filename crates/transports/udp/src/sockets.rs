@@ -184,7 +184,7 @@ impl Listener {
         judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let stray = self.strays.lock().pop_front();
-        // It is refused as an answer to somebody who is gone.
+        // The last is an answer to somebody who is gone.
         let nothing = [
             io::ErrorKind::WouldBlock,
             io::ErrorKind::Interrupted,

@@ -174,7 +174,7 @@ fn work(
     }
 }
 
-/// Forwards the events of the guests, and once only what several of them notify; returns whether the run has
+/// Forwards the events of the guests, and once only what several of them report; returns whether the run has
 /// begun.
 fn pass_on(heard: &Receiver<Event>, listener: &mut dyn Listener) -> Result<bool, EngineError> {
     let mut started = false;

@@ -153,7 +153,7 @@ impl Text {
     }
 }
 
-/// DrawnPanel under construction.
+/// Figure under construction.
 #[derive(Default)]
 pub struct Svg {
     elements: String,

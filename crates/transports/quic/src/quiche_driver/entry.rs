@@ -378,7 +378,7 @@ impl Entry {
         if self.flushed {
             let quiche = &mut self.quiche;
             self.writers.retain(|stream, waker| {
-                // A stream that has stack_error is looked at too.
+                // A stream that has broken is looked at too.
                 let waits = matches!(quiche.stream_capacity(*stream), Ok(0));
                 if !waits {
                     waker.wake_by_ref();

@@ -54,7 +54,7 @@ fn tick() -> Duration {
         .unwrap_or(Duration::from_millis(4))
 }
 
-/// Converts a snapshot to a sample. OptionValues that the kernel could not know yet are absent.
+/// Converts a snapshot to a sample. Values that the kernel could not know yet are absent.
 fn sample(seen: &StatisticsSnapshot) -> ProtocolSample {
     let paths = || seen.paths.iter().map(|(_, path)| path);
     let rtt_ticks = paths().map(|path| path.smoothed_rtt_ticks);
