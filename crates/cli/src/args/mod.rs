@@ -51,7 +51,7 @@ bash: regatta completions bash > ~/.local/share/bash-completion/completions/rega
 zsh: regatta completions zsh > DIR/_regatta, with DIR in `fpath`
 fish: regatta completions fish > ~/.config/fish/completions/regatta.fish";
 
-/// Races transport protocols over the same network path.
+/// Compares transport protocols over the same network path.
 #[derive(Debug, Parser)]
 #[command(name = "regatta", version, long_version = env!("REGATTA_BUILD_VERSION"), after_help = AFTER_HELP, arg_required_else_help = true)]
 pub struct Args {
