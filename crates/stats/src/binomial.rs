@@ -81,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn certainty_leaves_no_room() {
+    fn certain_events_have_one_plausible_count() {
         assert_eq!(plausible_counts(100, 0.0, 1e-4), (0, 0));
         assert_eq!(plausible_counts(100, 1.0, 1e-4), (100, 100));
         assert_eq!(plausible_counts(0, 0.3, 1e-4), (0, 0));
     }
 
     #[test]
-    fn is_symmetric_and_holds_the_mean() {
+    fn range_is_symmetric_and_contains_the_mean() {
         for (n, p) in [(1, 0.5), (10, 0.01), (2500, 0.05), (40_000, 0.3)] {
             let (low, high) = plausible_counts(n, p, 1e-4);
             let mean = n as f64 * p;

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_bounds_the_offset_by_the_time_of_each_way() {
+    fn an_exchange_bounds_the_offset_by_the_delay_in_each_direction() {
         // Host b's clock is 1000 ns ahead. The ways take 300 and 100 ns; b holds the message for 50 ns.
         let exchange = OffsetInterval::of_exchange([0, 1300, 1350, 450]);
         assert_eq!((exchange.lowest_ns, exchange.highest_ns), (900.0, 1300.0));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_of_a_span_hold_at_each_of_its_moments() {
+    fn bounds_of_a_span_hold_throughout_it() {
         let exchange = |lowest_ns, highest_ns| OffsetInterval {
             lowest_ns,
             highest_ns,

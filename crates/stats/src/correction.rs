@@ -37,11 +37,11 @@ pub fn holm(tests: &[Test], alpha: f64) -> Vec<Decision> {
     let mut order: Vec<usize> = (0..tests.len()).collect();
     order.sort_by(|&i, &j| (p(i) / tests[i].weight).total_cmp(&(p(j) / tests[j].weight)));
     // From the last to the first, so that each sum is exact for what is left.
-    let mut left = vec![0.0; tests.len()];
+    let mut remaining_weight = vec![0.0; tests.len()];
     let mut sum = 0.0;
     for &i in order.iter().rev() {
         sum += tests[i].weight;
-        left[i] = sum;
+        remaining_weight[i] = sum;
     }
     let mut decisions = vec![
         Decision {
@@ -52,19 +52,19 @@ pub fn holm(tests: &[Test], alpha: f64) -> Vec<Decision> {
         tests.len()
     ];
     let mut largest: f64 = 0.0;
-    // What is left when the first claim fails, by which all that follow are judged.
-    let mut failed = None;
+    // Remaining weight when the first claim fails, by which all that follow are judged.
+    let mut weight_at_failure = None;
     for &i in &order {
-        let adjusted = p(i) * left[i] / tests[i].weight;
+        let adjusted = p(i) * remaining_weight[i] / tests[i].weight;
         largest = largest.max(adjusted).min(1.0);
-        let significant = failed.is_none() && adjusted <= alpha;
+        let significant = weight_at_failure.is_none() && adjusted <= alpha;
         if !significant {
-            failed.get_or_insert(left[i]);
+            weight_at_failure.get_or_insert(remaining_weight[i]);
         }
         decisions[i] = Decision {
             adjusted: largest,
             significant,
-            confidence: 1.0 - alpha * tests[i].weight / failed.unwrap_or(left[i]),
+            confidence: 1.0 - alpha * tests[i].weight / weight_at_failure.unwrap_or(remaining_weight[i]),
         };
     }
     decisions

@@ -180,7 +180,7 @@ fn interval(
                     let deviations = correlated_normals(&factor, draws);
                     let drawn = points.iter().zip(deviations);
                     let drawn =
-                        drawn.map(|((x, _, seen), deviation)| (*x, seen + widen * deviation));
+                        drawn.map(|((x, _, observed), deviation)| (*x, observed + widen * deviation));
                     position(&drawn.collect::<Vec<_>>(), rises)
                 })
                 .collect()
@@ -190,9 +190,9 @@ fn interval(
                 let drawn: Vec<usize> = (0..rounds).map(|_| draws.below(rounds)).collect();
                 let resampled: Vec<(f64, f64)> = points
                     .iter()
-                    .filter_map(|(x, values, seen)| {
+                    .filter_map(|(x, values, observed)| {
                         let mean = mean(values, &drawn)?;
-                        Some((*x, seen + widen * (mean - seen)))
+                        Some((*x, observed + widen * (mean - observed)))
                     })
                     .collect();
                 position(&resampled, rises)
@@ -214,7 +214,7 @@ fn interval(
 
 /// Returns the covariances of the means of points over resampled rounds: row by row, up to the diagonal.
 fn covariances(points: &[(f64, &[Option<f64>], f64)]) -> Vec<Vec<f64>> {
-    // What each round adds to a mean when it is drawn once more.
+    // Change of a mean when a round is drawn once more.
     let influences: Vec<Vec<f64>> = (points.iter())
         .map(|(_, values, mean)| {
             let count = values.iter().flatten().count().max(1) as f64;
@@ -241,11 +241,11 @@ fn cholesky(covariances: &[Vec<f64>]) -> Vec<Vec<f64>> {
                 .zip(&other[..column])
                 .map(|(a, b)| a * b)
                 .sum();
-            let left = value - known;
+            let remainder = value - known;
             let diagonal = factor.get(column).map(|other| other[column]);
             let next = match diagonal {
-                None => left.max(0.0).sqrt(),
-                Some(diagonal) if diagonal > 0.0 => left / diagonal,
+                None => remainder.max(0.0).sqrt(),
+                Some(diagonal) if diagonal > 0.0 => remainder / diagonal,
                 Some(_) => 0.0,
             };
             of_row.push(next);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn two_crossings_are_told_apart() {
+    fn two_crossings_are_distinguished() {
         let logs: Vec<Vec<Option<f64>>> = [1.0, 1.1, -1.0, -1.0, 1.0, 1.2]
             .iter()
             .map(|mean| {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_lack_a_value_are_left_out() {
+    fn rounds_without_a_value_are_excluded() {
         let mut logs = synthetic(2.5, 8, 0.05, 4);
         logs[2][0] = None;
         logs[4] = vec![None; 8];

@@ -74,19 +74,19 @@ impl Estimate {
     /// Source: Box, Hunter and Hunter 2005, Statistics for Experimenters, 4.2.
     #[must_use]
     pub fn of_blocks(values: &[f64], blocks: &[usize], autocorrelation: f64) -> Option<Self> {
-        let whole = Self::of(values, autocorrelation)?;
+        let ungrouped = Self::of(values, autocorrelation)?;
         let Some(within) = Within::of(values, blocks) else {
-            return Some(whole);
+            return Some(ungrouped);
         };
         let n = values.len() as f64;
         let inflation = variance_inflation(autocorrelation, values.len());
         let variance = within.squares / within.df;
-        let spread = whole.spread.map(|spread| Spread {
+        let spread = ungrouped.spread.map(|spread| Spread {
             error: (variance * inflation * (n - 1.0) / (n - inflation) / n).sqrt(),
             df: ((within.df + 1.0) / inflation - 1.0).max(1.0),
             ..spread
         });
-        Some(Self { spread, ..whole })
+        Some(Self { spread, ..ungrouped })
     }
 
     /// Estimates the difference between the means of two independent samples, `self` less `other`,
@@ -231,9 +231,9 @@ impl Within {
         let mean = values.iter().sum::<f64>() / n as f64;
         let (mut squares, mut between) = (0.0, 0.0);
         for of_block in members.values() {
-            let own = of_block.iter().sum::<f64>() / of_block.len() as f64;
-            squares += of_block.iter().map(|v| (v - own).powi(2)).sum::<f64>();
-            between += of_block.len() as f64 * (own - mean).powi(2);
+            let block_mean = of_block.iter().sum::<f64>() / of_block.len() as f64;
+            squares += of_block.iter().map(|v| (v - block_mean).powi(2)).sum::<f64>();
+            between += of_block.len() as f64 * (block_mean - mean).powi(2);
         }
         Some(Self {
             squares,

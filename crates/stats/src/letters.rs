@@ -1,10 +1,10 @@
-//! Compact letter display: which of several cannot be told apart.
+//! Compact letter display: items that do not differ share a letter.
 
 /// Letters for `n` items in the order of a ranking; two items share a letter if and only if they do
 /// not differ. `a` is the letter of the first item's group, and so on down the ranking; after `z`
 /// comes `aa`.
 ///
-/// `differ` must be symmetric; it is asked for positions.
+/// `differ` must be symmetric; its arguments are positions.
 ///
 /// Source: Piepho 2004, J. Comput. Graph. Stat. 13, 456–466 (insert and absorb).
 #[must_use]

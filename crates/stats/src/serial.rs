@@ -153,8 +153,8 @@ fn slope_by_bisection(values: &[f64]) -> f64 {
     high
 }
 
-/// Sorts values and returns the number of pairs, of an earlier and a later value, of which `counts` says so, a function of
-/// the later and the earlier one that holds for every smaller later value, too.
+/// Sorts values and returns the number of pairs, of an earlier and a later value, for which `counts` holds. Its
+/// arguments are the later and the earlier value; if it holds, it holds for every smaller later value, too.
 fn sort_counting(values: &mut [f64], counts: fn(f64, f64) -> bool) -> u64 {
     if values.len() < 2 {
         return 0;

@@ -77,13 +77,13 @@ mod tests {
     /// A first-order lag reaches 90 % after its time constant times ln 10: with 0.5 s after 1.151 s,
     /// so that 1.1 s is the last sample outside.
     #[test]
-    fn a_first_order_lag_settles_when_theory_says() {
+    fn a_first_order_lag_settles_at_its_analytic_time() {
         let lag = samples(|t| 100.0 * (1.0 - (-t / 0.5).exp()));
         assert!((after(settling_time(&lag, 20.0)) - 1.1).abs() < 1e-9);
     }
 
     #[test]
-    fn what_does_not_move_settles_at_once_whatever_one_sample_says() {
+    fn a_constant_series_settles_at_once_despite_an_outlier() {
         let still = samples(|t| if (t - 7.0).abs() < 0.01 { 3.0 } else { 80.0 });
         assert_eq!(settling_time(&still, 20.0), Some(Settling::After(0.0)));
         let wobble = samples(|t| 80.0 + 7.0 * (t * 10.0).sin());
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_band_late_has_not_settled() {
+    fn a_late_excursion_is_not_settled() {
         let late = samples(|t| if t > 12.0 && t < 12.5 { 40.0 } else { 80.0 });
         assert_eq!(settling_time(&late, 20.0), Some(Settling::Not));
         let climbing = samples(|t| 10.0 * t);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_samples_say_nothing() {
+    fn too_few_samples_have_no_settling_time() {
         assert_eq!(settling_time(&samples(|_| 1.0)[..9], 20.0), None);
         assert_eq!(settling_time(&[], 20.0), None);
         assert_eq!(settling_time(&samples(|_| f64::NAN), 20.0), None);

@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn an_interval_leaves_out_zero_where_the_claim_is_made(
+    fn an_interval_excludes_zero_when_the_difference_is_significant(
         series in prop::collection::vec(prop::collection::vec(-10..10_i32, 2..9), 1..6)
     ) {
         let estimates: Vec<Estimate> = series

@@ -269,7 +269,7 @@ fn correlated_values_widen_the_interval() {
 /// Source: the lag-1 coefficient by hand; Mann–Kendall's S of ten rising values is 45, its variance
 /// 125, so that z = 44 / √125 = 3.94 and p = 8.3e-5.
 #[test]
-fn series_that_correlate_or_drift_are_seen() {
+fn autocorrelation_and_trend_are_detected() {
     close(lag1(&[1.0, 2.0, 3.0, 4.0]).unwrap(), 0.25, 1e-12);
     assert_eq!(lag1(&[5.0; 9]), None);
     let rising: Vec<f64> = (0..10).map(f64::from).collect();
@@ -316,7 +316,7 @@ fn trends_of_many_values_are_those_of_all_pairs() {
 }
 
 #[test]
-fn what_has_no_answer_is_refused() {
+fn undefined_statistics_are_none() {
     assert_eq!(describe(&[]), None);
     assert_eq!(describe(&[1.0, f64::NAN]), None);
     assert_eq!(describe(&[f64::INFINITY]), None);
