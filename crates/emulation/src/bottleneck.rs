@@ -85,9 +85,9 @@ pub(crate) struct Trace {
     base: u64,
     /// Index of the next opportunity.
     next: usize,
-    /// Time of the opportunity in use; `left` are the bytes that it can still carry.
+    /// Time of the opportunity in use; `remaining_bytes` are the bytes that it can still carry.
     current: u64,
-    left: u64,
+    remaining_bytes: u64,
 }
 
 impl Trace {
@@ -98,7 +98,7 @@ impl Trace {
         if self.current > now {
             self.skip_to(self.current);
         } else {
-            self.left = 0;
+            self.remaining_bytes = 0;
         }
     }
 
@@ -125,7 +125,7 @@ impl Trace {
 
     fn use_next(&mut self) {
         self.current = self.next_at();
-        self.left = DeliveryTrace::OPPORTUNITY_BYTES;
+        self.remaining_bytes = DeliveryTrace::OPPORTUNITY_BYTES;
         self.next += 1;
         self.repeat();
     }
@@ -136,7 +136,7 @@ impl Trace {
         if self.current > now {
             return false;
         }
-        self.left = 0;
+        self.remaining_bytes = 0;
         if now >= self.base {
             self.skip_to(now);
         }
@@ -144,7 +144,7 @@ impl Trace {
     }
 
     fn ready(&self) -> u64 {
-        if self.left > 0 {
+        if self.remaining_bytes > 0 {
             self.current
         } else {
             self.next_at()
@@ -154,12 +154,12 @@ impl Trace {
     fn take(&mut self, size: u64) -> u64 {
         let mut rest = size + DeliveryTrace::PACKET_HEADER_BYTES;
         while rest > 0 {
-            if self.left == 0 {
+            if self.remaining_bytes == 0 {
                 self.use_next();
             }
-            let part = rest.min(self.left);
+            let part = rest.min(self.remaining_bytes);
             rest -= part;
-            self.left -= part;
+            self.remaining_bytes -= part;
         }
         self.current
     }
@@ -197,7 +197,7 @@ impl Bottleneck {
             base: 0,
             next: 0,
             current: 0,
-            left: 0,
+            remaining_bytes: 0,
         })
     }
 

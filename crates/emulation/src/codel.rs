@@ -52,7 +52,7 @@ impl Codel {
         now: u64,
         mut dropped: impl FnMut(Waiting<P>),
     ) -> Option<Waiting<P>> {
-        let Some((mut head, mut may_drop)) = self.look(queue, now) else {
+        let Some((mut head, mut may_drop)) = self.dequeue_head(queue, now) else {
             self.dropping = false;
             return None;
         };
@@ -61,7 +61,7 @@ impl Codel {
             while self.dropping && now >= self.drop_next {
                 dropped(head);
                 self.count += 1;
-                let Some(next) = self.look(queue, now) else {
+                let Some(next) = self.dequeue_head(queue, now) else {
                     self.dropping = false;
                     return None;
                 };
@@ -82,13 +82,13 @@ impl Codel {
             self.count = if delta > 1 && recent { delta } else { 1 };
             self.drop_next = self.control_law(now);
             self.last_count = self.count;
-            return self.look(queue, now).map(|(head, _)| head);
+            return self.dequeue_head(queue, now).map(|(head, _)| head);
         }
         Some(head)
     }
 
-    /// Takes the head of the queue; returns it and whether it may be dropped.
-    fn look<P>(&mut self, queue: &mut Queue<P>, now: u64) -> Option<(Waiting<P>, bool)> {
+    /// Dequeues the head; returns it and whether it may be dropped.
+    fn dequeue_head<P>(&mut self, queue: &mut Queue<P>, now: u64) -> Option<(Waiting<P>, bool)> {
         let Some(head) = queue.pop() else {
             self.first_above_time = None;
             return None;

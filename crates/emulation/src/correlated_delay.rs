@@ -19,9 +19,9 @@ pub(crate) struct CorrelatedDelay {
     /// Draws that belong to earlier settings.
     skipped: u64,
     draws: LinkRng,
-    /// Number of the span that lies between the two `places`.
+    /// Number of the span that lies between the two `endpoints`.
     number: u64,
-    places: [u64; 2],
+    endpoints: [u64; 2],
 }
 
 impl CorrelatedDelay {
@@ -36,7 +36,7 @@ impl CorrelatedDelay {
             skipped,
             draws: LinkRng::new(seed, Purpose::Jitter, skipped),
             number: 0,
-            places: [0; 2],
+            endpoints: [0; 2],
         };
         correlated_delay.seek(0);
         correlated_delay
@@ -44,7 +44,7 @@ impl CorrelatedDelay {
 
     fn seek(&mut self, number: u64) {
         self.draws = LinkRng::new(self.seed, Purpose::Jitter, self.skipped + number);
-        self.places = [self.draws.next(), self.draws.next()];
+        self.endpoints = [self.draws.next(), self.draws.next()];
         self.number = number;
     }
 
@@ -54,19 +54,19 @@ impl CorrelatedDelay {
         let since = now.saturating_sub(self.begun);
         let number = since / self.span;
         if number == self.number + 1 {
-            self.places = [self.places[1], self.draws.next()];
+            self.endpoints = [self.endpoints[1], self.draws.next()];
             self.number = number;
         } else if number > self.number {
             self.seek(number);
         }
-        let [from, to] = self.places;
-        let way = i128::from(to.wrapping_sub(from).cast_signed());
+        let [from, to] = self.endpoints;
+        let distance = i128::from(to.wrapping_sub(from).cast_signed());
         let part = since.saturating_sub(self.number * self.span).min(self.span);
-        let moved = way * i128::from(part) / i128::from(self.span);
-        let place = from.wrapping_add_signed(moved as i64);
-        // Folded: the second half of the circle is the way back.
-        let folded = if place < 1 << 63 { place } else { !place };
-        folded << 1
+        let moved = distance * i128::from(part) / i128::from(self.span);
+        let position = from.wrapping_add_signed(moved as i64);
+        // The second half of the circle returns through the same values.
+        let reflected = if position < 1 << 63 { position } else { !position };
+        reflected << 1
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_even_at_every_moment_and_independent_after_a_span() {
+    fn values_are_uniform_and_independent_after_a_span() {
         // 40 000 spans with the phase of a quarter, and pairs that lie one span apart. The mean of
         // independent even numbers has the deviation 0.289/200 = 0.0014; four of them are passed by
         // chance once in 16 000 seeds, and the seed is fixed.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_moves_by_its_whole_range_in_a_span_at_most() {
+    fn values_change_by_at_most_their_range_in_a_span() {
         let mut correlated_delay = CorrelatedDelay::after(None, SPAN, 0, (6, 0));
         let mut last = unit(correlated_delay.at(0));
         for now in 1..200_000 {
@@ -115,16 +115,16 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_same_however_it_is_asked() {
+    fn values_do_not_depend_on_earlier_calls() {
         let moments = [0, 10, 999, 1000, 2500, 2501, 90_000, 1 << 50];
-        let whole: Vec<u64> = {
+        let sequential: Vec<u64> = {
             let mut correlated_delay = CorrelatedDelay::after(None, SPAN, 0, (7, 0));
             moments
                 .iter()
                 .map(|now| correlated_delay.at(*now))
                 .collect()
         };
-        for (now, value) in moments.iter().zip(whole) {
+        for (now, value) in moments.iter().zip(sequential) {
             assert_eq!(
                 CorrelatedDelay::after(None, SPAN, 0, (7, 0)).at(*now),
                 value

@@ -136,11 +136,11 @@ pub struct DelayMoments {
 /// on a link: its jitter, cut off at zero delay, and the packets that skip it by being reordered.
 #[must_use]
 pub fn delay_moments(link: &Link) -> DelayMoments {
-    let whole =
+    let nanoseconds =
         |value: std::time::Duration| u64::try_from(value.as_nanos()).unwrap_or(u64::MAX / 4);
     let propagation = Propagation::new(
-        whole(link.delay),
-        whole(link.jitter),
+        nanoseconds(link.delay),
+        nanoseconds(link.jitter),
         link.jitter_distribution,
     );
     let draws = (0..ENTRIES as u64).map(|index| (index << SHIFT) | (1 << (SHIFT - 1)));

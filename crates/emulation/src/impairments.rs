@@ -116,11 +116,11 @@ impl ImpairmentRng {
                 draws: draws(purpose),
             })
         };
-        let bursts = link.loss_bursts.map(|asked| Bursts {
+        let bursts = link.loss_bursts.map(|settings| Bursts {
             draws: draws(Purpose::Bursts),
             states: [
-                (asked.good_loss_ratio, asked.to_bad_ratio),
-                (asked.bad_loss_ratio, asked.to_good_ratio),
+                (settings.good_loss_ratio, settings.to_bad_ratio),
+                (settings.bad_loss_ratio, settings.to_good_ratio),
             ]
             .map(|(loss, change)| (Chance::new(loss.0), Chance::new(change.0))),
             bad: before
@@ -130,8 +130,8 @@ impl ImpairmentRng {
         let list: VecDeque<u64> = link
             .loss_list
             .iter()
-            .filter_map(|place| place.checked_sub(1))
-            .filter(|place| *place >= ordinal)
+            .filter_map(|position| position.checked_sub(1))
+            .filter(|position| *position >= ordinal)
             .collect();
         let rare = Rare {
             bursts,

@@ -334,7 +334,7 @@ impl<P: Packet> EmulatedLink<P> {
             return;
         };
         if impairments.has(SKIPS) {
-            packet.goes_ahead();
+            packet.skips_delay();
         }
         let at = self.due(sent, impairments);
         if impairments.has(TWICE) {

@@ -13,7 +13,7 @@ pub trait Packet: Sized {
     fn flip_bit(&mut self, draw: u64);
 
     /// Notes that the packet skips the propagation delay, and so goes ahead of others.
-    fn goes_ahead(&mut self) {}
+    fn skips_delay(&mut self) {}
 }
 
 impl Packet for Vec<u8> {

@@ -36,7 +36,7 @@ impl Purpose {
 }
 
 /// Words of 32 bits that one draw takes from the generator.
-const WORDS: u128 = 2;
+const WORDS_PER_DRAW: u128 = 2;
 
 /// Seeded stream of draws.
 ///
@@ -52,7 +52,7 @@ impl LinkRng {
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let mut generator = ChaCha8Rng::from_seed(key);
         generator.set_stream(purpose.stream(direction));
-        generator.set_word_pos(u128::from(ordinal * purpose.per_packet()) * WORDS);
+        generator.set_word_pos(u128::from(ordinal * purpose.per_packet()) * WORDS_PER_DRAW);
         Self(generator)
     }
 
@@ -104,7 +104,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_purpose_and_direction_has_a_stream_of_its_own() {
+    fn every_purpose_and_direction_has_its_own_stream() {
         let mut streams: Vec<u64> = ALL
             .iter()
             .flat_map(|purpose| [purpose.stream(0), purpose.stream(1)])
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn draws_begin_at_the_place_of_a_packet() {
+    fn draws_begin_at_the_position_of_a_packet() {
         for purpose in ALL {
-            let mut whole = LinkRng::new((7, 1), purpose, 0);
+            let mut from_start = LinkRng::new((7, 1), purpose, 0);
             for _ in 0..1001 * purpose.per_packet() {
-                whole.next();
+                from_start.next();
             }
             let mut later = LinkRng::new((7, 1), purpose, 1001);
-            assert_eq!(whole.next(), later.next(), "{purpose:?}");
+            assert_eq!(from_start.next(), later.next(), "{purpose:?}");
         }
     }
 }

@@ -69,9 +69,9 @@ impl Settings {
 
     fn new(condition: &Condition, at: Duration, link: &Link) -> Result<Self, LinkError> {
         ratios(link)?;
-        let mut own = link.clone();
+        let mut untraced = link.clone();
         // It is long, and held in another form below.
-        own.trace = None;
+        untraced.trace = None;
         Ok(Self {
             at: nanoseconds(at)?,
             bottleneck: bottleneck(link)?,
@@ -88,7 +88,7 @@ impl Settings {
                     Some((nanoseconds(target)?, nanoseconds(interval)?))
                 }
             },
-            link: own,
+            link: untraced,
         })
     }
 

@@ -70,7 +70,7 @@ fn loss_is_within_its_99_percent_interval_and_independent() {
 }
 
 #[test]
-fn none_and_all_are_exact() {
+fn loss_ratios_of_0_and_1_are_exact() {
     assert!(
         losses(0.0, Direction::Forward, SEED, 10_000)
             .iter()
@@ -101,7 +101,7 @@ fn seeds_and_directions_draw_differently() {
 
 /// The draws of a seed make a run reproducible, so they do not change with a library's version.
 #[test]
-fn draws_of_a_seed_are_for_ever() {
+fn draws_of_a_seed_are_stable_across_versions() {
     let lost: Vec<_> = losses(0.1, Direction::Forward, 1, 100)
         .iter()
         .enumerate()
@@ -178,7 +178,7 @@ fn delay_is_exact_and_jitter_uniform() {
 }
 
 #[test]
-fn jitter_reorders_only_where_asked() {
+fn jitter_reorders_only_if_allowed() {
     let order = |jitter_reorders| -> Vec<u64> {
         let link = Link {
             delay: Duration::from_millis(15),
@@ -231,7 +231,7 @@ fn a_full_packet_is_sent_even_when_nothing_may_wait() {
 }
 
 #[test]
-fn links_that_make_no_sense_are_refused() {
+fn invalid_links_are_refused() {
     let refused = |link| emulated(link, Direction::Forward, SEED).err();
     let rate = Link {
         rate: Some(BitRate(0)),

@@ -215,13 +215,13 @@ fn codel_holds_the_delay_near_its_target() {
     };
     let mut emulated = emulated(&condition(link));
     // One packet takes 0.1 ms. A sender that answers a drop as AIMD does, after 20 ms.
-    let (mut window, mut sent, mut seen) = (50.0f64, 0u64, 0u64);
+    let (mut window, mut sent, mut completed) = (50.0f64, 0u64, 0u64);
     let (mut now, mut drops) = (0u64, 0);
     let mut delays = Vec::new();
     let mut discarded = 0;
-    let mut deaf_until = 0;
+    let mut recovery_until = 0;
     while now < 20_000 * MS {
-        while ((sent - seen) as f64) < window {
+        while ((sent - completed) as f64) < window {
             let mut packet = vec![0; 1500];
             packet[..8].copy_from_slice(&now.to_le_bytes());
             emulated.offer(now, packet);
@@ -233,20 +233,20 @@ fn codel_holds_the_delay_near_its_target() {
             if now > 5_000 * MS {
                 delays.push((due.at - offered) as f64 / MS as f64);
             }
-            seen += 1;
+            completed += 1;
             window += 1.0 / window;
         }
         while let Some(dropped) = emulated.discarded() {
             assert_eq!(dropped.packet.len(), 1500);
             discarded += 1;
-            seen += 1;
+            completed += 1;
         }
         let counters = emulated.counters();
         if counters.codel_drops > drops {
             drops = counters.codel_drops;
-            if now > deaf_until {
+            if now > recovery_until {
                 window /= 2.0;
-                deaf_until = now + 20 * MS;
+                recovery_until = now + 20 * MS;
             }
         }
     }
@@ -300,7 +300,7 @@ fn codel_drops_by_the_control_law() {
 }
 
 #[test]
-fn a_step_holds_for_what_leaves_the_queue_from_then_on() {
+fn a_step_applies_to_packets_that_leave_the_queue_after_it() {
     let slow = Link {
         rate: Some(RATE),
         delay: Duration::from_millis(10),
@@ -332,7 +332,7 @@ fn a_step_holds_for_what_leaves_the_queue_from_then_on() {
 }
 
 #[test]
-fn packets_under_way_keep_their_fate_and_their_order() {
+fn a_step_does_not_affect_packets_in_flight() {
     let delay = |ms| Link {
         delay: Duration::from_millis(ms),
         ..Link::default()
@@ -370,7 +370,7 @@ fn a_step_may_let_packets_overtake() {
 /// Draws belong to the ordinal: impairments that a step asks for later apply as if they had been
 /// asked for from the beginning.
 #[test]
-fn a_step_draws_as_if_it_had_been_there() {
+fn draws_after_a_step_do_not_depend_on_earlier_settings() {
     let lossy = Link {
         loss: Ratio(0.3),
         ..Link::default()
@@ -397,7 +397,7 @@ fn a_step_draws_as_if_it_had_been_there() {
 }
 
 #[test]
-fn a_bottleneck_that_goes_sets_its_queue_free() {
+fn removing_the_bottleneck_releases_its_queue() {
     let limited = Link {
         rate: Some(RATE),
         ..Link::default()
@@ -417,7 +417,7 @@ fn a_bottleneck_that_goes_sets_its_queue_free() {
 }
 
 #[test]
-fn a_rate_of_ethernet_counts_what_a_frame_takes() {
+fn an_ethernet_rate_counts_frame_overhead() {
     // 1 Gbit/s, full packets, then the smallest: payload of TCP over the time that they take.
     for (packet, payload, mbit) in [
         (1500u64, 1460u64, 949.28),

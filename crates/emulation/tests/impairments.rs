@@ -92,7 +92,7 @@ fn losses_in_bursts_have_the_rate_and_the_length_of_the_chain() {
 }
 
 #[test]
-fn the_packets_of_a_list_are_lost_and_no_others() {
+fn exactly_the_packets_of_a_loss_list_are_lost() {
     let mut emulated = emulated(Link {
         loss_list: vec![1, 3, 1000],
         ..Link::default()
@@ -107,7 +107,7 @@ fn the_packets_of_a_list_are_lost_and_no_others() {
 }
 
 #[test]
-fn as_many_packets_skip_the_delay_as_asked_and_no_others_change_places() {
+fn reordered_packets_skip_the_delay_and_others_stay_in_order() {
     let mut emulated = emulated(Link {
         delay: Duration::from_millis(10),
         reorder_ratio: Ratio(0.02),
@@ -160,26 +160,26 @@ fn a_corrupted_packet_differs_in_exactly_one_bit_anywhere() {
         ..Link::default()
     });
     let n = 20_000u64;
-    let mut places = vec![0u32; 800];
+    let mut flips_by_bit = vec![0u32; 800];
     for index in 0..n {
         emulated.offer(index, vec![0; 100]);
         let packet = emulated.poll(index).expect("no loss").packet;
         let ones: u32 = packet.iter().map(|byte| byte.count_ones()).sum();
         assert!(ones <= 1);
         if let Some(byte) = packet.iter().position(|byte| *byte != 0) {
-            places[8 * byte + packet[byte].trailing_zeros() as usize] += 1;
+            flips_by_bit[8 * byte + packet[byte].trailing_zeros() as usize] += 1;
         }
     }
-    let corrupted: u32 = places.iter().sum();
+    let corrupted: u32 = flips_by_bit.iter().sum();
     assert_eq!(emulated.counters().corrupted, u64::from(corrupted));
     assert!(
         (f64::from(corrupted) - 2000.0).abs() <= half_width(n as f64, 0.1),
         "{corrupted}"
     );
     // 2.5 on average: of 800 places a twelfth is empty, and none has more than a dozen.
-    let empty = places.iter().filter(|count| **count == 0).count();
+    let empty = flips_by_bit.iter().filter(|count| **count == 0).count();
     assert!((40..=95).contains(&empty), "{empty}");
-    assert!(places.iter().all(|count| *count <= 12));
+    assert!(flips_by_bit.iter().all(|count| *count <= 12));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn jitter_has_the_mean_and_the_spread_of_its_distribution() {
 }
 
 #[test]
-fn order_is_kept_under_every_distribution_unless_asked() {
+fn every_distribution_reorders_only_if_allowed() {
     for distribution in [DelayDistribution::Normal, DelayDistribution::Pareto] {
         for jitter_reorders in [false, true] {
             let mut emulated = emulated(Link {

@@ -65,19 +65,19 @@ fn link(distribution: DelayDistribution) -> Link {
 /// Mean and deviation are those of the distribution, and no packet overtakes another, whatever the
 /// flow's rate. `within` is the part of the deviation by which both may be off: four standard errors of
 /// as many independent delays as the time has spans, once in 16 000 seeds, and the seed is fixed.
-fn has_mean_spread_and_order(distribution: DelayDistribution, rate_bps: u64, seconds: u64) {
+fn check_moments_and_order(distribution: DelayDistribution, rate_bps: u64, seconds: u64) {
     let link = link(distribution);
-    let asked = delay_moments(&link);
+    let expected = delay_moments(&link);
     let (delays, in_order) = flow(&link, rate_bps, seconds);
     let (mean, deviation) = moments(&delays);
     let span = link.jitter_span().expect("it changes in time");
     let independent = (seconds as f64 / span.as_secs_f64()).min(delays.len() as f64);
     let within = 4.0 / independent.sqrt();
-    let (wanted, spread) = (asked.mean_ns / 1e6, asked.deviation_ns / 1e6);
+    let (mean_ms, spread) = (expected.mean_ns / 1e6, expected.deviation_ns / 1e6);
     println!("{distribution:?} at {rate_bps} bit/s: {mean:.3} ± {deviation:.3} ms");
     assert!(
-        (mean - wanted).abs() < within * spread,
-        "{mean} of {wanted}"
+        (mean - mean_ms).abs() < within * spread,
+        "{mean} of {mean_ms}"
     );
     // The fourth moment of the tails widens the spread's error.
     let tail = if distribution == DelayDistribution::Uniform {
@@ -97,7 +97,7 @@ macro_rules! flows {
         $(
             #[test]
             fn $name() {
-                has_mean_spread_and_order(DelayDistribution::$distribution, $rate, $seconds);
+                check_moments_and_order(DelayDistribution::$distribution, $rate, $seconds);
             }
         )+
     };
@@ -116,7 +116,7 @@ flows! {
 }
 
 #[test]
-fn a_bottleneck_that_is_never_idle_changes_nothing() {
+fn jitter_is_unchanged_behind_a_saturated_bottleneck() {
     let link = Link {
         rate: Some(BitRate(100_000_000)),
         ..link(DelayDistribution::Uniform)
@@ -132,7 +132,7 @@ fn a_bottleneck_that_is_never_idle_changes_nothing() {
 }
 
 #[test]
-fn draws_for_each_packet_in_order_hold_a_dense_flow_at_the_longest_delay() {
+fn ordered_draws_per_packet_delay_a_dense_flow_by_the_maximum() {
     let each = Link {
         jitter_correlation: Some(Duration::ZERO),
         ..link(DelayDistribution::Uniform)
@@ -155,7 +155,7 @@ fn draws_for_each_packet_in_order_hold_a_dense_flow_at_the_longest_delay() {
 }
 
 #[test]
-fn a_step_of_the_jitter_goes_on_with_other_draws() {
+fn a_step_of_the_jitter_takes_new_draws() {
     let small = link(DelayDistribution::Uniform);
     let large = Link {
         jitter: 4 * JITTER,

@@ -297,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn order_is_kept_unless_jitter_may_change_it(link in links(), seed: u64, arrivals in arrivals()) {
+    fn packets_stay_in_order_unless_jitter_reorders(link in links(), seed: u64, arrivals in arrivals()) {
         let link = Link { jitter_reorders: false, reorder_ratio: Ratio(0.0), ..link };
         let (_, outcomes) = run(&link, seed, &arrivals);
         let orders: Vec<_> = outcomes.values().filter_map(|outcome| match outcome {
@@ -340,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn a_seed_gives_the_same_again(condition in conditions(), seed: u64, arrivals in arrivals()) {
+    fn a_seed_reproduces_the_run(condition in conditions(), seed: u64, arrivals in arrivals()) {
         let again = run_path(&condition, seed, &arrivals);
         prop_assert_eq!(run_path(&condition, seed, &arrivals), again);
     }
@@ -348,7 +348,7 @@ proptest! {
     /// The time of polling changes nothing: all packets that are polled for at the end come out the
     /// same.
     #[test]
-    fn polling_late_changes_no_fate(condition in conditions(), seed: u64, arrivals in arrivals()) {
+    fn late_polling_changes_no_outcome(condition in conditions(), seed: u64, arrivals in arrivals()) {
         let often = run_path(&condition, seed, &arrivals);
         let mut emulated = emulated(&condition, seed);
         let mut now = 0;
@@ -373,7 +373,7 @@ proptest! {
 
     /// Drops by the queue depend on timing; losses at random do not shift with them.
     #[test]
-    fn a_drop_by_the_queue_shifts_no_loss(link in simple_links(), seed: u64, arrivals in arrivals()) {
+    fn a_queue_drop_does_not_shift_random_loss(link in simple_links(), seed: u64, arrivals in arrivals()) {
         let wide = Link { rate: Some(BitRate(1_000_000)), queue: Some(Bytes(1 << 40)), ..link };
         let narrow = Link { queue: Some(Bytes(2_000)), ..wide.clone() };
         let (_, wide) = run(&wide, seed, &arrivals);

@@ -53,7 +53,7 @@ impl Packet for Frame {
         corruption::flip_bit(&mut self.buffer[..usize::from(self.length)], draw);
     }
 
-    fn goes_ahead(&mut self) {
+    fn skips_delay(&mut self) {
         self.marks |= AHEAD;
     }
 }
