@@ -65,7 +65,7 @@ impl Race {
                 mtu_bytes,
                 clock_offset_ns: Some(0),
                 keeps_order: true,
-                is_as_it_is: false,
+                is_real_network: false,
                 treats_alike: true,
             },
         }
@@ -99,11 +99,11 @@ fn figures(
 
 /// Makes a certificate for one run.
 fn certificate() -> Result<(String, String), BenchError> {
-    let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
+    let certified_key = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])
         .map_err(BenchError::reference)?;
     Ok((
-        BASE64.encode(made.cert.der()),
-        BASE64.encode(made.signing_key.serialize_der()),
+        BASE64.encode(certified_key.cert.der()),
+        BASE64.encode(certified_key.signing_key.serialize_der()),
     ))
 }
 
@@ -114,10 +114,10 @@ fn send(agent: &mut Running, message: &ToAgent) -> Result<(), BenchError> {
 }
 
 /// Message of an agent, with its role; `None` at its end.
-type Heard = (Role, Option<Result<FromAgent, BenchError>>);
+type AgentMessage = (Role, Option<Result<FromAgent, BenchError>>);
 
-/// Returns the place of an agent's role among both.
-fn place(role: Role) -> usize {
+/// Returns the index of a role's agent.
+fn index(role: Role) -> usize {
     match role {
         Role::Sender => 0,
         Role::Receiver => 1,
@@ -125,7 +125,7 @@ fn place(role: Role) -> usize {
 }
 
 /// Forwards every line of an agent.
-fn listen(role: Role, output: std::fs::File, to: Sender<Heard>) {
+fn listen(role: Role, output: std::fs::File, to: Sender<AgentMessage>) {
     thread::spawn(move || {
         for line in BufReader::new(output).lines() {
             let message = line.map_err(BenchError::from);
@@ -134,7 +134,7 @@ fn listen(role: Role, output: std::fs::File, to: Sender<Heard>) {
                 return;
             }
         }
-        // Nobody may be left to hear it.
+        // The receiver may be dropped already.
         let _ = to.send((role, None));
     });
 }
@@ -191,11 +191,11 @@ pub fn run(
             deadline: DEADLINE,
             connect_deadline: DEADLINE,
             sample_interval: Duration::from_millis(100),
-            local: addresses[place(role)],
-            peer: addresses[1 - place(role)],
+            local: addresses[index(role)],
+            peer: addresses[1 - index(role)],
             ports: None,
             path: race.path,
-            tells_beginning: false,
+            reports_start: false,
             progress_interval: None,
             tls: TlsMaterial {
                 certificate_der_base64: certificate.clone(),
@@ -216,7 +216,7 @@ pub fn run(
 fn converse(
     race: &Race,
     agents: &mut [Running; 2],
-    from: &Receiver<Heard>,
+    from: &Receiver<AgentMessage>,
 ) -> Result<[SideReport; 2], BenchError> {
     let failed = |side: Role, reasons: String| BenchError::Trial {
         driver: race.driver.to_owned(),
@@ -251,10 +251,10 @@ fn converse(
                 }
             }
             FromAgent::Note { trial, note } => {
-                send(&mut agents[1 - place(role)], &ToAgent::Note { trial, note })?;
+                send(&mut agents[1 - index(role)], &ToAgent::Note { trial, note })?;
             }
             FromAgent::Finished { report, .. } => {
-                reports[place(role)] = Some(*report);
+                reports[index(role)] = Some(*report);
                 reports = match reports {
                     [Some(sent), Some(received)] => return Ok([sent, received]),
                     reports => reports,

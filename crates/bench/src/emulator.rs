@@ -73,10 +73,10 @@ fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
     }
     let seconds = started.elapsed().as_secs_f64();
     let counters = link.counters();
-    let seen = counters.delivered + counters.loss_drops + counters.queue_drops + link.in_flight();
-    if seen != packets {
+    let counted = counters.delivered + counters.loss_drops + counters.queue_drops + link.in_flight();
+    if counted != packets {
         return Err(BenchError::reference(format!(
-            "the emulator lost count: {seen} of {packets} packets"
+            "the emulator lost count: {counted} of {packets} packets"
         )));
     }
     Ok(seconds)

@@ -85,9 +85,9 @@ fn run(client: &[&str]) -> Result<Figures, BenchError> {
     )?;
     let client_output = process::collect(sender.output()?);
     let sender = sender.finish();
-    let said = process::collected(client_output)?;
+    let report = process::collected(client_output)?;
     if let Err(error) = sender {
-        return Err(with_reason(error, &said));
+        return Err(with_reason(error, &report));
     }
     let cpu_time = sender? + server.finish()?;
     let receiver: Value = serde_json::from_str(&process::collected(server_output)?)?;
@@ -95,10 +95,10 @@ fn run(client: &[&str]) -> Result<Figures, BenchError> {
 }
 
 /// Adds the reason to an error: iperf3 with `--json` writes it to standard output.
-fn with_reason(error: BenchError, said: &str) -> BenchError {
-    let reason = serde_json::from_str::<Value>(said)
+fn with_reason(error: BenchError, report: &str) -> BenchError {
+    let reason = serde_json::from_str::<Value>(report)
         .ok()
-        .and_then(|said| said["error"].as_str().map(str::to_owned));
+        .and_then(|report| report["error"].as_str().map(str::to_owned));
     match (error, reason) {
         (BenchError::Process { command, message }, Some(reason)) => BenchError::Process {
             command,
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delivered_is_taken_from_the_receiver() {
+    fn delivered_bytes_are_those_of_the_receiver() {
         let report = serde_json::json!({"end": {
             "sum_sent": {"bytes": 10, "seconds": 1.0},
             "sum_received": {"bytes": 7, "seconds": 2.0, "lost_packets": 3, "packets": 10},
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_that_it_prints_is_kept() {
+    fn the_printed_reason_is_added_to_the_error() {
         let error = BenchError::Process {
             command: "iperf3".to_owned(),
             message: "exit status: 1".to_owned(),

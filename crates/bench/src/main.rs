@@ -220,7 +220,7 @@ const PARTS: &[(Part, Measure)] = &[
 
 /// Measures and prints the results; returns whether every gate was passed.
 fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
-    let asked = |part| arguments.only.is_empty() || arguments.only.contains(&part);
+    let selected = |part| arguments.only.is_empty() || arguments.only.contains(&part);
     let amounts = Amounts::of(arguments);
     let executable = std::env::current_exe()?;
     let mut bench = Bench {
@@ -239,10 +239,10 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
              swing widely, those of CPU less; run it again on an idle machine"
         ));
     }
-    if asked(Part::Tcp) || asked(Part::Udp) || asked(Part::Small) {
+    if selected(Part::Tcp) || selected(Part::Udp) || selected(Part::Small) {
         bench.report.references.push(iperf3::version()?);
     }
-    for (_, measure) in PARTS.iter().filter(|(part, _)| asked(*part)) {
+    for (_, measure) in PARTS.iter().filter(|(part, _)| selected(*part)) {
         measure(&mut bench);
     }
     let report = bench.report;
@@ -372,9 +372,9 @@ fn least(library: Library, executable: &Path, race: &Race) -> Result<Figures, Be
 }
 
 fn quic(bench: &mut Bench<'_>) {
-    let (executable, asked) = (bench.executable, bench.libraries);
+    let (executable, selected) = (bench.executable, bench.libraries);
     for &library in Library::value_variants() {
-        if !asked.is_empty() && !asked.contains(&library) {
+        if !selected.is_empty() && !selected.contains(&library) {
             continue;
         }
         let race = Race::new(

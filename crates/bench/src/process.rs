@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_of_a_process_is_its_own() {
+    fn cpu_time_excludes_other_processes() {
         let mut busy = Running::start(
             Command::new("sh").args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]),
         )
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_fails_says_so() {
+    fn a_failed_process_reports_its_exit_status() {
         let failing = Running::start(Command::new("sh").args(["-c", "exit 3"])).expect("started");
         let error = failing.finish().expect_err("it failed");
         assert!(error.to_string().contains("exit status: 3"), "{error}");

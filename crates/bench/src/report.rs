@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missed_gate_is_said_and_named() {
+    fn a_missed_gate_is_reported_by_name() {
         let run = |bytes: f64| Figures {
             delivered_bytes: bytes,
             seconds: 1.0,

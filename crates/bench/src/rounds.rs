@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_is_charged_for_what_was_delivered() {
+    fn cpu_time_is_per_delivered_byte() {
         assert_eq!(run(GIB / 2.0, 3.0).cpu_seconds_per_gib(), 6.0);
     }
 }

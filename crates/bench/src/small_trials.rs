@@ -190,9 +190,9 @@ pub fn measure(executable: &Path, quick: bool) -> Vec<Result<SmallTrial, (String
             let name = name(transport.0, round_trip_ms);
             let measured = run(transport.0, &mut bed, round_trip_ms, trials).and_then(|times| {
                 let warm = times.beside_ms.get(1..).unwrap_or_default();
-                let why = times.failed.first().cloned().unwrap_or_default();
+                let reason = times.failed.first().cloned().unwrap_or_default();
                 SmallTrial::of(transport, round_trip_ms, warm)
-                    .ok_or_else(|| BenchError::reference(why))
+                    .ok_or_else(|| BenchError::reference(reason))
             });
             if let Ok(trial) = &measured {
                 eprintln!("{name}: {:.1} ms beside the work", trial.beside_ms.median);

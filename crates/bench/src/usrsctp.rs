@@ -47,7 +47,7 @@ impl Program {
                 _ => error.into(),
             })?;
         if let Some(mut input) = compiler.stdin.take() {
-            // A compiler that ends early says so with its exit code.
+            // A compiler that ends early reports it with its exit code.
             let _ = input.write_all(SOURCE.as_bytes());
         }
         if compiler.wait()?.success() {
@@ -63,25 +63,25 @@ impl Program {
     /// # Errors
     /// [`BenchError::Process`] if it fails.
     pub fn race(&self, bytes: u64, message: u64, mtu: u32) -> Result<Figures, BenchError> {
-        let [own, other] = free_ports()?.map(|port| port.to_string());
+        let [local_port, remote_port] = free_ports()?.map(|port| port.to_string());
         let mtu = mtu.to_string();
         let mut receiver =
-            Running::start(Command::new(&self.0).args(["receive", &own, &other, &mtu]))?;
-        let mut said = BufReader::new(receiver.output()?);
+            Running::start(Command::new(&self.0).args(["receive", &local_port, &remote_port, &mtu]))?;
+        let mut receiver_output = BufReader::new(receiver.output()?);
         let mut ready = String::new();
-        said.read_line(&mut ready)?;
+        receiver_output.read_line(&mut ready)?;
         let sender = Running::start(Command::new(&self.0).args([
             "send",
-            &other,
-            &own,
+            &remote_port,
+            &local_port,
             &mtu,
             &message.to_string(),
             &bytes.to_string(),
         ]))?;
-        let rest = process::collect(said.into_inner());
+        let rest = process::collect(receiver_output.into_inner());
         let cpu_time = sender.finish()? + receiver.finish()?;
-        let said = process::collected(rest)?;
-        let (delivered_bytes, seconds) = received(&said)?;
+        let figures = process::collected(rest)?;
+        let (delivered_bytes, seconds) = received(&figures)?;
         Ok(Figures {
             delivered_bytes,
             seconds,
@@ -99,12 +99,12 @@ fn free_ports() -> Result<[u16; 2], BenchError> {
 }
 
 /// Returns the receiver's figures: bytes and seconds.
-fn received(said: &str) -> Result<(f64, f64), BenchError> {
-    let mut numbers = said.split_whitespace().map(str::parse::<f64>);
+fn received(output: &str) -> Result<(f64, f64), BenchError> {
+    let mut numbers = output.split_whitespace().map(str::parse::<f64>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(bytes)), Some(Ok(ns))) if bytes > 0.0 && ns > 0.0 => Ok((bytes, ns / 1e9)),
         _ => {
-            let message = format!("it said `{}`", said.trim());
+            let message = format!("it said `{}`", output.trim());
             Err(BenchError::process(
                 "regatta-bench-usrsctp receive",
                 message,
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delivered_is_what_the_receiver_counted() {
+    fn delivered_bytes_are_those_of_the_receiver() {
         assert_eq!(received("300 2000000000\n").expect("figures"), (300.0, 2.0));
         for wrong in ["", "300", "300 x", "0 5"] {
             assert!(received(wrong).is_err(), "{wrong}");

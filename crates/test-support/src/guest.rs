@@ -155,8 +155,8 @@ fn verdict_file(directory: &Path, case: &str, passed: bool) -> PathBuf {
 
 /// Returns the path of the file with all messages of the guest itself; its last line is the guest's
 /// end.
-fn heard_file(directory: &Path) -> PathBuf {
-    directory.join("guest.heard")
+fn log_file(directory: &Path) -> PathBuf {
+    directory.join("guest.log")
 }
 
 /// Text before the release of the guest's kernel, in the lines that were received from the guest.
@@ -165,25 +165,25 @@ const GUEST: &str = "guest with Linux ";
 /// Runs cases in a new guest and writes their verdicts and outputs to a directory.
 ///
 /// # Errors
-/// The reason in words, if no guest can be started. A guest that ends later leaves cases without a
+/// Error message if no guest can be started. A guest that ends later leaves cases without a
 /// verdict.
 fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), String> {
     let mut guest = start_guest(cases, clock)?;
     let written = |error: io::Error| format!("cannot write to {}: {error}", directory.display());
-    let mut heard = String::new();
+    let mut received = String::new();
     let mut until = Instant::now() + LONGEST_CASE;
     let end = loop {
         let left = until.saturating_duration_since(Instant::now());
         match guest.receive(left) {
             Some(GuestMessage::Started { release }) => {
-                let _ = writeln!(heard, "{GUEST}{release}");
+                let _ = writeln!(received, "{GUEST}{release}");
             }
             Some(GuestMessage::Heartbeat) => {}
             Some(GuestMessage::Console { line }) => {
-                let _ = writeln!(heard, "console: {line}");
+                let _ = writeln!(received, "console: {line}");
             }
             Some(GuestMessage::Output { line }) => {
-                let _ = writeln!(heard, "{line}");
+                let _ = writeln!(received, "{line}");
             }
             Some(GuestMessage::Message { text }) => match serde_json::from_str(&text) {
                 Ok(Progress::Line { case, line }) => {
@@ -197,7 +197,7 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
                     until = Instant::now() + LONGEST_CASE;
                 }
                 Err(_) => {
-                    let _ = writeln!(heard, "{text}");
+                    let _ = writeln!(received, "{text}");
                 }
             },
             Some(GuestMessage::Ended { code }) => {
@@ -209,8 +209,8 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
             None => break format!("no case ended within {LONGEST_CASE:?}"),
         }
     };
-    let _ = writeln!(heard, "{end}");
-    fs::write(heard_file(directory), heard).map_err(written)
+    let _ = writeln!(received, "{end}");
+    fs::write(log_file(directory), received).map_err(written)
 }
 
 /// Starts a guest in which this program runs cases.
@@ -249,8 +249,8 @@ fn start_guest(cases: &[String], clock: Clock) -> Result<Guest, String> {
 /// If it failed, or has no verdict: then with all messages of the guest.
 fn judge(directory: &Path, case: &str) {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
-    let heard = read(heard_file(directory));
-    if let Some(guest) = heard.lines().find(|line| line.starts_with(GUEST)) {
+    let received = read(log_file(directory));
+    if let Some(guest) = received.lines().find(|line| line.starts_with(GUEST)) {
         println!("in a {guest}");
     }
     print!("{}", read(output_file(directory, case)));
@@ -259,7 +259,7 @@ fn judge(directory: &Path, case: &str) {
     }
     assert!(
         verdict_file(directory, case, false).exists(),
-        "`{case}` did not end in its guest, of which was heard:\n{heard}"
+        "`{case}` did not end in its guest, whose messages were:\n{received}"
     );
     panic!("`{case}` failed in its guest; its output is above");
 }
@@ -278,7 +278,7 @@ fn cases_main() -> ExitCode {
             wait_for_timers();
         }
         let passed = run_case(&case).unwrap_or_else(|error| {
-            tell_line(&case, format!("cannot run `{case}`: {error}"));
+            send_line(&case, format!("cannot run `{case}`: {error}"));
             false
         });
         send(&Progress::Ended { case, passed });
@@ -288,11 +288,11 @@ fn cases_main() -> ExitCode {
 
 fn send(progress: &Progress) {
     let text = serde_json::to_string(progress).expect("messages can be written as JSON");
-    // Without it the case has no verdict, which its test says.
+    // Without it the case has no verdict, which its test reports.
     let _ = send_message(&text);
 }
 
-fn tell_line(case: &str, line: String) {
+fn send_line(case: &str, line: String) {
     let case = case.to_owned();
     send(&Progress::Line { case, line });
 }
@@ -307,33 +307,33 @@ fn run_case(case: &str) -> io::Result<bool> {
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .spawn()?;
-    let (sender, told) = mpsc::channel();
+    let (sender, finished) = mpsc::channel();
     let name = case.to_owned();
-    let telling = move || {
+    let forward_output = move || {
         // A name that no test has would succeed, too.
         let mut ran = false;
         for line in BufReader::new(reader).split(b'\n') {
             let Ok(line) = line else { break };
             let line = String::from_utf8_lossy(&line).into_owned();
             ran |= line.starts_with("test result: ok. 1 passed;");
-            tell_line(&name, line);
+            send_line(&name, line);
         }
         // Nobody waits any more for what comes too late.
         let _ = sender.send(ran);
     };
     thread::Builder::new()
         .name("output of a case".into())
-        .spawn(telling)?;
+        .spawn(forward_output)?;
     let status = child.wait()?;
-    let Ok(ran) = told.recv_timeout(LONGEST_LEAK) else {
+    let Ok(ran) = finished.recv_timeout(LONGEST_LEAK) else {
         let line = format!("a process that it started outlives it by {LONGEST_LEAK:?}");
-        tell_line(case, line);
+        send_line(case, line);
         return Ok(false);
     };
     if !status.success() {
-        tell_line(case, format!("it ended with {status}"));
+        send_line(case, format!("it ended with {status}"));
     } else if !ran {
-        tell_line(case, format!("no test ran: is `{case}` its whole name?"));
+        send_line(case, format!("no test ran: is `{case}` its whole name?"));
     }
     Ok(ran && status.success())
 }

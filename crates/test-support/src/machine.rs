@@ -7,7 +7,7 @@
 //! let _load = regatta_test_support::machine::MachineLoad::watch();
 //! ```
 //!
-//! and its failure ends with one line that tells what the machine did meanwhile.
+//! and its failure ends with one line about the load of the machine meanwhile.
 
 use std::{fs, time::Instant};
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_has_what_this_machine_does() {
+    fn the_line_reports_the_load_of_this_machine() {
         let load = MachineLoad::watch();
         let line = load.line();
         assert!(

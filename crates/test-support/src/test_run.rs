@@ -61,13 +61,13 @@ pub(crate) fn test_run_directory() -> Option<PathBuf> {
 /// Says on standard output that the calling test ends without a judgement because of the machine,
 /// and notes it in the directory of the test run, for `make test` to print at its end.
 ///
-/// `why` is evidence that does not depend on what the test judges.
+/// `reason` is evidence that does not depend on what the test judges.
 ///
 /// # Panics
 /// If the note cannot be written.
-pub fn not_judged(why: &str) {
+pub fn not_judged(reason: &str) {
     let thread = thread::current();
-    let line = format!("not judged: {}: {why}\n", thread.name().unwrap_or("a test"));
+    let line = format!("not judged: {}: {reason}\n", thread.name().unwrap_or("a test"));
     print!("{line}");
     if let Some(directory) = test_run_directory() {
         let notes = directory.join("not-judged");
@@ -99,8 +99,8 @@ pub(crate) fn shared_in<T>(
 struct State(File);
 
 impl State {
-    const MAKING: &str = "making";
-    const MADE: &str = "made";
+    const PENDING: &str = "making";
+    const COMPLETE: &str = "made";
     const FAILED: &str = "failed: ";
 
     /// Waits for the lock.
@@ -124,16 +124,16 @@ impl State {
     ) -> io::Result<Result<(), String>> {
         let mut state = String::new();
         self.0.read_to_string(&mut state)?;
-        if state == Self::MADE {
+        if state == Self::COMPLETE {
             return Ok(Ok(()));
         }
         if let Some(error) = state.strip_prefix(Self::FAILED) {
             return Ok(Err(error.to_owned()));
         }
-        if state == Self::MAKING {
+        if state == Self::PENDING {
             return Ok(Err("the process that was making it was killed".to_owned()));
         }
-        self.set(Self::MAKING)?;
+        self.set(Self::PENDING)?;
         fs::create_dir(directory)?;
         let result = match catch_unwind(AssertUnwindSafe(|| make(directory))) {
             Ok(result) => result,
@@ -146,7 +146,7 @@ impl State {
             }
         };
         match &result {
-            Ok(()) => self.set(Self::MADE)?,
+            Ok(()) => self.set(Self::COMPLETE)?,
             Err(error) => self.set(&format!("{}{error}", Self::FAILED))?,
         }
         Ok(result)
@@ -215,7 +215,7 @@ mod tests {
     type Make = fn(&Path) -> Result<(), String>;
 
     #[test]
-    fn what_keeps_an_artefact_from_being_made_is_everybody_s_failure() {
+    fn a_failure_to_make_an_artefact_fails_every_reader() {
         let test_run = Temporary::new().expect("a directory");
         let makers: [Make; 3] = [
             |_| Err("no kernel".to_owned()),
@@ -234,14 +234,14 @@ mod tests {
             }
         }
         // The lock of a process that was killed is free, and the state as it was.
-        fs::write(test_run.0.join("bed-killed.state"), State::MAKING).expect("a state");
+        fs::write(test_run.0.join("bed-killed.state"), State::PENDING).expect("a state");
         let shared = || shared_in(&test_run.0, "bed-killed", makers[2], |_| ());
         let panic = catch_unwind(shared).expect_err("it was not made");
         assert!(message(&*panic).ends_with("was killed"));
     }
 
     #[test]
-    fn a_directory_of_its_own_is_deleted() {
+    fn a_temporary_directory_is_deleted_on_drop() {
         let directory = Temporary::new().expect("a directory");
         let path = directory.0.clone();
         fs::write(path.join("it"), "x").expect("a file");

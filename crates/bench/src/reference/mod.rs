@@ -119,9 +119,9 @@ fn provider(library: Library) -> Arc<CryptoProvider> {
     })
 }
 
-/// Fills `place` with random bytes.
-fn random(place: &mut [u8]) -> Result<()> {
-    let filled = aws_lc_rs::default_provider().secure_random.fill(place);
+/// Fills `buffer` with random bytes.
+fn random(buffer: &mut [u8]) -> Result<()> {
+    let filled = aws_lc_rs::default_provider().secure_random.fill(buffer);
     Ok(filled.map_err(|_| "the system gives no random numbers")?)
 }
 
@@ -149,9 +149,9 @@ struct Server {
 
 impl Server {
     fn new(library: Library) -> Result<Self> {
-        let made = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])?;
-        let certificate = made.cert.der().clone();
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let certified_key = rcgen::generate_simple_self_signed(vec![SERVER_NAME.to_owned()])?;
+        let certificate = certified_key.cert.der().clone();
+        let key = PrivatePkcs8KeyDer::from(certified_key.signing_key.serialize_der());
         let mut tls = ServerConfig::builder_with_provider(provider(library))
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
@@ -159,8 +159,8 @@ impl Server {
         tls.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Self {
             tls,
-            certificate_pem: made.cert.pem(),
-            key_pem: made.signing_key.serialize_pem(),
+            certificate_pem: certified_key.cert.pem(),
+            key_pem: certified_key.signing_key.serialize_pem(),
         })
     }
 }

@@ -117,8 +117,8 @@ impl Port {
         loop {
             let (mut length, mut segment, mut to) = (0, 0, None);
             while length + usize::from(PAYLOAD_BYTES) <= self.out.len() {
-                let place = &mut self.out[length..length + usize::from(PAYLOAD_BYTES)];
-                let size = match connection.send(place) {
+                let buffer = &mut self.out[length..length + usize::from(PAYLOAD_BYTES)];
+                let size = match connection.send(buffer) {
                     Ok((size, info)) => {
                         to = Some(info.to);
                         size
@@ -184,7 +184,7 @@ impl Port {
         Ok(())
     }
 
-    /// Runs the connection until `turn` says that it is over.
+    /// Runs the connection until `turn` returns true.
     fn run(
         &mut self,
         connection: &mut Connection,
@@ -239,10 +239,10 @@ pub fn receive(server: Server, bytes: u64) -> Result<()> {
         return Ok(());
     };
     let (mut received, mut answered) = (0, false);
-    let mut place = vec![0; 1 << 17];
+    let mut buffer = vec![0; 1 << 17];
     port.run(&mut connection, |connection| {
         while received < bytes {
-            match connection.stream_recv(STREAM, &mut place) {
+            match connection.stream_recv(STREAM, &mut buffer) {
                 Ok((count, _)) => received += count as u64,
                 Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => break,
                 Err(error) => return Err(error.into()),
@@ -281,11 +281,11 @@ pub fn send(client: Client) -> Result<()> {
         if !connection.is_established() {
             return Ok(false);
         }
-        while let Some(left) = &mut message {
-            match connection.stream_send(STREAM, left, false) {
+        while let Some(remaining) = &mut message {
+            match connection.stream_send(STREAM, remaining, false) {
                 Ok(count) => {
-                    let _ = left.split_to(count);
-                    if left.is_empty() {
+                    let _ = remaining.split_to(count);
+                    if remaining.is_empty() {
                         message = messages.next();
                     }
                 }
@@ -293,9 +293,9 @@ pub fn send(client: Client) -> Result<()> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut place = [0; 8];
-        match connection.stream_recv(STREAM, &mut place) {
-            Ok((count, _)) => answer.extend_from_slice(&place[..count]),
+        let mut buffer = [0; 8];
+        match connection.stream_recv(STREAM, &mut buffer) {
+            Ok((count, _)) => answer.extend_from_slice(&buffer[..count]),
             Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {}
             Err(error) => return Err(error.into()),
         }
