@@ -191,7 +191,7 @@ pub(crate) struct TrialObserver {
     window: Mutex<Window>,
     flow: Arc<Flow>,
     /// Whether the beginning of the transfer is reported.
-    tells_beginning: bool,
+    reports_start: bool,
     /// Whose CPU time and memory are charged.
     subject: Subject,
     interface: Option<InterfaceInfo>,
@@ -253,7 +253,7 @@ impl TrialObserver {
                 peak_memory_bytes: None,
             }),
             flow,
-            tells_beginning: order.tells_beginning && order.connects(),
+            reports_start: order.reports_start && order.connects(),
             subject,
             interface,
         })
@@ -279,7 +279,7 @@ impl Observer for TrialObserver {
         match edge {
             WindowEdge::Start => {
                 // First, as the path follows it.
-                if self.tells_beginning {
+                if self.reports_start {
                     (self.flow.tell)(TrialEvent::Began);
                 }
                 self.flow.begin();

@@ -195,10 +195,10 @@ mod tests {
                 mtu_bytes: 1500,
                 clock_offset_ns: None,
                 keeps_order: false,
-                is_as_it_is: false,
+                is_real_network: false,
                 treats_alike: false,
             },
-            tells_beginning: false,
+            reports_start: false,
             progress_interval: None,
             tls: TlsMaterial {
                 certificate_der_base64: String::new(),

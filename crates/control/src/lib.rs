@@ -113,9 +113,9 @@ pub struct PathHints {
     pub window_bytes: Option<u64>,
     /// Largest IP packet.
     pub mtu_bytes: u32,
-    /// Whether the path is a network as it is, whose largest packet the kernel's routes know better.
-    #[serde(default)]
-    pub is_as_it_is: bool,
+    /// Whether the path is a real network, not an emulated one: the kernel's routes have its largest packet.
+    #[serde(rename = "is_as_it_is", default)]
+    pub is_real_network: bool,
     /// Monotonic clock of this end less that of the other, in nanoseconds: what to take from a difference between
     /// the two to get a one-way delay. 0 where both ends read the same clock; elsewhere somewhat less than the
     /// offset, so that no delay seems negative, and the controller corrects what was measured with it. Absent if
@@ -186,8 +186,8 @@ pub struct TrialOrder {
     pub path: PathHints,
     /// Whether the connecting end reports the beginning of its transfer with [`FromAgent::Began`],
     /// for a path that changes from then on.
-    #[serde(default)]
-    pub tells_beginning: bool,
+    #[serde(rename = "tells_beginning", default)]
+    pub reports_start: bool,
     /// Time between two messages [`FromAgent::Progress`] of this end; absent if nobody reads them.
     #[serde(
         rename = "progress_interval_ns",

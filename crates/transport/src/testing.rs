@@ -154,10 +154,10 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
             mtu_bytes: 65_536,
             clock_offset_ns: Some(0),
             keeps_order: true,
-            is_as_it_is: false,
+            is_real_network: false,
             treats_alike: true,
         },
-        tells_beginning: false,
+        reports_start: false,
         progress_interval: None,
         tls: TlsMaterial {
             certificate_der_base64: CERTIFICATE.0.clone(),

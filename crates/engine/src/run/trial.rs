@@ -300,7 +300,7 @@ impl TrialRunner<'_> {
                 link_rate_bps: bottleneck::rate(condition, workload),
                 window_bytes: window.map(|window| window.0),
                 mtu_bytes: condition.mtu_bytes,
-                is_as_it_is: self.is_unknown(),
+                is_real_network: self.is_unknown(),
                 clock_offset_ns: match &self.clocks {
                     Some(clocks) => clocks.hint_ns(host),
                     None => Some(0),
@@ -308,7 +308,7 @@ impl TrialRunner<'_> {
                 keeps_order: condition.keeps_order(),
                 treats_alike: condition.treats_alike() && !self.is_unknown(),
             },
-            tells_beginning: condition.follows_a_clock(),
+            reports_start: condition.follows_a_clock(),
             progress_interval: self.progress.and_then(ProgressListener::interval),
             tls,
             files: (self.options.files.as_ref())

@@ -20,7 +20,7 @@ pub(crate) const fn headers(address: IpAddr) -> usize {
 /// Returns the largest IP packet that is not sent in fragments, in bytes: of a network as it is, that of the route.
 pub(crate) fn largest(order: &TrialOrder) -> usize {
     let path = &order.path;
-    if path.is_as_it_is
+    if path.is_real_network
         && let Ok(of_route) = of_route(order.local, order.peer)
     {
         return of_route;
@@ -78,7 +78,7 @@ mod tests {
         let mut order = order_for(Role::Sender, "udp", 1, 1);
         order.path.mtu_bytes = 1500;
         assert_eq!(largest(&order), 1500);
-        order.path.is_as_it_is = true;
+        order.path.is_real_network = true;
         let loopback = std::fs::read_to_string("/sys/class/net/lo/mtu").expect("an interface");
         let loopback: usize = loopback.trim().parse().expect("a number");
         // No IP packet is longer.

@@ -415,7 +415,7 @@ mod tests {
             mtu_bytes: 1500,
             clock_offset_ns: Some(0),
             keeps_order: true,
-            is_as_it_is: false,
+            is_real_network: false,
             treats_alike: true,
         };
         let sizes = |rate, options: &OptionValues| Sizes::of(&path(rate), options, Bytes(10_000));
