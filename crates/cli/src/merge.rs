@@ -32,7 +32,7 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code> {
             return Err(refusal(&merge.refused));
         }
         for refused in &merge.refused {
-            output::err(&format!("warning: {}", refused.in_words()));
+            output::err(&format!("warning: {}", refused.message()));
         }
     }
     let (plan, merged) = merged_run::write(&merge, &args.out)?;
@@ -71,7 +71,7 @@ fn count(merged: &Merged, outcome: Outcome) -> usize {
 
 /// Makes one error of all files that cannot be merged.
 fn refusal(refused: &[Refused]) -> Failure {
-    let lines: Vec<String> = refused.iter().map(Refused::in_words).collect();
+    let lines: Vec<String> = refused.iter().map(Refused::message).collect();
     let message = format!(
         "{} cannot be merged, and nothing was written:\n  {}",
         counted(refused.len(), "file"),

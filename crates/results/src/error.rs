@@ -11,7 +11,7 @@ use regatta_model::shell::quoted;
 
 use crate::{DEFAULT_DIRECTORY, FILE_NAME, LOCK_LIMIT, schema};
 
-/// Error of SQLite, told once: its library repeats the message, with a number, as the source of its
+/// Error of SQLite without its source: the library repeats the message, with a number, as the source of its
 /// own error.
 #[derive(Debug)]
 pub struct SqliteError(pub(crate) rusqlite::Error);
@@ -118,14 +118,14 @@ pub enum ResultsError {
         what: String,
     },
     /// No space left where the run is stored.
-    #[error("no space is left on the device that holds `{}`; {}", path.display(), safe(*begun, *kept))]
+    #[error("no space is left on the device that holds `{}`; {}", path.display(), safe(*begun, *stored))]
     DiskFull {
         /// Path of the file that could not grow.
         path: PathBuf,
         /// Whether the run's header was stored before; there is no file otherwise.
         begun: bool,
         /// Number of trials that were stored before.
-        kept: usize,
+        stored: usize,
         /// Error of the system.
         #[source]
         source: Box<dyn Error + Send + Sync>,
@@ -224,9 +224,9 @@ impl Displaced {
 
 impl ResultsError {
     /// Returns the same error for a run with `trials` stored trials.
-    pub(crate) fn keeping(mut self, trials: usize) -> Self {
-        if let Self::DiskFull { begun, kept, .. } = &mut self {
-            (*begun, *kept) = (true, trials);
+    pub(crate) fn with_stored_trials(mut self, trials: usize) -> Self {
+        if let Self::DiskFull { begun, stored, .. } = &mut self {
+            (*begun, *stored) = (true, trials);
         }
         self
     }
@@ -347,10 +347,10 @@ pub(crate) fn parent(path: &Path) -> &Path {
     }
 }
 
-fn safe(begun: bool, kept: usize) -> String {
-    match kept {
+fn safe(begun: bool, stored: usize) -> String {
+    match stored {
         _ if !begun => "nothing was saved".to_owned(),
         1 => "1 trial is safe in it".to_owned(),
-        kept => format!("{kept} trials are safe in it"),
+        stored => format!("{stored} trials are safe in it"),
     }
 }

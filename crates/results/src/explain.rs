@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Converts a failure of SQLite to an error with a meaning for the user. If a run is stored
-/// already, the caller adds that with [`ResultsError::keeping`].
+/// already, the caller adds that with [`ResultsError::with_stored_trials`].
 pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path) -> ResultsError {
     let is_read = doing == "read";
     let what = source.to_string();
@@ -75,7 +75,7 @@ fn disk_full(path: PathBuf, source: impl Error + Send + Sync + 'static) -> Resul
     ResultsError::DiskFull {
         path,
         begun: false,
-        kept: 0,
+        stored: 0,
         source: Box::new(source),
     }
 }

@@ -43,14 +43,14 @@ const OCCURRING_METRICS: &str =
 /// Errors of reading and writing.
 pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
     let text = |sql: &str| reader.rows(sql, |row| row.get::<_, String>(0));
-    // Of names that this version does not know, as a file of another version may hold them, the order is theirs.
+    // Names that this version does not know, from a file of another version, come last, in their own order.
     let mut metrics = text(OCCURRING_METRICS)?;
-    let place = |name: &String| {
+    let rank = |name: &String| {
         metric::METRICS
             .iter()
             .position(|metric| metric.name == name)
     };
-    metrics.sort_by_cached_key(|name| (place(name).unwrap_or(usize::MAX), name.clone()));
+    metrics.sort_by_cached_key(|name| (rank(name).unwrap_or(usize::MAX), name.clone()));
     let facts = text("SELECT DISTINCT name FROM fact ORDER BY name")?;
 
     let sweeps = reader.header()?.study.sweeps;
@@ -202,15 +202,15 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
 /// # Errors
 /// Errors of reading; [`ResultsError::Export`] for a file that cannot be written.
 pub fn write_exports(reader: &Reader, dir: &Path) -> Result<(), ResultsError> {
-    write_whole(reader, &dir.join(TRIALS_FILE_NAME), trials_csv)?;
-    write_whole(reader, &dir.join(SERIES_FILE_NAME), series_csv)?;
+    write_export(reader, &dir.join(TRIALS_FILE_NAME), trials_csv)?;
+    write_export(reader, &dir.join(SERIES_FILE_NAME), series_csv)?;
     if reader.host_sample_names()?.is_empty() {
         return Ok(());
     }
-    write_whole(reader, &dir.join(HOSTS_FILE_NAME), hosts_csv)
+    write_export(reader, &dir.join(HOSTS_FILE_NAME), hosts_csv)
 }
 
-fn write_whole(
+fn write_export(
     reader: &Reader,
     path: &Path,
     export: fn(&Reader, &mut dyn Write) -> Result<(), ResultsError>,

@@ -14,12 +14,12 @@ use crate::{
 
 /// Most bytes of values in one row: a row has the samples of seconds, or of one trial. A file with
 /// more was not written by Regatta.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// Stores samples as one row. Samples with another number of values than names are left out.
 pub(crate) fn insert(transaction: &Transaction<'_>, batch: &HostSamples) -> rusqlite::Result<()> {
-    let whole = |sample: &&HostSample| sample.values.len() == batch.names.len();
-    let samples: Vec<&HostSample> = batch.samples.iter().filter(whole).collect();
+    let complete = |sample: &&HostSample| sample.values.len() == batch.names.len();
+    let samples: Vec<&HostSample> = batch.samples.iter().filter(complete).collect();
     if samples.is_empty() {
         return Ok(());
     }
@@ -123,14 +123,14 @@ impl RunFile {
     fn batch(&self, row: &Row<'_>) -> Result<HostSamples, RowError> {
         let names = self.names(row.get_ref(3)?.as_str()?)?;
         let times = |column| -> Result<Vec<i64>, RowError> {
-            let words = row.get_ref(column)?.as_blob()?.as_chunks::<8>().0.iter();
-            Ok(words.map(|word| i64::from_le_bytes(*word)).collect())
+            let chunks = row.get_ref(column)?.as_blob()?.as_chunks::<8>().0.iter();
+            Ok(chunks.map(|chunk| i64::from_le_bytes(*chunk)).collect())
         };
         let (unix_ns, monotonic_ns) = (times(4)?, times(5)?);
         let value_zlib = row.get_ref(6)?.as_blob()?;
         let length = (names.len().checked_mul(unix_ns.len()))
             .and_then(|values| values.checked_mul(4))
-            .filter(|length| *length <= MOST_BYTES);
+            .filter(|length| *length <= MAX_BYTES);
         let mut bytes = Vec::new();
         let unpacked = length.is_some_and(|length| {
             let limit = length as u64 + 1;
@@ -146,7 +146,7 @@ impl RunFile {
             return Err(self.damaged(what).into());
         }
         let values: Vec<f32> = (bytes.as_chunks::<4>().0.iter())
-            .map(|word| f32::from_le_bytes(*word))
+            .map(|chunk| f32::from_le_bytes(*chunk))
             .collect();
         let count = unix_ns.len();
         let samples = unix_ns.iter().zip(&monotonic_ns).enumerate();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growing_file_has_all_columns_of_what_was_added() {
+    fn a_growing_file_has_the_columns_of_all_added_samples() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(HOSTS_FILE_NAME);
         let mut csv = GrowingHostsCsv::new(path.clone());

@@ -15,7 +15,7 @@ use crate::{
     busy::wait_for_locks,
     checksum,
     explain::{explain, explain_io},
-    query::value_not_kept,
+    query::omitted_value,
     schema,
 };
 
@@ -215,7 +215,7 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
             insert_metric(transaction, index, name, value)?;
             continue;
         };
-        warnings.push(value_not_kept(refusal));
+        warnings.push(omitted_value(refusal));
     }
     for (position, series) in trial.measurements.series.iter().enumerate() {
         let (samples, t_ns, values) = blobs(series);
@@ -282,8 +282,8 @@ fn blobs(series: &Series) -> (usize, Vec<u8>, Vec<u8>) {
 
 /// Stores one row with these values in a table, or in the columns of it that are named in parentheses.
 pub fn put(connection: &Connection, table: &str, row: &[&dyn ToSql]) -> rusqlite::Result<()> {
-    let places = vec!["?"; row.len()].join(", ");
-    let insert = format!("INSERT INTO {table} VALUES ({places})");
+    let placeholders = vec!["?"; row.len()].join(", ");
+    let insert = format!("INSERT INTO {table} VALUES ({placeholders})");
     connection.prepare_cached(&insert)?.execute(row).map(|_| ())
 }
 

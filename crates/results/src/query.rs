@@ -352,7 +352,7 @@ impl RunFile {
                 let warnings = &mut trial.measurements.warnings;
                 let finite = values.filter(|(name, value)| {
                     if !value.is_finite() {
-                        warnings.push(value_not_kept(format!(
+                        warnings.push(omitted_value(format!(
                             "`{name}` is {value} in the results file and was left out"
                         )));
                     }
@@ -471,7 +471,7 @@ impl From<ResultsError> for RowError {
 }
 
 /// Returns the warning that a value of a trial was left out.
-pub(crate) fn value_not_kept(message: String) -> Warning {
+pub(crate) fn omitted_value(message: String) -> Warning {
     Warning::new("value_not_kept", message, "")
 }
 
@@ -485,12 +485,12 @@ fn read_warning(row: &Row<'_>, first: usize) -> rusqlite::Result<Warning> {
 
 /// Reads side, name, times and values from four columns.
 pub(crate) fn read_series(row: &Row<'_>, first: usize) -> rusqlite::Result<Series> {
-    let words = |column: usize| -> rusqlite::Result<Vec<[u8; 8]>> {
+    let chunks = |column: usize| -> rusqlite::Result<Vec<[u8; 8]>> {
         let bytes = row.get_ref(column)?.as_blob()?;
         Ok(bytes.as_chunks::<8>().0.to_vec())
     };
-    let times = words(first + 2)?.into_iter().map(i64::from_le_bytes);
-    let values = words(first + 3)?.into_iter().map(f64::from_le_bytes);
+    let times = chunks(first + 2)?.into_iter().map(i64::from_le_bytes);
+    let values = chunks(first + 3)?.into_iter().map(f64::from_le_bytes);
     let (t_ns, values) = times
         .zip(values)
         .filter(|(_, value)| value.is_finite())

@@ -102,11 +102,11 @@ impl Reader {
     }
 
     /// Whether the run is one plain file, without data in a log beside it. A run that is not may be
-    /// under way, or have ended while a reader had it open; see [`crate::fold_ended`].
+    /// under way, or have ended while a reader had it open; see [`crate::checkpoint_ended_run`].
     ///
     /// # Errors
     /// As [`RunFile::header`].
-    pub fn is_plain(&self) -> Result<bool, ResultsError> {
+    pub fn is_single_file(&self) -> Result<bool, ResultsError> {
         let mode = self.one("PRAGMA journal_mode", |row| row.get::<_, String>(0))?;
         Ok(mode != "wal")
     }

@@ -63,9 +63,9 @@ fn claim(path: &Path) -> io::Result<File> {
         // Another process may be writing the same; it moves its file away when it is done. Where a
         // file system has no locks, the last one wins.
         let _ = file.lock();
-        let ours = file.metadata()?;
+        let opened = file.metadata()?;
         match fs::metadata(path) {
-            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
+            Ok(current) if (current.dev(), current.ino()) == (opened.dev(), opened.ino()) => {
                 file.set_len(0)?;
                 return Ok(file);
             }

@@ -35,7 +35,7 @@ pub struct Store {
     /// Identity of the file at its path when it was opened.
     identity: FileIdentity,
     /// Number of trials stored so far.
-    kept: usize,
+    stored: usize,
     /// The result directory, locked (`flock`). The directory rather than the file, because closing
     /// any descriptor of the file would drop the locks that SQLite holds on it in this process.
     _lock: File,
@@ -84,7 +84,7 @@ impl Store {
         Ok(Self {
             file: RunFile { connection, path },
             identity,
-            kept: 0,
+            stored: 0,
             _lock: lock,
         })
     }
@@ -94,18 +94,18 @@ impl Store {
     /// of the run may still be in the log beside it.
     #[must_use]
     pub fn close(self) -> bool {
-        self.fold()
+        self.checkpoint()
     }
 
-    /// Calls [`fold`], unless the name belongs to another file now: SQLite deletes a log by its
+    /// Calls [`checkpoint`], unless the name belongs to another file now: SQLite deletes a log by its
     /// name.
-    fn fold(&self) -> bool {
-        let is_plain = self.identity.is_at(&self.path) && fold(&self.connection, &self.path);
-        if is_plain && self.part().is_ok_and(|it| it.shard.is_some()) {
+    fn checkpoint(&self) -> bool {
+        let is_single_file = self.identity.is_at(&self.path) && checkpoint(&self.connection, &self.path);
+        if is_single_file && self.part().is_ok_and(|it| it.shard.is_some()) {
             // Without it the file is as good, and the merge checks the records alone.
             let _ = digest::write(&self.path);
         }
-        is_plain
+        is_single_file
     }
 
     /// Stores a trial, whole or not at all; when this returns it is on the disk.
@@ -133,11 +133,11 @@ impl Store {
         }
         let duplicate = "SELECT EXISTS (SELECT 1 FROM trial WHERE trial = ?1)";
         let duplicate = (self.connection).query_row(duplicate, [trial.index], |row| row.get(0));
-        if duplicate.map_err(|e| explain(e, "read", &self.path).keeping(self.kept))? {
+        if duplicate.map_err(|e| explain(e, "read", &self.path).with_stored_trials(self.stored))? {
             return Err(ResultsError::DuplicateTrial { index: trial.index });
         }
         self.write(|transaction| insert::insert_trial(transaction, trial))?;
-        self.kept += 1;
+        self.stored += 1;
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl Store {
             change(&transaction)?;
             transaction.commit()
         });
-        written.map_err(|e| explain(e, "write", path).keeping(self.kept))
+        written.map_err(|e| explain(e, "write", path).with_stored_trials(self.stored))
     }
 }
 
@@ -243,7 +243,7 @@ impl Deref for Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.fold();
+        self.checkpoint();
     }
 }
 
@@ -253,7 +253,7 @@ impl Drop for Store {
 pub struct RunLock {
     reader: crate::Reader,
     dir: PathBuf,
-    kept: usize,
+    stored: usize,
     lock: File,
 }
 
@@ -270,11 +270,11 @@ impl RunLock {
         }
         let lock = lock(dir)?;
         let reader = crate::Reader::open(&path)?;
-        let kept = reader.trial_indices()?.len();
+        let stored = reader.trial_indices()?.len();
         Ok(Self {
             reader,
             dir: dir.to_owned(),
-            kept,
+            stored,
             lock,
         })
     }
@@ -293,7 +293,7 @@ impl RunLock {
         let Self {
             reader,
             dir,
-            kept,
+            stored,
             lock,
         } = self;
         // It holds a snapshot, which would keep the log from being begun.
@@ -303,11 +303,11 @@ impl RunLock {
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         insert::prepare(&connection)
             .and_then(|()| modernise(&mut connection))
-            .map_err(|e| explain(e, "open", &path).keeping(kept))?;
+            .map_err(|e| explain(e, "open", &path).with_stored_trials(stored))?;
         Ok(Store {
             identity: FileIdentity::of(&path)?,
             file: RunFile { connection, path },
-            kept,
+            stored,
             _lock: lock,
         })
     }
@@ -317,23 +317,23 @@ impl RunLock {
 /// `false` if the run is under way, was killed, or still cannot be merged.
 ///
 /// A damaged file is not changed.
-pub fn fold_ended(dir: &Path) -> bool {
-    let folded = || -> Result<bool, ResultsError> {
+pub fn checkpoint_ended_run(dir: &Path) -> bool {
+    let checkpointed = || -> Result<bool, ResultsError> {
         let claim = RunLock::new(dir)?;
         if claim.reader().state()? == RunState::Running {
             return Ok(false);
         }
         Ok(claim.open()?.close())
     };
-    folded().unwrap_or(false)
+    checkpointed().unwrap_or(false)
 }
 
 /// Makes one plain file of a run, or, if a reader has it open, merges as much as that reader
 /// allows. Returns whether the log is empty.
-fn fold(connection: &Connection, path: &Path) -> bool {
+fn checkpoint(connection: &Connection, path: &Path) -> bool {
     let _ = connection.busy_timeout(std::time::Duration::ZERO);
-    let plain = "PRAGMA journal_mode = DELETE";
-    let mode = connection.query_row(plain, [], |row| row.get::<_, String>(0));
+    let delete_log = "PRAGMA journal_mode = DELETE";
+    let mode = connection.query_row(delete_log, [], |row| row.get::<_, String>(0));
     if mode.is_ok_and(|mode| mode == "delete") {
         return true;
     }

@@ -34,7 +34,7 @@ const UNFINISHED: &str = ".results.sqlite.tmp";
 /// Writes the merged file beside its place, and puts it there when it is complete and on the disk.
 pub(super) fn write(dir: &Path, merge: &Merge, content: &Content<'_>) -> Result<(), MergeError> {
     fs::create_dir_all(dir).map_err(|e| explain_io(e, "create", dir))?;
-    check_place(dir, merge)?;
+    check_target(dir, merge)?;
     let lock = lock(dir)?;
     let unfinished = dir.join(UNFINISHED);
     let written = fill(&unfinished, merge, content).and_then(|()| {
@@ -52,7 +52,7 @@ pub(super) fn write(dir: &Path, merge: &Merge, content: &Content<'_>) -> Result<
 }
 
 /// Refuses a directory that holds a run, unless that is a merged one of the same plan.
-fn check_place(dir: &Path, merge: &Merge) -> Result<(), ResultsError> {
+fn check_target(dir: &Path, merge: &Merge) -> Result<(), ResultsError> {
     let Some(found) = leftover(dir) else {
         return Ok(());
     };

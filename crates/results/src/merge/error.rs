@@ -49,24 +49,24 @@ pub struct Refused {
     /// Path that was named.
     pub path: PathBuf,
     /// The reason.
-    pub why: Refusal,
+    pub refusal: Refusal,
 }
 
 impl Refused {
-    pub(super) fn new(path: &Path, why: Refusal) -> Self {
+    pub(super) fn new(path: &Path, refusal: Refusal) -> Self {
         Self {
             path: path.to_owned(),
-            why,
+            refusal,
         }
     }
 
     /// Returns the file and the reason in one sentence without a full stop.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn message(&self) -> String {
         format!(
             "`{}` cannot be merged: {}",
             self.path.display(),
-            causes(&self.why).join(": ")
+            causes(&self.refusal).join(": ")
         )
     }
 
@@ -74,7 +74,7 @@ impl Refused {
     pub(super) fn warning(&self) -> Warning {
         Warning::new(
             "part_left_out",
-            self.in_words(),
+            self.message(),
             "run the trials again that are missing for it",
         )
     }

@@ -91,8 +91,8 @@ impl Merge {
         thread::scope(|scope| {
             for _ in 0..threads.min(paths.len()) {
                 scope.spawn(|| {
-                    while let Some((path, place)) = take() {
-                        let _ = place.set(MergePart::read(path));
+                    while let Some((path, slot)) = take() {
+                        let _ = slot.set(MergePart::read(path));
                     }
                 });
             }
@@ -101,7 +101,7 @@ impl Merge {
         for (path, part) in paths.iter().zip(read) {
             match part.into_inner() {
                 Some(Ok(part)) => parts.push(part),
-                Some(Err(why)) => refused.push(Refused::new(path, why)),
+                Some(Err(refusal)) => refused.push(Refused::new(path, refusal)),
                 // Each path was taken.
                 None => {}
             }
@@ -125,7 +125,7 @@ impl Merge {
         for part in std::mem::take(&mut self.parts) {
             let path = part.named.clone();
             let same = (part.run_id.clone(), part.started_unix_ns);
-            let why = if !self.is_of_plan(&part) {
+            let refusal = if !self.is_of_plan(&part) {
                 Refusal::OtherPlan {
                     study: part.study,
                     than: reference.clone(),
@@ -138,7 +138,7 @@ impl Merge {
                 self.parts.push(part);
                 continue;
             };
-            self.refused.push(Refused::new(&path, why));
+            self.refused.push(Refused::new(&path, refusal));
         }
         self
     }
@@ -258,14 +258,14 @@ impl Merge {
             }
         }
         let differing = self.parts.iter().map(|part| {
-            let mut own = Vec::new();
+            let mut facts_of_part = Vec::new();
             for (host, facts) in &part.hosts {
                 let of_all = shared.get(host);
                 let differs = |name: &str| of_all.is_none_or(|all| !all.0.contains_key(name));
                 let facts = facts.0.iter().filter(|(name, _)| differs(name));
-                own.extend(facts.map(|(name, value)| [host, name, value].map(String::clone)));
+                facts_of_part.extend(facts.map(|(name, value)| [host, name, value].map(String::clone)));
             }
-            own
+            facts_of_part
         });
         let differing = Differing(differing.collect());
         (shared, differing)

@@ -170,7 +170,7 @@ pub(crate) fn sample_rows<'n>(
     quantities: impl Iterator<Item = &'n str>,
     take: Take<'_>,
 ) -> Result<(), ResultsError> {
-    let places: Vec<Option<usize>> = quantities.map(|name| batch.position(name)).collect();
+    let positions: Vec<Option<usize>> = quantities.map(|name| batch.position(name)).collect();
     let trial = batch.trial;
     let trial = trial.map_or(Value::Null, |trial| Value::Integer(trial.into()));
     for sample in &batch.samples {
@@ -180,8 +180,8 @@ pub(crate) fn sample_rows<'n>(
             Value::Integer(sample.unix_ns),
             Value::Integer(sample.monotonic_ns),
         ];
-        row.extend(places.iter().map(|place| {
-            let value = place.and_then(|place| *sample.values.get(place)?);
+        row.extend(positions.iter().map(|position| {
+            let value = position.and_then(|position| *sample.values.get(position)?);
             value.map_or(Value::Null, Value::Single)
         }));
         take(&row)?;

@@ -24,7 +24,7 @@ fn open_bytes(bytes: &[u8]) -> ResultsError {
 }
 
 #[test]
-fn what_is_no_sound_results_file_is_named_and_left_alone() {
+fn invalid_files_are_reported_and_unchanged() {
     let sound = fs::read(GOLDEN).unwrap();
 
     let error = open_bytes(b"");
@@ -74,7 +74,7 @@ fn what_is_no_sound_results_file_is_named_and_left_alone() {
 }
 
 #[test]
-fn a_wrong_path_is_told_from_a_run_that_has_saved_nothing() {
+fn a_wrong_path_is_distinguished_from_an_empty_run() {
     let dir = tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let nowhere = Reader::open(&path("none")).unwrap_err();
@@ -121,7 +121,7 @@ fn tamper(dir: &Path, sql: &str) {
 }
 
 #[test]
-fn a_run_that_cannot_be_read_whole_is_not_made_writable() {
+fn an_unreadable_run_is_not_opened_for_writing() {
     for sql in [
         "UPDATE run SET study_json = '{\"name\": 7}'",
         "DELETE FROM trial WHERE trial = 1",
@@ -155,7 +155,7 @@ fn a_run_that_cannot_be_read_whole_is_not_made_writable() {
 }
 
 #[test]
-fn a_value_that_is_not_finite_is_no_measurement() {
+fn values_that_are_not_finite_are_left_out() {
     let dir = tempdir().unwrap();
     write_run(dir.path());
     tamper(
@@ -167,13 +167,13 @@ fn a_value_that_is_not_finite_is_no_measurement() {
     assert_eq!(trials[0], trial(0));
     assert!(!trials[2].measurements.metrics.contains_key("goodput_bps"));
     assert_eq!(trials[2].measurements.metrics["messages_sent"], 1000.0);
-    let told: Vec<&str> = trials[2]
+    let codes: Vec<&str> = trials[2]
         .measurements
         .warnings
         .iter()
         .map(|w| w.code.as_str())
         .collect();
-    assert!(told.contains(&"value_not_kept"), "{told:?}");
+    assert!(codes.contains(&"value_not_kept"), "{codes:?}");
 }
 
 /// Checks that each of a thousand flipped bits is detected, or changes nothing that is read.
@@ -184,7 +184,7 @@ fn a_flipped_bit_changes_nothing_that_is_read() {
     let path = dir.path().join(FILE_NAME);
     let sound = fs::read(&path).unwrap();
     let bits = sound.len() * 8;
-    let mut unseen = 0;
+    let mut undetected = 0;
     for n in 1..=1000 {
         // Knuth's multiplier spreads them over the file.
         let bit = n * 2_654_435_761 % bits;
@@ -194,10 +194,10 @@ fn a_flipped_bit_changes_nothing_that_is_read() {
         let Ok(reader) = Reader::open(dir.path()) else {
             continue;
         };
-        unseen += 1;
+        undetected += 1;
         check_run(&reader);
     }
-    assert!(unseen < 1000, "none was found");
+    assert!(undetected < 1000, "none was found");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_resumed_file_of_version_1_gets_checksums() {
 }
 
 #[test]
-fn what_regatta_never_makes_is_not_read() {
+fn foreign_views_and_triggers_are_refused() {
     for sql in [
         "CREATE VIEW spare AS SELECT 1",
         "DROP TABLE fact; CREATE VIEW fact AS WITH RECURSIVE n(trial) AS

@@ -30,7 +30,7 @@ fn assert_holds_the_first_trial(dir: &Path) {
 }
 
 #[test]
-fn a_directory_that_was_moved_is_named() {
+fn a_moved_directory_is_located() {
     let (dir, now) = displaced(|out| fs::rename(out, out.with_file_name("moved")).unwrap());
     let moved = dir.path().canonicalize().unwrap().join("moved");
     assert_eq!(now, Displaced::Moved(moved.clone()));
@@ -38,7 +38,7 @@ fn a_directory_that_was_moved_is_named() {
 }
 
 #[test]
-fn a_directory_that_was_replaced_is_named_and_the_other_one_left_alone() {
+fn a_replaced_directory_is_located_and_its_replacement_unchanged() {
     let (dir, now) = displaced(|out| {
         fs::rename(out, out.with_file_name("moved")).unwrap();
         let mut other = Store::create(out, &header()).unwrap();
@@ -52,7 +52,7 @@ fn a_directory_that_was_replaced_is_named_and_the_other_one_left_alone() {
 }
 
 #[test]
-fn what_a_deleted_directory_held_is_saved_beside_it() {
+fn a_run_in_a_deleted_directory_is_saved_beside_it() {
     let (dir, now) = displaced(|out| fs::remove_dir_all(out).unwrap());
     let saved = dir.path().join("out-saved-1");
     assert_eq!(now, Displaced::Saved(saved.clone()));

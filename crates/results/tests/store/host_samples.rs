@@ -61,7 +61,7 @@ fn write(dir: &Path) {
 }
 
 #[test]
-fn samples_are_read_back() {
+fn samples_round_trip() {
     let dir = tempdir().unwrap();
     write(dir.path());
     assert_eq!(read(&Reader::open(dir.path()).unwrap()), batches());
@@ -96,7 +96,7 @@ fn a_sample_without_a_value_for_each_name_is_left_out() {
 
 /// Checks that a file of an older version has no samples, and gets some when its run goes on.
 #[track_caller]
-fn goes_on(golden: &str) {
+fn check_resume(golden: &str) {
     let dir = tempdir().unwrap();
     fs::copy(golden, dir.path().join(FILE_NAME)).unwrap();
     assert_eq!(read(&Reader::open(dir.path()).unwrap()), []);
@@ -109,23 +109,23 @@ fn goes_on(golden: &str) {
 }
 
 #[test]
-fn a_run_of_version_1_goes_on_with_samples() {
-    goes_on(GOLDEN);
+fn a_resumed_run_of_version_1_stores_samples() {
+    check_resume(GOLDEN);
 }
 
 #[test]
-fn a_run_of_version_2_goes_on_with_samples() {
-    goes_on(GOLDEN_2);
+fn a_resumed_run_of_version_2_stores_samples() {
+    check_resume(GOLDEN_2);
 }
 
 #[test]
-fn a_run_of_version_3_goes_on_with_samples() {
-    goes_on(GOLDEN_3);
+fn a_resumed_run_of_version_3_stores_samples() {
+    check_resume(GOLDEN_3);
 }
 
 #[test]
-fn a_run_of_version_4_goes_on_with_samples() {
-    goes_on(GOLDEN_4);
+fn a_resumed_run_of_version_4_stores_samples() {
+    check_resume(GOLDEN_4);
 }
 
 /// Checks that a file whose samples were changed is refused, in these words.

@@ -12,26 +12,26 @@ use tempfile::tempdir;
 
 use super::{check_run, write_run};
 
-static TOLD: Mutex<Option<mpsc::Sender<()>>> = Mutex::new(None);
+static NOTIFICATIONS: Mutex<Option<mpsc::Sender<()>>> = Mutex::new(None);
 
-fn tell(path: &Path) {
+fn notify(path: &Path) {
     assert!(path.ends_with(FILE_NAME), "{}", path.display());
-    let told = TOLD.lock().unwrap();
-    told.as_ref().expect("a test waits").send(()).unwrap();
+    let notifications = NOTIFICATIONS.lock().unwrap();
+    notifications.as_ref().expect("a test waits").send(()).unwrap();
 }
 
 #[test]
-fn a_lock_is_told_of_after_a_second_and_waited_for() {
+fn a_lock_is_reported_after_a_second_and_awaited() {
     let dir = tempdir().unwrap();
     write_run(dir.path());
-    let (sender, told) = mpsc::channel();
-    *TOLD.lock().unwrap() = Some(sender);
-    on_locked(tell);
+    let (sender, notified) = mpsc::channel();
+    *NOTIFICATIONS.lock().unwrap() = Some(sender);
+    on_locked(notify);
     let other = Connection::open(dir.path().join(FILE_NAME)).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     thread::scope(|scope| {
         scope.spawn(move || {
-            told.recv().unwrap();
+            notified.recv().unwrap();
             other.execute_batch("COMMIT").unwrap();
         });
         check_run(&Reader::open(dir.path()).unwrap());
@@ -54,7 +54,7 @@ fn a_file_without_one_of_its_tables_is_damaged() {
 }
 
 #[test]
-fn what_the_system_refuses_has_a_hint() {
+fn io_errors_have_hints() {
     let dir = tempdir().unwrap();
     let looped = dir.path().join("loop");
     std::os::unix::fs::symlink(&looped, &looped).unwrap();

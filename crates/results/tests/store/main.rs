@@ -18,7 +18,7 @@ use std::{
 
 use common::{failed, header, open_to_resume, path_check, trial, warning};
 use regatta_model::{Measurements, PathCheck, TrialRecord};
-use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, fold_ended};
+use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, checkpoint_ended_run};
 use tempfile::tempdir;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
@@ -49,7 +49,7 @@ fn check_run(reader: &Reader) {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_run_round_trips() {
     let dir = tempdir().unwrap();
     let run = dir.path().join("new/parents/run");
     write_run(&run);
@@ -85,7 +85,7 @@ fn golden_file_of_version_4_still_loads() {
 }
 
 #[test]
-fn a_run_of_version_1_goes_on_with_attempts_and_steps() {
+fn a_resumed_run_of_version_1_stores_attempts_and_steps() {
     let dir = tempdir().unwrap();
     fs::copy(GOLDEN, dir.path().join(FILE_NAME)).unwrap();
     let again = TrialRecord {
@@ -114,7 +114,7 @@ fn a_run_of_version_1_goes_on_with_attempts_and_steps() {
 }
 
 #[test]
-fn a_directory_with_a_run_is_refused_and_left_alone() {
+fn a_directory_with_a_run_is_refused_and_unchanged() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     write_run(dir.path());
@@ -140,7 +140,7 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_trial_is_stored_once_and_whole() {
+fn a_trial_is_stored_once_and_atomically() {
     let dir = tempdir().unwrap();
     let mut store = Store::create(dir.path(), &header()).unwrap();
     store.add_trial(&trial(7)).unwrap();
@@ -222,7 +222,7 @@ fn a_live_run_is_read_and_not_written_by_a_second() {
 fn child(part: &str, dir: &Path) -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args(["--exact", "play_a_part", "--nocapture"])
+        .args(["--exact", "child_process_roles", "--nocapture"])
         .env("REGATTA_TEST_PART", part)
         .env("REGATTA_TEST_DIR", dir)
         .stdout(Stdio::piped());
@@ -231,7 +231,7 @@ fn child(part: &str, dir: &Path) -> Command {
 
 /// Entry point of a child process (see [`child`]); not a test by itself.
 #[test]
-fn play_a_part() {
+fn child_process_roles() {
     let Ok(part) = env::var("REGATTA_TEST_PART") else {
         return;
     };
@@ -241,7 +241,7 @@ fn play_a_part() {
             let mut store = Store::create(&dir, &header()).unwrap();
             for index in 0.. {
                 store.add_trial(&trial(index)).unwrap();
-                println!("\nkept {index}");
+                println!("\nstored {index}");
                 std::io::stdout().flush().unwrap();
             }
         }
@@ -250,29 +250,29 @@ fn play_a_part() {
             let mut large = trial(0);
             large.measurements.series[0].t_ns = (0..5000).collect();
             large.measurements.series[0].values = vec![1.5; 5000];
-            let mut kept = 0;
+            let mut stored = 0;
             let error = loop {
-                large.index = kept;
+                large.index = stored;
                 match store.add_trial(&large) {
-                    Ok(()) => kept += 1,
+                    Ok(()) => stored += 1,
                     Err(error) => break error,
                 }
             };
-            assert!(kept > 3, "{kept}: {error}");
+            assert!(stored > 3, "{stored}: {error}");
             assert!(
-                matches!(&error, ResultsError::DiskFull { kept: said, .. } if *said == kept as usize),
+                matches!(&error, ResultsError::DiskFull { stored: reported, .. } if *reported == stored as usize),
                 "{error:?}"
             );
             assert!(
                 error
                     .to_string()
-                    .contains(&format!("{kept} trials are safe"))
+                    .contains(&format!("{stored} trials are safe"))
             );
             assert!(error.hint().unwrap().contains("regatta resume"));
-            assert_eq!(causes(&error), 1, "what SQLite said is said once");
+            assert_eq!(causes(&error), 1, "the message of SQLite is there once");
             drop(store);
             let reader = Reader::open(&dir).unwrap();
-            assert_eq!(reader.trial_indices().unwrap().len(), kept as usize);
+            assert_eq!(reader.trial_indices().unwrap().len(), stored as usize);
             let error = exports::write_exports(&reader, &dir).unwrap_err();
             assert!(matches!(error, ResultsError::Export { .. }), "{error:?}");
             let hint = error.hint().unwrap();
@@ -280,14 +280,14 @@ fn play_a_part() {
                 hint.starts_with("free some space, then run `regatta report "),
                 "{hint}"
             );
-            let mut left = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name());
-            assert!(left.all(|name| !name.to_string_lossy().ends_with(".tmp")));
+            let mut entries = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name());
+            assert!(entries.all(|name| !name.to_string_lossy().ends_with(".tmp")));
             println!("\nplayed");
         }
         "have no room to begin" => {
             let error = Store::create(&dir.join("run"), &header()).unwrap_err();
             assert!(
-                matches!(error, ResultsError::DiskFull { kept: 0, .. }),
+                matches!(error, ResultsError::DiskFull { stored: 0, .. }),
                 "{error:?}"
             );
             assert!(!dir.join("run").join(FILE_NAME).exists());
@@ -311,7 +311,7 @@ fn play_a_part() {
                 matches!(error, ResultsError::NotWritable { .. }),
                 "{error:?}"
             );
-            assert_eq!(causes(&error), 1, "what SQLite said is said once");
+            assert_eq!(causes(&error), 1, "the message of SQLite is there once");
             assert!(error.hint().unwrap().contains("resume a copy"));
             println!("\nplayed");
         }
@@ -325,24 +325,24 @@ fn causes(error: &ResultsError) -> usize {
     std::iter::successors(first, |cause| cause.source()).count()
 }
 
-/// Kills a child in mid-run and returns the number of trials that it had reported as kept.
+/// Kills a child in mid-run and returns the number of trials that it had reported as stored.
 fn kill_in_mid_run(dir: &Path) -> usize {
     let mut writer = child("write for ever", dir).spawn().unwrap();
-    let mut said = BufReader::new(writer.stdout.take().unwrap())
+    let mut lines = BufReader::new(writer.stdout.take().unwrap())
         .lines()
         .map(Result::unwrap)
-        .filter(|line| line.starts_with("kept "));
-    let kept = said.by_ref().take(25).count();
+        .filter(|line| line.starts_with("stored "));
+    let stored = lines.by_ref().take(25).count();
     // SIGKILL; the child is writing while it comes.
     writer.kill().unwrap();
     writer.wait().unwrap();
-    kept + said.count()
+    stored + lines.count()
 }
 
 #[test]
-fn a_killed_run_loses_nothing_that_was_kept() {
+fn a_killed_run_loses_no_stored_trial() {
     let dir = tempdir().unwrap();
-    let kept = kill_in_mid_run(dir.path());
+    let stored = kill_in_mid_run(dir.path());
     assert!(
         dir.path().join("results.sqlite-wal").exists(),
         "killed with its log open"
@@ -351,8 +351,8 @@ fn a_killed_run_loses_nothing_that_was_kept() {
     let trials = reader.trials().unwrap();
     // The last one may have been committed without a chance to say so.
     assert!(
-        (kept..=kept + 1).contains(&trials.len()),
-        "{kept} kept, {} there",
+        (stored..=stored + 1).contains(&trials.len()),
+        "{stored} stored, {} found",
         trials.len()
     );
     for (index, found) in (0..).zip(&trials) {
@@ -398,43 +398,43 @@ fn a_read_only_medium_is_read_closed_or_crashed() {
     let dir = tempdir().unwrap();
     let read_only = "mount --bind \"$DIR\" \"$DIR\"; mount -o remount,bind,ro \"$DIR\"";
     write_run(dir.path());
-    let said = in_mounts(read_only, "read", dir.path());
-    assert!(said.contains("\nread 3\n"), "{said}");
-    let said = in_mounts(read_only, "resume", dir.path());
-    assert!(said.contains("\nplayed\n"), "{said}");
+    let output = in_mounts(read_only, "read", dir.path());
+    assert!(output.contains("\nread 3\n"), "{output}");
+    let output = in_mounts(read_only, "resume", dir.path());
+    assert!(output.contains("\nplayed\n"), "{output}");
 
     for drop_index in [false, true] {
         let crashed = tempdir().unwrap();
-        let kept = kill_in_mid_run(crashed.path());
+        let stored = kill_in_mid_run(crashed.path());
         if drop_index {
             // As when only the file and its log were copied from elsewhere.
             fs::remove_file(crashed.path().join("results.sqlite-shm")).unwrap();
         }
-        let said = in_mounts(read_only, "read", crashed.path());
-        let expected = [format!("\nread {kept}\n"), format!("\nread {}\n", kept + 1)];
+        let output = in_mounts(read_only, "read", crashed.path());
+        let expected = [format!("\nread {stored}\n"), format!("\nread {}\n", stored + 1)];
         assert!(
-            expected.iter().any(|text| said.contains(text)),
-            "{kept}: {said}"
+            expected.iter().any(|text| output.contains(text)),
+            "{stored}: {output}"
         );
     }
 }
 
 #[test]
-fn a_full_disk_keeps_what_was_stored() {
+fn a_full_disk_loses_no_stored_trial() {
     let dir = tempdir().unwrap();
     let small = |size: &str| format!("mount -t tmpfs -o size={size} none \"$DIR\"");
-    let said = in_mounts(&small("2m"), "fill the disk", dir.path());
-    assert!(said.contains("\nplayed\n"), "{said}");
-    let said = in_mounts(&small("16k"), "have no room to begin", dir.path());
-    assert!(said.contains("\nplayed\n"), "{said}");
+    let output = in_mounts(&small("2m"), "fill the disk", dir.path());
+    assert!(output.contains("\nplayed\n"), "{output}");
+    let output = in_mounts(&small("16k"), "have no room to begin", dir.path());
+    assert!(output.contains("\nplayed\n"), "{output}");
 }
 
 #[test]
 fn two_processes_do_not_write_one_run() {
     let dir = tempdir().unwrap();
     let mut writer = child("write for ever", dir.path()).spawn().unwrap();
-    let mut said = BufReader::new(writer.stdout.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().starts_with("kept ")));
+    let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("stored ")));
     let error = open_to_resume(dir.path()).unwrap_err();
     assert!(matches!(error, ResultsError::InUse { .. }), "{error}");
     // A report works meanwhile.
@@ -451,7 +451,7 @@ fn two_processes_do_not_write_one_run() {
 }
 
 #[test]
-fn a_run_that_ends_under_a_reader_is_folded_later() {
+fn a_run_with_an_open_reader_is_checkpointed_later() {
     let dir = tempdir().unwrap();
     let log = dir.path().join("results.sqlite-wal");
     let mut store = Store::create(dir.path(), &header()).unwrap();
@@ -464,24 +464,24 @@ fn a_run_that_ends_under_a_reader_is_folded_later() {
     assert!(log.metadata().unwrap().len() > 0);
     assert!(dir.path().join(FILE_NAME).metadata().unwrap().len() > 4096);
     assert_eq!(early.trial_indices().unwrap(), [0]);
-    assert!(!fold_ended(dir.path()), "the reader is at it still");
+    assert!(!checkpoint_ended_run(dir.path()), "the reader is at it still");
     drop(early);
-    assert!(!Reader::open(dir.path()).unwrap().is_plain().unwrap());
-    assert!(fold_ended(dir.path()));
+    assert!(!Reader::open(dir.path()).unwrap().is_single_file().unwrap());
+    assert!(checkpoint_ended_run(dir.path()));
     assert!(!log.exists());
     let reader = Reader::open(dir.path()).unwrap();
-    assert!(reader.is_plain().unwrap());
+    assert!(reader.is_single_file().unwrap());
     assert_eq!(reader.trial_indices().unwrap(), [0, 1]);
 
     // A run that was ended by force keeps its log until it is resumed.
     let killed = tempdir().unwrap();
     kill_in_mid_run(killed.path());
-    assert!(!fold_ended(killed.path()));
+    assert!(!checkpoint_ended_run(killed.path()));
     assert!(killed.path().join("results.sqlite-wal").exists());
 }
 
 #[test]
-fn a_file_is_replaced_whole_by_several_at_once() {
+fn concurrent_replacements_of_a_file_are_atomic() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("trials.csv");
     // What a process left that was ended while it wrote.
@@ -509,7 +509,7 @@ fn a_file_is_replaced_whole_by_several_at_once() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_temporary_file_holds_nothing_up() {
+fn a_fifo_at_the_temporary_path_does_not_block() {
     let dir = tempdir().unwrap();
     let (path, pipe) = (
         dir.path().join("trials.csv"),
@@ -530,7 +530,7 @@ fn a_pipe_in_the_place_of_a_temporary_file_holds_nothing_up() {
 }
 
 #[test]
-fn exports_say_what_is_in_the_file() {
+fn exports_contain_the_stored_values() {
     let dir = tempdir().unwrap();
     write_run(dir.path());
     let reader = Reader::open(dir.path()).unwrap();

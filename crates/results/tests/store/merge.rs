@@ -65,10 +65,10 @@ fn refused(bad: &Path, good: &[PathBuf]) -> Refusal {
     assert_eq!(merge.refused[0].path, bad);
     assert!(
         merge.refused[0]
-            .in_words()
+            .message()
             .contains(&bad.display().to_string())
     );
-    merge.refused.remove(0).why
+    merge.refused.remove(0).refusal
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_merged_run_has_all_trials_of_its_parts() {
     // Again, as after a missing shard was run; a merged file is no part.
     let before = fs::read(out.join(FILE_NAME)).unwrap();
     merge_again(&out, &parts, &before);
-    let why = refused(&out, &parts[..2]);
-    assert!(matches!(why, Refusal::Merged), "{why}");
+    let refusal = refused(&out, &parts[..2]);
+    assert!(matches!(refusal, Refusal::Merged), "{refusal}");
     let error = Merge::open(&parts).unwrap().write(&parts[0], PLAN);
     let error = error.unwrap_err();
     assert!(
@@ -177,7 +177,7 @@ fn a_trial_that_ran_twice_is_taken_once_and_by_the_rule() {
 }
 
 #[test]
-fn hosts_that_differ_are_kept_by_part_and_warned_of() {
+fn differing_host_facts_are_stored_by_part_with_a_warning() {
     let dir = tempdir().unwrap();
     let parts: Vec<PathBuf> = [(1, "n1", "AMD"), (2, "n2", "AMD"), (3, "n3", "Intel")]
         .into_iter()
@@ -227,12 +227,12 @@ fn files_of_other_plans_and_versions_are_refused() {
     let mut other = header_of(3, "n1");
     other.part.plan_sha256 = "e2".repeat(32);
     let other = part(dir.path(), "other", &other, &numbered(8..12));
-    let why = refused(&other, &good);
-    assert!(why.to_string().contains("another plan"), "{why}");
+    let refusal = refused(&other, &good);
+    assert!(refusal.to_string().contains("another plan"), "{refusal}");
 
-    let whole = part(dir.path(), "no-plan", &header(), &numbered(8..12));
-    let why = refused(&whole, &good);
-    assert!(matches!(why, Refusal::NoPlan), "{why}");
+    let bytes_of_part = part(dir.path(), "no-plan", &header(), &numbered(8..12));
+    let refusal = refused(&bytes_of_part, &good);
+    assert!(matches!(refusal, Refusal::NoPlan), "{refusal}");
 
     let copy = dir.path().join("copy");
     fs::create_dir(&copy).unwrap();
@@ -241,7 +241,7 @@ fn files_of_other_plans_and_versions_are_refused() {
     let merge = Merge::open(&parts).unwrap();
     assert_eq!(merge.refused.len(), 1);
     assert!(
-        matches!(merge.refused[0].why, Refusal::Twice { .. }),
+        matches!(merge.refused[0].refusal, Refusal::Twice { .. }),
         "{:?}",
         merge.refused
     );
@@ -254,29 +254,29 @@ fn files_of_other_plans_and_versions_are_refused() {
             .pragma_update(None, "user_version", version)
             .unwrap();
         drop(connection);
-        let why = refused(&copy, &good);
-        assert!(why.to_string().contains(schema), "{why}");
+        let refusal = refused(&copy, &good);
+        assert!(refusal.to_string().contains(schema), "{refusal}");
     }
-    let why = refused(&dir.path().join("nothing"), &good);
+    let refusal = refused(&dir.path().join("nothing"), &good);
     assert!(
-        matches!(why, Refusal::Results(ResultsError::NotFound { .. })),
-        "{why}"
+        matches!(refusal, Refusal::Results(ResultsError::NotFound { .. })),
+        "{refusal}"
     );
     fs::write(copy.join(FILE_NAME), "").unwrap();
-    let why = refused(&copy, &good);
+    let refusal = refused(&copy, &good);
     assert!(
-        matches!(why, Refusal::Results(ResultsError::Empty { .. })),
-        "{why}"
+        matches!(refusal, Refusal::Results(ResultsError::Empty { .. })),
+        "{refusal}"
     );
 }
 
 /// Damages a file in one of a hundred ways. Each must be refused, or must not change what is merged.
 #[test]
-fn damaged_files_are_refused_or_merged_as_they_were() {
+fn damaged_files_are_refused_or_merged_without_changes() {
     let dir = tempdir().unwrap();
     let good = part(dir.path(), "good", &header_of(1, "n1"), &numbered(0..4));
-    let victim = part(dir.path(), "victim", &header_of(2, "n1"), &numbered(4..8));
-    let whole = fs::read(victim.join(FILE_NAME)).unwrap();
+    let damaged = part(dir.path(), "victim", &header_of(2, "n1"), &numbered(4..8));
+    let bytes_of_part = fs::read(damaged.join(FILE_NAME)).unwrap();
     let mut state = 20_261_125_u64;
     let mut draw = |most: usize| {
         state = state
@@ -286,16 +286,16 @@ fn damaged_files_are_refused_or_merged_as_they_were() {
     };
     let (mut refused, mut unchanged) = (0, 0);
     for case in 0..100 {
-        let mut bytes = whole.clone();
+        let mut bytes = bytes_of_part.clone();
         match case % 4 {
-            0 => bytes.truncate(draw(whole.len())),
+            0 => bytes.truncate(draw(bytes_of_part.len())),
             1 => {
-                let from = draw(whole.len());
-                let to = (from + 1 + draw(8192)).min(whole.len());
+                let from = draw(bytes_of_part.len());
+                let to = (from + 1 + draw(8192)).min(bytes_of_part.len());
                 bytes[from..to].fill(0);
             }
             2 => {
-                let at = draw(whole.len());
+                let at = draw(bytes_of_part.len());
                 bytes[at] ^= 1 << draw(8);
             }
             _ => {
@@ -303,8 +303,8 @@ fn damaged_files_are_refused_or_merged_as_they_were() {
                 bytes.copy_within(from * 4096..(from + 1) * 4096, to * 4096);
             }
         }
-        fs::write(victim.join(FILE_NAME), &bytes).unwrap();
-        let merge = Merge::open(&[good.clone(), victim.clone()]).unwrap();
+        fs::write(damaged.join(FILE_NAME), &bytes).unwrap();
+        let merge = Merge::open(&[good.clone(), damaged.clone()]).unwrap();
         if merge.refused.is_empty() {
             let out = dir.path().join(format!("merged-{case}"));
             merge.write(&out, PLAN).unwrap();
@@ -312,7 +312,7 @@ fn damaged_files_are_refused_or_merged_as_they_were() {
             assert_eq!(trials, numbered(0..8), "case {case}");
             unchanged += 1;
         } else {
-            assert!(merge.refused[0].path.starts_with(&victim), "case {case}");
+            assert!(merge.refused[0].path.starts_with(&damaged), "case {case}");
             refused += 1;
         }
     }
@@ -321,7 +321,7 @@ fn damaged_files_are_refused_or_merged_as_they_were() {
 }
 
 #[test]
-fn a_part_that_is_still_written_is_merged_as_far_as_it_is() {
+fn a_part_under_way_is_merged_with_its_stored_trials() {
     let dir = tempdir().unwrap();
     let live = dir.path().join("live");
     let mut store = Store::create(&live, &header_of(1, "n1")).unwrap();
@@ -364,8 +364,8 @@ fn many_trials_are_merged_in_little_memory() {
                     measurements: regatta_model::Measurements::default(),
                     ..trial(0)
                 };
-                for (place, name) in names.iter().enumerate() {
-                    let value = f64::from(index) * (place + 1) as f64 / 7.0;
+                for (position, name) in names.iter().enumerate() {
+                    let value = f64::from(index) * (position + 1) as f64 / 7.0;
                     trial.measurements.metrics.insert((*name).to_owned(), value);
                 }
                 let fact = ("congestion_control.sender".to_owned(), "cubic".to_owned());

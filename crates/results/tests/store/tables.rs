@@ -125,7 +125,7 @@ fn values_are_those_of_the_run_in_both_formats() {
 }
 
 #[test]
-fn what_was_not_measured_is_absent_and_a_formula_is_a_text() {
+fn missing_values_are_null_and_formulas_are_text() {
     let parent = tempfile::tempdir().expect("a temporary directory");
     let dir = parent.path().join("run");
     export(&dir);
