@@ -34,7 +34,7 @@ pub fn print(
 ) -> Result<()> {
     let mut text = study(plan, jobs, done);
     describe_unsupported(&mut text, unsupported);
-    let trials = plan.left(done);
+    let trials = plan.remaining_trials(done);
     if let Some(shard) = shard {
         let _ = writeln!(text, "shard {shard} has {}", counted(trials.len(), "trial"));
     }
@@ -225,7 +225,7 @@ pub fn print_json(
     unsupported: &[UnsupportedCell],
 ) -> Result<()> {
     let estimate = plan.estimate(done, jobs);
-    let left = plan.left(done);
+    let left = plan.remaining_trials(done);
     let first = DryRun::Plan {
         study: plan.study(),
         cells: plan.cells(),

@@ -68,7 +68,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
         }?;
         return Ok(checks::verdict(plan.study(), &unsupported));
     }
-    if plan.rounds_left(&done).is_empty() {
+    if plan.remaining_rounds(&done).is_empty() {
         output::err(
             "nothing is left to do: all trials are finished in the directories of `--done`",
         );

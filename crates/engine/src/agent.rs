@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Lines of an agent's standard error that are kept to explain its death.
-const KEPT_LINES: usize = 12;
+const STDERR_TAIL_LINES: usize = 12;
 
 /// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
 const LONGEST_LINE: u64 = 256 << 20;
@@ -55,7 +55,7 @@ pub(crate) enum AgentOutput {
     Ended,
 }
 
-/// Agent that has said hello.
+/// Agent that was started.
 pub(crate) struct Agent {
     pub host: Host,
     pub generation: u32,
@@ -76,7 +76,7 @@ pub(crate) struct AgentExit {
 }
 
 impl Agent {
-    /// Starts an agent, which is asked for its hello: see [`Agent::greeted`].
+    /// Starts an agent and requests its hello: see [`Agent::greeted`].
     pub fn start(
         bed: &mut dyn TestBed,
         host: Host,
@@ -87,18 +87,18 @@ impl Agent {
         let launched = bed.spawn_agent(host)?;
         // An agent writes no errors unless something is wrong or the user asked for logs, so that this costs no
         // measured core anything.
-        let last_lines = Arc::new(Mutex::new(LastLines::new(KEPT_LINES, "")));
+        let last_lines = Arc::new(Mutex::new(LastLines::new(STDERR_TAIL_LINES, "")));
         let (sender, output) = (signals.clone(), launched.output.into());
         let mut readers = vec![spawn(format!("answers of {}", host.name()), move || {
             read_answers(output, host, generation, &sender);
         })?];
         if let Some(errors) = launched.errors {
-            let kept = Arc::clone(&last_lines);
+            let stderr_tail = Arc::clone(&last_lines);
             readers.push(spawn(format!("errors of {}", host.name()), move || {
                 // Output that cannot be read any more has ended.
                 let _ = each_line(errors.into(), LONGEST_ERROR, |line| {
                     let text = String::from_utf8_lossy(line).trim_end().to_owned();
-                    kept.lock().keep(text);
+                    stderr_tail.lock().keep(text);
                     true
                 });
             })?);
@@ -134,18 +134,18 @@ impl Agent {
         let mut greeted = Vec::new();
         let mut failed = None;
         while !starting.is_empty() {
-            let left = until.saturating_duration_since(Instant::now());
-            let (place, heard) = match signals.recv_timeout(left) {
+            let remaining = until.saturating_duration_since(Instant::now());
+            let (index, hello) = match signals.recv_timeout(remaining) {
                 Ok(Signal::Agent {
                     host,
                     generation,
                     output,
                 }) => {
                     let is_of = |agent: &Self| (agent.host, agent.generation) == (host, generation);
-                    let Some(place) = starting.iter().position(is_of) else {
+                    let Some(index) = starting.iter().position(is_of) else {
                         continue;
                     };
-                    (place, starting[place].receive_hello(output))
+                    (index, starting[index].receive_hello(output))
                 }
                 Ok(Signal::Stop) => {
                     until = Instant::now();
@@ -156,8 +156,8 @@ impl Agent {
                     (0, Err(format!("no hello within {within} s")))
                 }
             };
-            let agent = starting.remove(place);
-            match heard {
+            let agent = starting.remove(index);
+            match hello {
                 Ok(()) => greeted.push(agent),
                 Err(reason) => {
                     let host = bed.name(agent.host).to_owned();
@@ -214,16 +214,16 @@ impl Agent {
         drop(input);
         let status = process_output::end(process);
         for reader in readers {
-            // The process is gone, so its pipes are closed and the readers end.
+            // The process has ended, so its pipes are closed and the readers end.
             let _ = reader.join();
         }
-        let status_in_words = status
+        let status_text = status
             .as_ref()
             .map(|status| format!("its process ended with {status}"));
-        let last_lines = last_lines.lock().in_words();
+        let last_lines = last_lines.lock().description();
         AgentExit {
             killed: status.is_none(),
-            reasons: status_in_words.into_iter().chain(last_lines).collect(),
+            reasons: status_text.into_iter().chain(last_lines).collect(),
         }
     }
 }

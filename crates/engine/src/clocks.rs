@@ -93,11 +93,11 @@ impl TrialClocks {
     /// than their offset; `None` if nothing is known of it.
     pub(crate) fn hint_ns(&self, host: Host) -> Option<i64> {
         let [lowest, highest] = self.before_ns?;
-        let own = match host {
+        let offset = match host {
             Host::Client => -highest,
             Host::Server => lowest,
         };
-        Some((own - ROOM_NS).floor() as i64)
+        Some((offset - ROOM_NS).floor() as i64)
     }
 
     /// Reads the clocks after the trial, corrects its one-way delays, and adds the bound of their error.
@@ -131,7 +131,7 @@ impl TrialClocks {
         Ok(())
     }
 
-    /// Returns the source and the method of the figures, in words.
+    /// Returns a text about the source and the method of the figures.
     fn method(&self) -> String {
         let path = if self.uses_path {
             ", over the data path before and after it"
@@ -158,13 +158,13 @@ fn correct(
     // Both ends of a workload in both directions have delays; their metric is the receiver's.
     let corrections = Host::BOTH.map(|host| {
         let offset = bound.as_ref()?.offset;
-        let (lowest, own) = match host {
+        let (lowest, middle) = match host {
             Host::Client => (-offset.highest_ns, -offset.middle_ns()),
             Host::Server => (offset.lowest_ns, offset.middle_ns()),
         };
         let hint = hints[host as usize]? as f64;
         // Below the hint a delay may have been taken for zero.
-        (hint <= lowest).then_some(own - hint)
+        (hint <= lowest).then_some(middle - hint)
     });
     let correction_of = |role: Role| {
         let mut hosts = Host::BOTH.into_iter();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_delays_are_corrected_by_what_the_hint_was_off() {
+    fn one_way_delays_are_corrected_by_the_error_of_the_hint() {
         let mut measurements = measured();
         correct(&mut measurements, &multi_stream(), bound(MS), HINTS);
         let metrics = &measurements.metrics;
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_connects_and_receives_has_the_offset_the_other_way_round() {
+    fn the_offset_is_negated_for_a_receiving_client() {
         let mut measurements = measured();
         let mut workload = multi_stream();
         workload.kind = WorkloadKind::Bulk {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_is_left_out_if_the_bound_is_above_a_tenth_of_it() {
+    fn a_delay_with_a_bound_above_a_tenth_of_it_is_omitted() {
         let mut measurements = measured();
         correct(&mut measurements, &multi_stream(), bound(2.01 * MS), HINTS);
         assert!(measurements.metrics.is_empty() && measurements.histograms.is_empty());

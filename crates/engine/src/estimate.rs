@@ -195,7 +195,7 @@ fn transfer(
     let bytes = workload.kind.bytes() as f64;
     let serialised = seconds(bytes * 8.0 / rate);
     let both = f64::from(1 + u8::from(direction == Direction::Both));
-    let whole = match &workload.kind {
+    let without_deadline = match &workload.kind {
         WorkloadKind::Bulk { message, .. } if stops_at_each_message(transport) => {
             exchanges(bytes, *message, serialised, condition)
         }
@@ -231,9 +231,9 @@ fn transfer(
             ..
         } => seconds(*messages as f64 / messages_per_second),
     };
-    let time = whole.min(study.deadline);
-    let part = match whole > time {
-        true => time.as_secs_f64() / whole.as_secs_f64(),
+    let time = without_deadline.min(study.deadline);
+    let part = match without_deadline > time {
+        true => time.as_secs_f64() / without_deadline.as_secs_f64(),
         false => 1.0,
     };
     Transfer {
@@ -262,10 +262,10 @@ fn rate(transport: &Transport, condition: &Condition, direction: Direction) -> f
     let payload = 1.0 - HEADERS as f64 / f64::from(condition.mtu_bytes).max(2.0 * HEADERS as f64);
     let rate = link.mean_rate();
     let mut rate = rate.map_or(f64::INFINITY, |BitRate(rate)| rate as f64 * payload);
-    if let Some(OptionValue::Text(own)) = transport.options.get("rate")
-        && let Ok(BitRate(own)) = own.parse()
+    if let Some(OptionValue::Text(option_rate)) = transport.options.get("rate")
+        && let Ok(BitRate(option_rate)) = option_rate.parse()
     {
-        rate = rate.min(own as f64);
+        rate = rate.min(option_rate as f64);
     }
     let loss = link.mean_loss().0;
     if loss > 0.0 && slows_down_at_losses(transport) {
@@ -316,9 +316,9 @@ fn captured(
             snap_bytes: None, ..
         }) => transfer.bytes + packets * 150.0,
         Some(CaptureSetup {
-            snap_bytes: Some(kept),
+            snap_bytes: Some(snap_bytes),
             ..
-        }) => packets * (f64::from(kept.min(condition.mtu_bytes)) + 40.0) * 1.5,
+        }) => packets * (f64::from(snap_bytes.min(condition.mtu_bytes)) + 40.0) * 1.5,
     }
 }
 
@@ -351,7 +351,7 @@ mod tests {
 
     /// 10 MB at 100 Mbit/s are 0.83 s of payload; idle probe, set-up and end are 7 round trips of 30 ms.
     #[test]
-    fn a_clean_transfer_takes_what_its_path_takes() {
+    fn a_transfer_without_loss_takes_the_time_of_its_path() {
         let estimate = plan(|_| {}).estimate(&Done::default(), 1);
         let round = estimate.round.as_secs_f64();
         assert!(
@@ -365,7 +365,7 @@ mod tests {
     /// 1.22 · 1500 B / (30 ms · √0.05) are 2.2 Mbit/s, so that the deadline of 5 s ends each transfer after
     /// 1.4 MB; BBR is not slowed down.
     #[test]
-    fn losses_slow_down_what_takes_them_for_congestion() {
+    fn losses_slow_down_loss_based_congestion_control() {
         let lossy = |study: &mut Study| {
             study.conditions[0].forward.loss = Ratio(0.05);
         };
@@ -416,7 +416,7 @@ mod tests {
 
     /// 500 MB byte by byte, each acknowledged: 5 · 10⁸ times 30 ms.
     #[test]
-    fn what_takes_months_is_said_to() {
+    fn a_plan_of_months_is_estimated_in_months() {
         let months = plan(|study| {
             study.rounds = 1;
             study.deadline = Duration::from_secs(100_000_000);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The bed is up and both agents have said hello. First event of a run.
+    /// The bed is up and both agents have sent their hello. First event of a run.
     RunStarted {
         /// Settings and host facts of the run.
         header: Box<RunHeader>,

@@ -17,7 +17,7 @@ pub(crate) enum TrialFailure {
     Died(Host),
     /// An agent wrote something that is no answer.
     Malformed(Host, String),
-    /// An end said that it has no report.
+    /// An end reported that it failed.
     Failed {
         host: Host,
         kind: FailureKind,
@@ -102,7 +102,7 @@ pub(crate) fn explain(
             within,
             doing,
         } => {
-            // An end that waits for the other says nothing either, but it answers an abort.
+            // An end that waits for the other sends nothing either, but it answers an abort.
             let mut silent = hosts.clone();
             silent.retain(|host| exits.contains_key(host));
             let hosts = if silent.is_empty() { hosts } else { silent };
@@ -137,24 +137,24 @@ mod tests {
             within: Duration::from_secs(30),
             doing: "the trial",
         };
-        let says = |hosts: &[Host]| {
+        let reasons = |hosts: &[Host]| {
             let exits = exits(true, hosts);
             explain(silent(), &exits, &workload(), ["a", "lab1"])
                 .unwrap()
                 .1
         };
         assert_eq!(
-            says(&[Host::Client]),
+            reasons(&[Host::Client]),
             ["no answer from the sender on host `a` within 30 s of the trial"]
         );
         let both = "no answer from the sender on host `a` and the receiver on host `lab1` within 30 s \
                     of the trial";
-        assert_eq!(says(&[]), [both]);
-        assert_eq!(says(&Host::BOTH), [both]);
+        assert_eq!(reasons(&[]), [both]);
+        assert_eq!(reasons(&Host::BOTH), [both]);
     }
 
     #[test]
-    fn an_end_that_fails_because_the_other_hangs_says_so() {
+    fn a_failure_names_the_other_end_that_hung_or_died() {
         let failed = || TrialFailure::Failed {
             host: Host::Server,
             kind: FailureKind::TimedOut,

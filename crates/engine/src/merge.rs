@@ -51,12 +51,12 @@ pub(crate) fn merge(
     let warm_up_ns = merged.metrics.get(id::WARM_UP_NS).copied().unwrap_or(0.0);
     let transfer_ns = merged.metrics.get(id::TRANSFER_TIME_NS).copied();
     let transfer_ns = transfer_ns.unwrap_or(elapsed_ns) - warm_up_ns;
-    let own_ns = match listening {
+    let listening_ns = match listening {
         Role::Receiver => receiver_ns,
         Role::Sender => elapsed_ns,
     };
-    let own_ns = own_ns - warm_up_ns;
-    charge_listening(&mut merged.metrics, listening, own_ns, transfer_ns);
+    let listening_ns = listening_ns - warm_up_ns;
+    charge_listening(&mut merged.metrics, listening, listening_ns, transfer_ns);
     // What came after the warm-up came in the receiver's own window; that of both directions has no
     // one such window.
     let counted_ns = if warm_up_ns > 0.0 && !both {
@@ -149,14 +149,14 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
 /// The listening end measured CPU time over its own window, from the arrival of the flow to its
 /// last part in it: shorter by about one round trip, in which it does nothing. Both windows are
 /// without the warm-up.
-fn charge_listening(metrics: &mut MetricValues, listening: Role, own_ns: f64, transfer_ns: f64) {
-    if own_ns <= 0.0 || transfer_ns <= 0.0 {
+fn charge_listening(metrics: &mut MetricValues, listening: Role, listening_ns: f64, transfer_ns: f64) {
+    if listening_ns <= 0.0 || transfer_ns <= 0.0 {
         return;
     }
     let names = listening.metrics();
     for name in [names.cpu, names.cpu_user, names.cpu_system] {
         if let Some(ratio) = metrics.get_mut(name) {
-            *ratio *= own_ns / transfer_ns;
+            *ratio *= listening_ns / transfer_ns;
         }
     }
 }
@@ -171,7 +171,7 @@ fn by_direction(metrics: &mut MetricValues, sides: &[(Role, SideReport); 2]) {
     let of = |end: &MetricValues, name: &str| end.get(name).copied();
     metrics.remove(id::INTERARRIVAL_JITTER_NS);
     let (loss, jitter) = (id::MESSAGE_LOSS_RATIO, id::INTERARRIVAL_JITTER_NS);
-    let ways = [
+    let directions = [
         (id::GOODPUT_FORWARD_BPS, share(listening)),
         (id::GOODPUT_REVERSE_BPS, share(connecting)),
         (id::MESSAGE_LOSS_FORWARD_RATIO, of(connecting, loss)),
@@ -179,7 +179,7 @@ fn by_direction(metrics: &mut MetricValues, sides: &[(Role, SideReport); 2]) {
         (id::INTERARRIVAL_JITTER_FORWARD_NS, of(listening, jitter)),
         (id::INTERARRIVAL_JITTER_REVERSE_NS, of(connecting, jitter)),
     ];
-    let known = ways
+    let known = directions
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
     metrics.extend(known);
@@ -213,7 +213,7 @@ fn add_path(
             direction != Direction::Reverse,
         ),
     ] {
-        add_asked(metrics, condition, names, counters, of_reverse_link);
+        add_requested_counters(metrics, condition, names, counters, of_reverse_link);
         let mut put = |name, count: u64| metrics.insert(name, count as f64);
         if !counters.unsupported.offered {
             put(names.packets, counters.offered);
@@ -244,20 +244,20 @@ fn add_path(
 /// Adds counters of impairments that only some conditions ask for: with zero where the condition
 /// asks for the impairment, and none where it does not or where the emulator cannot count it.
 /// `back` selects the condition's link from the listening host.
-fn add_asked(
+fn add_requested_counters(
     metrics: &mut MetricValues,
     condition: &Condition,
     names: LinkMetrics,
     counters: &LinkCounters,
     back: bool,
 ) {
-    type Asks = fn(&Link) -> bool;
+    type IsRequested = fn(&Link) -> bool;
     let not = &counters.unsupported;
     let counted = |unsupported: bool, count| (!unsupported).then_some(count);
     let burst_drops = counted(not.burst_drops, counters.burst_drops);
     let corrupted = counted(not.corrupted, counters.corrupted);
     let duplicated = counted(not.duplicated, counters.duplicated);
-    let asked: [(&str, Option<u64>, Asks); 6] = [
+    let rows: [(&str, Option<u64>, IsRequested); 6] = [
         (names.burst_drops, burst_drops, |link| {
             link.loss_bursts.is_some()
         }),
@@ -277,15 +277,15 @@ fn add_asked(
             link.reorder_ratio.0 > 0.0
         }),
     ];
-    for (name, count, asks) in asked {
-        let asks = condition.settings().any(|setting| {
-            asks(if back {
+    for (name, count, is_requested) in rows {
+        let is_requested = condition.settings().any(|setting| {
+            is_requested(if back {
                 setting.reverse
             } else {
                 setting.forward
             })
         });
-        if let (true, Some(count)) = (asks, count) {
+        if let (true, Some(count)) = (is_requested, count) {
             metrics.insert(name, count as f64);
         }
     }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_receivers_cpu_is_put_over_the_transfer_time() {
+    fn the_receivers_cpu_is_scaled_to_the_transfer_time() {
         let mut metrics = MetricValues::from([
             ("cpu_sender_ratio".to_owned(), 0.5),
             ("cpu_receiver_ratio".to_owned(), 0.4),
@@ -390,18 +390,18 @@ mod tests {
         receiver: SideReport,
         path: Option<&PathCounters>,
     ) -> MetricValues {
-        merged_whole(options, sender, receiver, path).metrics
+        merged_measurements(options, sender, receiver, path).metrics
     }
 
-    fn merged_whole(
+    fn merged_measurements(
         options: regatta_model::BulkOptions,
         sender: SideReport,
         receiver: SideReport,
         path: Option<&PathCounters>,
     ) -> Measurements {
         let mut study = crate::tests::fake_bed::study(1, 1, 1);
-        if let WorkloadKind::Bulk { options: asked, .. } = &mut study.workloads[0].kind {
-            *asked = options;
+        if let WorkloadKind::Bulk { options: bulk_options, .. } = &mut study.workloads[0].kind {
+            *bulk_options = options;
         }
         let plan = Plan::new(&study).expect("one trial");
         let path = path.map(|path| (path, Duration::from_secs(1)));
@@ -417,7 +417,7 @@ mod tests {
     /// With direction reverse the listening end sends: its CPU time is divided by the connecting
     /// end's transfer time, and the link of the data is the path's reverse one.
     #[test]
-    fn in_reverse_the_listening_sender_is_charged_over_the_transfer() {
+    fn in_reverse_the_listening_senders_cpu_is_scaled_to_the_transfer_time() {
         let options = regatta_model::BulkOptions {
             direction: Direction::Reverse,
             ..Default::default()
@@ -507,7 +507,7 @@ mod tests {
                 });
                 report
             });
-            let merged = merged_whole(options, sender, receiver, None);
+            let merged = merged_measurements(options, sender, receiver, None);
             for series in &merged.series {
                 assert_eq!(series.t_ns, [50_000_000], "{direction:?}, {}", series.side);
             }
@@ -517,7 +517,7 @@ mod tests {
     /// Bytes delivered after the warm-up are divided by the receiver's time after it, CPU time by the
     /// sender's.
     #[test]
-    fn a_warm_up_is_in_no_figure() {
+    fn the_warm_up_is_excluded_from_all_figures() {
         let options = regatta_model::BulkOptions {
             warm_up: Duration::from_millis(200),
             ..Default::default()

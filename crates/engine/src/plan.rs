@@ -64,7 +64,7 @@ struct Attempts {
 /// Trials of a plan that have records, by position in the plan.
 ///
 /// A trial is finished unless its last attempt was [`Outcome::Invalid`] and it has been attempted
-/// less than [`Done::MOST_ATTEMPTS`] times: what the machine spoiled says nothing of a transport.
+/// less than [`Done::MOST_ATTEMPTS`] times: a trial that the machine spoiled is no evidence about a transport.
 /// No other outcome is ever repeated.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
@@ -179,7 +179,7 @@ impl Done {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{rounds}` rounds of `{cells}` cells are more trials than the `{most}` of one run")]
 pub struct TooManyTrials {
-    /// Rounds asked for.
+    /// Requested rounds.
     pub rounds: u32,
     /// Cells in a round.
     pub cells: usize,
@@ -370,15 +370,15 @@ impl Plan {
 
     /// Returns the trials that are left to be run, in their order.
     #[must_use]
-    pub fn left(&self, done: &Done) -> Vec<PlannedTrial> {
-        let rounds = self.rounds_left(done).into_iter();
+    pub fn remaining_trials(&self, done: &Done) -> Vec<PlannedTrial> {
+        let rounds = self.remaining_rounds(done).into_iter();
         let trials = rounds.flat_map(|round| self.next_of_round(round, done));
         trials.collect()
     }
 
     /// Returns the rounds in which a trial is left to be run.
     #[must_use]
-    pub fn rounds_left(&self, done: &Done) -> Vec<u32> {
+    pub fn remaining_rounds(&self, done: &Done) -> Vec<u32> {
         let blocks = done.blocks(self);
         let conditions = self.conditions();
         (blocks.start / conditions..blocks.end.div_ceil(conditions))
@@ -551,7 +551,7 @@ mod tests {
 
     /// A result file of today must be resumed by a Regatta of tomorrow: this order may not change.
     #[test]
-    fn the_order_is_the_one_that_files_were_written_with() {
+    fn the_order_of_trials_is_stable_across_versions() {
         let plan = Plan::new(&study(3, 2, 2)).unwrap();
         let order: Vec<(usize, usize)> = plan
             .trials()

@@ -89,12 +89,12 @@ pub(crate) fn check(
     if let Some(busy) = get(id::CPU_HOST_RATIO)
         && busy > SATURATED
     {
-        let ours = [
+        let run_cpu = [
             id::CPU_SENDER_RATIO,
             id::CPU_RECEIVER_RATIO,
             id::CPU_PATH_RATIO,
         ];
-        let ours: f64 = ours.into_iter().filter_map(get).sum();
+        let run_cpu: f64 = run_cpu.into_iter().filter_map(get).sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let (message, hint) = match study.bed {
             BedKind::Hosts => (
@@ -102,7 +102,7 @@ pub(crate) fn check(
                 "see \"Hosts over time\" in the report; leave the host alone, or use one with more cores",
             ),
             // In the other beds both ends and the emulator are on this machine.
-            _ if ours < busy * cores / 2.0 => (
+            _ if run_cpu < busy * cores / 2.0 => (
                 "the host's CPU was busy for more than 95 % of the transfer, most of it with work that is no part of the run",
                 "leave the machine alone during the run",
             ),
@@ -157,8 +157,8 @@ fn refused_ratio(path: &PathCounters) -> f64 {
     refused as f64 / (offered + refused).max(1) as f64
 }
 
-/// Returns the reason why a trial's figures must not be used, if the path was too far from the one
-/// asked for. Up to [`MOST_LATE`] late and [`MOST_REFUSED`] lost packets the path is within its tolerance; between
+/// Returns the reason why a trial's figures must not be used, if the path deviated too much from the
+/// requested one. Up to [`MOST_LATE`] late and [`MOST_REFUSED`] lost packets the path is within its tolerance; between
 /// that and [`TOO_LATE`] or [`TOO_MANY_REFUSED`] the trial has a warning. Without a rate the path carries what the
 /// emulator can, so that what it loses is no reason.
 pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<String> {
@@ -209,7 +209,7 @@ pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> 
                  achieved,
                  ..
              }| {
-                let [asked, achieved] = [asked, achieved].map(|value| in_words(name, *value));
+                let [asked, achieved] = [asked, achieved].map(|value| quantity_text(name, *value));
                 format!("`{name}` was {achieved} instead of {asked}")
             },
         )
@@ -263,13 +263,13 @@ fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
 }
 
 /// Formats a quantity for messages, in the unit that its name ends with.
-fn in_words(name: &str, value: f64) -> String {
+fn quantity_text(name: &str, value: f64) -> String {
     // What is negative or no number is shown as it is.
-    let whole = value.round() as u64;
+    let rounded = value.round() as u64;
     match name.rsplit('_').next() {
         _ if value.is_nan() || value < 0.0 => number(value),
-        Some("ns") => format_duration(Duration::from_nanos(whole)),
-        Some("bps") => BitRate(whole).to_string(),
+        Some("ns") => format_duration(Duration::from_nanos(rounded)),
+        Some("bps") => BitRate(rounded).to_string(),
         Some("ratio") => Ratio(value).to_string(),
         _ => number(value),
     }
@@ -287,19 +287,19 @@ fn number(value: f64) -> String {
 /// Warns where one table would compare different congestion controls as if they were transports. Where
 /// every transport has the same driver, they are what the study compares.
 ///
-/// `seen` holds the congestion controls of each transport's label.
+/// `controls` holds the congestion controls of each transport's label.
 pub(crate) fn congestion_controls(
     transports: &[Transport],
-    seen: &BTreeMap<String, BTreeSet<String>>,
+    controls: &BTreeMap<String, BTreeSet<String>>,
 ) -> Option<Warning> {
     let drivers: BTreeSet<&str> = transports.iter().map(|it| it.driver.as_str()).collect();
     if drivers.len() < 2 {
         return None;
     }
     let has_one = |name: &&String| !name.starts_with(NOT_APPLICABLE);
-    let all: BTreeSet<&String> = seen.values().flatten().filter(has_one).collect();
+    let all: BTreeSet<&String> = controls.values().flatten().filter(has_one).collect();
     (all.len() > 1).then(|| {
-        let each: Vec<String> = seen
+        let each: Vec<String> = controls
             .iter()
             .filter(|(_, names)| names.iter().any(|name| has_one(&name)))
             .map(|(label, names)| {
@@ -323,21 +323,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_carry_short_numbers() {
+    fn messages_have_four_significant_digits() {
         assert_eq!(number(30_512_345.6), "30512346");
         assert_eq!(number(0.048_123_4), "0.04812");
         assert_eq!(number(0.0), "0");
     }
 
     #[test]
-    fn messages_have_the_units_that_people_say() {
-        for (name, value, said) in [
+    fn messages_use_readable_units() {
+        for (name, value, expected) in [
             ("forward_delay_ns", 30_512_345.6, "30.512 ms"),
             ("forward_rate_bps", 9.35e7, "93.5 Mbit/s"),
             ("forward_loss_ratio", 0.048, "4.8 %"),
             ("reverse_delay_ns", -1500.0, "-1500"),
         ] {
-            assert_eq!(in_words(name, value), said);
+            assert_eq!(quantity_text(name, value), expected);
         }
     }
 
@@ -398,7 +398,7 @@ mod tests {
         }
     }
 
-    fn seen(controls: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
+    fn controls_by_label(controls: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
         (controls.iter())
             .map(|&(label, control)| (label.to_owned(), BTreeSet::from([control.to_owned()])))
             .collect()
@@ -407,15 +407,15 @@ mod tests {
     #[test]
     fn one_congestion_control_is_no_warning() {
         let two = [transport("tcp", "tcp"), transport("quic", "quic-quinn")];
-        let alike = seen(&[("tcp", "cubic"), ("quic", "cubic")]);
+        let alike = controls_by_label(&[("tcp", "cubic"), ("quic", "cubic")]);
         assert_eq!(congestion_controls(&two, &alike), None);
-        let apart = seen(&[("tcp", "bbr"), ("quic", "cubic")]);
+        let apart = controls_by_label(&[("tcp", "bbr"), ("quic", "cubic")]);
         let found = congestion_controls(&two, &apart).unwrap();
         assert!(found.message.contains("`tcp` bbr"), "{}", found.message);
     }
 
     #[test]
-    fn a_duration_that_the_deadline_cuts_says_what_was_still_under_way() {
+    fn a_deadline_during_a_timed_transfer_reports_undelivered_data() {
         let study = regatta_model::Study::parse(
             "name = \"s\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n\
              [[workload]]\nname = \"w\"\nkind = \"bulk\"\nduration = \"10s\"\n",
@@ -428,9 +428,9 @@ mod tests {
     }
 
     #[test]
-    fn congestion_controls_of_one_driver_are_what_is_compared() {
+    fn different_congestion_controls_of_one_driver_are_no_warning() {
         let one = [transport("cubic", "tcp"), transport("bbr", "tcp")];
-        let apart = seen(&[("cubic", "cubic"), ("bbr", "bbr")]);
+        let apart = controls_by_label(&[("cubic", "cubic"), ("bbr", "bbr")]);
         assert_eq!(congestion_controls(&one, &apart), None);
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn beginning(line: &[u8], characters: usize) -> String {
     text.trim_end().chars().take(characters).collect()
 }
 
-/// Waits for a process whose input is closed, and kills it if it does not end. Returns its exit status in words unless
+/// Waits for a process whose input is closed, and kills it if it does not end. Returns its exit status as text unless
 /// it was killed.
 pub(crate) fn end(mut process: Box<dyn LaunchedProcess>) -> Option<String> {
     let status = process.ended(limits::EXIT_LIMIT);
@@ -60,7 +60,7 @@ pub(crate) fn end(mut process: Box<dyn LaunchedProcess>) -> Option<String> {
 pub(crate) struct LastLines {
     lines: VecDeque<String>,
     most: usize,
-    /// Beginning of the lines that the user sees who asked for logs.
+    /// Prefix of the lines on standard error if logs are enabled.
     prefix: &'static str,
 }
 
@@ -73,7 +73,7 @@ impl LastLines {
         }
     }
 
-    /// Keeps a line instead of the oldest, and copies it to this process's standard error if the user asked for logs.
+    /// Keeps a line instead of the oldest, and copies it to this process's standard error if logs are enabled.
     pub(crate) fn keep(&mut self, line: String) {
         if std::env::var_os("REGATTA_LOG").is_some() {
             eprintln!("{}{}", self.prefix, printable(&line));
@@ -84,8 +84,8 @@ impl LastLines {
         self.lines.push_back(line);
     }
 
-    /// Returns the lines in words, if there are any.
-    pub(crate) fn in_words(&self) -> Option<String> {
+    /// Returns the lines as one text, if there are any.
+    pub(crate) fn description(&self) -> Option<String> {
         let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
         (!lines.is_empty()).then(|| format!("its last lines of output: {}", lines.join(" / ")))
     }

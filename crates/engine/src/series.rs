@@ -184,7 +184,7 @@ mod tests {
 
     /// The machine was off from 300 s to 1000 s: rounds 2, 3, 4 and so on take the periods from 7 on.
     #[test]
-    fn periods_that_are_over_are_missed_and_no_round_is() {
+    fn past_periods_are_skipped_but_no_round_is() {
         let mut schedule = schedule(0);
         let found = slots(&mut schedule, &[(2, 1000), (3, 1100), (4, 1215)]);
         assert_eq!(found, [(7, 1050, 0), (8, 1200, 0), (9, 1350, 0)]);
@@ -222,7 +222,7 @@ mod tests {
     /// Round 2 began in period 3, 460 s after the beginning. An hour later round 3 would be in period 4;
     /// now the period 27 is under way, so that it waits for 28.
     #[test]
-    fn a_resumed_series_goes_on_in_its_periods() {
+    fn a_resumed_series_continues_in_its_periods() {
         let began = 1_000_000_000_000_000_i64;
         let at = |seconds: u64| began + s(seconds).as_nanos() as i64;
         let done = SeriesDone::after(&record(3.0, s(460), at(460)));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_makes_no_one_wait_for_longer_than_two_periods() {
+    fn a_clock_set_back_delays_a_round_by_at_most_two_periods() {
         let done = SeriesDone::after(&record(2.0, s(310), i64::MAX));
         let series = Series::begin(&study(Clock::Real), done, 3, 0);
         assert!(series.expect("a series").next(3) <= EVERY);

@@ -16,7 +16,7 @@ const CHUNK_WORK: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(4
 /// not end at once.
 const EVEN: u128 = 2;
 
-/// Plan that cannot be divided as asked.
+/// Plan that cannot be divided as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ShardsError {
     /// More shards than the plan has parts that can be run apart.
@@ -24,7 +24,7 @@ pub enum ShardsError {
     TooMany {
         /// Most shards of the plan.
         most: u32,
-        /// Shards asked for.
+        /// Requested number of shards.
         shards: u32,
     },
     /// Run that may end before its last round.
@@ -99,10 +99,10 @@ impl Plan {
         let [least, most] = CHUNK_WORK;
         let needed = |work: Duration| work.as_nanos().div_ceil(most.as_nanos());
         if round <= most {
-            let whole = round.saturating_mul(rounds);
-            let chunks = match whole < least * EVEN as u32 {
+            let total = round.saturating_mul(rounds);
+            let chunks = match total < least * EVEN as u32 {
                 true => 1,
-                false => needed(whole).next_multiple_of(EVEN) as u32,
+                false => needed(total).next_multiple_of(EVEN) as u32,
             };
             return shares(rounds, chunks.clamp(1, rounds.max(1)), conditions).collect();
         }
@@ -248,13 +248,13 @@ mod tests {
 
     fn indices(plan: &Plan, number: u32, of: u32) -> Vec<u32> {
         let done = plan.shard(Shard { number, of }, Done::default()).unwrap();
-        let left: Vec<u32> = (plan.left(&done).iter()).map(|trial| trial.index).collect();
-        assert_eq!(left.len() as u32, plan.trials_of(&done));
-        left
+        let remaining: Vec<u32> = (plan.remaining_trials(&done).iter()).map(|trial| trial.index).collect();
+        assert_eq!(remaining.len() as u32, plan.trials_of(&done));
+        remaining
     }
 
     #[test]
-    fn shards_have_every_trial_once_and_whole_blocks() {
+    fn shards_partition_the_trials_into_complete_blocks() {
         for (rounds, conditions) in [(10, 1), (10, 3), (2, 5), (1, 7), (4, 6)] {
             let plan = Plan::new(&study(3, conditions, rounds)).unwrap();
             for of in 1..=plan.most_shards() {
@@ -262,9 +262,9 @@ mod tests {
                 let mut all: Vec<u32> = shards.iter().flatten().copied().collect();
                 all.sort_unstable();
                 assert_eq!(all, (0..plan.trials().len() as u32).collect::<Vec<_>>());
-                let whole = if rounds >= of { conditions * 3 } else { 3 };
+                let unit = if rounds >= of { conditions * 3 } else { 3 };
                 for shard in &shards {
-                    assert_eq!(shard.len() % whole, 0, "{rounds} {conditions} {of}");
+                    assert_eq!(shard.len() % unit, 0, "{rounds} {conditions} {of}");
                     let blocks: BTreeSet<u32> = (shard.iter())
                         .map(|index| plan.block(&plan.trials()[*index as usize]))
                         .collect();
@@ -272,7 +272,7 @@ mod tests {
                 }
                 let sizes = shards.iter().map(Vec::len);
                 let (least, most) = (sizes.clone().min().unwrap(), sizes.max().unwrap());
-                assert!(most - least <= whole, "{least} and {most}");
+                assert!(most - least <= unit, "{least} and {most}");
             }
         }
     }
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_whole_rounds_or_parts_of_one_and_neither_short_nor_long() {
+    fn chunks_are_rounds_or_parts_of_one_within_the_work_limits() {
         // Conditions, rounds and size; the number of chunks, and the blocks of the first.
         for (shape, megabytes, chunks, first) in [
             // 4.4 s in all.
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_in_virtual_time_are_whole_chunks() {
+    fn shards_in_virtual_time_consist_of_complete_chunks() {
         let plan = virtual_plan((40, 3), 10);
         let chunks = plan.chunks();
         for of in 1..=plan.most_shards() {
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_plans_apart() {
+    fn the_digest_distinguishes_plans() {
         let one = study(2, 3, 2);
         let digest = |study| Plan::new(study).unwrap().digest();
         assert_eq!(digest(&one), digest(&one));

@@ -7,13 +7,13 @@ use regatta_model::{
     metric::id, units::format_duration,
 };
 
-/// Part of the asked rate below which it was not kept.
-const KEPT: f64 = 0.95;
+/// Least ratio of the achieved to the requested rate at which the rate was kept.
+const MIN_RATE_RATIO: f64 = 0.95;
 
-/// Part of a paced stream's rate below which it was not kept: that rate counts headers, and the stream has slow start.
-const KEPT_BY_STREAM: f64 = 0.85;
+/// As [`MIN_RATE_RATIO`], for a paced stream: its rate counts headers, and it has slow start.
+const MIN_STREAM_RATE_RATIO: f64 = 0.85;
 
-/// Returns the warnings about what a trial was asked for and did not do.
+/// Returns the warnings about shortfalls of a trial.
 pub(crate) fn warnings(
     transport: &Transport,
     condition: &Condition,
@@ -26,26 +26,26 @@ pub(crate) fn warnings(
     let Some(end_ns) = get(id::TRANSFER_TIME_NS) else {
         return Vec::new();
     };
-    let held_up = |name, asked| {
-        let ratio = get(name).filter(|ratio| *ratio < KEPT)?;
-        Some(rate_not_kept(ratio, asked, HELD_UP))
+    let shortfall = |name, requested| {
+        let ratio = get(name).filter(|ratio| *ratio < MIN_RATE_RATIO)?;
+        Some(rate_not_kept(ratio, requested, HELD_UP))
     };
-    let requests = held_up(id::REQUEST_RATE_RATIO, "the option `requests_per_second`");
-    let asked = match kind {
+    let requests = shortfall(id::REQUEST_RATE_RATIO, "the option `requests_per_second`");
+    let requested = match kind {
         WorkloadKind::Bulk { .. } => "the rate that was asked for",
         _ => "the option `messages_per_second`",
     };
-    let messages = held_up(id::MESSAGE_RATE_RATIO, asked);
+    let messages = shortfall(id::MESSAGE_RATE_RATIO, requested);
     let bulk = get(id::BYTES_SENT).and_then(|sent| {
         let bits_per_second = stream_rate(transport, kind)?;
         let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
         let held = condition
             .longest_one_way(&condition.forward)
             .saturating_add(condition.reverse.longest_propagation());
-        // The time in which the last message was under way, behind a queue that may have been full, is not the sender's.
+        // The sender does not send while the last message is under way through a queue that may be full.
         let sending_ns = end_ns - set_up_ns - held.as_nanos() as f64;
         let ratio = sent * 8.0 / bits_per_second * 1e9 / sending_ns;
-        (sending_ns > 0.0 && ratio < KEPT_BY_STREAM)
+        (sending_ns > 0.0 && ratio < MIN_STREAM_RATE_RATIO)
             .then(|| rate_not_kept(ratio, "the option `rate`", HELD_BACK))
     });
     let step = step_not_reached(condition, deadline, end_ns);
@@ -62,7 +62,7 @@ const HELD_UP: &str = "ask for a lower rate, or leave the machine alone during t
 const HELD_BACK: &str = "ask for a lower rate, or send for longer so that slow start weighs less: the path or the \
                          congestion control allowed no more";
 
-/// Returns the rate that the senders of a bulk transfer over streams were asked for, all flows together, in bits per
+/// Returns the requested rate of the senders of a bulk transfer over streams, all flows together, in bits per
 /// second.
 fn stream_rate(transport: &Transport, kind: &WorkloadKind) -> Option<f64> {
     let WorkloadKind::Bulk { options, .. } = kind else {
@@ -73,7 +73,7 @@ fn stream_rate(transport: &Transport, kind: &WorkloadKind) -> Option<f64> {
     };
     let rate: BitRate = rate.parse().ok().filter(|rate| *rate > BitRate(0))?;
     if transport.driver == "udp" {
-        // Its sender says how much of the rate it kept.
+        // Its sender reports this ratio itself.
         return None;
     }
     let senders = 1 + u8::from(options.direction == Direction::Both);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_after_the_end_of_the_transfer_is_told() {
+    fn a_step_after_the_end_of_the_transfer_is_a_warning() {
         let step = "rtt = \"10ms\"\nstep = [{ at = \"5s\", loss = \"100%\" }, { at = \"6s\", loss = \"0\" }]";
         let study = study("driver = \"tcp\"", step, "kind = \"bulk\"");
         assert_eq!(
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_the_sender_did_not_keep_is_told() {
+    fn a_rate_below_the_requested_one_is_a_warning() {
         let path = "rtt = \"10ms\"\nrate = \"100Mbit/s\"\nqueue = \"125kB\"";
         let sent = |seconds: f64| {
             [
@@ -173,10 +173,10 @@ mod tests {
             path,
             "kind = \"bulk\"",
         );
-        let kept = |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 9e9)];
-        assert_eq!(codes(&udp, &kept(0.99)).len(), 0);
+        let rate_ratio = |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 9e9)];
+        assert_eq!(codes(&udp, &rate_ratio(0.99)).len(), 0);
         assert_eq!(
-            codes(&udp, &kept(0.5)),
+            codes(&udp, &rate_ratio(0.5)),
             [
                 "rate_not_kept: the sender did not keep its rate: it reached 50.0 % of the rate that was asked for"
             ]
@@ -199,17 +199,17 @@ mod tests {
             path,
             "kind = \"multi-stream\"\nstreams = 1",
         );
-        let left = |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
-        assert_eq!(codes(&messages, &left(0.99)).len(), 0);
+        let rate_ratio = |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
+        assert_eq!(codes(&messages, &rate_ratio(0.99)).len(), 0);
         assert_eq!(
-            codes(&messages, &left(0.8)),
+            codes(&messages, &rate_ratio(0.8)),
             [
                 "rate_not_kept: the sender did not keep its rate: it reached 80.0 % of the option `messages_per_second`"
             ]
         );
         let requests = study("driver = \"tcp\"", path, "kind = \"request-response\"");
-        let kept = |ratio: f64| [(id::REQUEST_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
-        assert_eq!(codes(&requests, &kept(0.99)).len(), 0);
-        assert_eq!(codes(&requests, &kept(0.8)).len(), 1);
+        let rate_ratio = |ratio: f64| [(id::REQUEST_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
+        assert_eq!(codes(&requests, &rate_ratio(0.99)).len(), 0);
+        assert_eq!(codes(&requests, &rate_ratio(0.8)).len(), 1);
     }
 }

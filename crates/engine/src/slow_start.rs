@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_of_what_the_path_holds_lost_at_once_is_an_overflow() {
+    fn losing_a_tenth_of_the_path_capacity_at_once_is_an_overflow() {
         let warning = found(&[0.0, 300.0, 150.0, 50.0, 9.0], 480.0).expect("an overflow");
         assert_eq!(warning.code, "slow_start_overflow");
         assert_eq!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn few_losses_or_losses_at_random_are_none() {
+    fn few_or_random_losses_are_no_overflow() {
         // Congestion avoidance: a few at a time, many in all.
         assert_eq!(found(&[2.0; 50], 100.0), None);
         assert_eq!(found(&[0.0, 49.0], 49.0), None);

@@ -105,7 +105,7 @@ mod tests {
     /// Runs that end by the rule have narrow intervals more often by chance than by right, which costs
     /// one per cent of coverage at most. The bounds are passed by all but one seed in 10 000 at 94 %.
     #[test]
-    fn intervals_of_runs_that_ended_so_hold_the_truth() {
+    fn intervals_of_runs_ended_early_cover_the_true_value() {
         let mut study = study(1, 1, 60);
         study.until = Some(Ratio(0.03));
         let plan = Plan::new(&study).expect("few trials");

@@ -86,7 +86,7 @@ pub fn store(plan: &Plan, number: u32, dir: &Path) {
         part: plan.part(Some(shard), &done, format!("n{}", number % 4)),
     };
     let mut store = Store::create(dir, &header).expect("a file");
-    for trial in plan.left(&done) {
+    for trial in plan.remaining_trials(&done) {
         store.add_trial(&record(plan, &trial)).expect("a record");
     }
     store.set_state(&RunState::Complete).expect("its end");

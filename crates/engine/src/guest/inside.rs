@@ -44,7 +44,7 @@ pub fn serve() -> ExitCode {
                     Some(BedError::Host { .. } | BedError::TimedOut(_) | BedError::Gone { .. })
                 ),
             };
-            // Where not even this can be told, the controller says that the guest ended early.
+            // If this cannot be sent, the controller reports that the guest ended early.
             let _ = send(&message);
             ExitCode::FAILURE
         }
@@ -86,7 +86,7 @@ fn run() -> Result<(), GuestRunError> {
     .with_progress(ProgressListener::new(
         move || order.progress_interval,
         |progress| {
-            // A controller that is gone ends the guest.
+            // The end of the controller ends the guest.
             let _ = send(&FromGuest::Progress { progress });
         },
     ));

@@ -15,16 +15,16 @@ use crate::process_output::LastLines;
 /// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
-/// Longest time between two looks at the clock, by which this process notices that it was stopped, as when a batch system
-/// suspends a job: there is no event for that.
-const LOOK: Duration = Duration::from_secs(1);
+/// Longest time between two readings of the clock, by which this process notices that it was suspended, as when a batch
+/// system stops a job: there is no event for that.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two looks from which on this process was stopped meanwhile.
-const STOPPED: Duration = Duration::from_secs(2);
+/// Time between two readings from which on this process was suspended meanwhile.
+const SUSPENDED: Duration = Duration::from_secs(2);
 
 /// Time after the end of the receiver's guest within which the sender's may report the end of the
 /// run.
-const LAST_TO_TELL: Duration = Duration::from_secs(1);
+const FINAL_REPORT_WITHIN: Duration = Duration::from_secs(1);
 
 /// Number of last lines of the console and of the program that explain an end.
 pub(super) const LAST_LINES: usize = 8;
@@ -36,7 +36,7 @@ pub(super) struct SecondGuest {
     /// Time that the guest took to be ready.
     pub(super) start: Option<Duration>,
     /// Time of the last message, once the guest is ready.
-    pub(super) heard: Option<Instant>,
+    pub(super) last_message: Option<Instant>,
     /// Time and cause of the guest's end.
     pub(super) ended: Option<(Instant, SecondGuestEnd)>,
 }
@@ -54,16 +54,16 @@ pub(super) struct SecondGuestEnd {
 pub(super) struct Watch {
     pub(super) guest: Guest,
     pub(super) second: Option<SecondGuest>,
-    /// Gets an item when a guest has said something or ended, and when the run is to stop.
+    /// Gets an item when a guest has sent something or ended, and when the run is to stop.
     pub(super) woken: Receiver<()>,
     pub(super) _on_stop: OnStop,
     pub(super) begun: Instant,
     /// Time of the last message of a guest that is ready and has a real clock.
-    pub(super) heard: Option<Instant>,
+    pub(super) last_message: Option<Instant>,
     /// Time from which on the guest is taken to hang.
     pub(super) until: Instant,
-    /// Time of the last look for a message.
-    pub(super) looked: Instant,
+    /// Time of the last poll for a message.
+    pub(super) polled: Instant,
     pub(super) last_lines: LastLines,
 }
 
@@ -73,32 +73,32 @@ impl Watch {
         self.until = self.begun + longest;
     }
 
-    /// Waits until a guest has said something, one has been silent for too long, or the run is to stop; returns the
+    /// Waits until a guest has sent something, one has been silent for too long, or the run is to stop; returns the
     /// message if it is this guest's. Time for which this process was stopped is no silence of the guests.
     pub(super) fn receive(&mut self) -> Option<GuestMessage> {
-        let left = self.deadline().saturating_duration_since(Instant::now());
-        let _ = self.woken.recv_timeout(left.min(LOOK));
-        let said = self.guest.receive(Duration::ZERO);
-        let since = self.looked.elapsed();
-        if since > STOPPED {
+        let remaining = self.deadline().saturating_duration_since(Instant::now());
+        let _ = self.woken.recv_timeout(remaining.min(POLL_INTERVAL));
+        let message = self.guest.receive(Duration::ZERO);
+        let since = self.polled.elapsed();
+        if since > SUSPENDED {
             self.until += since;
-            let second = self.second.iter_mut().map(|second| &mut second.heard);
-            for heard in second.chain([&mut self.heard]).flatten() {
-                *heard += since;
+            let second = self.second.iter_mut().map(|second| &mut second.last_message);
+            for last_message in second.chain([&mut self.last_message]).flatten() {
+                *last_message += since;
             }
         }
-        self.looked = Instant::now();
-        said
+        self.polled = Instant::now();
+        message
     }
 
     /// Returns the time at which a guest will have been silent for too long, or the other one's end counts.
     fn deadline(&self) -> Instant {
-        let silent = |heard: Instant| heard + SILENCE;
+        let silent = |last_message: Instant| last_message + SILENCE;
         let second = self.second.as_ref().and_then(|second| match second.ended {
-            Some((at, _)) => Some(at + LAST_TO_TELL),
-            None => second.heard.map(silent),
+            Some((at, _)) => Some(at + FINAL_REPORT_WITHIN),
+            None => second.last_message.map(silent),
         });
-        let all = [self.heard.map(silent), second].into_iter().flatten();
+        let all = [self.last_message.map(silent), second].into_iter().flatten();
         all.fold(self.until, Instant::min)
     }
 
@@ -107,18 +107,18 @@ impl Watch {
         loop {
             let second = self.second.as_mut()?;
             if let Some((at, end)) = &second.ended {
-                // It also ends with the run, of which the first guest then tells.
-                return (at.elapsed() > LAST_TO_TELL).then(|| end.clone());
+                // It also ends with the run, whose end the first guest then reports.
+                return (at.elapsed() > FINAL_REPORT_WITHIN).then(|| end.clone());
             }
-            let Some(said) = second.guest.receive(Duration::ZERO) else {
-                return is_silent(second.heard).then(|| SecondGuestEnd {
+            let Some(message) = second.guest.receive(Duration::ZERO) else {
+                return is_silent(second.last_message).then(|| SecondGuestEnd {
                     reasons: self.explain(&hung("the receiver's guest", SILENCE), Vec::new()),
                     unsupported: false,
                 });
             };
-            let (reasons, unsupported) = match said {
+            let (reasons, unsupported) = match message {
                 GuestMessage::Heartbeat => {
-                    second.heard = Some(Instant::now());
+                    second.last_message = Some(Instant::now());
                     continue;
                 }
                 GuestMessage::Started { .. } => {
@@ -152,13 +152,13 @@ impl Watch {
     /// Returns what happened, its causes, and the last lines of the output.
     pub(super) fn explain(&self, what: &str, causes: Vec<String>) -> Vec<String> {
         let first = [what.to_owned()].into_iter().chain(causes);
-        first.chain(self.last_lines.in_words()).collect()
+        first.chain(self.last_lines.description()).collect()
     }
 }
 
 /// Whether a guest that sends signs of life has sent none for [`SILENCE`].
-pub(super) fn is_silent(heard: Option<Instant>) -> bool {
-    heard.is_some_and(|heard| heard.elapsed() > SILENCE)
+pub(super) fn is_silent(last_message: Option<Instant>) -> bool {
+    last_message.is_some_and(|last_message| last_message.elapsed() > SILENCE)
 }
 
 pub(super) fn hung(what: &str, silence: Duration) -> String {

@@ -67,14 +67,14 @@ impl HostMonitor {
             ..
         } = launched;
         let gathered = Arc::new(Mutex::new(Gathered::default()));
-        let (requests, asked) = mpsc::channel();
+        let (requests, receiver) = mpsc::channel();
         spawn(format!("requests of {host}"), move || {
-            write_requests(input, &asked)
+            write_requests(input, &receiver)
         })?;
-        let (name, kept) = (host.to_owned(), Arc::clone(&gathered));
+        let (name, shared) = (host.to_owned(), Arc::clone(&gathered));
         let reader = spawn(format!("samples of {host}"), move || {
-            let why = read_samples(output.into(), &name, &kept);
-            kept.lock().ended = Some(why);
+            let reason = read_samples(output.into(), &name, &shared);
+            shared.lock().ended = Some(reason);
             on_end();
         })?;
         Ok(Self {
@@ -88,7 +88,7 @@ impl HostMonitor {
     /// Asks for another interval, and for samples of a trial or of none, from now on. Does not wait
     /// for the process.
     pub fn request(&self, request: MonitorRequest) {
-        // A process that is gone is noticed by its output.
+        // The end of a process is noticed by its output.
         let _ = self.requests.send(request);
     }
 
@@ -111,7 +111,7 @@ impl HostMonitor {
     }
 
     /// Ends the process, if need be by killing it, and returns the samples that were not taken yet,
-    /// and the exit status in words unless it was killed.
+    /// and the exit status as text unless it was killed.
     #[must_use]
     pub fn stop(self) -> (Vec<HostSamples>, Option<String>) {
         let Self {
@@ -123,7 +123,7 @@ impl HostMonitor {
         // Without requests to come its input is closed, which ends a process that is well.
         drop(requests);
         let status = process_output::end(process);
-        // The process is gone, so its output is closed and the reader ends.
+        // The process has ended, so its output is closed and the reader ends.
         let _ = reader.join();
         let samples = std::mem::take(&mut gathered.lock().batches);
         (samples, status)
@@ -131,8 +131,8 @@ impl HostMonitor {
 }
 
 /// Writes requests until nobody can make any more; then the input is closed.
-fn write_requests(mut input: Box<dyn Input>, asked: &Receiver<MonitorRequest>) {
-    for request in asked {
+fn write_requests(mut input: Box<dyn Input>, requests: &Receiver<MonitorRequest>) {
+    for request in requests {
         if write_line(&mut input, &request).is_err() {
             return;
         }
@@ -153,7 +153,7 @@ fn read_samples(output: File, host: &str, gathered: &Mutex<Gathered>) -> String 
         malformed.is_none()
     });
     match (malformed, read) {
-        (Some(why), _) => why,
+        (Some(reason), _) => reason,
         (None, Ok(())) => "its output ended".to_owned(),
         (None, Err(error)) => format!("its output cannot be read: {error}"),
     }
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn samples_are_divided_by_trial() {
-        let monitor = HostMonitor::start("sender", launched(Monitor::Well), || {}).unwrap();
+        let monitor = HostMonitor::start("sender", launched(Monitor::Healthy), || {}).unwrap();
         for trial in [Some(3), None, None, Some(4)] {
             monitor.request(request(trial));
         }
@@ -226,25 +226,25 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Checks that a monitor ends for a reason that has these words.
+    /// Checks that a monitor ends for a reason that contains `expected`.
     #[track_caller]
-    fn ends(kind: Monitor, words: &str) {
+    fn ends(kind: Monitor, expected: &str) {
         let (on_end, end) = mpsc::channel();
-        let tell = move || on_end.send(()).unwrap();
-        let monitor = HostMonitor::start("sender", launched(kind), tell).unwrap();
+        let notify = move || on_end.send(()).unwrap();
+        let monitor = HostMonitor::start("sender", launched(kind), notify).unwrap();
         end.recv().unwrap();
         let reason = monitor.ended().unwrap();
-        assert!(reason.contains(words), "{reason}");
+        assert!(reason.contains(expected), "{reason}");
         assert_eq!(monitor.stop().0, []);
     }
 
     #[test]
-    fn the_end_of_its_output_ends_a_monitor() {
-        ends(Monitor::Dead, "ended");
+    fn end_of_output_ends_a_monitor() {
+        ends(Monitor::ExitsAtOnce, "ended");
     }
 
     #[test]
-    fn what_is_no_sample_ends_a_monitor() {
+    fn malformed_output_ends_a_monitor() {
         ends(Monitor::Writes("hello\n"), "`hello`");
     }
 
@@ -255,8 +255,8 @@ mod tests {
     }
 
     #[test]
-    fn a_monitor_that_reads_nothing_holds_nobody_up() {
-        let monitor = HostMonitor::start("sender", launched(Monitor::Deaf), || {}).unwrap();
+    fn a_monitor_that_does_not_read_does_not_block_the_run() {
+        let monitor = HostMonitor::start("sender", launched(Monitor::IgnoresInput), || {}).unwrap();
         // More than fits into a pipe.
         for _ in 0..10_000 {
             monitor.request(request(None));

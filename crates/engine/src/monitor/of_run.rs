@@ -40,7 +40,7 @@ struct MonitoredHost {
     /// Whether the run has a warning about this host.
     warned: bool,
     /// Whether the bed monitors its hosts.
-    wanted: bool,
+    is_supported: bool,
 }
 
 impl HostMonitors {
@@ -51,7 +51,7 @@ impl HostMonitors {
             monitor: None,
             failures: 0,
             warned: false,
-            wanted: true,
+            is_supported: true,
         };
         Self {
             hosts: [host(Host::Client), host(Host::Server)],
@@ -115,7 +115,7 @@ fn sampled(samples: Vec<HostSamples>) -> Option<Event> {
 
 impl MonitoredHost {
     fn start(&mut self, bed: &mut dyn TestBed) -> Option<Event> {
-        if self.monitor.is_some() || !self.wanted || self.failures >= MOST_FAILURES {
+        if self.monitor.is_some() || !self.is_supported || self.failures >= MOST_FAILURES {
             return None;
         }
         if bed.has_names() {
@@ -123,7 +123,7 @@ impl MonitoredHost {
         }
         let started = match bed.spawn_monitor(self.host) {
             Ok(None) => {
-                self.wanted = false;
+                self.is_supported = false;
                 return None;
             }
             Ok(Some(launched)) => HostMonitor::start(name_in_header(self.host), launched, || {})
@@ -177,7 +177,7 @@ mod tests {
     use crate::tests::{fake_bed::FakeBed, fake_monitor::Monitor};
 
     fn bed(monitors: impl Fn(Host, u32) -> Option<Monitor> + 'static) -> FakeBed {
-        let mut bed = FakeBed::well();
+        let mut bed = FakeBed::healthy();
         bed.monitors = Box::new(monitors);
         bed
     }
@@ -196,21 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn a_bed_without_monitors_is_asked_once() {
+    fn a_bed_without_monitors_is_tried_once() {
         let mut bed = bed(|_, _| None);
         let mut monitors = HostMonitors::new();
         for _ in 0..2 {
             assert_eq!(monitors.start(&mut bed), []);
         }
         assert_eq!(monitors.end(), []);
-        assert_eq!(bed.monitors_asked, [1, 1]);
+        assert_eq!(bed.monitor_requests, [1, 1]);
     }
 
     #[test]
     fn a_monitor_that_ends_is_a_warning_once_and_started_again() {
         let dying = |host, number| match (host, number) {
-            (Host::Client, 0 | 1) => Some(Monitor::Dead),
-            _ => Some(Monitor::Well),
+            (Host::Client, 0 | 1) => Some(Monitor::ExitsAtOnce),
+            _ => Some(Monitor::Healthy),
         };
         let mut bed = bed(dying);
         let mut monitors = HostMonitors::new();
@@ -234,19 +234,19 @@ mod tests {
         let hosts: Vec<&str> = samples.iter().map(|batch| batch.host.as_str()).collect();
         // Each has a sample of the time before the trial, and one of the trial.
         assert_eq!(hosts, ["sender", "sender", "receiver", "receiver"]);
-        assert_eq!(bed.monitors_asked, [3, 1]);
+        assert_eq!(bed.monitor_requests, [3, 1]);
     }
 
     #[test]
-    fn monitors_that_send_nothing_are_given_up() {
-        let mut bed = bed(|host, _| (host == Host::Server).then_some(Monitor::Dead));
+    fn monitors_without_samples_are_abandoned() {
+        let mut bed = bed(|host, _| (host == Host::Server).then_some(Monitor::ExitsAtOnce));
         let mut monitors = HostMonitors::new();
         for _ in 0..MOST_FAILURES {
             monitors.start(&mut bed);
             until_noticed(&mut monitors);
         }
         monitors.start(&mut bed);
-        assert_eq!(bed.monitors_asked, [1, MOST_FAILURES]);
+        assert_eq!(bed.monitor_requests, [1, MOST_FAILURES]);
     }
 
     #[test]

@@ -51,8 +51,8 @@ impl TrialRunner<'_> {
         );
         let directory = format!("trial-{:04}", trial.index + 1);
         let file = files.join(&directory).join(&name);
-        // What a trial that was cut off left there is of that trial; what stands in the way of making
-        // these is told with the file.
+        // Files of a trial that was cut off are of that trial; an error that prevents these from being made is
+        // reported with the file.
         let _ = fs::create_dir_all(files.join(&directory));
         let _ = fs::remove_file(&file);
         let order = CaptureOrder {

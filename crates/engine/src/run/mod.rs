@@ -44,7 +44,7 @@ const PATH_CHECKS: u32 = 3;
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Longest wait for a round of a series that is not announced.
-const TOLD_WAIT: Duration = Duration::from_secs(1);
+const MIN_ANNOUNCED_WAIT: Duration = Duration::from_secs(1);
 
 /// Settings of a run beside its plan.
 #[derive(Debug, Clone)]
@@ -78,18 +78,18 @@ pub struct Run {
 /// Listener to trials under way.
 pub struct ProgressListener {
     interval: Box<dyn Fn() -> Option<Duration>>,
-    hear: Box<dyn Fn(TrialProgress)>,
+    callback: Box<dyn Fn(TrialProgress)>,
 }
 
 impl ProgressListener {
     /// Creates a listener. `interval` returns the time between two reports of an end, as each trial begins; `None` if
-    /// nobody reads them. `hear` takes a report, while the engine waits for the end of the trial.
+    /// nobody reads them. `callback` takes a report, while the engine waits for the end of the trial.
     pub fn new(
         interval: impl Fn() -> Option<Duration> + 'static,
-        hear: impl Fn(TrialProgress) + 'static,
+        callback: impl Fn(TrialProgress) + 'static,
     ) -> Self {
-        let (interval, hear) = (Box::new(interval), Box::new(hear));
-        Self { interval, hear }
+        let (interval, callback) = (Box::new(interval), Box::new(callback));
+        Self { interval, callback }
     }
 
     /// Returns the time between two reports of an end; `None` if nobody reads them.
@@ -100,7 +100,7 @@ impl ProgressListener {
 
     /// Takes a report.
     pub fn on_progress(&self, progress: TrialProgress) {
-        (self.hear)(progress);
+        (self.callback)(progress);
     }
 }
 
@@ -133,7 +133,7 @@ impl Run {
         let stop = StopRequest::default();
         let to_stop = wake.clone();
         let on_stop = stop.calls(move || {
-            // Nobody hears it once the run is over, and then nothing is left to stop.
+            // Fails once the run is over, and then nothing is left to stop.
             let _ = to_stop.send(Signal::Stop);
         });
         Self {
@@ -261,13 +261,13 @@ pub(crate) const fn name_in_header(host: Host) -> &'static str {
     }
 }
 
-fn tell_all(listener: &mut dyn Listener, events: Vec<Event>) -> Result<(), EngineError> {
+fn notify_all(listener: &mut dyn Listener, events: Vec<Event>) -> Result<(), EngineError> {
     events.iter().try_for_each(|event| notify(listener, event))
 }
 
 pub(crate) fn notify(listener: &mut dyn Listener, event: &Event) -> Result<(), EngineError> {
-    let heard = listener.on_event(event);
-    heard.map_err(|source| EngineError::Listener { source })
+    let result = listener.on_event(event);
+    result.map_err(|source| EngineError::Listener { source })
 }
 
 /// Reports the end of the run and returns its ending.
@@ -315,16 +315,16 @@ impl TrialRunner<'_> {
         work: impl FnOnce(&mut Self, &mut dyn Listener) -> Result<Ending, EngineError>,
     ) -> Result<Ending, EngineError> {
         let ending =
-            tell_all(listener, self.monitors.start(self.bed)).and_then(|()| work(self, listener));
+            notify_all(listener, self.monitors.start(self.bed)).and_then(|()| work(self, listener));
         let mut last = self.monitors.end();
         if self.stopped() {
             // A stop has ended the monitors of other machines.
             last.retain(|event| !matches!(event, Event::Warning { .. }));
         }
-        let told = tell_all(listener, last);
-        // The first error is the one to tell.
+        let notified = notify_all(listener, last);
+        // The first error is the one to return.
         let ending = ending?;
-        told.map(|()| ending)
+        notified.map(|()| ending)
     }
 
     fn host_facts(&self) -> BTreeMap<String, HostFacts> {
@@ -354,7 +354,7 @@ impl TrialRunner<'_> {
         let mut done = self.options.done.clone();
         let mut known = Known::default();
         let study = self.plan.study();
-        let rounds = self.plan.rounds_left(&done);
+        let rounds = self.plan.remaining_rounds(&done);
         let conditions: BTreeSet<usize> = rounds
             .iter()
             .flat_map(|round| self.plan.next_of_round(*round, &done))
@@ -378,11 +378,11 @@ impl TrialRunner<'_> {
             }
             // First what has no record, then what the machine spoiled, until nothing is left.
             loop {
-                let left = self.plan.next_of_round(round, &done);
-                if left.is_empty() {
+                let remaining = self.plan.next_of_round(round, &done);
+                if remaining.is_empty() {
                     break;
                 }
-                for trial in left {
+                for trial in remaining {
                     if self.stopped() {
                         return Ok(Ending::interrupted());
                     }
@@ -395,7 +395,7 @@ impl TrialRunner<'_> {
                     done.add(self.plan, &record);
                     let trial = Box::new(record);
                     notify(listener, &Event::TrialEnded { trial })?;
-                    tell_all(listener, self.monitors.events())?;
+                    notify_all(listener, self.monitors.events())?;
                 }
             }
         }
@@ -423,7 +423,7 @@ impl TrialRunner<'_> {
         };
         let wait = series.next(round);
         let is_real = self.plan.study().guest.clock == Clock::Real;
-        if is_real && wait > TOLD_WAIT {
+        if is_real && wait > MIN_ANNOUNCED_WAIT {
             let wait_ns = nanoseconds(wait);
             notify(listener, &Event::RoundWaits { round, wait_ns })?;
         }
@@ -440,7 +440,7 @@ impl TrialRunner<'_> {
         known: &mut Known,
         listener: &mut dyn Listener,
     ) -> Result<Option<TrialRecord>, EngineError> {
-        // What cannot run here cannot run in the next round either; every round still has its
+        // A cell that cannot run here cannot run in the next round either; every round still has its
         // record.
         if let Some(record) = known.unsupported.get(&trial.cell) {
             return Ok(Some(TrialRecord {
@@ -451,7 +451,7 @@ impl TrialRunner<'_> {
                 ..record.clone()
             }));
         }
-        tell_all(listener, self.monitors.start(self.bed))?;
+        notify_all(listener, self.monitors.start(self.bed))?;
         notify(listener, &self.announce(trial))?;
         self.monitors.at_edge(Some(trial.index));
         let record = self.run_trial(trial);
@@ -535,7 +535,7 @@ impl TrialRunner<'_> {
                         check: check.clone(),
                     };
                     notify(listener, &checked)?;
-                    tell_all(listener, self.monitors.events())?;
+                    notify_all(listener, self.monitors.events())?;
                     if check.spoiled.is_none() || attempts == 0 {
                         break check;
                     }

@@ -126,11 +126,11 @@ impl Segment {
         const SYN: u8 = 2;
         let header = ip_header(packet, TCP)?;
         let segment = packet.get(header..)?;
-        let all = usize::from(word(packet, 2)?);
+        let all = usize::from(read_u16(packet, 2)?);
         let options = usize::from(*segment.get(12)? >> 4) * 4;
         Some(Self {
-            ports: [word(segment, 0)?, word(segment, 2)?],
-            sequence: u32::from(word(segment, 4)?) << 16 | u32::from(word(segment, 6)?),
+            ports: [read_u16(segment, 0)?, read_u16(segment, 2)?],
+            sequence: u32::from(read_u16(segment, 4)?) << 16 | u32::from(read_u16(segment, 6)?),
             is_syn: *segment.get(13)? & SYN != 0,
             payload: all.saturating_sub(header + options) as u32,
         })
@@ -146,7 +146,7 @@ fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the two bytes at a position as a number.
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
+fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -154,7 +154,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 /// for fragments after the first.
 fn ip_header(packet: &[u8], protocol: u8) -> Option<usize> {
     let first = *packet.first()?;
-    let fragment = word(packet, 6)? & 0x1fff;
+    let fragment = read_u16(packet, 6)? & 0x1fff;
     let fits = first >> 4 == 4 && fragment == 0 && *packet.get(9)? == protocol;
     fits.then_some(usize::from(first & 15) * 4)
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_payload_of_the_first_fragment_is_found_and_nothing_else() {
+    fn only_the_payload_of_the_first_fragment_is_found() {
         let mut packet = vec![0x45, 0, 0, 30, 0, 0, 0x20, 0, 64, 17];
         packet.extend([0; 10]);
         packet.extend([0; 8]);

@@ -30,7 +30,7 @@ use crate::{
 const READY_ATTEMPTS: u32 = 2;
 
 /// Adds whether a transfer over a transport that does not retransmit arrived whole.
-fn add_whole(record: &mut TrialRecord) {
+fn add_whole_transfer(record: &mut TrialRecord) {
     let retransmission = record.measurements.facts.get("retransmission");
     let sent = record.measurements.metrics.contains_key(id::BYTES_SENT);
     if record.outcome == Outcome::Measured && sent && retransmission.is_some_and(|it| it == "none")
@@ -53,7 +53,7 @@ impl TrialRunner<'_> {
         if let Some(record) = &mut record {
             let kind = &self.plan.workload(trial.cell).kind;
             if matches!(kind, WorkloadKind::Bulk { .. }) {
-                add_whole(record);
+                add_whole_transfer(record);
             }
             self.end_capture(trial, record)?;
         }
@@ -231,8 +231,8 @@ impl TrialRunner<'_> {
                     reports.insert(host.role(workload), *report);
                 }
                 Some((host, answer)) => {
-                    let said = format!("it sent {answer:?} in mid-trial");
-                    return Err(TrialFailure::Malformed(host, said));
+                    let reason = format!("it sent {answer:?} in mid-trial");
+                    return Err(TrialFailure::Malformed(host, reason));
                 }
                 None => {
                     let silent = |host: &Host| !reports.contains_key(&host.role(workload));
@@ -323,7 +323,7 @@ impl TrialRunner<'_> {
         self.bed.is_real() && !self.bed.shares_clock()
     }
 
-    /// Returns the condition of a trial as far as it is known: of a network as it is, the delay that the
+    /// Returns the condition of a trial as far as it is known: of a real network, the delay that the
     /// last check found.
     fn known_path(&self, trial: &PlannedTrial) -> Condition {
         let mut condition = self.plan.condition(trial.cell).clone();
@@ -351,8 +351,8 @@ impl TrialRunner<'_> {
                     from
                 }
                 Ok(Some((from, answer))) => {
-                    let said = format!("it sent {answer:?} before the start");
-                    return Err(TrialFailure::Malformed(from, said));
+                    let reason = format!("it sent {answer:?} before the start");
+                    return Err(TrialFailure::Malformed(from, reason));
                 }
                 Ok(None) => {
                     return Err(failed.unwrap_or(TrialFailure::Silent {
@@ -377,8 +377,8 @@ impl TrialRunner<'_> {
     }
 
     fn send(&mut self, host: Host, message: &ToAgent) -> Result<(), TrialFailure> {
-        let said = self.agents.get_mut(&host).map(|agent| agent.send(message));
-        match said {
+        let sent = self.agents.get_mut(&host).map(|agent| agent.send(message));
+        match sent {
             Some(Ok(())) => Ok(()),
             _ => Err(TrialFailure::Died(host)),
         }
@@ -428,8 +428,8 @@ impl TrialRunner<'_> {
     /// Waits for the next signal, except those of agents that have been replaced; `None` once `until` has come.
     fn next_signal(&self, until: Instant) -> Option<Signal> {
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.signals.recv_timeout(left).ok()? {
+            let remaining = until.saturating_duration_since(Instant::now());
+            match self.signals.recv_timeout(remaining).ok()? {
                 Signal::Agent {
                     host, generation, ..
                 } if !self.is_current(host, generation) => {}
@@ -441,8 +441,8 @@ impl TrialRunner<'_> {
     /// Waits between two trials until `until`, or until the run is stopped.
     pub(super) fn rest(&mut self, until: Instant) {
         while !self.stopped() {
-            let left = until.saturating_duration_since(Instant::now());
-            match self.signals.recv_timeout(left) {
+            let remaining = until.saturating_duration_since(Instant::now());
+            match self.signals.recv_timeout(remaining) {
                 Ok(signal) => self.reap_ended(&signal),
                 Err(_) => return,
             }
@@ -457,7 +457,7 @@ impl TrialRunner<'_> {
         }
     }
 
-    /// Removes the agent that a signal says has ended or sent something other than an answer.
+    /// Removes the agent of a signal if it has ended or sent something other than an answer.
     fn reap_ended(&mut self, signal: &Signal) {
         // A request to stop has raised the flag, too, which is looked at before anything is done.
         if let Signal::Agent {
@@ -479,32 +479,32 @@ impl TrialRunner<'_> {
 
     /// Aborts a trial that failed at both ends and waits for them, so that nothing of it reaches into the next. An agent
     /// answers at once if it has no part in the trial any more; one that does not answer is killed, so that this also finds
-    /// which agent hangs. A refusal takes the place of a `failure` that it has caused at the other end. Returns how the
-    /// agents ended that are gone.
+    /// which agent hangs. A refusal takes the place of a `failure` that it has caused at the other end. Returns the
+    /// exits of the agents that ended.
     fn abort(&mut self, trial: u32, failure: &mut TrialFailure) -> BTreeMap<Host, AgentExit> {
-        let mut gone = BTreeSet::new();
+        let mut ended = BTreeSet::new();
         if let TrialFailure::Died(host) | TrialFailure::Malformed(host, _) = failure {
-            gone.insert(*host);
+            ended.insert(*host);
         }
-        let mut asked = BTreeSet::new();
+        let mut awaiting = BTreeSet::new();
         for host in Host::BOTH {
-            if !self.agents.contains_key(&host) || gone.contains(&host) {
+            if !self.agents.contains_key(&host) || ended.contains(&host) {
                 continue;
             }
             if self.send(host, &ToAgent::Abort { trial }).is_ok() {
-                asked.insert(host);
+                awaiting.insert(host);
             } else {
-                gone.insert(host);
+                ended.insert(host);
             }
         }
         let until = Instant::now() + limits::ABORT;
-        while !asked.is_empty() {
+        while !awaiting.is_empty() {
             match self.next_signal(until) {
                 Some(Signal::Agent { host, output, .. }) => match output {
-                    // Every abort has this one answer, whatever else was said before it.
+                    // Every abort has this one answer, whatever messages came before it.
                     AgentOutput::Message(message) => match *message {
                         FromAgent::Aborted { trial: of } if of == trial => {
-                            asked.remove(&host);
+                            awaiting.remove(&host);
                         }
                         FromAgent::Failed {
                             trial: of,
@@ -522,8 +522,8 @@ impl TrialRunner<'_> {
                         _ => {}
                     },
                     AgentOutput::Malformed(_) | AgentOutput::Ended => {
-                        asked.remove(&host);
-                        gone.insert(host);
+                        awaiting.remove(&host);
+                        ended.insert(host);
                     }
                 },
                 // A second request to stop changes nothing here.
@@ -531,8 +531,8 @@ impl TrialRunner<'_> {
                 None => break,
             }
         }
-        gone.extend(asked);
-        gone.into_iter()
+        ended.extend(awaiting);
+        ended.into_iter()
             .filter_map(|host| Some((host, self.agents.remove(&host)?.reap())))
             .collect()
     }

@@ -80,22 +80,22 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
 }
 
 /// Reaction of a fake agent to a message.
-pub(crate) enum Act {
-    Say(FromAgent),
+pub(crate) enum Action {
+    Send(FromAgent),
     Write(&'static str),
-    Die,
+    Exit,
 }
 
-type Script = Box<dyn FnMut(ToAgent) -> Vec<Act> + Send>;
+type Script = Box<dyn FnMut(ToAgent) -> Vec<Action> + Send>;
 
 /// Function that chooses the script of the n-th agent of a host, from 0.
-pub(crate) type Casting = Box<dyn FnMut(Host, u32) -> Script>;
+pub(crate) type AgentFactory = Box<dyn FnMut(Host, u32) -> Script>;
 
 /// Function that chooses the behaviour of the n-th monitor of a host, from 0.
-pub(crate) type MonitorCasting = Box<dyn Fn(Host, u32) -> Option<Monitor>>;
+pub(crate) type MonitorFactory = Box<dyn Fn(Host, u32) -> Option<Monitor>>;
 
 pub(crate) struct FakeBed {
-    pub casting: Casting,
+    pub agents: AgentFactory,
     pub spawned: BTreeMap<&'static str, u32>,
     pub check_within: bool,
     /// Reasons why the next path checks are spoiled, the last one first.
@@ -108,13 +108,13 @@ pub(crate) struct FakeBed {
     /// Number of schedules that were begun.
     pub begun: u32,
     /// Whether the path's daemon is dead: requests after a trial get no answer.
-    pub daemon_dead: bool,
+    pub daemon_crashed: bool,
     /// Whether every agent dies in the next path check.
-    pub agents_die_in_check: bool,
+    pub agents_crash_in_check: bool,
     /// Behaviour of the n-th monitor of a host, from 0; `None` where the bed has no monitors.
-    pub monitors: MonitorCasting,
-    /// Number of monitors that were asked for, of host a and host b.
-    pub monitors_asked: [u32; 2],
+    pub monitors: MonitorFactory,
+    /// Number of requests for a monitor, of host a and host b.
+    pub monitor_requests: [u32; 2],
     outputs: Vec<Output>,
 }
 
@@ -122,9 +122,9 @@ pub(crate) struct FakeBed {
 type Output = Arc<Mutex<Option<PipeWriter>>>;
 
 impl FakeBed {
-    pub fn new(casting: Casting) -> Self {
+    pub fn new(agents: AgentFactory) -> Self {
         Self {
-            casting,
+            agents,
             spawned: BTreeMap::new(),
             check_within: true,
             checks_spoiled: Vec::new(),
@@ -139,17 +139,17 @@ impl FakeBed {
             },
             conditions_set: Vec::new(),
             begun: 0,
-            daemon_dead: false,
-            agents_die_in_check: false,
+            daemon_crashed: false,
+            agents_crash_in_check: false,
             monitors: Box::new(|_, _| None),
-            monitors_asked: [0; 2],
+            monitor_requests: [0; 2],
             outputs: Vec::new(),
         }
     }
 
     /// Makes a bed whose two agents do everything right.
-    pub fn well() -> Self {
-        Self::new(Box::new(|_, _| well()))
+    pub fn healthy() -> Self {
+        Self::new(Box::new(|_, _| healthy_agent()))
     }
 }
 
@@ -189,10 +189,10 @@ fn report(role: Role) -> SideReport {
 }
 
 /// Makes the script of an agent that does everything right.
-pub(crate) fn well() -> Script {
+pub(crate) fn healthy_agent() -> Script {
     let mut role = None;
-    Box::new(move |heard| match heard {
-        ToAgent::Hello { .. } => vec![Act::Say(hello())],
+    Box::new(move |message| match message {
+        ToAgent::Hello { .. } => vec![Action::Send(hello())],
         ToAgent::Prepare { order } => {
             role = Some(order.role);
             assert_eq!(
@@ -200,12 +200,12 @@ pub(crate) fn well() -> Script {
                 order.role == Role::Receiver,
                 "the key goes to the listening end alone"
             );
-            vec![Act::Say(FromAgent::Ready {
+            vec![Action::Send(FromAgent::Ready {
                 trial: order.trial,
                 listen: (order.role == Role::Receiver).then(|| SocketAddr::new(order.local, 4000)),
             })]
         }
-        ToAgent::Start { trial, .. } => vec![Act::Say(FromAgent::Note {
+        ToAgent::Start { trial, .. } => vec![Action::Send(FromAgent::Note {
             trial,
             note: Note::Sent {
                 messages: 1000,
@@ -223,15 +223,15 @@ pub(crate) fn well() -> Script {
                 messages, bytes, ..
             } = note
             {
-                acts.push(Act::Say(FromAgent::Note {
+                acts.push(Action::Send(FromAgent::Note {
                     trial,
                     note: Note::Received { messages, bytes },
                 }));
             }
-            acts.push(Act::Say(finished));
+            acts.push(Action::Send(finished));
             acts
         }
-        ToAgent::Abort { trial } => vec![Act::Say(FromAgent::Aborted { trial })],
+        ToAgent::Abort { trial } => vec![Action::Send(FromAgent::Aborted { trial })],
     })
 }
 
@@ -273,7 +273,7 @@ impl TestBed for FakeBed {
 
     fn spawn_agent(&mut self, host: Host) -> Result<Launched, BedError> {
         let nth = self.spawned.entry(host.name()).or_default();
-        let mut script = (self.casting)(host, *nth);
+        let mut script = (self.agents)(host, *nth);
         *nth += 1;
         let (in_reader, in_writer) = std::io::pipe().unwrap();
         let (out_reader, out_writer) = std::io::pipe().unwrap();
@@ -284,18 +284,18 @@ impl TestBed for FakeBed {
         };
         std::thread::spawn(move || {
             for line in BufReader::new(in_reader).lines() {
-                let heard = serde_json::from_str(&line.unwrap()).unwrap();
-                for act in script(heard) {
+                let message = serde_json::from_str(&line.unwrap()).unwrap();
+                for act in script(message) {
                     let mut output = output.lock();
                     let Some(pipe) = output.as_mut() else { return };
                     match act {
-                        Act::Say(answer) => {
+                        Action::Send(answer) => {
                             let mut line = serde_json::to_vec(&answer).unwrap();
                             line.push(b'\n');
                             pipe.write_all(&line).unwrap();
                         }
-                        Act::Write(text) => pipe.write_all(text.as_bytes()).unwrap(),
-                        Act::Die => {
+                        Action::Write(text) => pipe.write_all(text.as_bytes()).unwrap(),
+                        Action::Exit => {
                             output.take();
                             return;
                         }
@@ -313,8 +313,8 @@ impl TestBed for FakeBed {
     }
 
     fn spawn_monitor(&mut self, host: Host) -> Result<Option<Launched>, BedError> {
-        let asked = &mut self.monitors_asked[host as usize];
-        let number = std::mem::replace(asked, *asked + 1);
+        let requests = &mut self.monitor_requests[host as usize];
+        let number = std::mem::replace(requests, *requests + 1);
         match (self.monitors)(host, number) {
             Some(Monitor::Refused) => Err(BedError::TimedOut(Duration::from_secs(10))),
             monitor => Ok(monitor.map(launched)),
@@ -332,7 +332,7 @@ impl TestBed for FakeBed {
     }
 
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        if self.daemon_dead {
+        if self.daemon_crashed {
             return Err(BedError::TimedOut(Duration::from_secs(10)));
         }
         let mut counters = self.counters;
@@ -351,7 +351,7 @@ impl TestBed for FakeBed {
     }
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
-        if std::mem::take(&mut self.agents_die_in_check) {
+        if std::mem::take(&mut self.agents_crash_in_check) {
             for output in &self.outputs {
                 output.lock().take();
             }

@@ -14,13 +14,13 @@ use regatta_model::host_sample::MonitorRequest;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Monitor {
     /// Ends at once.
-    Dead,
+    ExitsAtOnce,
     /// Never reads a request.
-    Deaf,
+    IgnoresInput,
     /// Cannot be started.
     Refused,
     /// Answers each request with a sample of the time before it, and the end of input too.
-    Well,
+    Healthy,
     /// Writes a text and ends.
     Writes(&'static str),
 }
@@ -69,12 +69,12 @@ pub(crate) fn launched(monitor: Monitor) -> Launched {
 
 fn act(monitor: Monitor, ended: &Ended, requests: PipeReader, mut samples: PipeWriter) {
     match monitor {
-        Monitor::Dead | Monitor::Refused => {}
-        Monitor::Deaf => {
+        Monitor::ExitsAtOnce | Monitor::Refused => {}
+        Monitor::IgnoresInput => {
             ended.1.wait_while(&mut ended.0.lock(), |killed| !*killed);
         }
         Monitor::Writes(text) => samples.write_all(text.as_bytes()).unwrap(),
-        Monitor::Well => {
+        Monitor::Healthy => {
             let mut trial = None;
             let mut sample = |trial: Option<u32>, number: usize| {
                 let names = ["", "\"names\":[\"sample.elapsed_ns\"],"][usize::from(number == 0)];

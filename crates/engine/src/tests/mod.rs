@@ -19,17 +19,17 @@ use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, limits,
-    tests::fake_bed::{Act, FakeBed, hello, study, well},
+    tests::fake_bed::{Action, FakeBed, hello, study, healthy_agent},
 };
 
 #[derive(Default)]
-struct Heard {
+struct EventRecorder {
     events: Vec<Event>,
     /// Number of records after which the listener fails.
     full_after: Option<usize>,
 }
 
-impl Listener for Heard {
+impl Listener for EventRecorder {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         if matches!(event, Event::TrialEnded { .. })
             && self
@@ -43,7 +43,7 @@ impl Listener for Heard {
     }
 }
 
-impl Heard {
+impl EventRecorder {
     fn trials(&self) -> Vec<&TrialRecord> {
         self.events
             .iter()
@@ -79,33 +79,33 @@ fn options(done: Done) -> RunOptions {
     }
 }
 
-fn run_from(bed: &mut FakeBed, plan: &Plan, done: Done) -> (Result<Ending, EngineError>, Heard) {
-    let mut heard = Heard::default();
-    let ending = Run::new(plan.clone(), options(done)).run(bed, &mut heard);
-    (ending, heard)
+fn run_from(bed: &mut FakeBed, plan: &Plan, done: Done) -> (Result<Ending, EngineError>, EventRecorder) {
+    let mut recorded = EventRecorder::default();
+    let ending = Run::new(plan.clone(), options(done)).run(bed, &mut recorded);
+    (ending, recorded)
 }
 
-fn run(bed: &mut FakeBed, plan: &Plan) -> (Result<Ending, EngineError>, Heard) {
+fn run(bed: &mut FakeBed, plan: &Plan) -> (Result<Ending, EngineError>, EventRecorder) {
     run_from(bed, plan, Done::default())
 }
 
 #[test]
-fn a_whole_run_tells_everything_in_order() {
+fn a_complete_run_sends_its_events_in_order() {
     let plan = Plan::new(&study(2, 2, 2)).unwrap();
-    let mut bed = FakeBed::well();
-    let (ending, heard) = run(&mut bed, &plan);
+    let mut bed = FakeBed::healthy();
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert!(matches!(
-        heard.events[0],
+        recorded.events[0],
         Event::RunStarted {
             trials: 8,
             done: 0,
             ..
         }
     ));
-    assert!(matches!(heard.events[1], Event::PathChecked { .. }));
-    assert!(matches!(heard.events.last(), Some(Event::RunEnded { .. })));
-    let trials = heard.trials();
+    assert!(matches!(recorded.events[1], Event::PathChecked { .. }));
+    assert!(matches!(recorded.events.last(), Some(Event::RunEnded { .. })));
+    let trials = recorded.trials();
     let indices: Vec<u32> = trials.iter().map(|trial| trial.index).collect();
     assert_eq!(indices, (0..8).collect::<Vec<u32>>());
     assert!(
@@ -125,18 +125,18 @@ fn a_run_ends_with_the_round_in_which_its_intervals_are_narrow() {
     let mut study = study(2, 1, 40);
     study.until = Some(Ratio(0.03));
     let plan = Plan::new(&study).unwrap();
-    let (ending, heard) = run(&mut FakeBed::well(), &plan);
+    let (ending, recorded) = run(&mut FakeBed::healthy(), &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     // Every trial of this bed has the same goodput.
     assert_eq!(
-        heard.trials().len() as u32,
+        recorded.trials().len() as u32,
         2 * regatta_model::Study::LEAST_ROUNDS
     );
     // Resumed, the run knows what was measured before.
-    let before: Vec<TrialRecord> = heard.trials().into_iter().cloned().collect();
+    let before: Vec<TrialRecord> = recorded.trials().into_iter().cloned().collect();
     let done = plan.done(&before).unwrap();
-    let mut again = Heard::default();
-    let ending = Run::new(plan, options(done)).run(&mut FakeBed::well(), &mut again);
+    let mut again = EventRecorder::default();
+    let ending = Run::new(plan, options(done)).run(&mut FakeBed::healthy(), &mut again);
     assert_eq!(
         (ending.unwrap(), again.trials().len()),
         (Ending::Complete, 0)
@@ -144,10 +144,10 @@ fn a_run_ends_with_the_round_in_which_its_intervals_are_narrow() {
 }
 
 #[test]
-fn figures_of_both_ends_come_together() {
+fn figures_of_both_ends_are_merged() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
-    let (_, heard) = run(&mut FakeBed::well(), &plan);
-    let trial = heard.trials()[0].clone();
+    let (_, recorded) = run(&mut FakeBed::healthy(), &plan);
+    let trial = recorded.trials()[0].clone();
     let metric = |name: &str| trial.measurements.metrics[name];
     // 10 MB in 1 s, for 40 % of one core.
     assert_eq!(metric("goodput_bps"), 80e6);
@@ -158,14 +158,14 @@ fn figures_of_both_ends_come_together() {
 }
 
 #[test]
-fn what_is_done_is_not_done_again() {
+fn a_resumed_run_skips_completed_trials() {
     let plan = Plan::new(&study(2, 1, 3)).unwrap();
-    let (_, whole) = run(&mut FakeBed::well(), &plan);
-    let before: Vec<TrialRecord> = [0, 1, 4].map(|i| whole.trials()[i].clone()).to_vec();
+    let (_, complete_run) = run(&mut FakeBed::healthy(), &plan);
+    let before: Vec<TrialRecord> = [0, 1, 4].map(|i| complete_run.trials()[i].clone()).to_vec();
     let done = plan.done(&before).unwrap();
-    let (ending, heard) = run_from(&mut FakeBed::well(), &plan, done);
+    let (ending, recorded) = run_from(&mut FakeBed::healthy(), &plan, done);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    let indices: BTreeSet<u32> = heard.trials().iter().map(|trial| trial.index).collect();
+    let indices: BTreeSet<u32> = recorded.trials().iter().map(|trial| trial.index).collect();
     assert_eq!(indices, BTreeSet::from([2, 3, 5]));
 }
 
@@ -184,8 +184,8 @@ fn every_step_of_a_schedule_is_checked_and_again_before_later_rounds() {
     };
     study.conditions[0].schedule = vec![step(1, &slower), step(2, &first)];
     let plan = Plan::new(&study).unwrap();
-    let steps = |heard: &Heard| -> Vec<u64> {
-        heard
+    let steps = |recorded: &EventRecorder| -> Vec<u64> {
+        recorded
             .events
             .iter()
             .filter_map(|event| match event {
@@ -194,34 +194,34 @@ fn every_step_of_a_schedule_is_checked_and_again_before_later_rounds() {
             })
             .collect()
     };
-    let (_, heard) = run(&mut FakeBed::well(), &plan);
-    assert_eq!(steps(&heard), [0, 1_000_000_000], "the run is short");
-    let mut heard = Heard::default();
+    let (_, recorded) = run(&mut FakeBed::healthy(), &plan);
+    assert_eq!(steps(&recorded), [0, 1_000_000_000], "the run is short");
+    let mut recorded = EventRecorder::default();
     Run::new(plan, options(Done::default()))
         .with_path_check_interval(Duration::ZERO)
-        .run(&mut FakeBed::well(), &mut heard)
+        .run(&mut FakeBed::healthy(), &mut recorded)
         .unwrap();
-    assert_eq!(steps(&heard), [0, 1_000_000_000, 0, 1_000_000_000]);
+    assert_eq!(steps(&recorded), [0, 1_000_000_000, 0, 1_000_000_000]);
 }
 
 #[test]
-fn an_agent_that_dies_costs_its_trial_and_no_other() {
+fn a_crashed_agent_fails_only_its_trial() {
     let plan = Plan::new(&study(2, 1, 2)).unwrap();
     let mut bed = FakeBed::new(Box::new(|host, nth| {
-        let mut script = well();
+        let mut script = healthy_agent();
         if host != Host::Server || nth > 0 {
             return script;
         }
-        Box::new(move |heard| match heard {
-            // The first receiver dies when it hears that all was sent.
-            ToAgent::Note { .. } => vec![Act::Die],
-            heard => script(heard),
+        Box::new(move |message| match message {
+            // The first receiver exits when it gets the note that all was sent.
+            ToAgent::Note { .. } => vec![Action::Exit],
+            message => script(message),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan);
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(
-        heard.outcomes(),
+        recorded.outcomes(),
         [
             Outcome::Failed,
             Outcome::Measured,
@@ -229,7 +229,7 @@ fn an_agent_that_dies_costs_its_trial_and_no_other() {
             Outcome::Measured
         ]
     );
-    let reasons = &heard.trials()[0].reasons;
+    let reasons = &recorded.trials()[0].reasons;
     assert_eq!(
         reasons,
         &[
@@ -242,23 +242,23 @@ fn an_agent_that_dies_costs_its_trial_and_no_other() {
 }
 
 #[test]
-fn the_cause_is_the_dead_end_and_not_the_one_that_noticed() {
+fn a_failure_is_attributed_to_the_crashed_end() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
     let mut bed = FakeBed::new(Box::new(|host, _| {
-        let mut script = well();
-        Box::new(move |heard| match (host, heard) {
-            (Host::Client, ToAgent::Start { trial, .. }) => vec![Act::Say(FromAgent::Failed {
+        let mut script = healthy_agent();
+        Box::new(move |message| match (host, message) {
+            (Host::Client, ToAgent::Start { trial, .. }) => vec![Action::Send(FromAgent::Failed {
                 trial,
                 kind: FailureKind::Failed,
                 reasons: vec!["connection reset by peer".into()],
                 hint: String::new(),
             })],
-            (Host::Server, ToAgent::Abort { .. }) => vec![Act::Die],
-            (_, heard) => script(heard),
+            (Host::Server, ToAgent::Abort { .. }) => vec![Action::Exit],
+            (_, message) => script(message),
         })
     }));
-    let (_, heard) = run(&mut bed, &plan);
-    let trial = heard.trials()[0].clone();
+    let (_, recorded) = run(&mut bed, &plan);
+    let trial = recorded.trials()[0].clone();
     assert_eq!(trial.outcome, Outcome::Failed);
     assert_eq!(
         trial.reasons[0],
@@ -271,22 +271,22 @@ fn the_cause_is_the_dead_end_and_not_the_one_that_noticed() {
 fn unsupported_is_found_once_and_recorded_in_every_round() {
     let plan = Plan::new(&study(1, 1, 3)).unwrap();
     let mut bed = FakeBed::new(Box::new(|_, _| {
-        let mut script = well();
-        Box::new(move |heard| match heard {
-            ToAgent::Prepare { order } => vec![Act::Say(FromAgent::Failed {
+        let mut script = healthy_agent();
+        Box::new(move |message| match message {
+            ToAgent::Prepare { order } => vec![Action::Send(FromAgent::Failed {
                 trial: order.trial,
                 kind: FailureKind::Unsupported,
                 reasons: vec!["the kernel has no `hybla`".into()],
                 hint: "run `modprobe tcp_hybla`".into(),
             })],
-            heard => script(heard),
+            message => script(message),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan);
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(heard.outcomes(), [Outcome::Unsupported; 3]);
-    assert_eq!(bed.conditions_set.len(), 1, "asked once");
-    let trials = heard.trials();
+    assert_eq!(recorded.outcomes(), [Outcome::Unsupported; 3]);
+    assert_eq!(bed.conditions_set.len(), 1, "prepared once");
+    let trials = recorded.trials();
     assert_eq!(trials[2].index, 2);
     assert_eq!(trials[2].round, 2);
     assert_eq!(trials[2].reasons, ["the kernel has no `hybla`"]);
@@ -294,30 +294,30 @@ fn unsupported_is_found_once_and_recorded_in_every_round() {
 }
 
 #[test]
-fn an_agent_that_babbles_is_replaced() {
+fn an_agent_with_malformed_output_is_replaced() {
     let plan = Plan::new(&study(1, 1, 2)).unwrap();
     let mut bed = FakeBed::new(Box::new(|host, nth| {
-        let mut script = well();
+        let mut script = healthy_agent();
         if host != Host::Client || nth > 0 {
             return script;
         }
-        Box::new(move |heard| match heard {
-            ToAgent::Start { .. } => vec![Act::Write("{\"type\":\"finished\"}\n")],
-            heard => script(heard),
+        Box::new(move |message| match message {
+            ToAgent::Start { .. } => vec![Action::Write("{\"type\":\"finished\"}\n")],
+            message => script(message),
         })
     }));
-    let (_, heard) = run(&mut bed, &plan);
-    assert_eq!(heard.outcomes(), [Outcome::Failed, Outcome::Measured]);
+    let (_, recorded) = run(&mut bed, &plan);
+    assert_eq!(recorded.outcomes(), [Outcome::Failed, Outcome::Measured]);
     assert!(
-        heard.trials()[0].reasons[1].starts_with("it wrote `{\"type\":\"finished\"}`"),
+        recorded.trials()[0].reasons[1].starts_with("it wrote `{\"type\":\"finished\"}`"),
         "{:?}",
-        heard.trials()[0].reasons
+        recorded.trials()[0].reasons
     );
     assert_eq!(bed.spawned.get("a"), Some(&2));
 }
 
 #[test]
-fn another_version_of_the_protocol_is_said_plainly() {
+fn another_protocol_version_is_reported() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
     let mut bed = FakeBed::new(Box::new(|_, _| {
         Box::new(|_| {
@@ -331,7 +331,7 @@ fn another_version_of_the_protocol_is_said_plainly() {
             else {
                 unreachable!("hello is a hello")
             };
-            vec![Act::Say(FromAgent::Hello {
+            vec![Action::Send(FromAgent::Hello {
                 protocol: 99,
                 version,
                 pid,
@@ -340,54 +340,54 @@ fn another_version_of_the_protocol_is_said_plainly() {
             })]
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan);
+    let (ending, recorded) = run(&mut bed, &plan);
     let error = ending.unwrap_err().to_string();
     assert!(
         error.contains("version 99 of the control protocol"),
         "{error}"
     );
-    assert!(heard.events.is_empty(), "no run was started");
+    assert!(recorded.events.is_empty(), "no run was started");
 }
 
 #[test]
-fn a_listener_that_cannot_keep_a_trial_stops_the_run() {
+fn a_listener_error_stops_the_run() {
     let plan = Plan::new(&study(2, 1, 5)).unwrap();
-    let mut heard = Heard {
+    let mut recorded = EventRecorder {
         full_after: Some(3),
-        ..Heard::default()
+        ..EventRecorder::default()
     };
-    let mut bed = FakeBed::well();
+    let mut bed = FakeBed::healthy();
     let error = Run::new(plan, options(Done::default()))
-        .run(&mut bed, &mut heard)
+        .run(&mut bed, &mut recorded)
         .unwrap_err();
     assert!(matches!(error, EngineError::Listener { .. }));
-    assert_eq!(heard.trials().len(), 3);
+    assert_eq!(recorded.trials().len(), 3);
     assert_eq!(bed.conditions_set.len(), 4, "nothing was measured after it");
 }
 
 #[test]
-fn a_stop_gives_the_trial_under_way_up_and_keeps_the_others() {
+fn a_stop_discards_only_the_trial_under_way() {
     let plan = Plan::new(&study(1, 1, 5)).unwrap();
     let run = Run::new(plan, options(Done::default()));
     let stopper = run.stopper();
     let mut bed = FakeBed::new(Box::new(move |host, _| {
-        let mut script = well();
+        let mut script = healthy_agent();
         let stopper = stopper.clone();
-        Box::new(move |heard| match (host, heard) {
+        Box::new(move |message| match (host, message) {
             // The user stops in the middle of the third trial, which would not end by itself.
             (Host::Client, ToAgent::Start { trial: 2, .. }) => {
                 stopper.stop();
                 Vec::new()
             }
-            (_, heard) => script(heard),
+            (_, message) => script(message),
         })
     }));
-    let mut heard = Heard::default();
-    let ending = run.run(&mut bed, &mut heard).unwrap();
+    let mut recorded = EventRecorder::default();
+    let ending = run.run(&mut bed, &mut recorded).unwrap();
     assert!(matches!(ending, Ending::Interrupted { .. }));
-    assert_eq!(heard.trials().len(), 2);
+    assert_eq!(recorded.trials().len(), 2);
     assert!(matches!(
-        heard.events.last(),
+        recorded.events.last(),
         Some(Event::RunEnded {
             ending: Ending::Interrupted { .. }
         })
@@ -407,37 +407,37 @@ fn a_stop_ends_the_wait_for_agents_that_do_not_answer() {
         })
     }));
     let begun = Instant::now();
-    let mut heard = Heard::default();
-    let error = run.run(&mut bed, &mut heard).unwrap_err();
+    let mut recorded = EventRecorder::default();
+    let error = run.run(&mut bed, &mut recorded).unwrap_err();
     assert!(matches!(error, EngineError::Stopped), "{error:?}");
-    assert!(heard.events.is_empty());
+    assert!(recorded.events.is_empty());
     assert!(begun.elapsed() < limits::HELLO / 2);
 }
 
 #[test]
 fn a_path_outside_its_tolerance_marks_its_trials() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
-    let mut bed = FakeBed::well();
+    let mut bed = FakeBed::healthy();
     bed.check_within = false;
-    let (_, heard) = run(&mut bed, &plan);
-    assert_eq!(heard.warning_codes(), ["path_out_of_tolerance"]);
-    let checks = (heard.events.iter()).filter(|event| matches!(event, Event::PathChecked { .. }));
+    let (_, recorded) = run(&mut bed, &plan);
+    assert_eq!(recorded.warning_codes(), ["path_out_of_tolerance"]);
+    let checks = (recorded.events.iter()).filter(|event| matches!(event, Event::PathChecked { .. }));
     assert_eq!(checks.count(), 1, "what was found stands");
     assert_eq!(
-        heard.trials()[0].measurements.warnings[0].code,
+        recorded.trials()[0].measurements.warnings[0].code,
         "path_out_of_tolerance"
     );
 }
 
 #[test]
-fn a_trial_whose_path_was_far_off_is_invalid() {
+fn a_trial_with_many_late_packets_is_invalid() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
-    let mut bed = FakeBed::well();
+    let mut bed = FakeBed::healthy();
     bed.counters.forward.late_packets = 500;
-    let (ending, heard) = run(&mut bed, &plan);
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(heard.outcomes(), [Outcome::Invalid; 3]);
-    let trial = heard.trials()[0].clone();
+    assert_eq!(recorded.outcomes(), [Outcome::Invalid; 3]);
+    let trial = recorded.trials()[0].clone();
     assert!(trial.reasons[0].contains("50.0 %"), "{:?}", trial.reasons);
     assert!(
         !trial.measurements.metrics.is_empty(),
@@ -446,85 +446,85 @@ fn a_trial_whose_path_was_far_off_is_invalid() {
 }
 
 #[test]
-fn a_trial_that_failed_without_its_path_is_left_to_be_done() {
+fn a_trial_that_failed_with_the_path_daemon_is_not_recorded() {
     let plan = Plan::new(&study(1, 1, 3)).unwrap();
     let mut bed = FakeBed::new(Box::new(|_, _| {
-        let mut script = well();
-        Box::new(move |heard| match heard {
-            ToAgent::Prepare { order } => vec![Act::Say(FromAgent::Failed {
+        let mut script = healthy_agent();
+        Box::new(move |message| match message {
+            ToAgent::Prepare { order } => vec![Action::Send(FromAgent::Failed {
                 trial: order.trial,
                 kind: FailureKind::Failed,
                 reasons: vec!["cannot bind to `10.60.0.1:0`".into()],
                 hint: String::new(),
             })],
-            heard => script(heard),
+            message => script(message),
         })
     }));
-    bed.daemon_dead = true;
-    let (ending, heard) = run(&mut bed, &plan);
+    bed.daemon_crashed = true;
+    let (ending, recorded) = run(&mut bed, &plan);
     assert!(matches!(ending, Err(EngineError::Bed(_))), "{ending:?}");
-    assert_eq!(heard.outcomes(), [], "no transport is blamed for it");
+    assert_eq!(recorded.outcomes(), [], "no transport is blamed for it");
 }
 
 #[test]
-fn agents_that_die_between_trials_cost_none() {
+fn agents_that_crash_between_trials_fail_no_trial() {
     let plan = Plan::new(&study(2, 1, 2)).unwrap();
-    let mut bed = FakeBed::well();
-    bed.agents_die_in_check = true;
-    let (ending, heard) = run(&mut bed, &plan);
+    let mut bed = FakeBed::healthy();
+    bed.agents_crash_in_check = true;
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(heard.outcomes(), [Outcome::Measured; 4]);
+    assert_eq!(recorded.outcomes(), [Outcome::Measured; 4]);
     assert_eq!(bed.spawned.get("a"), Some(&2));
     assert_eq!(bed.spawned.get("b"), Some(&2));
 }
 
 #[test]
-fn agents_that_die_or_hang_before_the_start_cost_no_trial() {
+fn agents_that_crash_or_hang_before_the_start_fail_no_trial() {
     let plan = Plan::new(&study(1, 1, 2)).unwrap();
     let mut bed = FakeBed::new(Box::new(|host, nth| {
-        let mut script = well();
-        Box::new(move |heard| match (nth, host, heard) {
-            (0, Host::Server, ToAgent::Prepare { .. }) => vec![Act::Die],
+        let mut script = healthy_agent();
+        Box::new(move |message| match (nth, host, message) {
+            (0, Host::Server, ToAgent::Prepare { .. }) => vec![Action::Exit],
             // It has no part in the trial yet, and is found by its silence all the same.
             (0, Host::Client, ToAgent::Abort { .. }) => Vec::new(),
-            (_, _, heard) => script(heard),
+            (_, _, message) => script(message),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan);
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(heard.outcomes(), [Outcome::Measured; 2]);
+    assert_eq!(recorded.outcomes(), [Outcome::Measured; 2]);
     assert_eq!(bed.spawned.get("a"), Some(&2));
     assert_eq!(bed.spawned.get("b"), Some(&2));
 }
 
 #[test]
-fn an_agent_that_always_dies_before_the_start_costs_its_trials() {
+fn an_agent_that_always_crashes_before_the_start_fails_its_trials() {
     let plan = Plan::new(&study(1, 1, 2)).unwrap();
     let mut bed = FakeBed::new(Box::new(|host, _| {
-        let mut script = well();
-        Box::new(move |heard| match (host, heard) {
-            (Host::Server, ToAgent::Prepare { .. }) => vec![Act::Die],
-            (_, heard) => script(heard),
+        let mut script = healthy_agent();
+        Box::new(move |message| match (host, message) {
+            (Host::Server, ToAgent::Prepare { .. }) => vec![Action::Exit],
+            (_, message) => script(message),
         })
     }));
-    let (ending, heard) = run(&mut bed, &plan);
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(heard.outcomes(), [Outcome::Failed; 2]);
+    assert_eq!(recorded.outcomes(), [Outcome::Failed; 2]);
     assert_eq!(bed.spawned.get("b"), Some(&4), "each trial is tried twice");
 }
 
 #[test]
-fn a_refusal_is_told_though_the_failure_that_it_causes_comes_first() {
-    let failed = |trial, kind, why: &str| {
-        Act::Say(FromAgent::Failed {
+fn a_refusal_replaces_an_earlier_failure_that_it_caused() {
+    let failed = |trial, kind, reason: &str| {
+        Action::Send(FromAgent::Failed {
             trial,
             kind,
-            reasons: vec![why.to_owned()],
+            reasons: vec![reason.to_owned()],
             hint: String::new(),
         })
     };
     let mut bed = FakeBed::new(Box::new(move |host, _| {
-        let mut script = well();
+        let mut script = healthy_agent();
         Box::new(move |message| match (&message, host) {
             (ToAgent::Start { trial, .. }, Host::Client) => {
                 vec![failed(
@@ -535,17 +535,17 @@ fn a_refusal_is_told_though_the_failure_that_it_causes_comes_first() {
             }
             (ToAgent::Start { .. }, Host::Server) => Vec::new(),
             (ToAgent::Abort { trial }, Host::Server) => {
-                let why = "the server allows 1 MB for one client";
-                let mut acts = vec![failed(*trial, FailureKind::Unsupported, why)];
+                let reason = "the server allows 1 MB for one client";
+                let mut acts = vec![failed(*trial, FailureKind::Unsupported, reason)];
                 acts.extend(script(message));
                 acts
             }
             _ => script(message),
         })
     }));
-    let (ending, heard) = run(&mut bed, &Plan::new(&study(1, 1, 1)).unwrap());
+    let (ending, recorded) = run(&mut bed, &Plan::new(&study(1, 1, 1)).unwrap());
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(heard.outcomes(), [Outcome::Unsupported]);
-    let reasons = &heard.trials()[0].reasons;
+    assert_eq!(recorded.outcomes(), [Outcome::Unsupported]);
+    let reasons = &recorded.trials()[0].reasons;
     assert_eq!(reasons, &["the server allows 1 MB for one client"]);
 }

@@ -3,15 +3,15 @@
 use regatta_control::{FailureKind, FromAgent, ToAgent};
 use regatta_model::{Outcome, TrialRecord};
 
-use super::{Heard, run, run_from};
+use super::{EventRecorder, run, run_from};
 use crate::{
     Ending, Event, Plan,
-    tests::fake_bed::{Act, FakeBed, study, well},
+    tests::fake_bed::{Action, FakeBed, study, healthy_agent},
 };
 
 /// Returns index, attempt and outcome of each record, in the order in which they were made.
-fn attempts(heard: &Heard) -> Vec<(u32, u32, Outcome)> {
-    let trials = heard.trials();
+fn attempts(recorded: &EventRecorder) -> Vec<(u32, u32, Outcome)> {
+    let trials = recorded.trials();
     let attempt = |trial: &&TrialRecord| (trial.index, trial.attempt, trial.outcome);
     trials.iter().map(attempt).collect()
 }
@@ -20,10 +20,10 @@ fn attempts(heard: &Heard) -> Vec<(u32, u32, Outcome)> {
 fn an_invalid_trial_is_repeated_at_the_end_of_its_round_at_most_twice() {
     use Outcome::{Invalid, Measured};
     let plan = Plan::new(&study(2, 1, 2)).unwrap();
-    let mut bed = FakeBed::well();
+    let mut bed = FakeBed::healthy();
     // The first trial and both of its repeats are spoiled, then the first of the next round.
     bed.late_ratios = vec![0.2, 0.2, 0.2, 0.0, 0.2];
-    let (ending, heard) = run(&mut bed, &plan);
+    let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     let all = [
         (0, 1, Invalid),
@@ -34,8 +34,8 @@ fn an_invalid_trial_is_repeated_at_the_end_of_its_round_at_most_twice() {
         (3, 1, Measured),
         (6, 2, Measured),
     ];
-    assert_eq!(attempts(&heard), all);
-    let trials = heard.trials();
+    assert_eq!(attempts(&recorded), all);
+    let trials = recorded.trials();
     for (repeat, first) in [(2, 0), (3, 0), (6, 4)] {
         assert_eq!(trials[repeat].seed, trials[first].seed);
         assert_eq!(trials[repeat].transport, trials[first].transport);
@@ -46,7 +46,7 @@ fn an_invalid_trial_is_repeated_at_the_end_of_its_round_at_most_twice() {
     for cut in 0..=trials.len() {
         let before: Vec<TrialRecord> = trials[..cut].iter().map(|t| (*t).clone()).collect();
         let done = plan.done(&before).unwrap();
-        let mut bed = FakeBed::well();
+        let mut bed = FakeBed::healthy();
         let mut spoiled: Vec<f64> = all
             .map(|it| if it.2 == Invalid { 0.2 } else { 0.0 })
             .to_vec();
@@ -67,41 +67,41 @@ fn no_other_outcome_is_repeated() {
     ] {
         let plan = Plan::new(&study(1, 1, 1)).unwrap();
         let mut bed = FakeBed::new(Box::new(move |_, _| {
-            let mut script = well();
-            Box::new(move |heard| match heard {
-                ToAgent::Prepare { order } => vec![Act::Say(FromAgent::Failed {
+            let mut script = healthy_agent();
+            Box::new(move |message| match message {
+                ToAgent::Prepare { order } => vec![Action::Send(FromAgent::Failed {
                     trial: order.trial,
                     kind,
                     reasons: vec!["no".into()],
                     hint: String::new(),
                 })],
-                heard => script(heard),
+                message => script(message),
             })
         }));
-        let (_, heard) = run(&mut bed, &plan);
-        assert_eq!(heard.trials().len(), 1, "{kind:?}");
+        let (_, recorded) = run(&mut bed, &plan);
+        assert_eq!(recorded.trials().len(), 1, "{kind:?}");
     }
 }
 
 #[test]
 fn a_check_that_the_machine_spoiled_is_repeated_at_most_twice() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
-    let checks = |heard: &Heard| {
+    let checks = |recorded: &EventRecorder| {
         let is_check = |event: &&Event| matches!(event, Event::PathChecked { .. });
-        heard.events.iter().filter(is_check).count()
+        recorded.events.iter().filter(is_check).count()
     };
     let spoiled = |times: usize| vec!["it was late".to_owned(); times];
-    let mut bed = FakeBed::well();
+    let mut bed = FakeBed::healthy();
     bed.checks_spoiled = spoiled(1);
-    let (_, heard) = run(&mut bed, &plan);
-    assert_eq!((checks(&heard), heard.warning_codes().len()), (2, 0));
-    let mut bed = FakeBed::well();
+    let (_, recorded) = run(&mut bed, &plan);
+    assert_eq!((checks(&recorded), recorded.warning_codes().len()), (2, 0));
+    let mut bed = FakeBed::healthy();
     bed.checks_spoiled = spoiled(9);
-    let (_, heard) = run(&mut bed, &plan);
-    assert_eq!(checks(&heard), 3);
-    assert_eq!(heard.warning_codes(), ["path_not_checked"]);
+    let (_, recorded) = run(&mut bed, &plan);
+    assert_eq!(checks(&recorded), 3);
+    assert_eq!(recorded.warning_codes(), ["path_not_checked"]);
     assert_eq!(
-        heard.trials()[0].measurements.warnings[0].code,
+        recorded.trials()[0].measurements.warnings[0].code,
         "path_not_checked"
     );
 }

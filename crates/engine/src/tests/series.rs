@@ -8,7 +8,7 @@ use super::*;
 use crate::Stopper;
 
 /// Listener that stops the run when a round of the series waits.
-struct StopsAtWait(Stopper, Heard);
+struct StopsAtWait(Stopper, EventRecorder);
 
 impl Listener for StopsAtWait {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
@@ -30,9 +30,9 @@ fn no_round_begins_before_its_time_and_every_trial_has_its_times() {
     let every = Duration::from_millis(60);
     study.every = Some(every);
     let plan = Plan::new(&study).unwrap();
-    let (ending, heard) = run(&mut FakeBed::well(), &plan);
+    let (ending, recorded) = run(&mut FakeBed::healthy(), &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    let trials = heard.trials();
+    let trials = recorded.trials();
     assert_eq!(trials.len(), 8);
     let mut before = 0.0;
     for trial in trials {
@@ -56,12 +56,12 @@ fn a_stop_ends_the_wait_for_a_round_and_a_resumed_run_does_the_rest() {
     study.every = Some(Duration::from_secs(3600));
     let plan = Plan::new(&study).unwrap();
     let series = Run::new(plan.clone(), options(Done::default()));
-    let mut listener = StopsAtWait(series.stopper(), Heard::default());
-    let ending = series.run(&mut FakeBed::well(), &mut listener).unwrap();
+    let mut listener = StopsAtWait(series.stopper(), EventRecorder::default());
+    let ending = series.run(&mut FakeBed::healthy(), &mut listener).unwrap();
     assert_eq!(ending, Ending::interrupted());
-    let heard = listener.1;
-    assert_eq!(heard.trials().len(), 1);
-    let waits: Vec<_> = (heard.events.iter())
+    let recorded = listener.1;
+    assert_eq!(recorded.trials().len(), 1);
+    let waits: Vec<_> = (recorded.events.iter())
         .filter_map(|event| match event {
             Event::RoundWaits { round, wait_ns } => Some((*round, *wait_ns)),
             _ => None,
@@ -74,12 +74,12 @@ fn a_stop_ends_the_wait_for_a_round_and_a_resumed_run_does_the_rest() {
 
     // The machine comes back 150 minutes after the beginning, so that periods 1 and 2 are missed, and
     // round 1 is in the one that begins after 3 h.
-    let mut first = heard.trials()[0].clone();
+    let mut first = recorded.trials()[0].clone();
     first.started_unix_ns -= 9_000_000_000_000;
     let done = plan.done(&[first]).unwrap();
     let series = Run::new(plan, options(done));
-    let mut listener = StopsAtWait(series.stopper(), Heard::default());
-    series.run(&mut FakeBed::well(), &mut listener).unwrap();
+    let mut listener = StopsAtWait(series.stopper(), EventRecorder::default());
+    series.run(&mut FakeBed::healthy(), &mut listener).unwrap();
     let waits = listener.1.events.iter().find_map(|event| match event {
         Event::RoundWaits { round: 1, wait_ns } => Some(*wait_ns),
         _ => None,

@@ -5,37 +5,37 @@ use std::collections::BTreeSet;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
 use regatta_model::TrialRecord;
 
-use super::{Heard, run_from};
+use super::{EventRecorder, run_from};
 use crate::{
     Done, Ending, Event, Plan,
-    tests::fake_bed::{Act, FakeBed, study, well},
+    tests::fake_bed::{Action, FakeBed, study, healthy_agent},
 };
 
 /// Makes a bed on which these trials fail.
 fn failing(trials: BTreeSet<u32>) -> FakeBed {
     FakeBed::new(Box::new(move |_, _| {
-        let mut script = well();
+        let mut script = healthy_agent();
         let trials = trials.clone();
-        Box::new(move |heard| match heard {
+        Box::new(move |message| match message {
             ToAgent::Prepare { order } if trials.contains(&order.trial) => {
-                vec![Act::Say(FromAgent::Failed {
+                vec![Action::Send(FromAgent::Failed {
                     trial: order.trial,
                     kind: FailureKind::Failed,
                     reasons: vec!["no".into()],
                     hint: String::new(),
                 })]
             }
-            heard => script(heard),
+            message => script(message),
         })
     }))
 }
 
-fn indices(heard: &Heard) -> Vec<u32> {
-    heard.trials().iter().map(|trial| trial.index).collect()
+fn indices(recorded: &EventRecorder) -> Vec<u32> {
+    recorded.trials().iter().map(|trial| trial.index).collect()
 }
 
-fn announced(heard: &Heard) -> Option<(u32, u32)> {
-    heard.events.iter().find_map(|event| match event {
+fn announced(recorded: &EventRecorder) -> Option<(u32, u32)> {
+    recorded.events.iter().find_map(|event| match event {
         Event::RunStarted { trials, done, .. } => Some((*trials, *done)),
         _ => None,
     })
@@ -53,17 +53,17 @@ fn a_cell_has_no_rounds_after_its_successes_and_a_resumed_run_makes_the_rest() {
             .filter(move |trial| trial.cell.transport == 0 && trial.round < rounds)
             .map(|trial| trial.index)
     };
-    let fails: BTreeSet<u32> = of_first(2).collect();
+    let failing_trials: BTreeSet<u32> = of_first(2).collect();
     let expected: Vec<u32> = (plan.trials().iter())
         .filter(|trial| trial.cell.transport == 0 || trial.round < 3)
         .map(|trial| trial.index)
         .collect();
-    let (ending, heard) = run_from(&mut failing(fails.clone()), &plan, Done::default());
+    let (ending, recorded) = run_from(&mut failing(failing_trials.clone()), &plan, Done::default());
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(indices(&heard), expected);
-    assert_eq!(announced(&heard), Some((6, 0)));
+    assert_eq!(indices(&recorded), expected);
+    assert_eq!(announced(&recorded), Some((6, 0)));
 
-    let trials = heard.trials();
+    let trials = recorded.trials();
     for cut in 0..=trials.len() {
         let before: Vec<TrialRecord> = trials[..cut].iter().map(|trial| (*trial).clone()).collect();
         let failed = trials[..cut]
@@ -71,7 +71,7 @@ fn a_cell_has_no_rounds_after_its_successes_and_a_resumed_run_makes_the_rest() {
             .filter(|trial| !trial.is_whole())
             .count();
         let done = plan.done(&before).unwrap();
-        let (ending, rest) = run_from(&mut failing(fails.clone()), &plan, done);
+        let (ending, rest) = run_from(&mut failing(failing_trials.clone()), &plan, done);
         assert_eq!(ending.unwrap(), Ending::Complete);
         assert_eq!(indices(&rest), expected[cut..], "after {cut}");
         assert_eq!(announced(&rest), Some((6 + failed as u32, cut as u32)));
@@ -83,9 +83,9 @@ fn a_cell_that_never_succeeds_ends_with_the_last_round() {
     let mut study = study(1, 1, 4);
     study.successes = Some(3);
     let plan = Plan::new(&study).unwrap();
-    let (ending, heard) = run_from(&mut failing((0..4).collect()), &plan, Done::default());
+    let (ending, recorded) = run_from(&mut failing((0..4).collect()), &plan, Done::default());
     assert_eq!(ending.unwrap(), Ending::Complete);
-    assert_eq!(indices(&heard), [0, 1, 2, 3]);
+    assert_eq!(indices(&recorded), [0, 1, 2, 3]);
 }
 
 /// The guest of a chunk runs the chunk from its first trial on, whatever a run before it has done there, and
@@ -95,11 +95,11 @@ fn a_chunk_has_the_same_trials_whether_it_was_begun_before_or_not() {
     let mut study = study(2, 1, 5);
     study.successes = Some(3);
     let plan = Plan::new(&study).unwrap();
-    let fails: BTreeSet<u32> = (plan.trials().iter())
+    let failing_trials: BTreeSet<u32> = (plan.trials().iter())
         .filter(|trial| trial.cell.transport == 0 && trial.round < 2)
         .map(|trial| trial.index)
         .collect();
-    let (_, whole) = run_from(&mut failing(fails.clone()), &plan, Done::default());
+    let (_, whole) = run_from(&mut failing(failing_trials.clone()), &plan, Done::default());
     let trials = whole.trials();
     for rounds in [0..2, 2..4, 4..5] {
         let expected: Vec<u32> = (trials.iter())
@@ -111,9 +111,9 @@ fn a_chunk_has_the_same_trials_whether_it_was_begun_before_or_not() {
             let records: Vec<TrialRecord> = trials[..cut].iter().map(|it| (*it).clone()).collect();
             let done = plan.done(&records).unwrap();
             let anew = done.anew(&plan, rounds.clone());
-            let (ending, heard) = run_from(&mut failing(fails.clone()), &plan, anew);
+            let (ending, recorded) = run_from(&mut failing(failing_trials.clone()), &plan, anew);
             assert_eq!(ending.unwrap(), Ending::Complete);
-            assert_eq!(indices(&heard), expected, "{rounds:?} after {cut} trials");
+            assert_eq!(indices(&recorded), expected, "{rounds:?} after {cut} trials");
         }
     }
 }

@@ -56,7 +56,7 @@ impl Queue {
                 return None;
             }
             *done = std::mem::take(done).within(blocks.clone());
-            if !plan.rounds_left(done).is_empty() {
+            if !plan.remaining_rounds(done).is_empty() {
                 let is_first = self.taken.insert(blocks.start % plan.conditions());
                 return Some(Chunk { blocks, is_first });
             }
@@ -112,8 +112,8 @@ pub(super) fn run(
         false => queue.chunks.len().clamp(1, run.jobs as usize),
     };
     let queue = Mutex::new(queue);
-    let (events, heard) = mpsc::channel();
-    let (told, endings) = thread::scope(|scope| {
+    let (events, event_receiver) = mpsc::channel();
+    let (forwarded, endings) = thread::scope(|scope| {
         let start = |_| {
             let (events, queue) = (events.clone(), &queue);
             // A guest lives as long as the thread that started it.
@@ -129,10 +129,10 @@ pub(super) fn run(
         };
         let workers: Vec<_> = (0..jobs).map(start).collect();
         drop(events);
-        let told = pass_on(&heard, listener);
-        // Whoever has something to tell yet is told that nobody listens.
-        drop(heard);
-        if told.is_err() {
+        let forwarded = forward_events(&event_receiver, listener);
+        // Guests that still send events get an error.
+        drop(event_receiver);
+        if forwarded.is_err() {
             run.stop.ask();
         }
         let ending = |worker: Result<ScopedJoinHandle<'_, _>, EngineError>| {
@@ -140,9 +140,9 @@ pub(super) fn run(
             ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         let endings: Vec<_> = workers.into_iter().map(ending).collect();
-        (told, endings)
+        (forwarded, endings)
     });
-    let started = told?;
+    let started = forwarded?;
     end_run(conclude(endings, started)?, listener)
 }
 
@@ -174,12 +174,12 @@ fn work(
     }
 }
 
-/// Forwards the events of the guests, and once only what several of them report; returns whether the run has
+/// Forwards the events of the guests, events that several of them report once only; returns whether the run has
 /// begun.
-fn pass_on(heard: &Receiver<Event>, listener: &mut dyn Listener) -> Result<bool, EngineError> {
+fn forward_events(events: &Receiver<Event>, listener: &mut dyn Listener) -> Result<bool, EngineError> {
     let mut started = false;
     let mut warnings = BTreeSet::new();
-    for event in heard {
+    for event in events {
         let passes = match &event {
             Event::RunStarted { .. } => !std::mem::replace(&mut started, true),
             Event::Warning { warning } => warnings.insert(warning.clone()),

@@ -104,7 +104,7 @@ impl GuestRun {
     }
 
     /// Runs the rest of the plan in guests and sends all events to the listener. After a guest that hung or
-    /// died another one goes on: [`Progress::after`] says with which trial. `under_way` hears of trials under way where
+    /// died another one goes on: [`Progress::after`] says with which trial. `progress_listener` gets reports of trials under way where
     /// the clock is real and it has an interval as the guest starts.
     ///
     /// Call this on a thread that lives as long as the run.
@@ -115,11 +115,11 @@ impl GuestRun {
     pub fn run(
         self,
         listener: &mut dyn Listener,
-        under_way: &ProgressListener,
+        progress_listener: &ProgressListener,
     ) -> Result<Ending, EngineError> {
         let files = Files::make(self.options.files.clone());
         match self.clock() {
-            Clock::Real => self.work(&self.options.done, &files, listener, Some(under_way)),
+            Clock::Real => self.work(&self.options.done, &files, listener, Some(progress_listener)),
             Clock::Virtual => chunks::run(&self, &files, listener),
         }
     }
@@ -130,13 +130,13 @@ impl GuestRun {
         done: &Done,
         files: &Files,
         listener: &mut dyn Listener,
-        under_way: Option<&ProgressListener>,
+        progress_listener: Option<&ProgressListener>,
     ) -> Result<Ending, EngineError> {
         let mut progress = Progress::new(done.clone(), self.clock());
         loop {
-            let interval = under_way.and_then(ProgressListener::interval);
+            let interval = progress_listener.and_then(ProgressListener::interval);
             let mut watch = self.start(progress.first_state(), files, interval)?;
-            let end = self.follow(&mut watch, &mut progress, listener, under_way);
+            let end = self.follow(&mut watch, &mut progress, listener, progress_listener);
             // A guest that hangs goes before anything else is begun.
             drop(watch);
             let reasons = match end? {
@@ -157,9 +157,9 @@ impl GuestRun {
                         notify(listener, &Event::TrialEnded { trial })?;
                     }
                 }
-                AfterEnd::GoesOn => {}
+                AfterEnd::Continues => {}
             }
-            if self.plan.rounds_left(progress.done()).is_empty() {
+            if self.plan.remaining_rounds(progress.done()).is_empty() {
                 return end_run(Ending::Complete, listener);
             }
         }
@@ -185,7 +185,7 @@ impl GuestRun {
             study_text: self.options.study_text.clone(),
             run_id: match self.clock() {
                 Clock::Real => self.options.run_id.clone(),
-                // What a path check draws depends on it, and runs with one seed are to be alike.
+                // The random draws of a path check depend on it, and runs with one seed are to be alike.
                 Clock::Virtual => format!("seed {}", study.seed),
             },
             done: done.clone(),
@@ -233,7 +233,7 @@ impl GuestRun {
                     guest: second,
                     begun,
                     start: None,
-                    heard: None,
+                    last_message: None,
                     ended: None,
                 };
                 (first, Some(second))
@@ -245,9 +245,9 @@ impl GuestRun {
             woken,
             _on_stop: on_stop,
             begun,
-            heard: None,
+            last_message: None,
             until: begun + START,
-            looked: begun,
+            polled: begun,
             last_lines: LastLines::new(LAST_LINES, "guest: "),
         })
     }
@@ -258,7 +258,7 @@ impl GuestRun {
         watch: &mut Watch,
         progress: &mut Progress,
         listener: &mut dyn Listener,
-        under_way: Option<&ProgressListener>,
+        progress_listener: Option<&ProgressListener>,
     ) -> Result<End, EngineError> {
         let mut start = None;
         loop {
@@ -279,20 +279,20 @@ impl GuestRun {
                 }
                 return Ok(End::Early(end.reasons));
             }
-            let Some(said) = watch.receive() else {
+            let Some(message) = watch.receive() else {
                 let silence = match watch.until <= Instant::now() {
                     true => watch.until.duration_since(watch.begun),
-                    false if is_silent(watch.heard) => SILENCE,
+                    false if is_silent(watch.last_message) => SILENCE,
                     false => continue,
                 };
                 let hung = hung("the guest", silence);
                 return Ok(End::Early(watch.explain(&hung, Vec::new())));
             };
-            if watch.heard.is_some() {
-                watch.heard = Some(Instant::now());
+            if watch.last_message.is_some() {
+                watch.last_message = Some(Instant::now());
             }
-            match said {
-                GuestMessage::Heartbeat => watch.heard = Some(Instant::now()),
+            match message {
+                GuestMessage::Heartbeat => watch.last_message = Some(Instant::now()),
                 GuestMessage::Started { release } => {
                     start = Some((release, watch.begun.elapsed()));
                     watch.wait(BETWEEN);
@@ -309,7 +309,7 @@ impl GuestRun {
                         }
                     }
                     FromGuest::Progress { progress } => {
-                        if let Some(listener) = under_way {
+                        if let Some(listener) = progress_listener {
                             listener.on_progress(progress);
                         }
                     }
@@ -459,7 +459,7 @@ impl GuestRun {
 /// Returns the environment of a guest's program: a part of this program's, and with a virtual clock
 /// the setting that makes runs alike.
 fn environment(clock: Clock) -> Vec<(String, String)> {
-    // What is not UTF-8 cannot be told.
+    // Variables that are not UTF-8 cannot be passed on.
     let mut all: Vec<_> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| {

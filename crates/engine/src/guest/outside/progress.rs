@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Most guests in a row that may end without having finished a trial.
-const FRUITLESS: u32 = 3;
+const MAX_GUESTS_WITHOUT_PROGRESS: u32 = 3;
 
 /// Trial under way.
 struct Current {
@@ -35,11 +35,11 @@ pub(super) struct Progress {
     /// Trial in which the guest before this one ended, if that was started with `first`, too.
     ended_in: Option<u32>,
     /// Guests in a row that ended without having finished a trial.
-    fruitless: u32,
+    guests_without_progress: u32,
     attempts: u32,
-    /// Events that belong to no trial: those that were told, and those of this guest.
-    told: u32,
-    heard: u32,
+    /// Numbers of events that belong to no trial: those that were forwarded, and those of this guest.
+    forwarded: u32,
+    received: u32,
 }
 
 /// Continuation of a run after the early end of a guest.
@@ -52,7 +52,7 @@ pub(super) enum AfterEnd {
     /// The trial has failed; another guest runs those after it.
     HasFailed { index: u32, since: i64 },
     /// Another guest runs the trials that are left.
-    GoesOn,
+    Continues,
 }
 
 impl Progress {
@@ -66,16 +66,16 @@ impl Progress {
             has_started: false,
             current: None,
             ended_in: None,
-            fruitless: 0,
-            told: 0,
-            heard: 0,
+            guests_without_progress: 0,
+            forwarded: 0,
+            received: 0,
         }
     }
 
     /// Returns the state with which the next guest starts.
     pub(super) fn first_state(&mut self) -> &Done {
         self.guests += 1;
-        self.heard = 0;
+        self.received = 0;
         &self.first
     }
 
@@ -89,7 +89,7 @@ impl Progress {
         self.has_started
     }
 
-    /// Takes note of an event of the guest; returns whether no earlier guest has told it.
+    /// Takes note of an event of the guest; returns whether no earlier guest has reported it.
     pub(super) fn is_new(&mut self, plan: &Plan, event: &Event) -> bool {
         match event {
             Event::RunStarted { .. } => !std::mem::replace(&mut self.has_started, true),
@@ -113,26 +113,26 @@ impl Progress {
             | Event::HostsSampled { .. }
             | Event::RoundWaits { .. }
             | Event::Warning { .. } => {
-                self.heard += 1;
-                let is_new = self.heard > self.told;
-                self.told = self.told.max(self.heard);
+                self.received += 1;
+                let is_new = self.received > self.forwarded;
+                self.forwarded = self.forwarded.max(self.received);
                 is_new
             }
         }
     }
 
-    /// Decides how the run continues after the early end of a guest. `has_begun` says whether a guest has run
+    /// Decides how the run continues after the early end of a guest. `has_begun` is true if a guest has run
     /// trials on this machine.
     ///
     /// In real time the trial that was under way has failed, and another guest goes on with the next one. In
     /// virtual time the figures of a trial depend on all trials before it in its guest ([`Plan::chunks`]), and a
-    /// guest that the machine has ended says nothing of them. Another guest therefore runs the same trials
+    /// guest that the machine has ended is no evidence about them. Another guest therefore runs the same trials
     /// again. The trial has failed if that guest ends in it, too.
     pub(super) fn after(&mut self, has_begun: bool) -> AfterEnd {
         let current = self.current.take();
-        self.fruitless = match self.done.attempts() > self.attempts {
+        self.guests_without_progress = match self.done.attempts() > self.attempts {
             true => 0,
-            false => self.fruitless + 1,
+            false => self.guests_without_progress + 1,
         };
         self.attempts = self.done.attempts();
         let is_virtual = self.clock == Clock::Virtual;
@@ -146,11 +146,11 @@ impl Progress {
             }) if !is_virtual || ended_before == Some(index) => {
                 AfterEnd::HasFailed { index, since }
             }
-            _ if !has_begun || self.fruitless >= FRUITLESS => AfterEnd::Fails,
+            _ if !has_begun || self.guests_without_progress >= MAX_GUESTS_WITHOUT_PROGRESS => AfterEnd::Fails,
             _ if is_virtual => AfterEnd::Repeats,
             _ => {
                 self.next_guest();
-                AfterEnd::GoesOn
+                AfterEnd::Continues
             }
         }
     }
@@ -159,7 +159,7 @@ impl Progress {
     pub(super) fn failed(&mut self, plan: &Plan, record: &TrialRecord) {
         self.done.add(plan, record);
         self.attempts = self.done.attempts();
-        self.fruitless = 0;
+        self.guests_without_progress = 0;
         self.next_guest();
     }
 
@@ -167,7 +167,7 @@ impl Progress {
     fn next_guest(&mut self) {
         self.first = self.done.clone();
         self.ended_in = None;
-        self.told = 0;
+        self.forwarded = 0;
     }
 }
 
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_ends_in_virtual_time_is_repeated_and_only_what_is_new_is_told() {
+    fn a_guest_that_ends_in_virtual_time_is_repeated_without_duplicate_events() {
         let plan = plan();
         let mut progress = Progress::new(Done::default(), Clock::Virtual);
         assert_eq!(progress.first_state(), &Done::default());
         assert!(runs(&mut progress, &plan, 0));
         assert!(starts(&mut progress, &plan, 1));
         assert_eq!(progress.after(true), AfterEnd::Repeats);
-        // The machine ends this one earlier: it says nothing of the trial.
+        // The machine ends this one before the trial.
         assert_eq!(progress.first_state(), &Done::default());
         assert!(!starts(&mut progress, &plan, 0));
         assert_eq!(progress.after(true), AfterEnd::Repeats);
@@ -258,7 +258,7 @@ mod tests {
         let plan = plan();
         let mut progress = Progress::new(Done::default(), Clock::Real);
         assert!(runs(&mut progress, &plan, 0));
-        assert_eq!(progress.after(true), AfterEnd::GoesOn);
+        assert_eq!(progress.after(true), AfterEnd::Continues);
         assert_eq!(progress.first_state().finished(), 1);
         assert!(starts(&mut progress, &plan, 1));
         assert!(matches!(
