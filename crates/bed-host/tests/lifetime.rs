@@ -86,7 +86,7 @@ fn a_killed_daemon_is_an_error_and_not_a_hang() {
     let pid = nix::unistd::Pid::from_raw(bed.daemon_pid() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("a signal");
     let error = bed.counters().expect_err("no daemon");
-    assert!(matches!(error, BedError::Gone { .. }), "{error}");
+    assert!(matches!(error, BedError::DaemonEnded { .. }), "{error}");
     assert!(error.to_string().contains("signal: 9"), "{error}");
 }
 

@@ -13,7 +13,7 @@ use pcap_parser::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Prefix of the comment of every packet that left the path at its far end.
+/// Prefix of the comment of every packet that left the path at its other end.
 pub(crate) const PASSED: &str = "passed";
 
 /// Bytes read from a file at a time: more than the largest packet.
@@ -55,12 +55,12 @@ pub struct Captured<'a> {
     pub size: u32,
     /// Captured bytes of the packet, from the IP header on.
     pub bytes: &'a [u8],
-    /// Outcome of the packet, in words: the comment of its block.
+    /// Description of the packet's outcome: the comment of its block.
     pub comment: &'a str,
 }
 
 impl Captured<'_> {
-    /// Whether the packet left the path at its far end.
+    /// Whether the packet left the path at its other end.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.comment.starts_with(PASSED)

@@ -45,7 +45,7 @@ impl HostClocks {
             };
             let answered = clock.exchange(exchanges, WITHIN);
             let span_ns = [began_ns, monotonic_ns()];
-            // A late answer to an earlier reading says nothing of this span.
+            // A late answer to an earlier reading is not of this span.
             let answered = answered.into_iter().filter(|times| times[0] >= began_ns);
             let intervals = answered.map(OffsetInterval::of_exchange);
             Some(OffsetReading::of_exchanges(span_ns, intervals)?.offset)

@@ -46,14 +46,14 @@ impl DaemonProcess {
     }
 
     /// Sends a request and waits for its result; `what` names the request in errors.
-    pub(crate) fn ask<T: DeserializeOwned>(
+    pub(crate) fn request<T: DeserializeOwned>(
         &mut self,
         request: &ToDaemon,
         what: &'static str,
         within: Duration,
     ) -> Result<T, BedError> {
-        let asked = self.put(request);
-        self.answer(asked, what, within)
+        let sent = self.put(request);
+        self.answer(sent, what, within)
     }
 
     /// Sends a request whose answer is read later.
@@ -64,14 +64,14 @@ impl DaemonProcess {
         write_line(requests, request)
     }
 
-    /// Waits for the result of a request; `asked` is the result of [`DaemonProcess::put`].
+    /// Waits for the result of a request; `sent` is the result of [`DaemonProcess::put`].
     pub(crate) fn answer<T: DeserializeOwned>(
         &mut self,
-        asked: io::Result<()>,
+        sent: io::Result<()>,
         what: &'static str,
         within: Duration,
     ) -> Result<T, BedError> {
-        let line = match asked.and_then(|()| self.line(within)) {
+        let line = match sent.and_then(|()| self.line(within)) {
             Ok(Some(line)) => line,
             Ok(None) => {
                 // An answer that comes later would be taken for that of the next request: there is none.
@@ -81,7 +81,7 @@ impl DaemonProcess {
             Err(source) => {
                 let status = self.process.ended(EXIT_LIMIT);
                 let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-                return Err(BedError::Gone { status, source });
+                return Err(BedError::DaemonEnded { status, source });
             }
         };
         match serde_json::from_str(&line) {

@@ -55,7 +55,7 @@ pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
     causes(error).join(": ")
 }
 
-/// Returns the exit code of a process of this program, after an error has been printed behind `doing`.
+/// Returns the exit code of a process of this program, after printing an error with `doing` before it.
 pub(crate) fn exit_code<E: fmt::Display>(result: Result<(), E>, doing: &str) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -87,7 +87,7 @@ pub enum BedError {
     },
     /// The daemon ended, or its pipe broke.
     #[error("the path daemon ended{status}")]
-    Gone {
+    DaemonEnded {
         /// ` (exit status: 1)`, or nothing.
         status: String,
         /// Error of the pipe.
@@ -120,7 +120,7 @@ pub enum BedError {
         /// The answer, as it was received.
         line: String,
     },
-    /// The daemon could not do what was asked.
+    /// The daemon could not serve the request.
     #[error("the bed cannot {what}")]
     Refused {
         /// Request that failed.

@@ -160,7 +160,7 @@ impl Launcher for SessionLauncher {
 
     fn daemon_error(&self, error: BedError) -> BedError {
         match (error, self.session.ended()) {
-            (BedError::TimedOut(_) | BedError::Gone { .. }, Some(reason)) => {
+            (BedError::TimedOut(_) | BedError::DaemonEnded { .. }, Some(reason)) => {
                 self.lost(io::Error::other(reason))
             }
             (BedError::TimedOut(within), None) => self.lost(io::Error::new(

@@ -88,7 +88,7 @@ impl<T: Write + Send + Debug> Input for T {}
 pub trait LaunchedProcess: Send + Debug {
     /// Returns the number of the process at its launcher's host.
     fn id(&self) -> u32;
-    /// Waits for at most `within` and returns the exit status, in words; `None` if the process
+    /// Waits for at most `within` and returns the exit status as text; `None` if the process
     /// still runs.
     fn ended(&mut self, within: Duration) -> Option<String>;
     /// Kills the process and waits for its end.

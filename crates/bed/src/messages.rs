@@ -16,7 +16,7 @@ pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 10;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToDaemon {
-    /// First line: make the namespaces and the path ([`Made`]).
+    /// First line: make the namespaces and the path ([`HelloReply`]).
     Hello {
         protocol: u32,
         run_id: String,
@@ -78,7 +78,7 @@ pub enum Shaping {
     },
 }
 
-/// Where the hosts of a path are.
+/// Placement of the hosts of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostPlacement {
     OneMachine,
@@ -108,7 +108,7 @@ pub(crate) enum Probe {
     /// Send the train of packets of a direction, 0 forward, and the time at which each was sent, by this end's clock
     /// (`Vec<u64>`).
     Send { direction: usize },
-    /// Send the arrivals of the train of a direction: place in the train, and time by this end's clock
+    /// Send the arrivals of the train of a direction: position in the train, and time by this end's clock
     /// (`Vec<(u64, u64)>`).
     Receive { direction: usize },
     /// Send the train of the direction that begins at this end, its departures, and the arrivals of the other one
@@ -116,9 +116,11 @@ pub(crate) enum Probe {
     SendAndReceive,
     /// Ask the other end for the time of its monotonic clock, several times: departure and arrival here, and the time
     /// there in between (`Vec<[i64; 3]>`).
-    AskTime,
+    #[serde(rename = "ask_time")]
+    MeasureClock,
     /// Answer such questions.
-    TellTime,
+    #[serde(rename = "tell_time")]
+    AnswerClock,
     /// End the check and send the evidence that this machine disturbed it, if there is some (`Option<String>`).
     Close,
 }
@@ -128,7 +130,7 @@ pub(crate) enum Probe {
 pub(crate) struct TrainResult {
     /// Time at which each packet was sent, in nanoseconds since the Unix epoch.
     pub(crate) departures: Vec<u64>,
-    /// Place in the train and time of each that arrived, by the receiver's clock.
+    /// Position in the train and time of each that arrived, by the receiver's clock.
     pub(crate) arrivals: Vec<(u64, u64)>,
 }
 
@@ -149,7 +151,7 @@ pub(crate) enum Answer<T> {
 
 /// Result of [`ToDaemon::Hello`]: the namespaces exist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct HelloReply {
     pub(crate) protocol: u32,
     /// Whether the namespaces belong to a user namespace of the daemon's own.
     pub(crate) user_namespace: bool,
@@ -172,8 +174,8 @@ pub(crate) struct PathForm {
 }
 
 impl PathForm {
-    /// Returns the form in words.
-    pub(crate) fn in_words(&self, hosts: HostPlacement) -> String {
+    /// Returns a description of the emulator for people.
+    pub(crate) fn description(&self, hosts: HostPlacement) -> String {
         let is_one = hosts == HostPlacement::OneMachine;
         let setup = self.setup;
         let offloads = match setup.offloads {
@@ -189,7 +191,7 @@ impl PathForm {
         if setup.emulator == Emulator::Userspace {
             return "netns, user-space emulator".to_owned();
         }
-        let place = match (hosts, setup.placement) {
+        let layout = match (hosts, setup.placement) {
             (HostPlacement::OneMachine, Placement::Between) => "netns, netem between the hosts",
             (HostPlacement::OneMachine, Placement::Ends) => "netns, netem on both ends",
             (HostPlacement::TwoGuests, _) => "two guests, netem on both ends",
@@ -206,7 +208,7 @@ impl PathForm {
         };
         let seeded = if self.seeded { "seeded" } else { "not seeded" };
         format!(
-            "{place}{queues}{loss}{offloads} (Linux {}, {seeded})",
+            "{layout}{queues}{loss}{offloads} (Linux {}, {seeded})",
             self.kernel
         )
     }
@@ -253,9 +255,9 @@ pub struct LinkCounters {
     pub codel_drops: u64,
     /// Packets larger than the path's largest.
     pub mtu_drops: u64,
-    /// Packets that never reached the path or its far end: the sending host's device was full
+    /// Packets that never reached the path or its other end: the sending host's device was full
     /// because the emulator did not keep up, or the receiving host's device refused them. They are
-    /// no part of the asked condition.
+    /// no part of the requested condition.
     pub refused_drops: u64,
     /// Packets of which a bit was flipped.
     pub corrupted: u64,

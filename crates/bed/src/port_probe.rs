@@ -104,16 +104,16 @@ impl Bed {
         for from in Host::BOTH {
             let to = from.other();
             let mut server = Probe::start(self, to)?;
-            let listening = server.ask(&Request::Listen {
+            let listening = server.request(&Request::Listen {
                 address: self.address(to),
                 ports: self.ports(to),
             })?;
-            let reached = Probe::start(self, from)?.ask(&Request::Reach {
+            let reached = Probe::start(self, from)?.request(&Request::Reach {
                 from: self.address(from),
                 to: self.address(to),
                 ports: listening.clone(),
             })?;
-            let arrived = server.ask(&Request::Arrived)?;
+            let arrived = server.request(&Request::Arrived)?;
             for (protocol, tried) in listening {
                 let Some(reached) = reached.get(&protocol) else {
                     continue;
@@ -150,11 +150,11 @@ impl Probe {
         })
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Ports, BedError> {
-        let asked = write_line(&mut self.input, request);
-        let answer: Result<Ports, String> = asked
+    fn request(&mut self, request: &Request) -> Result<Ports, BedError> {
+        let sent = write_line(&mut self.input, request);
+        let answer: Result<Ports, String> = sent
             .and_then(|()| read_message(&mut self.output))
-            .and_then(|heard| heard.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
+            .and_then(|reply| reply.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
             .map_err(|source| BedError::Host {
                 host: format!("`{COMMAND}` on a host"),
                 source,
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_listens_is_reached_and_what_does_not_is_not() {
+    fn only_listening_ports_are_reached() {
         let local = IpAddr::V4(Ipv4Addr::new(127, 98, 0, 1));
         let taken = TcpListener::bind((local, 7301)).expect("a port");
         let arrived = Arc::new(Mutex::default());
@@ -366,11 +366,11 @@ mod tests {
         let [all, free] = [vec![7300, 7301, 7302], vec![7300, 7302]].map(BTreeSet::from_iter);
         let found = [Protocol::Tcp, Protocol::Udp].map(|protocol| &ports[&protocol]);
         assert_eq!(found, [&free, &all]);
-        let mut asked = ports.clone();
+        let mut requested = ports.clone();
         for protocol in [Protocol::Tcp, Protocol::Udp] {
-            asked.entry(protocol).or_default().insert(7309);
+            requested.entry(protocol).or_default().insert(7309);
         }
-        assert_eq!(reach(local, local, &asked), ports);
+        assert_eq!(reach(local, local, &requested), ports);
         assert_eq!(*arrived.lock(), all);
         drop((taken, listeners));
     }

@@ -1,7 +1,7 @@
 //! Processes in the other guest.
 //!
 //! With two guests the engine and host a are in one, host b is in the other, and a wire that is not
-//! the path joins them. In the other guest the [server](main) tells the engine on that wire that it listens, waits for
+//! the path joins them. In the other guest the [server](main) announces itself to the engine on that wire, waits for
 //! it and serves one session with it. Nobody else can reach the server: the wire has two ends, and both are
 //! kernels of this run.
 
@@ -30,13 +30,13 @@ pub const COMMAND: &str = "guest-second";
 /// Addresses on the wire for control: of the guest with the engine, and of the other.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 61, 0, 1), Ipv4Addr::new(10, 61, 0, 2)];
 
-/// TCP port on which the server listens, and UDP port on which the engine is told that it does.
+/// TCP port on which the server listens, and UDP port on which the engine receives its announcement.
 const PORT: u16 = 7000;
 
 /// Longest time that the other guest may take until it can be reached: both are started at once.
 const BOOT_WITHIN: Duration = Duration::from_secs(60);
 
-/// Longest time that one attempt to reach the server takes, and until the next one if nothing is heard of the server.
+/// Longest time that one attempt to reach the server takes, and until the next one without an announcement of the server.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// Longest silence of the other guest: a busy machine may pause a guest.
@@ -69,7 +69,7 @@ fn open() -> io::Result<Session> {
     Session::over(input, output, [SILENCE; 2], ToString::to_string)
 }
 
-/// Calls `attempt` until it succeeds or `until` has come: at once, again when the server says that it listens, and
+/// Calls `attempt` until it succeeds or `until` has come: at once, again after an announcement of the server, and
 /// `pause` after an attempt without such a message.
 fn connect<T>(
     messages: &UdpSocket,
@@ -82,8 +82,8 @@ fn connect<T>(
             Err(_) if Instant::now() < until => {}
             result => return result,
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if readable(&[messages.as_fd()], Some(left.min(pause)))? {
+        let remaining = until.saturating_duration_since(Instant::now());
+        if readable(&[messages.as_fd()], Some(remaining.min(pause)))? {
             messages.recv(&mut [0])?;
         }
     }
@@ -104,8 +104,8 @@ fn serve_engine() -> Result<(), Box<dyn std::error::Error>> {
     wire_up(CONTROL_WIRE, ADDRESSES[1])?;
     let listener = TcpListener::bind((ADDRESSES[1], PORT))?;
     // An engine that is not there yet finds the server listening.
-    let told = UdpSocket::bind((ADDRESSES[1], 0))?.send_to(&[0], (ADDRESSES[0], PORT));
-    told.map(drop)?;
+    let announced = UdpSocket::bind((ADDRESSES[1], 0))?.send_to(&[0], (ADDRESSES[0], PORT));
+    announced.map(drop)?;
     let stream = accept_engine(&listener)?;
     stream.set_nodelay(true)?;
     let serving = Serving {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_is_reached_when_it_says_that_it_listens() {
+    fn an_announcement_of_the_server_triggers_the_next_attempt() {
         let messages = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let engine = messages.local_addr().expect("an address");
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_were_given_up_are_passed_over() {
+    fn abandoned_connections_are_skipped() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
         let connect = || TcpStream::connect(address).expect("a connection");
@@ -167,7 +167,7 @@ mod tests {
         let mut engine = connect();
         engine.write_all(b"x").expect("sent");
         let accepted = accept_engine(&listener).expect("a connection");
-        let (peer, own) = (accepted.peer_addr(), engine.local_addr());
-        assert_eq!(peer.expect("a peer"), own.expect("an address"));
+        let (peer, local) = (accepted.peer_addr(), engine.local_addr());
+        assert_eq!(peer.expect("a peer"), local.expect("an address"));
     }
 }

@@ -137,11 +137,11 @@ impl TestBed for ServerBed {
         let mut quantities = Vec::new();
         if n > 0 {
             let achieved = sum / n as f64;
-            let asked = *self.first_ns.get_or_insert(achieved);
-            let tolerance = (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS);
-            let range = (asked - tolerance, asked + tolerance);
+            let expected = *self.first_ns.get_or_insert(achieved);
+            let tolerance = (DELAY_CHANGE * expected).max(LEAST_DELAY_CHANGE_NS);
+            let range = (expected - tolerance, expected + tolerance);
             let name = "round_trip_delay_ns";
-            quantities.push(check::quantity(name, asked, achieved, range, n));
+            quantities.push(check::quantity(name, expected, achieved, range, n));
         }
         let checked_unix_ns = unix_ns().cast_signed();
         Ok(check::path_check(condition, checked_unix_ns, quantities))

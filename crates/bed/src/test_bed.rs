@@ -17,7 +17,7 @@ use crate::{
 
 /// Two hosts with a path between them. Implemented by [`Bed`](crate::Bed), and by tests of the engine.
 pub trait TestBed {
-    /// Returns the bed's emulator, placement and kernel in words, for the header of the run.
+    /// Returns a description of the bed's emulator, placement and kernel for the header of the run.
     fn description(&self) -> String;
     /// Whether both hosts read the same monotonic clock.
     fn shares_clock(&self) -> bool;

@@ -11,16 +11,16 @@ use crate::{
     error::BedError,
     hosts::{HostEnd, SessionLauncher, Shaping},
     launch::Launcher,
-    messages::{DAEMON_PROTOCOL_VERSION, End, Made, PathForm, ToDaemon},
+    messages::{DAEMON_PROTOCOL_VERSION, End, HelloReply, PathForm, ToDaemon},
     session::Session,
 };
 
-/// Path daemon of a host that was started over a session and told which end of the path to make.
+/// Path daemon of a host that was started over a session, and the request for its end of the path.
 pub(super) struct StartingEnd<'a> {
     end: &'a HostEnd,
     launcher: SessionLauncher,
     daemon: DaemonProcess,
-    asked: io::Result<()>,
+    sent: io::Result<()>,
 }
 
 /// End of the path that a host's daemon has made.
@@ -48,33 +48,33 @@ impl<'a> StartingEnd<'a> {
             shaping: end.shaping.clone(),
         };
         let mut daemon = DaemonProcess::start(&mut launcher)?;
-        let asked = daemon.put(&hello(path, run_id, Some(order)));
+        let sent = daemon.put(&hello(path, run_id, Some(order)));
         Ok(Self {
             end,
             launcher,
             daemon,
-            asked,
+            sent,
         })
     }
 
     /// Waits until the daemon has made its end.
     pub(super) fn finish(mut self) -> Result<StartedEnd, BedError> {
-        let made = self.daemon.answer(self.asked, MADE, ANSWER_WITHIN);
-        let made = checked(made.map_err(|error| self.launcher.daemon_error(error))?)?;
-        let launcher = match (&self.end.shaping, &made.namespaces[..]) {
+        let reply = self.daemon.answer(self.sent, REQUEST_NAME, ANSWER_WITHIN);
+        let reply = checked(reply.map_err(|error| self.launcher.daemon_error(error))?)?;
+        let launcher = match (&self.end.shaping, &reply.namespaces[..]) {
             (Shaping::Macvlan { .. }, [file]) => self.launcher.within(self.daemon.id(), *file),
             _ => self.launcher,
         };
         Ok(StartedEnd {
             launcher: Box::new(launcher),
             daemon: self.daemon,
-            path: made.path,
+            path: reply.path,
         })
     }
 }
 
 /// Name of the request for a path in errors.
-const MADE: &str = "be made";
+const REQUEST_NAME: &str = "be made";
 
 /// Starts a path daemon and has it make the path with `N` hosts: both, or the one of an `end`. Returns the files that hold
 /// their network namespaces, too.
@@ -83,12 +83,12 @@ pub(super) fn start<const N: usize>(
     path: PathSetup,
     run_id: &str,
     end: Option<End>,
-) -> Result<(DaemonProcess, Made, [i32; N]), BedError> {
+) -> Result<(DaemonProcess, HelloReply, [i32; N]), BedError> {
     let mut daemon = DaemonProcess::start(launcher)?;
-    let made = checked(daemon.ask(&hello(path, run_id, end), MADE, ANSWER_WITHIN)?)?;
-    match <[i32; N]>::try_from(&made.namespaces[..]) {
-        Ok(files) => Ok((daemon, made, files)),
-        Err(_) => Err(unexpected(&made)),
+    let reply = checked(daemon.request(&hello(path, run_id, end), REQUEST_NAME, ANSWER_WITHIN)?)?;
+    match <[i32; N]>::try_from(&reply.namespaces[..]) {
+        Ok(files) => Ok((daemon, reply, files)),
+        Err(_) => Err(unexpected(&reply)),
     }
 }
 
@@ -101,15 +101,15 @@ fn hello(path: PathSetup, run_id: &str, end: Option<End>) -> ToDaemon {
     }
 }
 
-fn checked(made: Made) -> Result<Made, BedError> {
-    match made.protocol {
-        DAEMON_PROTOCOL_VERSION => Ok(made),
-        _ => Err(unexpected(&made)),
+fn checked(reply: HelloReply) -> Result<HelloReply, BedError> {
+    match reply.protocol {
+        DAEMON_PROTOCOL_VERSION => Ok(reply),
+        _ => Err(unexpected(&reply)),
     }
 }
 
-fn unexpected(made: &Made) -> BedError {
+fn unexpected(reply: &HelloReply) -> BedError {
     BedError::Protocol {
-        line: format!("{made:?}"),
+        line: format!("{reply:?}"),
     }
 }

@@ -77,7 +77,7 @@ struct Remote {
 impl Bed {
     /// Makes a bed of two network namespaces of this machine: starts `executable path-daemon` and
     /// waits until its namespaces exist. The file is held open: the agents are started from it, even
-    /// if its name is gone by then or means another program.
+    /// if its name does not exist by then or is that of another program.
     ///
     /// Where the emulator is free to choose, netem is not chosen for conditions of which it cannot
     /// emulate one; conditions that are set later must be among those given here, or they may be
@@ -108,10 +108,10 @@ impl Bed {
             path.emulator = Emulator::Userspace;
         }
         let mut local = Local::new(launch::open(executable)?);
-        let (daemon, made, [a, b]) = ends::start(&mut local, path, run_id, None)?;
+        let (daemon, reply, [a, b]) = ends::start(&mut local, path, run_id, None)?;
         let host = |file: i32| -> Result<Box<dyn Launcher>, BedError> {
             let mut namespaces = Vec::new();
-            if made.user_namespace {
+            if reply.user_namespace {
                 let user = namespace(daemon.id(), "user namespace", "ns/user")?;
                 namespaces.push((user, CloneFlags::CLONE_NEWUSER));
             }
@@ -119,7 +119,7 @@ impl Bed {
             Ok(Box::new(local.within(namespaces)))
         };
         let hosts = [host(a)?, host(b)?];
-        Ok(Self::new(hosts, vec![daemon], made.path, run_id))
+        Ok(Self::new(hosts, vec![daemon], reply.path, run_id))
     }
 
     /// Makes a bed of two guests, in the first of them: host a here, host b in the other, netem on
@@ -145,12 +145,12 @@ impl Bed {
             };
             ends::start(launcher, path, run_id, Some(end))
         };
-        let (here, made, [file_here]) = start(&mut local, Host::Client)?;
+        let (here, reply, [file_here]) = start(&mut local, Host::Client)?;
         let (there, _, [file_there]) = start(&mut second, Host::Server)?;
         let a = local.within([network_namespace(here.id(), file_here)?]);
         let b = second.within(there.id(), file_there);
         let hosts: [Box<dyn Launcher>; 2] = [Box::new(a), Box::new(b)];
-        Ok(Self::new(hosts, vec![here, there], made.path, run_id))
+        Ok(Self::new(hosts, vec![here, there], reply.path, run_id))
     }
 
     /// Makes a bed of two hosts that are reached over sessions: netem on macvlans or on interfaces of both, or the
@@ -251,51 +251,51 @@ impl Bed {
     }
 
     /// Sends a request to every daemon and returns their results.
-    fn ask<T: DeserializeOwned>(
+    fn request_all<T: DeserializeOwned>(
         &mut self,
         request: &ToDaemon,
         what: &'static str,
     ) -> Result<Vec<T>, BedError> {
         let requests = vec![request; self.daemons.len()];
-        self.ask_each(&requests, what, ANSWER_WITHIN)
+        self.request_each(&requests, what, ANSWER_WITHIN)
     }
 
     /// Sends a request to each daemon, to that of host b first, and returns their results.
-    pub(crate) fn ask_each<T: DeserializeOwned>(
+    pub(crate) fn request_each<T: DeserializeOwned>(
         &mut self,
         requests: &[&ToDaemon],
         what: &'static str,
         within: Duration,
     ) -> Result<Vec<T>, BedError> {
         let daemons = self.daemons.iter_mut().zip(requests);
-        let asked: Vec<_> = daemons
+        let sent: Vec<_> = daemons
             .rev()
             .map(|(daemon, request)| daemon.put(request))
             .collect();
-        // All are heard before one is judged, so that no answer is left for the next request.
-        let daemons = self.daemons.iter_mut().zip(asked.into_iter().rev());
-        let heard: Vec<_> = daemons
-            .map(|(daemon, asked)| daemon.answer(asked, what, within))
+        // All answers are read before one is judged, so that none is left for the next request.
+        let daemons = self.daemons.iter_mut().zip(sent.into_iter().rev());
+        let results: Vec<_> = daemons
+            .map(|(daemon, sent)| daemon.answer(sent, what, within))
             .collect();
-        let heard = heard.into_iter().zip(&self.hosts);
-        heard
-            .map(|(heard, host)| heard.map_err(|error| host.daemon_error(error)))
+        let results = results.into_iter().zip(&self.hosts);
+        results
+            .map(|(result, host)| result.map_err(|error| host.daemon_error(error)))
             .collect()
     }
 
     /// Sends a request without a result to every daemon.
     fn request(&mut self, request: &ToDaemon, what: &'static str) -> Result<(), BedError> {
-        self.ask::<()>(request, what).map(drop)
+        self.request_all::<()>(request, what).map(drop)
     }
 
     /// Sends a request to the one daemon of the path.
-    fn ask_one<T: DeserializeOwned>(
+    fn request_one<T: DeserializeOwned>(
         &mut self,
         request: &ToDaemon,
         what: &'static str,
         within: Duration,
     ) -> Result<T, BedError> {
-        self.daemons[0].ask(request, what, within)
+        self.daemons[0].request(request, what, within)
     }
 }
 
@@ -309,7 +309,7 @@ impl TestBed for Bed {
             (None, true) => HostPlacement::TwoGuests,
             (None, false) => HostPlacement::OneMachine,
         };
-        self.path.in_words(placement)
+        self.path.description(placement)
     }
 
     /// Two machines do not, nor do two guests: the clock of each counts from its own boot.
@@ -360,20 +360,20 @@ impl TestBed for Bed {
         };
         let mut restored = false;
         for host in Host::BOTH {
-            let place = host as usize;
-            let daemon = &mut self.daemons[place];
-            let asked = daemon.put(&ToDaemon::Counters);
-            let counters = daemon.answer::<PathCounters>(asked, "tell its counters", ANSWER_WITHIN);
+            let index = host as usize;
+            let daemon = &mut self.daemons[index];
+            let sent = daemon.put(&ToDaemon::Counters);
+            let counters = daemon.answer::<PathCounters>(sent, "tell its counters", ANSWER_WITHIN);
             if counters.is_ok() {
                 continue;
             }
-            let end = &remote.ends[place];
+            let end = &remote.ends[index];
             let session = end.reconnect(stop)?;
             let session = (session, self.addresses);
             let started = StartingEnd::new(end, host, session, remote.path, &remote.run_id)?;
             let started = started.finish()?;
-            self.hosts[place] = started.launcher;
-            self.daemons[place] = started.daemon;
+            self.hosts[index] = started.launcher;
+            self.daemons[index] = started.daemon;
             restored = true;
         }
         Ok(restored)
@@ -414,12 +414,12 @@ impl TestBed for Bed {
         if self.has_two_daemons() {
             return Ok(None);
         }
-        self.ask_one(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)
+        self.request_one(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)
     }
 
     /// With two daemons each counts the packets that its end sends.
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        let counters: Vec<PathCounters> = self.ask(&ToDaemon::Counters, "tell its counters")?;
+        let counters: Vec<PathCounters> = self.request_all(&ToDaemon::Counters, "tell its counters")?;
         let of = |end: Option<&PathCounters>| end.copied().unwrap_or_default();
         Ok(PathCounters {
             forward: of(counters.first()).forward,
@@ -439,7 +439,7 @@ impl TestBed for Bed {
         }
         let condition = condition.clone();
         let request = ToDaemon::Check { condition };
-        self.ask_one(&request, "check its path", CHECK_WITHIN)
+        self.request_one(&request, "check its path", CHECK_WITHIN)
     }
 }
 

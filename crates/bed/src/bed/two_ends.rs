@@ -44,7 +44,7 @@ fn open(bed: &mut Bed, condition: Option<&Condition>) -> Result<(), BedError> {
 pub(crate) fn read_clocks(bed: &mut Bed) -> Result<Option<OffsetReading>, BedError> {
     open(bed, None)?;
     let began_ns = monotonic_ns();
-    let (exchanges, ()) = probe::<Vec<[i64; 3]>, _>(bed, [Probe::AskTime, Probe::TellTime])?;
+    let (exchanges, ()) = probe::<Vec<[i64; 3]>, _>(bed, [Probe::MeasureClock, Probe::AnswerClock])?;
     let span_ns = [began_ns, monotonic_ns()];
     close(bed)?;
     let intervals = exchanges
@@ -61,7 +61,7 @@ fn close(bed: &mut Bed) -> Result<(Option<String>, Option<String>), BedError> {
 /// Measures the path under the condition that is set.
 pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
     let (measured, spoiled) = measure(bed, condition, check::ROUND_TRIPS)?;
-    let losses = check::LossPlace::of(bed.form());
+    let losses = check::LossPosition::of(bed.form());
     let mut check = check::judge(condition, losses, &measured);
     check.spoiled = spoiled.filter(|_| !check.within);
     Ok(check)
@@ -149,7 +149,7 @@ fn probe<A: DeserializeOwned, B: DeserializeOwned>(
     parts: [Probe; 2],
 ) -> Result<(A, B), BedError> {
     let [a, b] = parts.map(|probe| ToDaemon::Probe { probe });
-    let results: Vec<Value> = bed.ask_each(&[&a, &b], "check its path", PART_WITHIN)?;
+    let results: Vec<Value> = bed.request_each(&[&a, &b], "check its path", PART_WITHIN)?;
     let results = Value::from(results);
     <(A, B)>::deserialize(&results).map_err(|_| BedError::Protocol {
         line: results.to_string(),

@@ -98,7 +98,7 @@ const CLAIMS: u32 = 64;
 #[must_use]
 pub fn main() -> ExitCode {
     regatta_process::set_name(c"regatta");
-    match keep() {
+    match run_guest() {
         Ok(code) => code,
         Err(error) => {
             fail(&error);
@@ -108,20 +108,20 @@ pub fn main() -> ExitCode {
 }
 
 fn fail(error: &GuestDaemonError) {
-    pass_on(&GuestMessage::Failed {
+    forward(&GuestMessage::Failed {
         reasons: causes(error),
         hint: error.hint(),
         unsupported: error.is_unsupported(),
     });
 }
 
-/// Writes `said` to the controller; when the controller is gone this process is about to end
+/// Writes `message` to the controller; if the controller has ended, this process is about to end
 /// anyway.
-fn pass_on(said: &GuestMessage) {
-    let _ = write_line(&mut io::stdout().lock(), said);
+fn forward(message: &GuestMessage) {
+    let _ = write_line(&mut io::stdout().lock(), message);
 }
 
-fn keep() -> Result<ExitCode, GuestDaemonError> {
+fn run_guest() -> Result<ExitCode, GuestDaemonError> {
     let Instructions { order, wires, .. } = read_instructions()?;
     // Before this process leaves the network namespace in which the claims are: a superuser leaves it by the next line.
     let _claim = (order.clock == Clock::Virtual).then(claim_processor);
@@ -227,7 +227,7 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
         thread.spawn(work).map_err(GuestDaemonError::Listen)
     }
     thread("controller", || {
-        // Nothing more is said to a guest: only the end of input counts.
+        // A guest gets no further messages: only the end of input counts.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         std::process::exit(0);
     })?;
@@ -235,15 +235,15 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     let listening = Arc::clone(&exchange);
     thread("exchange", move || {
         while watch.read_events().is_ok() {
-            listening.lock().pass_on();
+            listening.lock().forward();
         }
     })?;
     let mut kernel = start(order, wires)?;
     let console = kernel.stdout.take();
-    let (words, last_lines) = mpsc::channel();
+    let (console_lines, last_lines) = mpsc::channel();
     let console = thread("console", move || {
         if let Some(console) = console {
-            read_console(BufReader::new(console), &words);
+            read_console(BufReader::new(console), &console_lines);
         }
     })?;
 
@@ -252,8 +252,8 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     // It has ended, and its console with it.
     let _ = console.join();
-    exchange.lock().pass_on();
-    pass_on(&verdict(status, &last_lines.try_iter().collect::<Vec<_>>()));
+    exchange.lock().forward();
+    forward(&verdict(status, &last_lines.try_iter().collect::<Vec<_>>()));
     Ok(())
 }
 
@@ -288,13 +288,13 @@ fn verdict(status: Option<ExitStatus>, console: &[String]) -> GuestMessage {
     }
 }
 
-fn read_console(console: impl BufRead, words: &mpsc::Sender<String>) {
+fn read_console(console: impl BufRead, console_lines: &mpsc::Sender<String>) {
     for line in console.split(b'\n') {
         let Ok(line) = line else { return };
         let line = String::from_utf8_lossy(&line).trim_end().to_owned();
         if !line.is_empty() {
-            let _ = words.send(line.clone());
-            pass_on(&GuestMessage::Console { line });
+            let _ = console_lines.send(line.clone());
+            forward(&GuestMessage::Console { line });
         }
     }
 }
@@ -378,8 +378,8 @@ fn without_random_numbers() -> io::Result<()> {
 #[derive(Default)]
 struct Exchange {
     up: bool,
-    /// Content of the beat file when it was last forwarded.
-    beat: String,
+    /// Content of the heartbeat file when it was last forwarded.
+    heartbeat: String,
     /// Bytes of the program's output that were forwarded.
     output: u64,
     /// Beginning of a line of output whose end has not been read.
@@ -388,21 +388,21 @@ struct Exchange {
 
 impl Exchange {
     /// Forwards new messages, signs of life and lines of output.
-    fn pass_on(&mut self) {
+    fn forward(&mut self) {
         if !self.up
             && let Ok(release) = fs::read_to_string(exchange("up"))
             && release.ends_with('\n')
         {
             self.up = true;
-            pass_on(&GuestMessage::Started {
+            forward(&GuestMessage::Started {
                 release: release.trim_end().to_owned(),
             });
         }
-        if let Ok(beat) = fs::read_to_string(exchange("beat"))
-            && beat != self.beat
+        if let Ok(heartbeat) = fs::read_to_string(exchange("beat"))
+            && heartbeat != self.heartbeat
         {
-            self.beat = beat;
-            pass_on(&GuestMessage::Heartbeat);
+            self.heartbeat = heartbeat;
+            forward(&GuestMessage::Heartbeat);
         }
         self.messages();
         self.output();
@@ -418,7 +418,7 @@ impl Exchange {
             .collect();
         for path in finished {
             if let Ok(text) = fs::read_to_string(&path) {
-                pass_on(&GuestMessage::Message { text });
+                forward(&GuestMessage::Message { text });
             }
             let _ = fs::remove_file(path);
         }
@@ -436,7 +436,7 @@ impl Exchange {
         self.rest.extend(new);
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
-            pass_on(&GuestMessage::Output {
+            forward(&GuestMessage::Output {
                 line: String::from_utf8_lossy(&line[..end]).into_owned(),
             });
         }

@@ -69,8 +69,8 @@ const TIMER_GRAIN: Duration = Duration::from_millis(5120);
 /// nothing.
 pub fn wait_for_timers() {
     let grain = nanoseconds(TIMER_GRAIN);
-    let left = grain - monotonic_ns() % grain;
-    thread::sleep(Duration::from_nanos(left));
+    let remaining_ns = grain - monotonic_ns() % grain;
+    thread::sleep(Duration::from_nanos(remaining_ns));
 }
 
 /// Returns the path of a file of the exchange.

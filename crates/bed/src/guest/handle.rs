@@ -47,7 +47,7 @@ pub struct Guest {
     child: Child,
     /// Standard input of the daemon; closing it ends the daemon.
     orders: Option<ChildStdin>,
-    said: Receiver<GuestMessage>,
+    messages: Receiver<GuestMessage>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -61,7 +61,7 @@ impl Guest {
     }
 
     /// Starts a guest as [`Guest::start`] does, with `wires`: its ends of the wires that
-    /// [`wires`](super::wires) makes. `on_said` is called whenever [`Guest::receive`] has something to return.
+    /// [`wires`](super::wires) makes. `on_message` is called whenever [`Guest::receive`] has something to return.
     ///
     /// # Errors
     /// As [`Guest::start`].
@@ -69,7 +69,7 @@ impl Guest {
         executable: &Path,
         order: &Order,
         wires: &[OwnedFd],
-        on_said: impl Fn() + Send + 'static,
+        on_message: impl Fn() + Send + 'static,
     ) -> Result<Self, GuestError> {
         let executable = launch::open(executable)?;
         let streams = [Stdio::piped(), Stdio::piped(), Stdio::inherit()];
@@ -78,14 +78,14 @@ impl Guest {
             ..Preparation::default()
         };
         let mut child = launch::spawn(&executable, &[DAEMON_COMMAND], &[], streams, preparation)?;
-        let (sender, said) = mpsc::channel();
+        let (sender, messages) = mpsc::channel();
         let orders = child.stdin.take();
         let output = child.stdout.take();
         // From here on dropping it ends the process.
         let mut guest = Self {
             child,
             orders,
-            said,
+            messages,
             reader: None,
         };
         let instructions = Instructions {
@@ -100,10 +100,10 @@ impl Guest {
             let reader = std::thread::Builder::new()
                 .name("messages of the guest".into())
                 .spawn(move || {
-                    read(output, &sender, &on_said);
-                    // From here on the end is heard.
+                    read(output, &sender, &on_message);
+                    // From here on the receiver sees the end.
                     drop(sender);
-                    on_said();
+                    on_message();
                 })
                 .map_err(GuestError::Thread)?;
             guest.reader = Some(reader);
@@ -122,8 +122,8 @@ impl Guest {
     /// No message comes after [`GuestMessage::Ended`] or [`GuestMessage::Failed`]. A daemon that was killed is
     /// reported as [`GuestMessage::Failed`] too.
     pub fn receive(&mut self, within: Duration) -> Option<GuestMessage> {
-        match self.said.recv_timeout(within) {
-            Ok(said) => Some(said),
+        match self.message.recv_timeout(within) {
+            Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 let status = self.child.ended(EXIT_LIMIT);
@@ -145,21 +145,21 @@ impl Drop for Guest {
         // The first process of the guest's namespace goes with it.
         end_within(&mut self.child, EXIT_LIMIT);
         if let Some(reader) = self.reader.take() {
-            // All who could write are gone.
+            // All writers have ended.
             let _ = reader.join();
         }
     }
 }
 
-fn read(output: ChildStdout, sender: &Sender<GuestMessage>, on_said: &impl Fn()) {
+fn read(output: ChildStdout, sender: &Sender<GuestMessage>, on_message: &impl Fn()) {
     for line in BufReader::new(output).split(b'\n') {
         let Ok(line) = line else { return };
-        let said = serde_json::from_slice(&line).unwrap_or_else(|_| GuestMessage::Console {
+        let message = serde_json::from_slice(&line).unwrap_or_else(|_| GuestMessage::Console {
             line: String::from_utf8_lossy(&line).into_owned(),
         });
-        if sender.send(said).is_err() {
+        if sender.send(message).is_err() {
             return;
         }
-        on_said();
+        on_message();
     }
 }

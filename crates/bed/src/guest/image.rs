@@ -71,7 +71,7 @@ pub enum ImageError {
     /// No kernel was named, and none was found in the usual places.
     #[error("there is no User Mode Linux kernel for a {} clock: looked for {looked_for}", clock.as_str())]
     Missing {
-        /// Places that were searched, in words.
+        /// Description of the places that were searched.
         looked_for: String,
         /// Clock that the kernel was to have.
         clock: Clock,
@@ -170,7 +170,7 @@ fn fit(image: Image, clock: Clock) -> Result<Image, ImageError> {
     }
 }
 
-/// Directories of kernels with a virtual clock, in words.
+/// Description of the directories of kernels with a virtual clock.
 fn in_directories() -> String {
     let cache = cache().map_or_else(
         || "no cache, as there is no home directory".to_owned(),
@@ -181,8 +181,8 @@ fn in_directories() -> String {
 
 /// Returns the directory in which `lab/build-kernel` keeps what it builds.
 fn cache() -> Option<PathBuf> {
-    if let Some(own) = env::var_os("REGATTA_LAB_KERNELS") {
-        return Some(own.into());
+    if let Some(directory) = env::var_os("REGATTA_LAB_KERNELS") {
+        return Some(directory.into());
     }
     Some(directories::cache()?.join("lab-kernel"))
 }
@@ -200,10 +200,10 @@ fn newest_in(directory: &Path) -> Option<PathBuf> {
     entries
         .filter_map(|entry| {
             let kernel = entry.ok()?.path().join("linux");
-            let made = kernel.metadata().ok()?.modified().ok()?;
+            let modified = kernel.metadata().ok()?.modified().ok()?;
             // One that is being built is not a kernel yet.
             let finished = kernel.parent()?.join("config").exists();
-            finished.then_some((made, kernel))
+            finished.then_some((modified, kernel))
         })
         .max()
         .map(|(_, kernel)| kernel)
@@ -218,13 +218,13 @@ fn packaged() -> Option<PathBuf> {
 
 /// Runs a kernel to find out its release and configuration.
 fn inspect(path: &Path) -> Result<Image, ImageError> {
-    let config = ask(path, "--showconfig")?;
+    let config = run(path, "--showconfig")?;
     if !config.contains("CONFIG_UML=y") {
         return Err(ImageError::OtherProgram {
             path: path.to_owned(),
         });
     }
-    let release = ask(path, "--version")?.trim().to_owned();
+    let release = run(path, "--version")?.trim().to_owned();
     Ok(Image {
         path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         release,
@@ -246,9 +246,9 @@ fn congestion_controls(config: &str) -> Vec<&'static str> {
     ["reno"].into_iter().chain(names).collect()
 }
 
-/// Returns what a program prints with the argument `question`. A program that is no kernel may do
+/// Runs a program with the argument `question` and returns its output. A program that is no kernel may do
 /// anything, so it is given nothing to read and little time.
-fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
+fn run(path: &Path, question: &str) -> Result<String, ImageError> {
     let failed = |source| ImageError::NotRun {
         path: path.to_owned(),
         source,
@@ -263,7 +263,7 @@ fn ask(path: &Path, question: &str) -> Result<String, ImageError> {
     let output = child.stdout.take().expect("a pipe");
     let reader = std::thread::Builder::new().spawn(move || {
         let mut text = Vec::new();
-        // What is longer is no answer.
+        // Longer output is no answer.
         let read = output.take(4 << 20).read_to_end(&mut text);
         read.map(|_| String::from_utf8_lossy(&text).into_owned())
     });
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_is_no_kernel_and_a_missing_one_is_told() {
+    fn other_programs_and_missing_kernels_are_refused() {
         let error = find(Some(Path::new("/bin/true")), Clock::Real).expect_err("no kernel");
         assert!(matches!(error, ImageError::OtherProgram { .. }), "{error}");
         assert!(error.is_bad_input());

@@ -105,11 +105,11 @@ fn same_file(opened: &File) -> io::Result<()> {
 }
 
 /// Mounts an open file or directory at another place too (a bind mount).
-fn bind(file: &File, place: &str) -> io::Result<()> {
+fn bind(file: &File, target: &str) -> io::Result<()> {
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(mount_text(
         Some(&source),
-        place,
+        target,
         None,
         MsFlags::MS_BIND,
         None,
@@ -119,16 +119,16 @@ fn bind(file: &File, place: &str) -> io::Result<()> {
 /// Mounts `source` at a place; all arguments of the system call are texts.
 pub(super) fn mount_text(
     source: Option<&str>,
-    place: &str,
+    target: &str,
     kind: Option<&str>,
     flags: MsFlags,
     data: Option<&str>,
 ) -> nix::Result<()> {
-    mount(source, place, kind, flags, data)
+    mount(source, target, kind, flags, data)
 }
 
 /// Sets or clears the read-only flag of a mount; with `below` also of all mounts below it.
-fn read_only(place: &Path, on: bool, below: bool) -> io::Result<()> {
+fn read_only(target: &Path, on: bool, below: bool) -> io::Result<()> {
     let flag = libc::MOUNT_ATTR_RDONLY;
     let attributes = libc::mount_attr {
         attr_set: if on { flag } else { 0 },
@@ -136,14 +136,14 @@ fn read_only(place: &Path, on: bool, below: bool) -> io::Result<()> {
         propagation: 0,
         userns_fd: 0,
     };
-    let place = CString::new(place.as_os_str().as_bytes())?;
+    let target = CString::new(target.as_os_str().as_bytes())?;
     let recursive = if below { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the path is a C string and the attributes a valid structure of the size stated.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             libc::AT_FDCWD,
-            place.as_ptr(),
+            target.as_ptr(),
             recursive,
             &raw const attributes,
             size_of::<libc::mount_attr>(),

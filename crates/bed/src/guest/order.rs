@@ -32,7 +32,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Memory of a guest unless another is asked for, in MiB.
+    /// Default memory of a guest, in MiB.
     pub const DEFAULT_MEMORY_MIB: u32 = 1024;
 }
 

@@ -20,7 +20,7 @@ pub const CONTROL_WIRE: &str = "vec1";
 
 /// Bytes that may be under way on a wire, with the kernel's own for each frame. About two hundred
 /// frames: a guest that is not scheduled for a moment does not stop the other.
-const UNDER_WAY_BYTES: usize = 512 << 10;
+const SEND_BUFFER_BYTES: usize = 512 << 10;
 
 /// Ends of the wires for each of two guests, in the order of the interfaces' names.
 pub type Wires = [Vec<OwnedFd>; 2];
@@ -40,7 +40,7 @@ pub fn wires() -> io::Result<Wires> {
         )?;
         for (ends, end) in ends.iter_mut().zip([a, b]) {
             // The system gives less where its own limit is lower, which costs rate alone.
-            let _ = setsockopt(&end, SndBuf, &UNDER_WAY_BYTES);
+            let _ = setsockopt(&end, SndBuf, &SEND_BUFFER_BYTES);
             ends.push(end);
         }
     }

@@ -105,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn broken_attributes_end_the_list() {
-        for broken in [&[3, 0, 1, 0][..], &[200, 0, 1, 0], &[8, 0, 1], &[]] {
-            assert_eq!(parse(broken).count(), 0, "{broken:?}");
+    fn malformed_attributes_end_the_list() {
+        for malformed in [&[3, 0, 1, 0][..], &[200, 0, 1, 0], &[8, 0, 1], &[]] {
+            assert_eq!(parse(malformed).count(), 0, "{malformed:?}");
         }
     }
 }

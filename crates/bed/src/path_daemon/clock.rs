@@ -40,37 +40,37 @@ fn thread_cpu_ns() -> u64 {
 }
 
 /// Environment variable that replaces the settings of [`wake_on_time`], to measure the effect of
-/// each: words of `slack`, `real-time`, `rests`, `short-slices`, `coalescing` and `busy-poll`,
+/// each: names out of `slack`, `real-time`, `rests`, `short-slices`, `coalescing` and `busy-poll`,
 /// separated by commas.
 const SCHEDULING: &str = "REGATTA_FORWARDER_SCHEDULING";
 
-fn is_asked(word: &str) -> bool {
-    let words = std::env::var(SCHEDULING);
-    let words = words
+fn is_enabled(setting: &str) -> bool {
+    let settings = std::env::var(SCHEDULING);
+    let settings = settings
         .as_deref()
         .unwrap_or("slack,real-time,rests,short-slices,coalescing");
-    words.split(',').any(|asked| asked == word)
+    settings.split(',').any(|name| name == setting)
 }
 
 /// Whether the forwarder polls busily instead of sleeping. It then needs a core for itself, so it
 /// does so only if [`SCHEDULING`] asks for it.
 pub(crate) fn polls_busily() -> bool {
-    is_asked("busy-poll")
+    is_enabled("busy-poll")
 }
 
 /// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
 /// rests that a thread that may be busy throughout has to take for that.
 pub(crate) fn wake_on_time() -> Option<RealTimeThrottle> {
-    if is_asked("slack") {
+    if is_enabled("slack") {
         // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
     }
-    let real_time = is_asked("real-time") && become_real_time();
-    if is_asked("short-slices") && !real_time {
+    let real_time = is_enabled("real-time") && become_real_time();
+    if is_enabled("short-slices") && !real_time {
         take_short_slices();
     }
     // With a virtual clock work takes no time, and a thread's CPU time, which has the grain of a tick, jumps.
-    (real_time && is_asked("rests") && !is_virtual()).then(|| RealTimeThrottle {
+    (real_time && is_enabled("rests") && !is_virtual()).then(|| RealTimeThrottle {
         turn_began: monotonic_ns(),
         cpu_ns: thread_cpu_ns(),
     })
@@ -137,7 +137,7 @@ const BETWEEN: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros
 impl Coalescing {
     /// Creates the state, unless the clock is virtual: sleep costs nothing there.
     pub(crate) fn new() -> Option<Self> {
-        (is_asked("coalescing") && !is_virtual()).then(Self::default)
+        (is_enabled("coalescing") && !is_virtual()).then(Self::default)
     }
 
     /// Fits the time between wake-ups to a path with the one-way delay `delay`.
@@ -163,8 +163,8 @@ impl Coalescing {
 
     /// Returns for how long the thread has to sleep `now`, before it waits for packets.
     pub(crate) fn pause(&self, now: u64) -> Option<Duration> {
-        let left = (self.woke + self.between_ns).saturating_sub(now);
-        (self.is_busy && left > 0).then(|| Duration::from_nanos(left))
+        let remaining = (self.woke + self.between_ns).saturating_sub(now);
+        (self.is_busy && remaining > 0).then(|| Duration::from_nanos(remaining))
     }
 }
 
@@ -210,8 +210,8 @@ mod tests {
         };
         // 100 Mbit/s, 1 Gbit/s, and one packet after a silence.
         assert_eq!(pause_after(0, 1000, 120_000), None);
-        let left = Some(Duration::from_nanos(between - 20_000));
-        assert_eq!(pause_after(1_000_000_000, 1000, 12_000), left);
+        let remaining = Some(Duration::from_nanos(between - 20_000));
+        assert_eq!(pause_after(1_000_000_000, 1000, 12_000), remaining);
         assert_eq!(pause_after(2_000_000_000, 1, 12_000), None);
     }
 

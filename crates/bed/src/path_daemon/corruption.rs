@@ -18,7 +18,7 @@ pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
     if frame.len() <= HEADER_BYTES {
         return;
     }
-    let checksum = checksum_left_to_do(frame);
+    let checksum = offloaded_checksum(frame);
     let (header, packet) = frame.split_at_mut(HEADER_BYTES);
     if let Some((at, checksum)) = checksum {
         packet[at..at + 2].copy_from_slice(&checksum);
@@ -35,7 +35,7 @@ pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
 /// the sum of the pseudo-header in the place of the checksum.
 ///
 /// Source: RFC 1071; Virtual I/O Device 1.2, 5.1.6.2.
-pub(super) fn checksum_left_to_do(frame: &[u8]) -> Option<(usize, [u8; 2])> {
+pub(super) fn offloaded_checksum(frame: &[u8]) -> Option<(usize, [u8; 2])> {
     let (header, packet) = frame.split_at_checked(HEADER_BYTES)?;
     if header[0] & NEEDS_CHECKSUM == 0 {
         return None;
@@ -105,13 +105,13 @@ mod tests {
     }
 
     fn checked(packet: &[u8]) -> u32 {
-        let mut whole = vec![10, 60, 0, 1, 10, 60, 0, 2, 0, 17, 0, 13];
-        whole.extend(&packet[20..]);
-        sum(&whole)
+        let mut covered = vec![10, 60, 0, 1, 10, 60, 0, 2, 0, 17, 0, 13];
+        covered.extend(&packet[20..]);
+        sum(&covered)
     }
 
     #[test]
-    fn the_checksum_is_made_before_a_bit_is_flipped() {
+    fn the_checksum_is_computed_before_a_bit_is_flipped() {
         let before = frame();
         // The last bit of the packet: in the data.
         let mut after = before.clone();
@@ -125,11 +125,11 @@ mod tests {
 
     #[test]
     fn exactly_one_bit_differs_and_never_one_of_the_version() {
-        let mut whole = frame();
-        flip_bit(&mut whole, 0);
+        let mut packet = frame();
+        flip_bit(&mut packet, 0);
         // Without a checksum to make, twice the same draw is the packet as it was.
         let clean = {
-            let mut clean = whole.clone();
+            let mut clean = packet.clone();
             flip_bit(&mut clean, 0);
             clean
         };
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_lies_is_survived() {
+    fn an_inconsistent_header_does_not_panic() {
         for (start, offset) in [
             (0u16, 60_000u16),
             (60_000, 6),

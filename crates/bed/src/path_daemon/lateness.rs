@@ -20,7 +20,7 @@ pub(super) struct Lateness {
     lag_ns: u64,
     /// Time of reading the last packet that lagged: packets that arrived before it may have waited
     /// in the device behind that packet.
-    behind_until: u64,
+    lagging_until: u64,
 }
 
 impl Lateness {
@@ -38,14 +38,14 @@ impl Lateness {
     /// queue, and nothing lags. All times are in nanoseconds.
     pub(super) fn enter(&mut self, arrived: u64, read: u64, free: Option<u64>) -> u64 {
         let Some(free) = free else { return 0 };
-        if arrived >= self.behind_until {
+        if arrived >= self.lagging_until {
             self.lag_ns = 0;
         }
         let starts = read.max(free);
         let lost = starts - free.max(arrived).min(starts);
         if lost > 0 {
             self.lag_ns = (self.lag_ns + lost).min(starts - arrived.min(starts));
-            self.behind_until = read;
+            self.lagging_until = read;
         }
         self.lag_ns
     }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_before_and_after_counts_together() {
+    fn waits_before_and_after_reading_are_added() {
         let mut lateness = Lateness::new(Duration::from_millis(2));
         lateness.leave(MS, MS);
         assert_eq!((lateness.late, lateness.max_ns), (0, 2 * MS));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_arrived_after_its_device_was_seen_empty() {
+    fn a_packet_arrives_after_the_last_empty_read_of_its_device() {
         let mut arrivals = Arrivals {
             account: None,
             waited_ns: 0,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_how_long_a_thread_waited_for_a_processor() {
+    fn the_kernel_reports_the_processor_wait_of_a_thread() {
         let mut arrivals = Arrivals::new();
         assert!(arrivals.account.is_some());
         assert!(arrivals.waited_ns > 0 || arrivals.waited() < 1_000 * MS);

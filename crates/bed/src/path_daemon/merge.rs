@@ -37,7 +37,7 @@ const TCP: usize = HEADER_BYTES + IP_BYTES;
 /// Fields of `struct virtio_net_hdr` (Virtual I/O Device 1.2, 5.1.6): the checksum that is left to the device covers what
 /// follows byte 20, with its place 16 bytes on; the packet stands for several of TCP over IPv4.
 const TCP_OVER_IPV4: u8 = 1;
-const CHECKSUM_PLACE: u16 = 16;
+const CHECKSUM_OFFSET: u16 = 16;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
@@ -60,7 +60,7 @@ impl<'a> Segment<'a> {
         let is_plain = frame[0] == NEEDS_CHECKSUM
             && frame[1] == 0
             && native(frame, 6) == IP_BYTES as u16
-            && native(frame, 8) == CHECKSUM_PLACE
+            && native(frame, 8) == CHECKSUM_OFFSET
             && is_tcp(frame)
             && usize::from(big(frame, IP + 2)) == frame.len() - IP
             && offset >= 20
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_that_follow_one_another_are_one_packet() {
+    fn consecutive_segments_are_one_packet() {
         let frames = [
             segment(u32::MAX - 99, &[1; 100], ACK),
             segment(0, &[2; 100], ACK),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_other_connections_stand_in_between() {
+    fn segments_of_other_connections_may_be_interleaved() {
         let segment_of = |port: u8, sequence, flags| {
             let mut segment = segment(sequence, &[port; 100], flags);
             segment[TCP + 1] = port;
@@ -294,7 +294,7 @@ mod tests {
             segment_of(1, 200, ACK),
         ];
         assert_eq!(which(&frames), 0b10101);
-        // What ends the connection is behind what came before it.
+        // The end of the connection follows the data before it.
         assert_eq!(which(&frames[1..]), 0b1);
         // A gap in the connection ends the packet, whatever comes later.
         frames[2] = segment_of(1, 300, ACK);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow_ends_the_packet() {
+    fn a_segment_out_of_sequence_ends_the_packet() {
         let first = || segment(0, &[0; 100], ACK);
         let with = |second: Vec<u8>| count(&[first(), second]);
         assert_eq!(with(segment(100, &[0; 100], ACK)), 2);
@@ -321,7 +321,7 @@ mod tests {
             assert_eq!(with(second), 1, "{why}");
         }
         // Type of service, addresses, ports, acknowledgement, window, options; a checksum that was computed.
-        for place in [
+        for position in [
             IP + 1,
             IP + 15,
             IP + 19,
@@ -333,11 +333,11 @@ mod tests {
             0,
         ] {
             let mut second = segment(100, &[0; 100], ACK);
-            second[place] ^= 2;
-            if place == 0 {
+            second[position] ^= 2;
+            if position == 0 {
                 second[0] = 0;
             }
-            assert_eq!(with(second), 1, "byte {place}");
+            assert_eq!(with(second), 1, "byte {position}");
         }
         let last = [
             first(),

@@ -28,7 +28,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use check::{LossPlace, PauseWatch};
+use check::{LossPosition, PauseWatch};
 pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
@@ -50,7 +50,7 @@ use userspace::UserspacePath;
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     messages::{
-        Answer, DAEMON_PROTOCOL_VERSION, End, LinkCounters, Made, PathCounters, PathForm, Probe,
+        Answer, DAEMON_PROTOCOL_VERSION, End, LinkCounters, HelloReply, PathCounters, PathForm, Probe,
         Shaping, ToDaemon,
     },
 };
@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
             break;
         }
     }
-    // A capture that goes on gets its end; there is nobody to be told of a failure.
+    // A capture that goes on gets its end; a failure cannot be reported any more.
     if let Some(daemon) = &mut daemon {
         let _ = daemon.path.end_capture();
         daemon.path.end();
@@ -123,8 +123,8 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
             if theirs != ours {
                 return Err(DaemonError::Version { theirs, ours });
             }
-            let made = Daemon::up(&run_id, path, end)?;
-            Ok(json(daemon.insert(made).greeting()))
+            let started = Daemon::up(&run_id, path, end)?;
+            Ok(json(daemon.insert(started).greeting()))
         }
         (ToDaemon::SetCondition { condition, seed }, Some(daemon)) => {
             daemon.set(&condition, seed).map(json)
@@ -144,7 +144,7 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
                 let links = daemon.path.counters()?;
                 return Ok(json(daemon.part.close(&links)));
             }
-            let losses = LossPlace::of(&daemon.path.form());
+            let losses = LossPosition::of(&daemon.path.form());
             daemon.part.serve(probe, losses, host)
         }
         (ToDaemon::Hello { .. }, Some(_)) | (_, None) => Err(wrong_time()),
@@ -185,7 +185,7 @@ trait Path {
     fn end(&mut self) {}
 }
 
-/// Sets up netem where it is asked for, or where the choice is free and the kernel has it; otherwise
+/// Sets up netem where it is requested, or where the choice is free and the kernel has it; otherwise
 /// the user-space emulator.
 fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, DaemonError> {
     let network = |link, offloads| -> Result<Box<dyn Path>, DaemonError> {
@@ -243,10 +243,10 @@ impl Daemon {
         })
     }
 
-    fn greeting(&self) -> Made {
+    fn greeting(&self) -> HelloReply {
         let namespaces = self.path.hosts().into_iter();
         let files = namespaces.map(|namespace| namespace.file().as_raw_fd());
-        Made {
+        HelloReply {
             protocol: DAEMON_PROTOCOL_VERSION,
             user_namespace: self.user_namespace,
             namespaces: files.collect(),
@@ -263,7 +263,7 @@ impl Daemon {
     fn check(&mut self, condition: &Condition) -> Result<PathCheck, DaemonError> {
         self.checks += 1;
         self.set(condition, self.seed.wrapping_add(self.checks))?;
-        let losses = LossPlace::of(&self.path.form());
+        let losses = LossPosition::of(&self.path.form());
         let [a, b] = self.path.hosts()[..] else {
             // The controller has the two ends make it together.
             return Err(DaemonError::OneEnd);
@@ -286,7 +286,7 @@ impl Daemon {
     }
 }
 
-/// Returns the release of this kernel; empty if it does not tell.
+/// Returns the release of this kernel; empty if it is not known.
 pub(crate) fn kernel_release() -> String {
     let names = nix::sys::utsname::uname().ok();
     let release = names.map(|names| names.release().to_string_lossy().into_owned());

@@ -88,7 +88,7 @@ impl Namespace {
 /// from one trial to the next, no flow is capped below the path's bandwidth-delay product, and the
 /// kernel sends no packets of its own on the path.
 ///
-/// Where the kernel lacks a setting, or `/proc/sys` is read-only, the default stays; the trial then
+/// If the kernel lacks a setting, or `/proc/sys` is read-only, the default stays; the trial then
 /// says that its flow was limited by its window.
 fn prepare_stack() {
     const SWITCHES: &[(&str, &str)] = &[
@@ -110,7 +110,7 @@ fn prepare_stack() {
         ("net/ipv6/conf/default/disable_ipv6", "1"),
     ];
     for (name, value) in SWITCHES {
-        // Not an error, as said above.
+        // Not an error, as described above.
         let _ = fs::write(Path::new("/proc/sys").join(name), value);
     }
 }

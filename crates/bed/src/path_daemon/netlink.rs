@@ -52,14 +52,14 @@ impl Netlink {
     }
 
     /// Requests one object and returns its message, without the netlink header.
-    pub(super) fn ask(
+    pub(super) fn get(
         &self,
         kind: Rtm,
         head: &[u8],
         attributes: &Attributes,
     ) -> io::Result<Vec<u8>> {
-        // Kernels before 6.7 tell of a discipline only those who listen to changes, unless the
-        // answer is asked for as an echo.
+        // Kernels before 6.7 report a discipline only to listeners of changes, unless the
+        // request asks for an echo.
         let flags = NlmF::ECHO | NlmF::ACK;
         let found = self.request(kind, flags, head, attributes)?;
         let first = found.into_iter().next();
@@ -110,14 +110,14 @@ impl Netlink {
     /// Returns the index of the interface of this name.
     pub(super) fn link_index(&self, name: &str) -> io::Result<i32> {
         let attributes = Attributes::new().text(libc::IFLA_IFNAME, name);
-        let message = self.ask(Rtm::Getlink, &link_head(0, 0), &attributes)?;
+        let message = self.get(Rtm::Getlink, &link_head(0, 0), &attributes)?;
         Ok(u32_at(&message, 4).unwrap_or(0).cast_signed())
     }
 
     /// Returns the value of an attribute of an interface.
     pub(super) fn link_attribute(&self, index: i32, kind: u16) -> io::Result<Vec<u8>> {
         let head = link_head(index, 0);
-        let message = self.ask(Rtm::Getlink, &head, &Attributes::new())?;
+        let message = self.get(Rtm::Getlink, &head, &Attributes::new())?;
         let attributes = message.get(head.len()..).unwrap_or_default();
         let value = find(attributes, kind).ok_or(io::ErrorKind::InvalidData)?;
         Ok(value.to_vec())
@@ -155,7 +155,7 @@ impl Netlink {
     pub(super) fn counted(&self, index: i32) -> io::Result<Counted> {
         let statistics = self.link_attribute(index, libc::IFLA_STATS64)?;
         // `struct rtnl_link_stats64`: packets, bytes, errors and drops, each received and sent.
-        let at = |place: usize| u64_at(&statistics, 8 * place).ok_or(io::ErrorKind::InvalidData);
+        let at = |position: usize| u64_at(&statistics, 8 * position).ok_or(io::ErrorKind::InvalidData);
         Ok(Counted {
             sent_packets: at(1)?,
             sent_drops: at(7)?,

@@ -17,7 +17,7 @@ use super::{
     error::DaemonError,
     namespaces::Namespace,
     netlink::{LOOPBACK, Netlink},
-    qdisc::{Bucket, Interface, Place, Qdisc, Waiting},
+    qdisc::{Bucket, Interface, Attachment, Qdisc, Waiting},
 };
 
 /// Name of the device in each namespace.
@@ -87,7 +87,7 @@ impl Tun {
         let netlink = Netlink::open().map_err(failed("netlink"))?;
         let device = Interface {
             index: configure(&netlink, address)?,
-            place: Place::ROOT,
+            attachment: Attachment::ROOT,
             netlink,
         };
         Ok(Self {

@@ -54,7 +54,7 @@ pub struct Program {
 
 /// Returns the signals that a supervisor leaves to its program, which gets them from the terminal as
 /// well.
-fn left_to_the_program() -> SigSet {
+fn terminal_signals() -> SigSet {
     SigSet::from_iter([
         Signal::SIGINT,
         Signal::SIGQUIT,
@@ -88,7 +88,7 @@ pub(crate) fn start(
         .stderr(errors);
     Preparation {
         // A Ctrl-C in the moment before the program stands is not the supervisor's end.
-        blocked: Some(left_to_the_program()),
+        blocked: Some(terminal_signals()),
         inherited: vec![number],
         session: order.apart,
         ..preparation

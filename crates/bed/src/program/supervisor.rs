@@ -26,7 +26,7 @@ use nix::{
 
 use regatta_process::{descendants, readable};
 
-use super::{left_to_the_program, shown};
+use super::{terminal_signals, shown};
 
 /// Exit status of a shell for a program that was not found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;
@@ -74,7 +74,7 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
     // SAFETY: it is open, and the controller opened it for this process alone.
     let mut control = unsafe { File::from_raw_fd(control) };
     fcntl(&control, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-    left_to_the_program().thread_block()?;
+    terminal_signals().thread_block()?;
     let children = SigSet::from(Signal::SIGCHLD);
     children.thread_block()?;
     let ends = SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
@@ -110,8 +110,8 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
     let mut code = None;
     while code.is_none() {
         wait(&ends, Some(&control), None)?;
-        let left = reap(child, &mut code);
-        if !left || code.is_some() || !obey(&mut control, child) {
+        let has_children = reap(child, &mut code);
+        if !has_children || code.is_some() || !obey(&mut control, child) {
             break;
         }
     }
@@ -171,9 +171,9 @@ fn obey(control: &mut File, child: Pid) -> bool {
 
 /// Ends all processes that are left below this one.
 fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()> {
-    let own = Pid::this().as_raw();
+    let this = Pid::this().as_raw();
     let signal = |signal: Signal| {
-        for process in descendants(own) {
+        for process in descendants(this) {
             // It may have ended at this moment.
             let _ = kill(Pid::from_raw(process), signal);
         }
@@ -182,7 +182,7 @@ fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()>
         return Ok(());
     }
     signal(Signal::SIGTERM);
-    // One that is stopped hears nothing else.
+    // A stopped process receives no other signal.
     signal(Signal::SIGCONT);
     let begun = Instant::now();
     while reap(child, code) {

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use regatta_model::shell::printable;
 use regatta_process::end_within;
 
-/// Lines of the carrier's standard error that are kept to explain its end: what `ssh` says of a changed host key has 13.
-const KEPT_LINES: usize = 16;
+/// Lines of the carrier's standard error that are kept to explain its end: those of `ssh` about a changed host key are 13.
+const STDERR_TAIL_LINES: usize = 16;
 
 /// Time that a carrier has to end by itself once its input is closed.
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
@@ -34,8 +34,8 @@ impl Carrier {
         let last_errors = Arc::<Mutex<VecDeque<String>>>::default();
         let errors = child.stderr.take();
         let reader = errors.and_then(|errors| {
-            let kept = Arc::clone(&last_errors);
-            let work = move || keep_lines(errors, &kept);
+            let stderr_tail = Arc::clone(&last_errors);
+            let work = move || keep_lines(errors, &stderr_tail);
             thread::Builder::new().spawn(work).ok()
         });
         Self {
@@ -45,7 +45,7 @@ impl Carrier {
         }
     }
 
-    /// Ends the carrier and returns the reason for its end: what it said, or how it ended.
+    /// Ends the carrier and returns the reason for its end: its last lines, or its exit status.
     pub(super) fn end(&mut self, error: &io::Error) -> String {
         // A carrier that is silent does not end by itself.
         let within = match error.kind() {
@@ -56,36 +56,36 @@ impl Carrier {
         if let (Some(reader), true) = (self.reader.take(), status.is_some()) {
             let _ = reader.join();
         }
-        let said = self.said();
-        match (said.is_empty(), status) {
-            (false, Some(_)) => said,
+        let stderr_text = self.stderr_text();
+        match (stderr_text.is_empty(), status) {
+            (false, Some(_)) => stderr_text,
             (true, Some(status)) => format!("the connection ended with {status}"),
             (_, None) => error.to_string(),
         }
     }
 
     /// Returns the last lines of its standard error.
-    fn said(&self) -> String {
+    fn stderr_text(&self) -> String {
         let last_errors = self.last_errors.lock();
-        let said: Vec<&str> = last_errors.iter().map(String::as_str).collect();
-        said.join("; ")
+        let lines: Vec<&str> = last_errors.iter().map(String::as_str).collect();
+        lines.join("; ")
     }
 
-    /// Returns what the carrier said last if it ended during a dialogue with this error.
+    /// Returns the carrier's last lines if it ended during a dialogue with this error.
     pub(super) fn last_lines(
         &mut self,
         error: &(dyn Error + Send + Sync + 'static),
     ) -> Option<String> {
         let mut causes = iter::successors(error.source(), |&cause| cause.source());
-        let is_broken = causes.any(|cause| {
+        let is_broken_pipe = causes.any(|cause| {
             let cause = cause.downcast_ref::<io::Error>();
             cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
         });
-        if !is_broken {
+        if !is_broken_pipe {
             return None;
         }
         self.end(&io::ErrorKind::UnexpectedEof.into());
-        Some(self.said()).filter(|said| !said.is_empty())
+        Some(self.stderr_text()).filter(|text| !text.is_empty())
     }
 }
 
@@ -95,7 +95,7 @@ impl Drop for Carrier {
     }
 }
 
-fn keep_lines(from: impl Read, kept: &Mutex<VecDeque<String>>) {
+fn keep_lines(from: impl Read, stderr_tail: &Mutex<VecDeque<String>>) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     loop {
@@ -108,12 +108,12 @@ fn keep_lines(from: impl Read, kept: &Mutex<VecDeque<String>>) {
                 if std::env::var_os("REGATTA_LOG").is_some() {
                     eprintln!("{text}");
                 }
-                let mut kept = kept.lock();
+                let mut stderr_tail = stderr_tail.lock();
                 if !text.is_empty() {
-                    if kept.len() == KEPT_LINES {
-                        kept.pop_front();
+                    if stderr_tail.len() == STDERR_TAIL_LINES {
+                        stderr_tail.pop_front();
                     }
-                    kept.push_back(text);
+                    stderr_tail.push_back(text);
                 }
             }
         }

@@ -200,17 +200,17 @@ impl RemoteClock for Session {
     fn exchange(&self, count: usize, within: Duration) -> Vec<[i64; 4]> {
         let until = Instant::now() + within;
         self.state.processes.lock().exchanges.clear();
-        for asked in 1..=count {
+        for number in 1..=count {
             if self.outgoing.send(Frame::new(Kind::Clock, 0, [])).is_err() {
                 break;
             }
             let is_missing = |processes: &mut Processes| {
-                processes.ended.is_none() && processes.exchanges.len() < asked
+                processes.ended.is_none() && processes.exchanges.len() < number
             };
-            let left = until.saturating_duration_since(Instant::now());
+            let remaining = until.saturating_duration_since(Instant::now());
             let mut processes = self.state.processes.lock();
             let changed = &self.state.changed;
-            let waited = changed.wait_while_for(&mut processes, is_missing, left);
+            let waited = changed.wait_while_for(&mut processes, is_missing, remaining);
             if waited.timed_out() {
                 break;
             }
@@ -219,7 +219,7 @@ impl RemoteClock for Session {
     }
 }
 
-/// Carrier that was started, and whose server has not said anything yet. Several can be waited for at the same time.
+/// Carrier that was started, before the greeting of its server. Several can be waited for at the same time.
 #[derive(Debug)]
 pub struct Opening {
     carrier: Carrier,
@@ -323,13 +323,13 @@ pub(super) fn greet(
         let line = incoming.line(Instant::now() + within)?;
         bytes += line.len() + 1;
         let line = String::from_utf8_lossy(&line);
-        let mut words = line.split_ascii_whitespace();
-        if words.next() == Some(GREETING) {
-            let protocol = words.next().and_then(|word| word.parse().ok());
+        let mut fields = line.split_ascii_whitespace();
+        if fields.next() == Some(GREETING) {
+            let protocol = fields.next().and_then(|field| field.parse().ok());
             if protocol == Some(SESSION_PROTOCOL_VERSION) {
                 return Ok(());
             }
-            let theirs = printable(words.next().unwrap_or("of an unknown version"));
+            let theirs = printable(fields.next().unwrap_or("of an unknown version"));
             return Err(Greeting::Session(SessionError::Version { theirs }));
         }
         if bytes > MOST_BEFORE_GREETING {
@@ -401,7 +401,7 @@ impl LaunchedProcess for ProcessHandle {
         self.number
     }
 
-    /// Waits as [`LaunchedProcess`] says. A process has also ended if its session has.
+    /// Waits as specified by [`LaunchedProcess`]. A process has also ended if its session has.
     fn ended(&mut self, within: Duration) -> Option<String> {
         let state = &self.session.state;
         let is_running = |processes: &mut Processes| {

@@ -17,7 +17,7 @@ pub enum SessionError {
         #[source]
         source: io::Error,
     },
-    /// The carrier ended before the server said anything.
+    /// The carrier ended before the greeting of the server.
     #[error("{reason}")]
     Ended {
         /// Its last lines, or its exit status.

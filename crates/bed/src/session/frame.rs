@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Output,
     /// Standard error of the process; nothing at its end.
     Errors,
-    /// Exit status of the process, in words.
+    /// Exit status of the process, as text.
     Ended,
     /// Request for the time of the server's clock, with the time at which it was written ([`Frame::times`]).
     Clock,
@@ -175,8 +175,8 @@ impl Incoming {
     /// `UnexpectedEof` at the end, `TimedOut` once `until` has come.
     fn more(&mut self, until: Instant) -> io::Result<()> {
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if !readable(&[self.file.as_fd()], Some(left))? {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if !readable(&[self.file.as_fd()], Some(remaining))? {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let mut part = [0; 16 << 10];
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_taken_whole_and_in_order() {
+    fn complete_frames_are_read_in_order() {
         let sent = [
             Frame::new(Kind::Start, 7, *b"{}"),
             Frame::new(Kind::Output, u32::MAX, vec![b'x'; MOST_BYTES]),
@@ -298,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused() {
+    fn malformed_frames_are_refused() {
         for head in [[11, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 1, 0]] {
             assert!(Frame::take(&mut head.to_vec()).is_err(), "{head:?}");
         }
     }
 
     #[test]
-    fn lines_come_before_frames_and_none_is_endless() {
+    fn lines_before_frames_have_a_maximum_length() {
         let (from, to) = nix::unistd::pipe().unwrap();
         let mut to = File::from(to);
         let writing = thread::spawn(move || {

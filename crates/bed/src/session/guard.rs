@@ -26,9 +26,9 @@ const GRACE: Duration = Duration::from_secs(3);
 pub(crate) struct Guard {
     _process: Child,
     input: ChildStdin,
-    /// Time between two signs of life.
+    /// Time between two heartbeats.
     interval: Duration,
-    beaten: Instant,
+    last_heartbeat: Instant,
 }
 
 impl Guard {
@@ -48,14 +48,14 @@ impl Guard {
             _process: process,
             input,
             interval: silence / 4,
-            beaten: Instant::now(),
+            last_heartbeat: Instant::now(),
         })
     }
 
-    /// Tells the guard that the server lives.
-    pub(super) fn beat(&mut self) {
-        if self.beaten.elapsed() >= self.interval {
-            self.beaten = Instant::now();
+    /// Sends a heartbeat to the guard.
+    pub(super) fn heartbeat(&mut self) {
+        if self.last_heartbeat.elapsed() >= self.interval {
+            self.last_heartbeat = Instant::now();
             // Without a guard the server still ends by itself unless it is stopped.
             let _ = self.input.write_all(b".");
         }

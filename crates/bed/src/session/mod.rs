@@ -28,7 +28,7 @@ pub use stream::{open_over, serve_client};
 /// Version of the frames and of their contents.
 pub(crate) const SESSION_PROTOCOL_VERSION: u32 = 2;
 
-/// First word of the line with which a server begins; whatever comes before it is output of the
+/// First word of the line with which a server begins; lines before it are output of the
 /// host's login scripts.
 pub(crate) const GREETING: &str = "regatta-session";
 

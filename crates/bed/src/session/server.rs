@@ -105,7 +105,7 @@ pub(crate) struct Serving {
     pub(crate) executable: Executable,
     /// Longest silence of the other side.
     pub(crate) silence: Duration,
-    /// Guard that is told that the server lives.
+    /// Guard that receives the server's heartbeats.
     pub(crate) guard: Option<Guard>,
     /// Limits of a session with somebody else's controller.
     pub(crate) client: Option<ClientLimits>,
@@ -171,7 +171,7 @@ pub(crate) fn serve(
             Err(error) => break Err(error),
         };
         if let Some(guard) = &mut serving.guard {
-            guard.beat();
+            guard.heartbeat();
         }
         let number = frame.process;
         match frame.kind {
@@ -187,7 +187,7 @@ pub(crate) fn serve(
                 }
             },
             Kind::Input => {
-                // One that has closed its input is ending, and that is said in its own frame.
+                // A process that has closed its input is ending, which a frame of its own reports.
                 if let Some(input) = inputs.get_mut(&number) {
                     let _ = input.write_all(&frame.content);
                 }
@@ -216,8 +216,8 @@ pub(crate) fn serve(
     };
     drop(inputs);
     let until = Instant::now() + EXIT_LIMIT;
-    let left = std::mem::take(&mut *children.lock());
-    for mut child in left.into_values() {
+    let remaining = std::mem::take(&mut *children.lock());
+    for mut child in remaining.into_values() {
         let _ = ended_within(&mut child, until.saturating_duration_since(Instant::now()));
         let _ = child.kill();
     }
@@ -238,7 +238,7 @@ fn start(
     }
     let namespace = order
         .namespace
-        .map(|place| open_namespace(place, children))
+        .map(|reference| open_namespace(reference, children))
         .transpose()?;
     let namespaces = namespace
         .iter()
@@ -314,9 +314,9 @@ fn carry(from: OwnedFd, kind: Kind, number: u32, outgoing: &Outgoing) -> io::Res
     Ok(())
 }
 
-fn open_namespace(place: NamespaceOf, children: &Children) -> io::Result<File> {
+fn open_namespace(reference: NamespaceOf, children: &Children) -> io::Result<File> {
     let children = children.lock();
-    let daemon = children.get(&place.process);
+    let daemon = children.get(&reference.process);
     let id = daemon.map(Child::id).ok_or(io::ErrorKind::NotFound)?;
-    File::open(format!("/proc/{id}/fd/{}", place.file))
+    File::open(format!("/proc/{id}/fd/{}", reference.file))
 }

@@ -40,9 +40,9 @@ const PAGE_BYTES: u64 = 4096;
 /// Errors of preparing a guest for its program.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InitError {
-    #[error("cannot mount `{place}`: {source}")]
+    #[error("cannot mount `{target}`: {source}")]
     Mount {
-        place: &'static str,
+        target: &'static str,
         source: io::Error,
     },
     #[error("cannot read the order: {0}")]
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     if let Err(error) = serve() {
-        // On the console and in the exchange, since either may be what is broken.
+        // On the console and in the exchange, since either may not work.
         println!("regatta: {error}");
         let _ = fs::write(exchange("failed"), error.to_string());
     }
@@ -96,17 +96,17 @@ fn serve() -> Result<(), InitError> {
     fs::write(exchange("up"), kernel_release() + "\n").map_err(InitError::Status)?;
     if order.clock == Clock::Real {
         let thread = thread::Builder::new().name("beat".into());
-        thread.spawn(beat).map_err(InitError::Program)?;
+        thread.spawn(heartbeat).map_err(InitError::Program)?;
     }
 
     let code = run(&order).map_err(InitError::Program)?;
     fs::write(exchange("status"), code.to_string()).map_err(InitError::Status)
 }
 
-/// Increments the beat file in the exchange every [`GuestMessage::HEARTBEAT`], as a sign of life.
-fn beat() {
+/// Increments the heartbeat file in the exchange every [`GuestMessage::HEARTBEAT`], as a sign of life.
+fn heartbeat() {
     for count in 0u64.. {
-        // A host that takes no word of it ends this guest.
+        // A host that does not see it ends this guest.
         let _ = fs::write(exchange("beat"), count.to_string());
         thread::sleep(GuestMessage::HEARTBEAT);
     }
@@ -114,29 +114,29 @@ fn beat() {
 
 /// Mounts the file systems that programs expect beside the host's files.
 fn mount_all() -> Result<(), InitError> {
-    let mounted = |kind: &str, place: &'static str, data: Option<&str>| {
-        let mounted = mount(Some(kind), place, Some(kind), MsFlags::empty(), data);
+    let mounted = |kind: &str, target: &'static str, data: Option<&str>| {
+        let mounted = mount(Some(kind), target, Some(kind), MsFlags::empty(), data);
         mounted.map_err(|error| InitError::Mount {
-            place,
+            target,
             source: error.into(),
         })
     };
     // The guest's own view of the host's files is read-only as well; this one is not.
     mounted("hostfs", "/run", Some("/run"))?;
-    let place = |kind, place| mounted(kind, place, None);
-    place("proc", "/proc")?;
-    place("sysfs", "/sys")?;
+    let mount_at = |kind, target| mounted(kind, target, None);
+    mount_at("proc", "/proc")?;
+    mount_at("sysfs", "/sys")?;
     // The kernel may have mounted it already; without it there are the host's nodes, which mean
     // this kernel's devices.
-    let _ = place("devtmpfs", "/dev");
+    let _ = mount_at("devtmpfs", "/dev");
     for directory in ["/dev/pts", "/dev/shm"] {
         let _ = fs::create_dir(directory);
     }
-    let _ = place("devpts", "/dev/pts");
-    place("tmpfs", "/dev/shm")?;
-    place("tmpfs", "/run/netns")?;
-    place("tmpfs", "/run/lock")?;
-    place("tmpfs", "/run/tmp")
+    let _ = mount_at("devpts", "/dev/pts");
+    mount_at("tmpfs", "/dev/shm")?;
+    mount_at("tmpfs", "/run/netns")?;
+    mount_at("tmpfs", "/run/lock")?;
+    mount_at("tmpfs", "/run/tmp")
 }
 
 /// Seeds the kernel's random number generator and credits the entropy, so that no program waits for
@@ -180,7 +180,7 @@ fn set_clock() -> nix::Result<()> {
 fn switches() {
     const ROOM_BYTES: &str = "134217728";
     for name in ["rmem_max", "wmem_max"] {
-        // A kernel that lacks one leaves its default; the trial then says what limited it.
+        // A kernel that lacks one leaves its default; the trial then reports its limit.
         let _ = fs::write(Path::new("/proc/sys/net/core").join(name), ROOM_BYTES);
     }
     for name in ["sctp_rmem", "sctp_wmem"] {

@@ -18,7 +18,7 @@ use crate::path_daemon::kernel_release;
 const MODULES: &str = "/usr/lib/uml/modules";
 
 /// Names of the kernel modules that a bed needs.
-const WANTED: &[&str] = &[
+const REQUIRED: &[&str] = &[
     "tun",
     "veth",
     "ifb",
@@ -56,7 +56,7 @@ pub(super) fn load_all() -> Result<(), InitError> {
     };
     let index = Index::read(&text);
     let mut loaded = BTreeSet::new();
-    for module in index.wanted() {
+    for module in index.required() {
         for path in index.in_order(module) {
             if loaded.insert(path) {
                 let path = directory.join(path);
@@ -89,13 +89,13 @@ impl<'a> Index<'a> {
         Self(text.lines().filter_map(entry).collect())
     }
 
-    fn wanted(&self) -> Vec<&'a str> {
-        let is_wanted = |path: &&str| {
+    fn required(&self) -> Vec<&'a str> {
+        let is_required = |path: &&str| {
             let name = path.rsplit('/').next().unwrap_or(path);
             let name = name.split('.').next().unwrap_or(name);
-            WANTED.contains(&name) || path.starts_with(CONGESTION_CONTROLS)
+            REQUIRED.contains(&name) || path.starts_with(CONGESTION_CONTROLS)
         };
-        self.0.keys().copied().filter(is_wanted).collect()
+        self.0.keys().copied().filter(is_required).collect()
     }
 
     /// Returns the file of a module after those that it needs.
@@ -112,13 +112,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_module_needs_is_loaded_before_it() {
+    fn dependencies_of_a_module_are_loaded_first() {
         let index = Index::read(
             "kernel/net/sctp/sctp.ko: kernel/net/ipv6/ipv6.ko kernel/lib/crc.ko\n\
              kernel/net/ipv4/tcp_hybla.ko:\nkernel/fs/xfs.ko:\nkernel/net/ipv6/ipv6.ko: kernel/lib/crc.ko\n",
         );
         assert_eq!(
-            index.wanted(),
+            index.required(),
             ["kernel/net/ipv4/tcp_hybla.ko", "kernel/net/sctp/sctp.ko"]
         );
         assert_eq!(

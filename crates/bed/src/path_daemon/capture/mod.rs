@@ -21,7 +21,7 @@ use std::{
 use parking_lot::Mutex;
 
 pub(super) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
-use self::sequence::{Event, Seen, Sequence};
+use self::sequence::{Event, CapturedPacket, Sequence};
 use super::{
     ADDRESSES,
     clock::{monotonic_ns, unix_ns},
@@ -73,7 +73,7 @@ fn add(counts: &mut [u64; 2], more: [u64; 2]) {
 /// The forwarder's end of a capture.
 #[derive(Debug)]
 pub(super) struct CaptureSender {
-    own: Batch,
+    batch: Batch,
     shared: Arc<Mutex<Batch>>,
     /// Bytes that waited when the shared batch was last accessed.
     waiting: usize,
@@ -85,8 +85,8 @@ impl CaptureSender {
     /// Records that a packet entered the path. `frame` is the packet as the device gives it: its
     /// header, then the IP packet. Returns its number if it is captured.
     pub(super) fn entered(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<u32> {
-        let seen = self.keep(direction, at, frame)?;
-        self.own.events.push(Event::Entered(seen));
+        let packet = self.capture(direction, at, frame)?;
+        self.batch.events.push(Event::Entered(packet));
         let number = self.next;
         self.next = number.wrapping_add(1);
         Some(number)
@@ -95,7 +95,7 @@ impl CaptureSender {
     /// Records the outcome of a packet. Unlike other events it is never left out: later packets
     /// wait for it.
     pub(super) fn ended(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
-        self.own.events.push(Event::Ended {
+        self.batch.events.push(Event::Ended {
             number,
             at,
             verdict,
@@ -105,46 +105,46 @@ impl CaptureSender {
 
     /// Records that a copy that the path made has left it.
     pub(super) fn copied(&mut self, direction: u8, at: u64, frame: &[u8]) {
-        let seen = self.keep(direction, at, frame);
-        self.own.events.extend(seen.map(Event::Copied));
+        let packet = self.capture(direction, at, frame);
+        self.batch.events.extend(packet.map(Event::Copied));
     }
 
     /// Keeps the beginning of a packet, as it would be on a wire; `None` where there is no room.
-    fn keep(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<Seen> {
+    fn capture(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<CapturedPacket> {
         let packet = frame.get(HEADER_BYTES..)?;
-        let kept = packet.len().min(self.snap_bytes);
-        if self.waiting + self.own.size() + kept > ROOM_BYTES {
-            self.own.missed[usize::from(direction)] += 1;
+        let captured_bytes = packet.len().min(self.snap_bytes);
+        if self.waiting + self.batch.size() + captured_bytes > ROOM_BYTES {
+            self.batch.missed[usize::from(direction)] += 1;
             return None;
         }
-        let begin = self.own.bytes.len();
-        self.own.bytes.extend_from_slice(&packet[..kept]);
-        if let Some((place, checksum)) = corruption::checksum_left_to_do(frame)
-            && let Some(place) = self.own.bytes.get_mut(begin + place..begin + place + 2)
+        let begin = self.batch.bytes.len();
+        self.batch.bytes.extend_from_slice(&packet[..captured_bytes]);
+        if let Some((at, checksum)) = corruption::offloaded_checksum(frame)
+            && let Some(field) = self.batch.bytes.get_mut(begin + at..begin + at + 2)
         {
-            place.copy_from_slice(&checksum);
+            field.copy_from_slice(&checksum);
         }
-        Some(Seen {
+        Some(CapturedPacket {
             direction,
             at,
             size: packet.len() as u32,
-            kept: kept as u32,
+            captured_bytes: captured_bytes as u32,
         })
     }
 
     /// Hands the reports over, unless the writing thread holds the lock; they are handed over the
     /// next time then.
     pub(super) fn hand_over(&mut self) {
-        if self.own.events.is_empty() && self.own.missed == [0, 0] {
+        if self.batch.events.is_empty() && self.batch.missed == [0, 0] {
             return;
         }
         let Some(mut shared) = self.shared.try_lock() else {
             return;
         };
         if shared.events.is_empty() && shared.missed == [0, 0] {
-            std::mem::swap(&mut *shared, &mut self.own);
+            std::mem::swap(&mut *shared, &mut self.batch);
         } else {
-            shared.append(&mut self.own);
+            shared.append(&mut self.batch);
         }
         self.waiting = shared.size();
     }
@@ -152,7 +152,7 @@ impl CaptureSender {
     /// Hands the last reports over.
     pub(super) fn finish(mut self) {
         let shared = Arc::clone(&self.shared);
-        shared.lock().append(&mut self.own);
+        shared.lock().append(&mut self.batch);
     }
 }
 
@@ -178,7 +178,7 @@ impl Recorder {
         let file = File::create_new(&order.file).map_err(failed)?;
         let shared = Arc::new(Mutex::new(Batch::default()));
         let tap = CaptureSender {
-            own: Batch::default(),
+            batch: Batch::default(),
             shared: Arc::clone(&shared),
             waiting: 0,
             snap_bytes: order.snap_bytes.map_or(usize::MAX, |snap| snap as usize),
@@ -279,12 +279,12 @@ impl Writer {
         add(&mut self.missed, batch.missed);
         let mut rest = &batch.bytes[..];
         for event in &batch.events {
-            let kept = match event {
-                Event::Entered(seen) | Event::Copied(seen) => seen.kept as usize,
+            let captured_bytes = match event {
+                Event::Entered(packet) | Event::Copied(packet) => packet.captured_bytes as usize,
                 Event::Ended { .. } => 0,
             };
-            let (bytes, behind) = rest.split_at(kept.min(rest.len()));
-            rest = behind;
+            let (bytes, remaining) = rest.split_at(captured_bytes.min(rest.len()));
+            rest = remaining;
             self.sequence.take(*event, bytes);
         }
         let mut held = [0; 2];

@@ -38,99 +38,99 @@ const RAW: u16 = 101;
 /// Resolution of time stamps: nanoseconds.
 const NANOSECONDS: u8 = 9;
 
-/// Appends a block to `place`: its type, its body with options at the end, and its length before and after.
-fn block(place: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
-    let begin = place.len();
-    place.extend(kind.to_ne_bytes());
-    place.extend([0; 4]);
-    body(place);
-    option(place, END_OF_OPTIONS, &[]);
-    let length = (place.len() - begin + 4) as u32;
-    place[begin + 4..begin + 8].copy_from_slice(&length.to_ne_bytes());
-    place.extend(length.to_ne_bytes());
+/// Appends a block to `output`: its type, its body with options at the end, and its length before and after.
+fn block(output: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let begin = output.len();
+    output.extend(kind.to_ne_bytes());
+    output.extend([0; 4]);
+    body(output);
+    option(output, END_OF_OPTIONS, &[]);
+    let length = (output.len() - begin + 4) as u32;
+    output[begin + 4..begin + 8].copy_from_slice(&length.to_ne_bytes());
+    output.extend(length.to_ne_bytes());
 }
 
-fn pad(place: &mut Vec<u8>, length: usize) {
-    place.resize(place.len() + length.next_multiple_of(4) - length, 0);
+fn pad(output: &mut Vec<u8>, length: usize) {
+    output.resize(output.len() + length.next_multiple_of(4) - length, 0);
 }
 
-fn option(place: &mut Vec<u8>, code: u16, value: &[u8]) {
+fn option(output: &mut Vec<u8>, code: u16, value: &[u8]) {
     // A text that does not fit is none of those that are written here.
     let value = &value[..value.len().min(usize::from(u16::MAX))];
-    place.extend(code.to_ne_bytes());
-    place.extend((value.len() as u16).to_ne_bytes());
-    place.extend(value);
-    pad(place, value.len());
+    output.extend(code.to_ne_bytes());
+    output.extend((value.len() as u16).to_ne_bytes());
+    output.extend(value);
+    pad(output, value.len());
 }
 
 /// Appends a time stamp in two halves, the higher one first.
-fn time(place: &mut Vec<u8>, unix_ns: u64) {
-    place.extend(((unix_ns >> 32) as u32).to_ne_bytes());
-    place.extend((unix_ns as u32).to_ne_bytes());
+fn time(output: &mut Vec<u8>, unix_ns: u64) {
+    output.extend(((unix_ns >> 32) as u32).to_ne_bytes());
+    output.extend((unix_ns as u32).to_ne_bytes());
 }
 
 /// Appends the section header, with which a file begins.
-pub(super) fn section_header(place: &mut Vec<u8>, comment: &str, system: &str) {
+pub(super) fn section_header(output: &mut Vec<u8>, comment: &str, system: &str) {
     const BYTE_ORDER: u32 = 0x1a2b_3c4d;
     const VERSION: [u16; 2] = [1, 0];
     const UNKNOWN_LENGTH: u64 = u64::MAX;
-    block(place, SECTION_HEADER, |place| {
-        place.extend(BYTE_ORDER.to_ne_bytes());
+    block(output, SECTION_HEADER, |output| {
+        output.extend(BYTE_ORDER.to_ne_bytes());
         VERSION
             .iter()
-            .for_each(|part| place.extend(part.to_ne_bytes()));
-        place.extend(UNKNOWN_LENGTH.to_ne_bytes());
-        option(place, COMMENT, comment.as_bytes());
-        option(place, OPERATING_SYSTEM, system.as_bytes());
+            .for_each(|part| output.extend(part.to_ne_bytes()));
+        output.extend(UNKNOWN_LENGTH.to_ne_bytes());
+        option(output, COMMENT, comment.as_bytes());
+        option(output, OPERATING_SYSTEM, system.as_bytes());
         let version = concat!("Regatta ", env!("CARGO_PKG_VERSION"));
-        option(place, APPLICATION, version.as_bytes());
+        option(output, APPLICATION, version.as_bytes());
     });
 }
 
 /// Appends the description of an interface; they are numbered in the order in which they are
 /// described. A `snap_bytes` of 0 is no limit.
-pub(super) fn interface(place: &mut Vec<u8>, name: &str, description: &str, snap_bytes: u32) {
-    block(place, INTERFACE_DESCRIPTION, |place| {
-        place.extend(RAW.to_ne_bytes());
-        place.extend([0; 2]);
-        place.extend(snap_bytes.to_ne_bytes());
-        option(place, NAME, name.as_bytes());
-        option(place, DESCRIPTION, description.as_bytes());
-        option(place, TIME_RESOLUTION, &[NANOSECONDS]);
+pub(super) fn interface(output: &mut Vec<u8>, name: &str, description: &str, snap_bytes: u32) {
+    block(output, INTERFACE_DESCRIPTION, |output| {
+        output.extend(RAW.to_ne_bytes());
+        output.extend([0; 2]);
+        output.extend(snap_bytes.to_ne_bytes());
+        option(output, NAME, name.as_bytes());
+        option(output, DESCRIPTION, description.as_bytes());
+        option(output, TIME_RESOLUTION, &[NANOSECONDS]);
     });
 }
 
 /// Appends a packet; `unix_ns` is its time since the Unix epoch.
-pub(super) fn packet(place: &mut Vec<u8>, record: &Record, unix_ns: u64) {
-    block(place, ENHANCED_PACKET, |place| {
-        place.extend(u32::from(record.packet.direction).to_ne_bytes());
-        time(place, unix_ns);
-        place.extend((record.bytes.len() as u32).to_ne_bytes());
-        place.extend(record.packet.size.to_ne_bytes());
-        place.extend(&record.bytes);
-        pad(place, record.bytes.len());
-        let way = match record.packet.direction {
+pub(super) fn packet(output: &mut Vec<u8>, record: &Record, unix_ns: u64) {
+    block(output, ENHANCED_PACKET, |output| {
+        output.extend(u32::from(record.packet.direction).to_ne_bytes());
+        time(output, unix_ns);
+        output.extend((record.bytes.len() as u32).to_ne_bytes());
+        output.extend(record.packet.size.to_ne_bytes());
+        output.extend(&record.bytes);
+        pad(output, record.bytes.len());
+        let flags = match record.packet.direction {
             FORWARD => OUTBOUND,
             _ => INBOUND,
         };
-        option(place, FLAGS, &way.to_ne_bytes());
-        option(place, COMMENT, record.comment.as_bytes());
+        option(output, FLAGS, &flags.to_ne_bytes());
+        option(output, COMMENT, record.comment.as_bytes());
     });
 }
 
 /// Appends a block with the counters of an interface: packets that arrived (`received`), and those
 /// of them that are not in the file (`dropped`).
 pub(super) fn statistics(
-    place: &mut Vec<u8>,
+    output: &mut Vec<u8>,
     interface: u32,
     unix_ns: u64,
     received: u64,
     dropped: u64,
 ) {
-    block(place, INTERFACE_STATISTICS, |place| {
-        place.extend(interface.to_ne_bytes());
-        time(place, unix_ns);
-        option(place, RECEIVED, &received.to_ne_bytes());
-        option(place, DROPPED, &dropped.to_ne_bytes());
+    block(output, INTERFACE_STATISTICS, |output| {
+        output.extend(interface.to_ne_bytes());
+        time(output, unix_ns);
+        option(output, RECEIVED, &received.to_ne_bytes());
+        option(output, DROPPED, &dropped.to_ne_bytes());
     });
 }

@@ -18,7 +18,7 @@ pub(super) const FORWARD: u8 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::path_daemon) enum Verdict {
     /// The packet left the path.
-    Left,
+    Delivered,
     /// The packet left the path, and the receiving host's device did not accept it.
     Refused,
     /// The path dropped the packet.
@@ -33,20 +33,20 @@ pub(in crate::path_daemon) const COPY: u16 = 4;
 /// Mark of a packet that is captured.
 pub(in crate::path_daemon) const CAPTURED: u16 = 8;
 
-/// Packet at `at`, in nanoseconds of the monotonic clock, of which `kept` of its `size` bytes were captured.
+/// Packet at `at`, in nanoseconds of the monotonic clock, of which `captured_bytes` of its `size` bytes were captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct CapturedPacket {
     pub direction: u8,
     pub at: u64,
     pub size: u32,
-    pub kept: u32,
+    pub captured_bytes: u32,
 }
 
 /// Event of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// The packet entered the path. Such events are numbered.
-    Entered(Seen),
+    Entered(CapturedPacket),
     /// Outcome of the packet with this number, at `at`.
     Ended {
         number: u32,
@@ -55,21 +55,21 @@ pub(super) enum Event {
         marks: u16,
     },
     /// A copy that the path made has left it.
-    Copied(Seen),
+    Copied(CapturedPacket),
 }
 
 /// Record of a packet in the capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     /// The packet, at the time at the connecting host: until its outcome is known, that of entering the path.
-    pub packet: Seen,
+    pub packet: CapturedPacket,
     pub bytes: Vec<u8>,
-    /// Outcome of the packet, in words; empty until it is known.
+    /// Description of the packet's outcome; empty until it is known.
     pub comment: String,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Slot {
     /// The packet of this number, whose record waits for its outcome.
     Of(u32),
     Ready(Record),
@@ -81,7 +81,7 @@ pub(super) struct Sequence {
     /// Number of the first of `pending`.
     base: u32,
     pending: VecDeque<Option<Record>>,
-    places: VecDeque<Place>,
+    slots: VecDeque<Slot>,
 }
 
 impl Sequence {
@@ -90,24 +90,24 @@ impl Sequence {
         Self {
             base,
             pending: VecDeque::new(),
-            places: VecDeque::new(),
+            slots: VecDeque::new(),
         }
     }
 
-    /// Takes an event; `bytes` are those that were kept.
+    /// Takes an event; `bytes` are those that were captured.
     pub(super) fn take(&mut self, event: Event, bytes: &[u8]) {
-        let record = |packet: Seen, comment: &str| Record {
+        let record = |packet: CapturedPacket, comment: &str| Record {
             packet,
             bytes: bytes.to_vec(),
             comment: comment.to_owned(),
         };
         match event {
-            Event::Entered(seen) => {
-                if seen.direction == FORWARD {
+            Event::Entered(packet) => {
+                if packet.direction == FORWARD {
                     let number = self.base.wrapping_add(self.pending.len() as u32);
-                    self.places.push_back(Place::Of(number));
+                    self.slots.push_back(Slot::Of(number));
                 }
-                self.pending.push_back(Some(record(seen, "")));
+                self.pending.push_back(Some(record(packet, "")));
             }
             Event::Ended {
                 number,
@@ -116,19 +116,19 @@ impl Sequence {
                 marks,
             } => {
                 let index = number.wrapping_sub(self.base) as usize;
-                let comment = |entered| in_words(verdict, at.saturating_sub(entered), marks);
+                let comment = |entered| comment_text(verdict, at.saturating_sub(entered), marks);
                 self.end(index, at, comment);
                 self.forget();
             }
-            Event::Copied(seen) => {
-                let record = record(seen, "a copy that the path made");
-                self.places.push_back(Place::Ready(record));
+            Event::Copied(packet) => {
+                let record = record(packet, "a copy that the path made");
+                self.slots.push_back(Slot::Ready(record));
             }
         }
     }
 
-    /// Ends the packet at this place of `pending`, if it is there: one of the connecting host has a place already, any
-    /// other gets one at `at`. `comment` returns its outcome, in words, for the time at which it entered the path.
+    /// Ends the packet at this index of `pending`, if it is there: one of the connecting host has a slot already, any
+    /// other gets one at `at`. `comment` describes its outcome for the time at which it entered the path.
     fn end(&mut self, index: usize, at: u64, comment: impl FnOnce(u64) -> String) {
         let Some(Some(record)) = self.pending.get_mut(index) else {
             return;
@@ -137,22 +137,22 @@ impl Sequence {
         if record.packet.direction != FORWARD {
             record.packet.at = at;
             let record = self.pending[index].take();
-            self.places.extend(record.map(Place::Ready));
+            self.slots.extend(record.map(Slot::Ready));
         }
     }
 
     /// Returns the next record, if it is complete.
     pub(super) fn next(&mut self) -> Option<Record> {
-        let &Place::Of(number) = self.places.front()? else {
-            return match self.places.pop_front()? {
-                Place::Ready(record) => Some(record),
-                Place::Of(_) => None,
+        let &Slot::Of(number) = self.slots.front()? else {
+            return match self.slots.pop_front()? {
+                Slot::Ready(record) => Some(record),
+                Slot::Of(_) => None,
             };
         };
         let index = number.wrapping_sub(self.base) as usize;
         let is_complete = |record: &mut Record| !record.comment.is_empty();
         let record = self.pending.get_mut(index)?.take_if(is_complete)?;
-        self.places.pop_front();
+        self.slots.pop_front();
         self.forget();
         Some(record)
     }
@@ -176,10 +176,10 @@ impl Sequence {
     }
 }
 
-fn in_words(verdict: Verdict, after_ns: u64, marks: u16) -> String {
+fn comment_text(verdict: Verdict, after_ns: u64, marks: u16) -> String {
     let after = format!("{}.{:06} ms", after_ns / 1_000_000, after_ns % 1_000_000);
     let mut text = match verdict {
-        Verdict::Left => format!("{PASSED} in {after}"),
+        Verdict::Delivered => format!("{PASSED} in {after}"),
         Verdict::Refused => "dropped: the receiving host's device did not take it".to_owned(),
         Verdict::Dropped(cause) => match cause {
             Cause::Mtu => "dropped: larger than the path's largest packet".to_owned(),
@@ -206,13 +206,13 @@ mod tests {
     const REVERSE: u8 = 1;
 
     fn enter(sequence: &mut Sequence, direction: u8, at: u64) {
-        let seen = Seen {
+        let packet = CapturedPacket {
             direction,
             at,
             size: 40,
-            kept: 1,
+            captured_bytes: 1,
         };
-        sequence.take(Event::Entered(seen), &[at as u8]);
+        sequence.take(Event::Entered(packet), &[at as u8]);
     }
 
     fn end(sequence: &mut Sequence, number: u32, at: u64, verdict: Verdict, marks: u16) {
@@ -225,7 +225,7 @@ mod tests {
         sequence.take(event, &[]);
     }
 
-    fn told(sequence: &mut Sequence) -> Vec<(u8, u64, String)> {
+    fn drain(sequence: &mut Sequence) -> Vec<(u8, u64, String)> {
         let mut all = Vec::new();
         while let Some(record) = sequence.next() {
             all.push((record.packet.direction, record.packet.at, record.comment));
@@ -234,30 +234,30 @@ mod tests {
     }
 
     #[test]
-    fn records_stand_as_the_connecting_host_sees_its_packets() {
+    fn records_are_in_the_order_of_the_connecting_host() {
         // The numbers wrap around.
         let base = u32::MAX;
         let mut sequence = Sequence::new(base);
         enter(&mut sequence, FORWARD, 10);
         enter(&mut sequence, REVERSE, 20);
         enter(&mut sequence, FORWARD, 30);
-        end(&mut sequence, base, 2_000_040, Verdict::Left, 0);
+        end(&mut sequence, base, 2_000_040, Verdict::Delivered, 0);
         assert_eq!(
-            told(&mut sequence),
+            drain(&mut sequence),
             [(FORWARD, 10, "passed in 2.000030 ms".into())]
         );
         end(
             &mut sequence,
             base.wrapping_add(1),
             50,
-            Verdict::Left,
+            Verdict::Delivered,
             AHEAD,
         );
-        assert_eq!(told(&mut sequence), [], "one before it is under way");
+        assert_eq!(drain(&mut sequence), [], "one before it is under way");
         let lost = Verdict::Dropped(Cause::Loss);
         end(&mut sequence, base.wrapping_add(2), 30, lost, 0);
         assert_eq!(
-            told(&mut sequence),
+            drain(&mut sequence),
             [
                 (FORWARD, 30, "lost at random".into()),
                 (
@@ -267,18 +267,18 @@ mod tests {
                 )
             ]
         );
-        // Of a number that is done with nothing is told again.
-        end(&mut sequence, base, 60, Verdict::Left, 0);
-        assert_eq!(told(&mut sequence), []);
+        // A number whose record was taken has no second record.
+        end(&mut sequence, base, 60, Verdict::Delivered, 0);
+        assert_eq!(drain(&mut sequence), []);
     }
 
     #[test]
-    fn what_is_under_way_at_the_end_is_told_as_that() {
+    fn packets_under_way_at_the_end_are_marked_as_such() {
         let mut sequence = Sequence::new(0);
         enter(&mut sequence, REVERSE, 10);
         enter(&mut sequence, FORWARD, 20);
         sequence.close(30);
-        let comments = told(&mut sequence);
+        let comments = drain(&mut sequence);
         assert_eq!(comments.len(), 2);
         assert!(comments.iter().all(|(.., text)| text.starts_with("still")));
     }
@@ -287,7 +287,7 @@ mod tests {
         /// Every packet that entered becomes one record, whatever the order of the verdicts, and
         /// time never goes back.
         #[test]
-        fn each_packet_is_one_record_and_time_goes_on(
+        fn each_packet_is_one_record_in_order_of_time(
             directions in proptest::collection::vec(0u8..2, 1..60),
             order in proptest::collection::vec(proptest::num::u16::ANY, 60),
             ended in 0usize..60,
@@ -305,7 +305,7 @@ mod tests {
                     now += 1;
                     done += 1;
                     let which = usize::from(order[index]) % open.len();
-                    end(&mut sequence, open.swap_remove(which), now, Verdict::Left, 0);
+                    end(&mut sequence, open.swap_remove(which), now, Verdict::Delivered, 0);
                 }
                 while let Some(record) = sequence.next() {
                     records.push(record);

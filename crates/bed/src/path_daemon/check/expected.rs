@@ -20,14 +20,14 @@ const SKEW: f64 = 1.3;
 
 /// Position of a link's random loss relative to its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LossPlace {
+pub(crate) enum LossPosition {
     /// Before the rate, as one netem has it: lost packets use none of the rate.
     BeforeRate,
     /// After the rate, on the wire.
     AfterRate,
 }
 
-impl LossPlace {
+impl LossPosition {
     pub(crate) fn of(path: &PathForm) -> Self {
         let setup = path.setup;
         match (setup.emulator, setup.placement, setup.loss_by) {
@@ -40,10 +40,10 @@ impl LossPlace {
 
 /// Returns the share of the missing packets that were lost before the rate; the others, damaged,
 /// have used it.
-pub(super) fn lost_before_rate(link: &Link, losses: LossPlace) -> f64 {
+pub(super) fn lost_before_rate(link: &Link, losses: LossPosition) -> f64 {
     let (lost, corrupt) = (link.mean_loss().0, link.corrupt_ratio.0);
     match losses {
-        LossPlace::BeforeRate if lost > 0.0 => lost / (lost + (1.0 - lost) * corrupt),
+        LossPosition::BeforeRate if lost > 0.0 => lost / (lost + (1.0 - lost) * corrupt),
         _ => 0.0,
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn round_trip(condition: &Condition) -> DelayMoments {
     }
 }
 
-/// Returns how far a round trip can be below and above what was asked, queues aside.
+/// Returns the largest deviations of a round trip below and above the expected delay, queues aside.
 pub(super) fn reach(condition: &Condition) -> (Duration, Duration) {
     let links = [&condition.forward, &condition.reverse];
     let below = links.map(|link| {
@@ -94,7 +94,7 @@ pub(super) fn longest_standing(link: &Link) -> Duration {
 
 /// Returns the expected share of `n` packets that do not arrive, and the bounds between which the
 /// number of missing packets is on a sound link, but for [`FALSE_ALARMS`]. `before` packets have
-/// gone the same way already.
+/// passed the link already.
 pub(super) fn losses(link: &Link, n: u64, before: u64) -> (f64, (u64, u64)) {
     let listed = link
         .loss_list
@@ -120,8 +120,8 @@ pub(super) fn losses(link: &Link, n: u64, before: u64) -> (f64, (u64, u64)) {
             )
         }
     };
-    let asked = (with(corrupt) * others as f64 + listed as f64) / n.max(1) as f64;
-    (asked, (low + listed, high + listed))
+    let expected = (with(corrupt) * others as f64 + listed as f64) / n.max(1) as f64;
+    (expected, (low + listed, high + listed))
 }
 
 /// Returns the deviation of the number of losses of `n` packets where they come in bursts; infinity
@@ -158,8 +158,8 @@ mod tests {
             loss: Ratio(0.05),
             ..Link::default()
         };
-        let (asked, range) = losses(&plain, 2000, 0);
-        assert!((asked - 0.05).abs() < 1e-12);
+        let (expected, range) = losses(&plain, 2000, 0);
+        assert!((expected - 0.05).abs() < 1e-12);
         assert_eq!(range, plausible_counts(2000, 0.05, FALSE_ALARMS));
         let listed = Link {
             loss_list: vec![3, 301, 302, 9000],
@@ -171,12 +171,12 @@ mod tests {
             corrupt_ratio: Ratio(0.1),
             ..Link::default()
         };
-        let (asked, (low, high)) = losses(&corrupt, 2000, 0);
-        assert!((asked - 0.1).abs() < 1e-12 && low < 180 && high > 220);
+        let (expected, (low, high)) = losses(&corrupt, 2000, 0);
+        assert!((expected - 0.1).abs() < 1e-12 && low < 180 && high > 220);
     }
 
     #[test]
-    fn losses_in_bursts_spread_further_and_few_bursts_say_nothing() {
+    fn bursts_widen_the_range_of_losses_and_few_bursts_are_not_judged() {
         let link = |to_bad, to_good| Link {
             loss_bursts: Some(GilbertElliott {
                 to_bad_ratio: Ratio(to_bad),
@@ -187,8 +187,8 @@ mod tests {
             ..Link::default()
         };
         // A chain that forgets at once is independent loss: 20 %, ± 4 · √(2000 · 0.16) · 1.3.
-        let (asked, (low, high)) = losses(&link(0.2, 0.8), 2000, 0);
-        assert!((asked - 0.2).abs() < 1e-12);
+        let (expected, (low, high)) = losses(&link(0.2, 0.8), 2000, 0);
+        assert!((expected - 0.2).abs() < 1e-12);
         assert!(
             (305..=312).contains(&low) && (488..=495).contains(&high),
             "{low} {high}"

@@ -1,4 +1,4 @@
-//! Path check: compares what was asked with what packets find.
+//! Path check: compares the condition with measurements by packets.
 //!
 //! First small packets make round trips, one at a time on an idle path; then a train of packets in
 //! each direction keeps the bottleneck busy without filling its queue, which gives loss and rate,
@@ -31,7 +31,7 @@ use std::{
 use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
 
 pub(crate) use self::{
-    expected::LossPlace,
+    expected::LossPosition,
     part::Part,
     pauses::PauseWatch,
     plan::{NETWORK_ROUND_TRIPS, ROUND_TRIPS},
@@ -50,7 +50,7 @@ use crate::messages::TrainResult;
 /// Names of the two directions in those of quantities.
 const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
-/// Tolerance of a delay: a share of what was asked, and at least the time that an ordinary machine
+/// Tolerance of a delay: a share of the expected one, and at least the time that an ordinary machine
 /// takes to wake processes up, unless that is a large share of a short delay.
 #[derive(Debug, Clone, Copy)]
 struct DelayTolerance {
@@ -60,17 +60,17 @@ struct DelayTolerance {
 }
 
 impl DelayTolerance {
-    fn of(self, asked_ns: f64) -> f64 {
-        if asked_ns <= 0.0 {
-            // No delay was asked for, so this is the machine's own.
+    fn of(self, expected_ns: f64) -> f64 {
+        if expected_ns <= 0.0 {
+            // The condition has no delay, so this is the machine's own.
             return self.least_ns;
         }
-        let least = self.least_ns.min(self.most_of_a_short_one * asked_ns);
-        (self.part * asked_ns).max(least)
+        let least = self.least_ns.min(self.most_of_a_short_one * expected_ns);
+        (self.part * expected_ns).max(least)
     }
 }
 
-/// Largest difference of the mean round-trip delay from what was asked.
+/// Largest difference of the mean round-trip delay from the expected one.
 const MEAN_TOLERANCE: DelayTolerance = DelayTolerance {
     part: 0.01,
     least_ns: 500_000.0,
@@ -130,7 +130,7 @@ pub(crate) fn path_check(
 /// namespace.
 pub(super) fn run(
     condition: &Condition,
-    losses: LossPlace,
+    losses: LossPosition,
     namespaces: [&Namespace; 2],
     addresses: [Ipv4Addr; 2],
 ) -> Result<PathCheck, DaemonError> {
@@ -168,7 +168,7 @@ pub(crate) fn both_at_once(condition: &Condition, most_bps: u64) -> bool {
 
 /// Compares the measured delays of the round trips and the results of each direction's train with
 /// the condition.
-pub(crate) fn judge(condition: &Condition, losses: LossPlace, measured: &Measured) -> PathCheck {
+pub(crate) fn judge(condition: &Condition, losses: LossPosition, measured: &Measured) -> PathCheck {
     // The trains come after the round trips, of which some may be lost.
     let before = RoundTrips::new(condition).count;
     let mut quantities = judge_round_trips(condition, &measured.round_trips);
@@ -206,10 +206,10 @@ fn both<A: Send, B>(
     })
 }
 
-/// Notes a packet by its number; returns whether it is the first with this number, which is one of those of `seen`.
-fn is_first(seen: &mut [bool], number: u64) -> bool {
-    let seen = seen.get_mut(usize::try_from(number).unwrap_or(usize::MAX));
-    seen.is_some_and(|seen| !mem::replace(seen, true))
+/// Notes a packet by its number; returns whether it is the first with this number, which is one of those of `received`.
+fn is_first(received: &mut [bool], number: u64) -> bool {
+    let received = received.get_mut(usize::try_from(number).unwrap_or(usize::MAX));
+    received.is_some_and(|received| !mem::replace(received, true))
 }
 
 /// Sends back the packets of round trips that have arrived, each once as noted in `is_back`, and returns their number.
@@ -226,20 +226,20 @@ fn send_back(prober: &Prober, is_back: &mut [bool]) -> Result<usize, DaemonError
 }
 
 /// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
-/// the time that the far host held them and without transmission times. `far` is the other end, if no other process
+/// the time that the other host held them and without transmission times. `far_end` is the other end, if no other process
 /// sends them back.
 fn make_round_trips(
     plan: RoundTrips,
     near: &Prober,
-    far: Option<&Prober>,
+    far_end: Option<&Prober>,
 ) -> Result<Vec<f64>, DaemonError> {
-    let ends: Vec<_> = ([near].into_iter().chain(far))
+    let ends: Vec<_> = ([near].into_iter().chain(far_end))
         .map(|end| end as &dyn AsFd)
         .collect();
     let count = plan.count as usize;
     let mut departed = Vec::with_capacity(count);
     let mut is_back = vec![false; count];
-    let mut seen = vec![false; count];
+    let mut received = vec![false; count];
     let mut delays = Vec::with_capacity(count);
     let longest = plan.longest + GRACE;
     let mut last_sent = Instant::now();
@@ -252,13 +252,13 @@ fn make_round_trips(
             near.send(next as u64, SMALL_PACKET_BYTES)?;
             last_sent = Instant::now();
         }
-        if let Some(far) = far {
-            send_back(far, &mut is_back)?;
+        if let Some(far_end) = far_end {
+            send_back(far_end, &mut is_back)?;
         }
         while let Some(arrival) = near.receive()? {
             // A packet may arrive twice.
             if let Some(departed) = departed.get(arrival.number as usize)
-                && is_first(&mut seen, arrival.number)
+                && is_first(&mut received, arrival.number)
             {
                 let took = arrival.at_unix_ns.saturating_sub(*departed);
                 let path = took.saturating_sub(arrival.held_ns) as f64;
@@ -309,11 +309,11 @@ fn send_train(train: Train, base: u64, from: &Prober) -> Result<Vec<u64>, Daemon
     while sent < train.packets {
         let elapsed = started.elapsed().as_nanos();
         let paced = elapsed / train.interval.as_nanos().max(1);
-        let wanted = u64::try_from(paced)
+        let due = u64::try_from(paced)
             .unwrap_or(u64::MAX)
             .saturating_add(train.head_start)
             .min(train.packets);
-        while sent < wanted {
+        while sent < due {
             departures.push(unix_ns());
             from.send(base + sent, train.packet_bytes)?;
             sent += 1;
@@ -324,7 +324,7 @@ fn send_train(train: Train, base: u64, from: &Prober) -> Result<Vec<u64>, Daemon
     Ok(departures)
 }
 
-/// Collects the packets of a train that arrive until all have or `until` has come: place in it, and time by this end's
+/// Collects the packets of a train that arrive until all have or `until` has come: position in it, and time by this end's
 /// clock. `until` returns `None` as long as the pipe `sending` has not ended.
 fn receive_train(
     train: Train,
@@ -333,22 +333,22 @@ fn receive_train(
     sending: Option<&PipeReader>,
     until: impl Fn() -> Option<Instant>,
 ) -> Result<Vec<(u64, u64)>, DaemonError> {
-    let mut seen = vec![false; train.packets as usize];
-    let mut arrivals = Vec::with_capacity(seen.len());
+    let mut received = vec![false; train.packets as usize];
+    let mut arrivals = Vec::with_capacity(received.len());
     loop {
-        let left = until().map(|until| until.saturating_duration_since(Instant::now()));
+        let remaining = until().map(|until| until.saturating_duration_since(Instant::now()));
         while let Some(arrival) = to.receive()? {
-            let place = arrival.number.wrapping_sub(base);
-            if is_first(&mut seen, place) {
-                arrivals.push((place, arrival.at_unix_ns));
+            let position = arrival.number.wrapping_sub(base);
+            if is_first(&mut received, position) {
+                arrivals.push((position, arrival.at_unix_ns));
             }
         }
-        if left == Some(Duration::ZERO) || arrivals.len() == seen.len() {
+        if remaining == Some(Duration::ZERO) || arrivals.len() == received.len() {
             return Ok(arrivals);
         }
         match sending {
-            Some(sending) if left.is_none() => socket::wait(&[to, sending], None)?,
-            _ => socket::wait(&[to], left)?,
+            Some(sending) if remaining.is_none() => socket::wait(&[to, sending], None)?,
+            _ => socket::wait(&[to], remaining)?,
         }
     }
 }
@@ -419,7 +419,7 @@ fn judge_loss(
     quantity(&name, asked, ratio(n - arrived), range, n)
 }
 
-/// Returns the link rate, from the slope of arrival times over places in the train, by least squares.
+/// Returns the link rate, from the slope of arrival times over positions in the train, by least squares.
 /// Packets that were lost after the rate have used their share of the link and do not disturb it;
 /// `before_rate` is the share of the missing packets that were lost before it.
 fn judge_rate(
@@ -429,27 +429,27 @@ fn judge_rate(
     train: Train,
     arrivals: &[(u64, u64)],
 ) -> Option<AskedAchieved> {
-    let rate = link.rate.filter(|_| train.tells_rate)?;
-    // What the bucket lets through at once says nothing of the rate.
+    let rate = link.rate.filter(|_| train.measures_rate)?;
+    // The burst that the bucket lets through is no evidence of the rate.
     let burst = link.burst_bytes.map_or(0, |bytes| bytes.0);
     let mut paced: Vec<_> = arrivals
         .iter()
-        .filter(|(place, _)| place * train.packet_bytes >= burst)
+        .filter(|(position, _)| position * train.packet_bytes >= burst)
         .copied()
         .collect();
     paced.sort_unstable();
     let positions: Vec<(f64, u64)> = (0u64..)
         .zip(&paced)
-        .map(|(rank, &(place, at))| {
-            let missing = (place - paced[0].0 - rank) as f64;
-            (place as f64 - before_rate * missing, at)
+        .map(|(rank, &(position, at))| {
+            let missing = (position - paced[0].0 - rank) as f64;
+            (position as f64 - before_rate * missing, at)
         })
         .collect();
     let fit = slope_ns(&positions)?;
     let asked = rate.0 as f64;
     let bits = link.rate_of.bytes_of(train.packet_bytes) as f64 * 8.0;
     let deviation = regatta_emulation::delay_moments(link).deviation_ns;
-    let error = deviation / fit.places_deviation / fit.slope_ns;
+    let error = deviation / fit.positions_deviation / fit.slope_ns;
     let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;
     let name = format!("{direction}_link_rate_bps");
     let range = (asked * (1.0 - tolerance), asked * (1.0 + tolerance));
@@ -461,27 +461,27 @@ fn judge_rate(
 struct Fit {
     /// Time from one packet to the next, in nanoseconds.
     slope_ns: f64,
-    /// Square root of the sum of squares of the places around their mean.
-    places_deviation: f64,
+    /// Square root of the sum of squares of the positions around their mean.
+    positions_deviation: f64,
 }
 
-/// Fits arrival times over places; `None` for fewer than three arrivals, and for arrivals all at
+/// Fits arrival times over positions; `None` for fewer than three arrivals, and for arrivals all at
 /// one time.
 fn slope_ns(arrivals: &[(f64, u64)]) -> Option<Fit> {
     let first = arrivals.iter().map(|arrival| arrival.1).min()?;
     let n = arrivals.len() as f64;
-    let mean_place = arrivals.iter().map(|a| a.0).sum::<f64>() / n;
+    let mean_position = arrivals.iter().map(|a| a.0).sum::<f64>() / n;
     let mean_time = arrivals.iter().map(|a| (a.1 - first) as f64).sum::<f64>() / n;
     let (mut squares, mut products) = (0.0, 0.0);
-    for &(place, time) in arrivals {
-        let x = place - mean_place;
+    for &(position, time) in arrivals {
+        let x = position - mean_position;
         squares += x * x;
         products += x * ((time - first) as f64 - mean_time);
     }
     let slope_ns = products / squares;
     (arrivals.len() >= 3 && slope_ns > 0.0).then(|| Fit {
         slope_ns,
-        places_deviation: squares.sqrt(),
+        positions_deviation: squares.sqrt(),
     })
 }
 
@@ -494,8 +494,8 @@ mod tests {
     #[test]
     fn the_slope_is_exact_with_missing_and_reordered_packets() {
         let mut arrivals: Vec<_> = (0..100u32)
-            .filter(|place| place % 7 != 3)
-            .map(|place| (f64::from(place), 5_000_000_000 + u64::from(place) * 120_000))
+            .filter(|position| position % 7 != 3)
+            .map(|position| (f64::from(position), 5_000_000_000 + u64::from(position) * 120_000))
             .collect();
         arrivals.swap(3, 40);
         let fit = slope_ns(&arrivals).expect("a slope");
@@ -523,15 +523,15 @@ mod tests {
             loss: Ratio(0.05),
             ..Link::default()
         };
-        for losses in [LossPlace::BeforeRate, LossPlace::AfterRate] {
+        for losses in [LossPosition::BeforeRate, LossPosition::AfterRate] {
             let train = Train::new(&condition(&link), &link, losses);
             let mut passed = 0;
             let mut arrivals = Vec::new();
-            for place in 0..train.packets {
-                let lost = place % 20 == 7;
-                passed += u64::from(!lost || losses == LossPlace::AfterRate);
+            for position in 0..train.packets {
+                let lost = position % 20 == 7;
+                passed += u64::from(!lost || losses == LossPosition::AfterRate);
                 if !lost {
-                    arrivals.push((place, passed * 120_000));
+                    arrivals.push((position, passed * 120_000));
                 }
             }
             let before = expected::lost_before_rate(&link, losses);
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tolerated_goes_with_the_path() {
+    fn tolerances_scale_with_the_path() {
         // What an idle machine adds to a path without delay.
         assert!(is_sound(Duration::ZERO, 0.4e6));
         assert!(is_sound(Duration::from_micros(200), 250e3));

@@ -10,7 +10,7 @@ use regatta_model::Condition;
 use serde_json::Value;
 
 use super::{
-    GRACE, LossPlace, PauseWatch, base, both, make_round_trips,
+    GRACE, LossPosition, PauseWatch, base, both, make_round_trips,
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     receive_train, send_back, send_train,
     socket::{self, Prober},
@@ -67,7 +67,7 @@ impl Part {
     pub(crate) fn serve(
         &mut self,
         probe: Probe,
-        losses: LossPlace,
+        losses: LossPosition,
         namespace: &Namespace,
     ) -> Result<Value, DaemonError> {
         clock::wake_on_time();
@@ -105,13 +105,13 @@ impl Part {
             }
             Probe::RoundTrips { most } => make_round_trips(plan(most)?, prober, None).map(json),
             Probe::Return { most } => return_round_trips(plan(most)?, prober).map(json),
-            Probe::AskTime => ask_time(prober).map(json),
-            Probe::TellTime => tell_time(prober).map(json),
+            Probe::MeasureClock => measure_clock(prober).map(json),
+            Probe::AnswerClock => answer_clock(prober).map(json),
             Probe::Send { direction } => send(direction).map(json),
             Probe::Receive { direction } => receive(direction).map(json),
             Probe::SendAndReceive => {
-                let [own, other] = [self.host, self.host.other()].map(|host| host as usize);
-                let (arrivals, departures) = both(|| receive(other), || send(own))?;
+                let [this, other] = [self.host, self.host.other()].map(|host| host as usize);
+                let (arrivals, departures) = both(|| receive(other), || send(this))?;
                 Ok(json(TrainResult {
                     departures,
                     arrivals,
@@ -125,11 +125,11 @@ impl Part {
 fn return_round_trips(plan: RoundTrips, prober: &Prober) -> Result<(), DaemonError> {
     let until = patience(plan.interval * plan.count as u32, plan.longest);
     let mut is_back = vec![false; plan.count as usize];
-    let mut left = is_back.len();
+    let mut remaining = is_back.len();
     loop {
-        left -= send_back(prober, &mut is_back)?;
+        remaining -= send_back(prober, &mut is_back)?;
         let rest = until.saturating_duration_since(Instant::now());
-        if left == 0 || rest.is_zero() {
+        if remaining == 0 || rest.is_zero() {
             return Ok(());
         }
         socket::wait(&[prober], Some(rest))?;
@@ -138,7 +138,7 @@ fn return_round_trips(plan: RoundTrips, prober: &Prober) -> Result<(), DaemonErr
 
 /// Asks the other end for the time and returns the exchanges that are complete. An exchange that a packet's loss
 /// or a longer delay than that of the others costs is left out.
-fn ask_time(prober: &Prober) -> Result<Vec<[i64; 3]>, DaemonError> {
+fn measure_clock(prober: &Prober) -> Result<Vec<[i64; 3]>, DaemonError> {
     let mut sent = Vec::with_capacity(CLOCK_PACKETS);
     let mut exchanges = Vec::with_capacity(CLOCK_PACKETS);
     let mut until = Instant::now() + LONGEST_EXCHANGE;
@@ -163,23 +163,23 @@ fn ask_time(prober: &Prober) -> Result<Vec<[i64; 3]>, DaemonError> {
     Ok(exchanges)
 }
 
-/// Sends back each packet of [`ask_time`] with the time of this end's clock, until there is no more.
-fn tell_time(prober: &Prober) -> Result<(), DaemonError> {
-    let mut left = CLOCK_PACKETS;
+/// Sends back each packet of [`measure_clock`] with the time of this end's clock, until there is no more.
+fn answer_clock(prober: &Prober) -> Result<(), DaemonError> {
+    let mut remaining = CLOCK_PACKETS;
     let mut until = Instant::now() + HEAD_START + LONGEST_EXCHANGE;
-    while left > 0 && Instant::now() < until {
+    while remaining > 0 && Instant::now() < until {
         let rest = until.saturating_duration_since(Instant::now());
         socket::wait(&[prober], Some(rest))?;
         while let Some(arrival) = prober.receive()? {
             prober.send_back(arrival.number, clock::monotonic_ns(), SMALL_PACKET_BYTES)?;
-            left = left.saturating_sub(1);
+            remaining = remaining.saturating_sub(1);
             until = Instant::now() + AFTER_LAST;
         }
     }
     Ok(())
 }
 
-/// Returns the time until which packets of the other end are waited for: no message says that the last has been sent.
+/// Returns the time until which packets of the other end are waited for: no message marks the last one.
 fn patience(sending: Duration, longest: Duration) -> Instant {
     Instant::now() + HEAD_START + sending + longest + GRACE
 }
@@ -209,19 +209,19 @@ mod tests {
             mtu_bytes: 1500,
             schedule: Vec::new(),
         };
-        let train = Train::new(&condition, &condition.forward, LossPlace::AfterRate);
+        let train = Train::new(&condition, &condition.forward, LossPosition::AfterRate);
         let (sending, sends) = io::pipe().expect("a pipe");
         let ended = OnceLock::new();
-        let (look, looked) = mpsc::channel();
+        let (polling, polled) = mpsc::channel();
         thread::scope(|scope| {
             let (ended, prober, sending) = (&ended, &prober, &sending);
             let until = move || {
-                let _ = look.send(());
+                let _ = polling.send(());
                 ended.get().copied()
             };
             let receiver =
                 scope.spawn(move || receive_train(train, 0, prober, Some(sending), until));
-            looked.recv().expect("it looks");
+            polled.recv().expect("it looks");
             ended.set(Instant::now()).expect("once");
             drop(sends);
             let arrivals = receiver.join().expect("no panic").expect("no error");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_whose_machine_disturbed_the_check_says_so() {
+    fn a_host_reports_that_its_machine_disturbed_the_check() {
         let addresses = crate::path_daemon::ADDRESSES.map(IpAddr::from);
         let mut part = Part::new(Host::Server, addresses);
         let late = LinkCounters {
@@ -240,7 +240,7 @@ mod tests {
         };
         assert_eq!(part.close(&[late; 2]), None);
         part.pauses = Some(PauseWatch::start().expect("a thread"));
-        let why = part.close(&[late; 2]).expect("evidence");
-        assert!(!why.is_empty());
+        let evidence = part.close(&[late; 2]).expect("evidence");
+        assert!(!evidence.is_empty());
     }
 }

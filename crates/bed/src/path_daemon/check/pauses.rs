@@ -35,7 +35,7 @@ const MOST_BUSY: f64 = 0.5;
 #[derive(Debug, Clone, Copy)]
 struct Processors {
     idle: f64,
-    own: f64,
+    own_cpu: f64,
 }
 
 impl Processors {
@@ -48,7 +48,7 @@ impl Processors {
         let mut next = || ticks.next()?.parse::<f64>().ok();
         Some(Self {
             idle: (next()? + next()?) / per_second as f64,
-            own: clock::process_cpu_ns() as f64 / 1e9,
+            own_cpu: clock::process_cpu_ns() as f64 / 1e9,
         })
     }
 
@@ -57,7 +57,7 @@ impl Processors {
     fn others(self, now: Self, of: Duration) -> f64 {
         let cores = thread::available_parallelism().map_or(1, usize::from) as f64;
         let all = of.as_secs_f64().max(1e-9) * cores;
-        1.0 - (now.idle - self.idle + now.own - self.own) / all
+        1.0 - (now.idle - self.idle + now.own_cpu - self.own_cpu) / all
     }
 }
 
@@ -66,7 +66,7 @@ impl Processors {
 #[derive(Debug)]
 pub(crate) struct PauseWatch {
     /// Dropping it ends the thread, also where the check fails.
-    alive: Arc<()>,
+    keep_running: Arc<()>,
     begun: Instant,
     before: Option<Processors>,
     thread: JoinHandle<Duration>,
@@ -74,8 +74,8 @@ pub(crate) struct PauseWatch {
 
 impl PauseWatch {
     pub(crate) fn start() -> Result<Self, DaemonError> {
-        let alive = Arc::new(());
-        let watched = Arc::downgrade(&alive);
+        let keep_running = Arc::new(());
+        let watched = Arc::downgrade(&keep_running);
         let thread = spawn("pauses", move || {
             clock::wake_on_time();
             let mut paused = Duration::ZERO;
@@ -90,7 +90,7 @@ impl PauseWatch {
             paused
         })?;
         Ok(Self {
-            alive,
+            keep_running,
             begun: Instant::now(),
             before: Processors::read(),
             thread,
@@ -100,7 +100,7 @@ impl PauseWatch {
     /// Stops the watch and returns the evidence, if there is some, against the check that was made
     /// meanwhile; `links` is what the path counted in it.
     pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
-        drop(self.alive);
+        drop(self.keep_running);
         let paused = self.thread.join().unwrap_or_default();
         let of = self.begun.elapsed();
         let others = self.before.zip(Processors::read());
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_late_and_refused_packets_and_other_processes_speak_against_a_check() {
+    fn pauses_late_and_refused_packets_and_other_processes_invalidate_a_check() {
         let second = Duration::from_secs(1);
         let links = |late_packets| {
             [LinkCounters {

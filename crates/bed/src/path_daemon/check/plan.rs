@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regatta_model::{Condition, Link};
 
-use super::expected::{self, LossPlace};
+use super::expected::{self, LossPosition};
 
 /// Smallest IP packet that is sent.
 pub(super) const SMALL_PACKET_BYTES: u64 = 64;
@@ -52,7 +52,7 @@ const TRAIN_PACKETS_MAX_JITTER: u64 = 100_000;
 
 /// Fewest packets of a train from which a rate can be computed, and fewest that are wanted.
 const TRAIN_PACKETS_MIN: u64 = 5;
-const TRAIN_PACKETS_WANTED: u64 = 100;
+const TARGET_TRAIN_PACKETS: u64 = 100;
 
 /// Time for which the packets that a train sends at once at the start keep the bottleneck busy if
 /// the sender is held up.
@@ -149,13 +149,13 @@ pub(super) struct Train {
     pub(super) interval: Duration,
     /// Whether the train can measure the link's rate: there is one, and the queue has room for the
     /// packets sent at once at the start.
-    pub(super) tells_rate: bool,
+    pub(super) measures_rate: bool,
     /// Longest time that the last packet may be under way.
     pub(super) longest: Duration,
 }
 
 impl Train {
-    pub(super) fn new(condition: &Condition, link: &Link, losses: LossPlace) -> Self {
+    pub(super) fn new(condition: &Condition, link: &Link, losses: LossPosition) -> Self {
         let mtu = u64::from(condition.mtu_bytes);
         if link.trace.is_some() {
             return Self::over_trace(condition, link);
@@ -169,13 +169,13 @@ impl Train {
                 packet_bytes: SMALL_PACKET_BYTES.min(mtu),
                 head_start: 1,
                 interval,
-                tells_rate: false,
+                measures_rate: false,
                 longest: link.longest_propagation(),
             };
         };
         let bytes_in = |time: Duration| (rate.0 as f64 / 8.0 * time.as_secs_f64()) as u64;
         let queue = condition.queue_limit(link).0;
-        let within = match bytes_in(TRAIN_WITHIN) >= TRAIN_PACKETS_WANTED * mtu {
+        let within = match bytes_in(TRAIN_WITHIN) >= TARGET_TRAIN_PACKETS * mtu {
             true => TRAIN_WITHIN,
             false => TRAIN_WITHIN_SLOW,
         };
@@ -186,7 +186,7 @@ impl Train {
         };
         let budget = bytes_in(within);
         // Smaller packets where full ones would be too few, or too large for a short queue.
-        let packet_bytes = (budget / TRAIN_PACKETS_WANTED)
+        let packet_bytes = (budget / TARGET_TRAIN_PACKETS)
             .min(queue / 8)
             .clamp(SMALL_PACKET_BYTES.min(mtu), mtu);
         let packets = (budget / packet_bytes).clamp(TRAIN_PACKETS_MIN, most);
@@ -197,8 +197,8 @@ impl Train {
             .clamp(1, HEAD_START_PACKETS);
         // What is lost before the rate is made up for, so that the bottleneck stays busy.
         let passes = match losses {
-            LossPlace::BeforeRate => (1.0 - link.mean_loss().0).max(0.1),
-            LossPlace::AfterRate => 1.0,
+            LossPosition::BeforeRate => (1.0 - link.mean_loss().0).max(0.1),
+            LossPosition::AfterRate => 1.0,
         };
         let interval = transmission(link, packet_bytes).mul_f64(passes);
         Self {
@@ -206,7 +206,7 @@ impl Train {
             packet_bytes,
             head_start,
             interval,
-            tells_rate: 4 * packet_bytes <= queue && interval < Duration::from_millis(500),
+            measures_rate: 4 * packet_bytes <= queue && interval < Duration::from_millis(500),
             longest: transmission(link, (head_start + 2) * packet_bytes)
                 + link.longest_propagation(),
         }
@@ -226,7 +226,7 @@ impl Train {
             packet_bytes,
             head_start: 1,
             interval: Duration::from_micros(50),
-            tells_rate: false,
+            measures_rate: false,
             longest: condition.longest_one_way(link),
         }
     }
@@ -269,10 +269,10 @@ mod tests {
     #[test]
     fn the_usual_path_takes_full_packets_for_300_ms() {
         let condition = condition(100_000_000, Duration::from_millis(15), None);
-        let train = Train::new(&condition, &condition.forward, LossPlace::AfterRate);
+        let train = Train::new(&condition, &condition.forward, LossPosition::AfterRate);
         assert_eq!((train.packets, train.packet_bytes), (2500, 1500));
         assert_eq!(train.head_start, 83);
-        assert!(train.tells_rate);
+        assert!(train.measures_rate);
         assert_eq!(RoundTrips::new(&condition).count, 300);
     }
 
@@ -282,10 +282,10 @@ mod tests {
             for queue in [None, Some(100), Some(3_000), Some(1 << 30)] {
                 let condition = condition(rate_bps, Duration::from_secs(1), queue);
                 let link = &condition.forward;
-                let train = Train::new(&condition, link, LossPlace::AfterRate);
+                let train = Train::new(&condition, link, LossPosition::AfterRate);
                 let limit = condition.queue_limit(link).0;
                 assert!(
-                    !train.tells_rate || train.head_start * train.packet_bytes <= limit,
+                    !train.measures_rate || train.head_start * train.packet_bytes <= limit,
                     "{rate_bps} {queue:?} {train:?}"
                 );
                 let lasts = train.interval * (train.packets - train.head_start) as u32;

@@ -1,11 +1,11 @@
-//! Check of a network that is used as it is: nothing was asked of it, so it is described.
+//! Check of a real network: it has no expected values, so it is described.
 
 use std::time::Duration;
 
 use regatta_model::{AskedAchieved, BitRate, Condition, Link, PathCheck};
 
 use super::{
-    LossPlace, Measured, path_check,
+    LossPosition, Measured, path_check,
     plan::{RoundTrips, Train},
     quantity,
 };
@@ -69,7 +69,7 @@ pub(crate) fn describe(
         ("forward_loss_ratio", &packets.forward, &trains[0]),
         ("reverse_loss_ratio", &packets.reverse, &trains[1]),
     ] {
-        let sent = Train::new(packets, link, LossPlace::AfterRate).packets;
+        let sent = Train::new(packets, link, LossPosition::AfterRate).packets;
         let lost = sent.saturating_sub(train.arrivals.len() as u64);
         let ratio = lost as f64 / sent.max(1) as f64;
         add(name, ratio, sent, &|_| LOSS_CHANGE);
@@ -93,8 +93,8 @@ fn median(round_trips: &[f64]) -> f64 {
 fn clock_offset(trains: &[TrainResult; 2]) -> Option<AskedAchieved> {
     let fastest = |train: &TrainResult| {
         let arrivals = train.arrivals.iter();
-        let took = arrivals.filter_map(|(place, arrived)| {
-            let departed = *train.departures.get(usize::try_from(*place).ok()?)?;
+        let took = arrivals.filter_map(|(position, arrived)| {
+            let departed = *train.departures.get(usize::try_from(*position).ok()?)?;
             Some(arrived.wrapping_sub(departed).cast_signed())
         });
         took.min()
@@ -122,7 +122,7 @@ mod tests {
         let transmission = RoundTrips::new(&packets).transmission.as_nanos() as f64;
         let train = || TrainResult {
             departures: Vec::new(),
-            arrivals: (0..arrived).map(|place| (place, place)).collect(),
+            arrivals: (0..arrived).map(|position| (position, position)).collect(),
         };
         let measured = Measured {
             checked_unix_ns: 0,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_check_describes_and_later_ones_are_compared_with_it() {
+    fn later_checks_are_compared_with_the_first() {
         let first = check(None, 31.0, 10_000);
         assert!(first.within);
         assert_eq!(first.quantities[0].asked, 31e6);

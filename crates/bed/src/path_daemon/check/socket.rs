@@ -27,7 +27,7 @@ const IPV6_HEADER_BYTES: u64 = 48;
 const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 
 /// Bytes of a datagram before its padding: its number, and the time for which it was held.
-const WORDS_BYTES: usize = 16;
+const PAYLOAD_BYTES: usize = 16;
 
 /// Largest datagram that UDP over IPv4 carries.
 const MOST_BYTES: usize = 65_507;
@@ -127,7 +127,7 @@ impl Prober {
     ) -> Result<(), DaemonError> {
         let bytes = packet_bytes.saturating_sub(self.header_bytes) as usize;
         let mut datagram = [number, held_ns].map(u64::to_le_bytes).concat();
-        datagram.resize(bytes.clamp(WORDS_BYTES, MOST_BYTES), 0);
+        datagram.resize(bytes.clamp(PAYLOAD_BYTES, MOST_BYTES), 0);
         match self.socket.send(&datagram) {
             // A full queue of the host is the path's affair: the datagram will be missing.
             Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => Err(failed("send")(error)),
@@ -137,7 +137,7 @@ impl Prober {
 
     /// Returns the next datagram if one has arrived.
     pub(super) fn receive(&self) -> Result<Option<Arrival>, DaemonError> {
-        let mut payload = [0; WORDS_BYTES];
+        let mut payload = [0; PAYLOAD_BYTES];
         let mut control = nix::cmsg_space!(TimeSpec);
         loop {
             let mut slices = [IoSliceMut::new(&mut payload)];
@@ -157,11 +157,11 @@ impl Prober {
                     _ => None,
                 });
             // Whatever has no number or no time stamp is not a datagram of ours.
-            if let (WORDS_BYTES, Some(stamp)) = (length, stamp) {
-                let (words, _) = payload.as_chunks();
+            if let (PAYLOAD_BYTES, Some(stamp)) = (length, stamp) {
+                let (fields, _) = payload.as_chunks();
                 return Ok(Some(Arrival {
-                    number: u64::from_le_bytes(words[0]),
-                    held_ns: u64::from_le_bytes(words[1]),
+                    number: u64::from_le_bytes(fields[0]),
+                    held_ns: u64::from_le_bytes(fields[1]),
                     at_unix_ns: nanoseconds(stamp.into()),
                 }));
             }

@@ -5,7 +5,7 @@ use regatta_emulation::delay_moments;
 use regatta_model::{AskedAchieved, Condition, DelayDistribution, Link, units::nanoseconds};
 
 use super::{
-    DIRECTIONS, LossPlace, MEAN_TOLERANCE, NORMAL_QUANTILE, SPREAD_TOLERANCE,
+    DIRECTIONS, LossPosition, MEAN_TOLERANCE, NORMAL_QUANTILE, SPREAD_TOLERANCE,
     expected::lost_before_rate,
     plan::{self, Train},
     quantity,
@@ -30,26 +30,26 @@ struct Delays {
 impl Delays {
     /// Computes the delays: each packet's time under way less the time at the bottleneck, which
     /// sends one packet after the other at the link's rate.
-    fn of(link: &Link, train: Train, losses: LossPlace, result: &TrainResult) -> Self {
+    fn of(link: &Link, train: Train, losses: LossPosition, result: &TrainResult) -> Self {
         let transmission_ns = nanoseconds(plan::transmission(link, train.packet_bytes));
         let skipped = lost_before_rate(link, losses) > 0.5;
         let mut arrived = vec![None; result.departures.len()];
         let (mut reordered, mut latest) = (0, 0);
-        for &(place, at) in &result.arrivals {
-            if let Some(slot) = arrived.get_mut(place as usize) {
+        for &(position, at) in &result.arrivals {
+            if let Some(slot) = arrived.get_mut(position as usize) {
                 *slot = Some(at);
             }
-            reordered += u64::from(place < latest);
-            latest = latest.max(place);
+            reordered += u64::from(position < latest);
+            latest = latest.max(position);
         }
         let mut values_ns = Vec::with_capacity(result.arrivals.len());
-        let mut left = 0;
+        let mut sent_at = 0;
         for (&departed, at) in result.departures.iter().zip(arrived) {
             if at.is_none() && skipped {
                 continue;
             }
-            left = departed.max(left) + transmission_ns;
-            values_ns.extend(at.map(|at| at.wrapping_sub(left).cast_signed() as f64));
+            sent_at = departed.max(sent_at) + transmission_ns;
+            values_ns.extend(at.map(|at| at.wrapping_sub(sent_at).cast_signed() as f64));
         }
         Self {
             values_ns,
@@ -65,9 +65,9 @@ impl Delays {
     }
 }
 
-/// Whether a train's delays can be distinguished from those of the bottleneck's queue.
-fn is_told(link: &Link, train: Train) -> bool {
-    (link.rate.is_none() || train.tells_rate) && link.trace.is_none() && link.burst_bytes.is_none()
+/// Whether the delays of a train can be distinguished from those of the bottleneck's queue.
+fn is_separable(link: &Link, train: Train) -> bool {
+    (link.rate.is_none() || train.measures_rate) && link.trace.is_none() && link.burst_bytes.is_none()
 }
 
 /// Whether the condition itself asks for jitter that holds packets of dense flows back: drawn for each
@@ -100,15 +100,15 @@ fn deviation_error(distribution: DelayDistribution) -> f64 {
 /// the deviation and order of each; nothing for conditions without jitter in both directions.
 pub(super) fn judge(
     condition: &Condition,
-    losses: LossPlace,
+    losses: LossPosition,
     results: &[TrainResult; 2],
 ) -> Vec<AskedAchieved> {
     let links = [&condition.forward, &condition.reverse];
     let trains = links.map(|link| Train::new(condition, link, losses));
     let jitters = links.iter().any(|link| !link.jitter.is_zero());
     let mut pairs = links.iter().zip(trains);
-    let told = pairs.all(|(link, train)| is_told(link, train));
-    if !jitters || !told {
+    let separable = pairs.all(|(link, train)| is_separable(link, train));
+    if !jitters || !separable {
         return Vec::new();
     }
     let delays: [Delays; 2] = std::array::from_fn(|which| {
@@ -117,7 +117,7 @@ pub(super) fn judge(
     if delays.iter().any(|delays| delays.values_ns.len() < FEWEST) {
         return Vec::new();
     }
-    let asked = condition.round_trip_delay().as_nanos() as f64;
+    let expected = condition.round_trip_delay().as_nanos() as f64;
     let (mut mean, mut achieved, mut variance, mut held) = (0.0_f64, 0.0, 0.0_f64, 0.0);
     let mut quantities = Vec::new();
     for (which, name) in DIRECTIONS.into_iter().enumerate() {
@@ -141,12 +141,12 @@ pub(super) fn judge(
         let chance = NORMAL_QUANTILE * error * moments.deviation_ns;
         let least = match holds_back {
             true => 0.0,
-            false => (moments.deviation_ns - chance - MEAN_TOLERANCE.of(asked)).max(0.0),
+            false => (moments.deviation_ns - chance - MEAN_TOLERANCE.of(expected)).max(0.0),
         };
-        let most = moments.deviation_ns + chance + SPREAD_TOLERANCE.of(asked);
-        let mut add = |what, asked, found, range| {
+        let most = moments.deviation_ns + chance + SPREAD_TOLERANCE.of(expected);
+        let mut add = |what, expected, found, range| {
             let name = format!("{name}_train_{what}");
-            quantities.push(quantity(&name, asked, found, range, n as u64));
+            quantities.push(quantity(&name, expected, found, range, n as u64));
         };
         let range = (least, most);
         add("delay_deviation_ns", moments.deviation_ns, found.1, range);
@@ -155,7 +155,7 @@ pub(super) fn judge(
             add("reordered_ratio", 0.0, reordered, (0.0, REORDERED));
         }
     }
-    let tolerance = MEAN_TOLERANCE.of(asked) + NORMAL_QUANTILE * variance.sqrt();
+    let tolerance = MEAN_TOLERANCE.of(expected) + NORMAL_QUANTILE * variance.sqrt();
     let n = delays.map(|delays| delays.values_ns.len() as u64);
     let range = (mean - tolerance, mean + tolerance + held);
     let name = "train_round_trip_delay_ns";
@@ -198,33 +198,33 @@ mod tests {
         let mut link = EmulatedLink::new(path, direction, seed).expect("a link");
         let begun = 10 * MINUTE_NS;
         let mut result = TrainResult::default();
-        for place in 0..=train.packets {
-            let paced = (place + 1).saturating_sub(train.head_start);
+        for position in 0..=train.packets {
+            let paced = (position + 1).saturating_sub(train.head_start);
             let now = begun + paced * nanoseconds(train.interval);
-            if place < train.packets {
+            if position < train.packets {
                 let mut packet = vec![0; train.packet_bytes as usize];
-                packet[..8].copy_from_slice(&place.to_le_bytes());
+                packet[..8].copy_from_slice(&position.to_le_bytes());
                 link.offer(now, packet);
                 result.departures.push(now);
             }
-            while let Some(due) = link.poll(if place < train.packets { now } else { u64::MAX }) {
-                let place = u64::from_le_bytes(due.packet[..8].try_into().expect("eight bytes"));
+            while let Some(due) = link.poll(if position < train.packets { now } else { u64::MAX }) {
+                let position = u64::from_le_bytes(due.packet[..8].try_into().expect("eight bytes"));
                 let at = match direction {
                     Direction::Forward => due.at + MINUTE_NS,
                     Direction::Reverse => due.at - MINUTE_NS,
                 };
-                result.arrivals.push((place, at));
+                result.arrivals.push((position, at));
             }
         }
         result
     }
 
-    /// Compares trains over `path` with what `asked` asks for.
-    fn judged(asked: &Condition, path: &Condition, seed: u64) -> Vec<AskedAchieved> {
-        let train = Train::new(asked, &asked.forward, LossPlace::AfterRate);
+    /// Compares trains over `path` with what `requested` asks for.
+    fn judged(requested: &Condition, path: &Condition, seed: u64) -> Vec<AskedAchieved> {
+        let train = Train::new(requested, &requested.forward, LossPosition::AfterRate);
         let results = [Direction::Forward, Direction::Reverse]
             .map(|direction| run(path, direction, train, seed));
-        judge(asked, LossPlace::AfterRate, &results)
+        judge(requested, LossPosition::AfterRate, &results)
     }
 
     fn outside(quantities: &[AskedAchieved]) -> Vec<&str> {
@@ -234,14 +234,14 @@ mod tests {
 
     /// One in 10 000 quantities of a sound path is outside: of 5 for 30 seeds and 3 rates one with a
     /// probability of 4 %, and the seeds are fixed.
-    fn sound_paths_are_found_sound(distribution: DelayDistribution) {
+    fn sound_paths_pass(distribution: DelayDistribution) {
         for rate_bps in [1_000_000, 10_000_000, 100_000_000] {
-            let asked = condition(rate_bps, |link| {
+            let requested = condition(rate_bps, |link| {
                 link.jitter_distribution = distribution;
                 link.jitter /= distribution.reach();
             });
             for seed in 0..30 {
-                let quantities = judged(&asked, &asked, seed);
+                let quantities = judged(&requested, &requested, seed);
                 assert_eq!(quantities.len(), 5);
                 assert!(
                     outside(&quantities).is_empty(),
@@ -252,26 +252,26 @@ mod tests {
     }
 
     #[test]
-    fn sound_paths_with_uniform_jitter_are_found_sound() {
-        sound_paths_are_found_sound(DelayDistribution::Uniform);
+    fn sound_paths_with_uniform_jitter_pass() {
+        sound_paths_pass(DelayDistribution::Uniform);
     }
 
     #[test]
-    fn sound_paths_with_normal_jitter_are_found_sound() {
-        sound_paths_are_found_sound(DelayDistribution::Normal);
+    fn sound_paths_with_normal_jitter_pass() {
+        sound_paths_pass(DelayDistribution::Normal);
     }
 
     #[test]
-    fn sound_paths_with_pareto_jitter_are_found_sound() {
-        sound_paths_are_found_sound(DelayDistribution::Pareto);
+    fn sound_paths_with_pareto_jitter_pass() {
+        sound_paths_pass(DelayDistribution::Pareto);
     }
 
     #[test]
-    fn jitter_that_holds_a_dense_flow_back_is_not_as_asked() {
+    fn jitter_that_delays_a_dense_flow_is_out_of_tolerance() {
         for rate_bps in [100_000_000, 1_000_000_000] {
-            let asked = condition(rate_bps, |_| {});
+            let requested = condition(rate_bps, |_| {});
             let path = condition(rate_bps, |link| link.jitter_correlation = EACH);
-            let quantities = judged(&asked, &path, 1);
+            let quantities = judged(&requested, &path, 1);
             let names = [
                 "train_round_trip_delay_ns",
                 "forward_train_delay_deviation_ns",
@@ -287,10 +287,10 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_overtake_others_are_found() {
-        let asked = condition(100_000_000, |_| {});
+    fn reordered_packets_are_out_of_tolerance() {
+        let requested = condition(100_000_000, |_| {});
         let path = condition(100_000_000, |link| link.jitter_reorders = true);
-        let quantities = judged(&asked, &path, 1);
+        let quantities = judged(&requested, &path, 1);
         let expected = [
             "forward_train_reordered_ratio",
             "reverse_train_reordered_ratio",
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_without_jitter_or_of_a_bucket() {
+    fn paths_without_jitter_or_with_a_bucket_are_not_judged() {
         let plain = condition(100_000_000, |link| link.jitter = Duration::ZERO);
         assert!(judged(&plain, &plain, 1).is_empty());
         let bucket = condition(100_000_000, |link| {

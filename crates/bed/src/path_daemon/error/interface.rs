@@ -13,11 +13,11 @@ pub(crate) enum InterfaceError {
     #[error("`{interface}` is down")]
     Down { interface: String },
     #[error("packets to {peer} do not leave by `{interface}`")]
-    OtherWay { interface: String, peer: IpAddr },
+    WrongRoute { interface: String, peer: IpAddr },
     #[error("another run shapes `{interface}`")]
     Busy { interface: String },
     #[error("a run has left `{interface}` shaped and no record of its queueing discipline")]
-    LeftOver { interface: String },
+    StaleShaping { interface: String },
     #[error(
         "the queueing discipline `{kind}` of `{interface}` could not be restored exactly: {reason}"
     )]
@@ -26,8 +26,8 @@ pub(crate) enum InterfaceError {
         kind: String,
         reason: String,
     },
-    #[error("its packets have at most {has} bytes, and the condition asks for {asked}")]
-    Mtu { has: u32, asked: u32 },
+    #[error("its packets have at most {has} bytes, and the condition asks for {requested}")]
+    Mtu { has: u32, requested: u32 },
     #[error("losses by iptables would be those of all traffic of the host")]
     Iptables,
     #[error("this kernel lacks `{module}`")]
@@ -66,11 +66,11 @@ impl InterfaceError {
             Self::Down { interface } => {
                 format!("set it up there with `sudo ip link set {interface} up`")
             }
-            Self::OtherWay { peer, .. } => format!(
+            Self::WrongRoute { peer, .. } => format!(
                 "name the interface that `ip route get {peer}` shows there as `parent` in the hosts file"
             ),
             Self::Busy { .. } => "wait for its end, or use another interface".into(),
-            Self::LeftOver { interface } => {
+            Self::StaleShaping { interface } => {
                 format!(
                     "take its disciplines away there with `sudo tc qdisc del dev {interface} root`"
                 )

@@ -40,7 +40,7 @@ pub(crate) enum DaemonError {
     #[error("cannot start a thread of the path's")]
     Thread(#[source] io::Error),
     #[error("the forwarding thread ended")]
-    ForwarderGone,
+    ForwarderEnded,
     #[error("the {direction} link of condition `{condition}` cannot be emulated")]
     Link {
         condition: String,

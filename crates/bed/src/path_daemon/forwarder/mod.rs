@@ -149,12 +149,12 @@ impl Forwarder {
     /// Empties the path and its devices, zeroes the counters and sets a condition.
     pub(crate) fn set(&self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
         let condition = condition.clone();
-        self.ask(move |running| running.install(&condition, seed))?
+        self.request(move |running| running.install(&condition, seed))?
     }
 
     /// Begins the condition's schedule and its traces now.
     pub(crate) fn begin(&self) -> Result<(), DaemonError> {
-        self.ask(|running| {
+        self.request(|running| {
             let now = monotonic_ns();
             for link in &mut running.links {
                 link.emulated.begin(now);
@@ -165,34 +165,34 @@ impl Forwarder {
     /// Returns the counters forward and reverse since [`Forwarder::set`]. Drops at the sending
     /// devices are not included.
     pub(crate) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
-        self.ask(|running| running.links.each_ref().map(Link::counters))
+        self.request(|running| running.links.each_ref().map(Link::counters))
     }
 
     /// Sends all packets from now on to the capture `tap`, or to none. The previous capture has
     /// received all of its packets when this returns.
     pub(crate) fn set_capture(&self, tap: Option<CaptureSender>) -> Result<(), DaemonError> {
-        self.ask(|running| {
+        self.request(|running| {
             if let Some(before) = std::mem::replace(&mut running.tap, tap) {
                 before.finish();
             }
         })
     }
 
-    /// Has the thread do some work and returns the result.
-    fn ask<T: Send + 'static>(
+    /// Runs `work` on the thread and returns its result.
+    fn request<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Running) -> T + Send + 'static,
     ) -> Result<T, DaemonError> {
         let (reply, answer) = mpsc::channel();
         let request = Box::new(move |running: &mut Running| {
-            // Whoever asked may have gone; that is no reason to stop.
+            // The caller may have ended; that is no reason to stop.
             let _ = reply.send(work(running));
         });
         let sent = self.requests.send(request);
-        sent.map_err(|_| DaemonError::ForwarderGone)?;
+        sent.map_err(|_| DaemonError::ForwarderEnded)?;
         // Fails only when the counter is full, and then the thread wakes up as well.
         let _ = self.wake.write(1);
-        answer.recv().map_err(|_| DaemonError::ForwarderGone)
+        answer.recv().map_err(|_| DaemonError::ForwarderEnded)
     }
 }
 
@@ -246,7 +246,7 @@ struct Running {
 }
 
 impl Running {
-    /// Carries packets until the handle is gone or the kernel refuses.
+    /// Carries packets until the handle is dropped or the kernel returns an error.
     fn run(mut self) -> Option<Infallible> {
         let mut readable = [true; 2];
         let mut turns = 0_u32;
@@ -397,7 +397,7 @@ impl Running {
                     link.refused += u64::from(written.is_err());
                     if let Some(tap) = &mut self.tap {
                         let verdict = match written {
-                            Ok(()) => Verdict::Left,
+                            Ok(()) => Verdict::Delivered,
                             Err(_) => Verdict::Refused,
                         };
                         if packet.marks & COPY == 0 {
@@ -459,7 +459,7 @@ impl Running {
         Some(woken)
     }
 
-    /// Serves every request that waits; returns `None` if the handle is gone.
+    /// Serves every request that waits; returns `None` if the handle was dropped.
     fn serve(&mut self) -> Option<()> {
         loop {
             match self.inbox.try_recv() {

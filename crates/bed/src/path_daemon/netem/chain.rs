@@ -65,9 +65,9 @@ impl DirectionInterfaces {
 }
 
 /// Returns the Ethernet address of a host's macvlan in a run: locally administered, of one interface.
-fn ethernet(run: u64, place: usize) -> [u8; 6] {
+fn ethernet(run: u64, index: usize) -> [u8; 6] {
     let [a, b, c, d, ..] = run.to_ne_bytes();
-    [0x02, a, b, c, d, place as u8 + 1]
+    [0x02, a, b, c, d, index as u8 + 1]
 }
 
 /// Hosts of a path, and the interfaces between them.
@@ -164,15 +164,15 @@ impl Chain {
             IpAddr::V6(_) => Err(DaemonError::NoIpv4(address)),
         };
         let addresses = [ipv4(end.addresses[0])?, ipv4(end.addresses[1])?];
-        let place = end.host as usize;
+        let index = end.host as usize;
         let root = Node::own()?;
         let host = Node::create(Offloads::Off)?;
-        let interface = host.macvlan(&root, parent, HOST_INTERFACE, ethernet(run, place))?;
+        let interface = host.macvlan(&root, parent, HOST_INTERFACE, ethernet(run, index))?;
         let interface = host.split(interface)?;
         let other = end.host.other() as usize;
         let seconds = has_second_addresses(addresses).then(|| addresses.map(second));
         for addresses in [addresses].into_iter().chain(seconds) {
-            interface.one_address(addresses[place], prefix)?;
+            interface.one_address(addresses[index], prefix)?;
             interface.neighbour(addresses[other], ethernet(run, other))?;
         }
         Ok(Self::of_end(end, host, interface))

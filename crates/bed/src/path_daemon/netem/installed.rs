@@ -9,7 +9,7 @@ use super::{
     failed, interface,
     netlink::Counted,
     plan::Stages,
-    qdisc::{Interface, Place, Qdisc, Statistics},
+    qdisc::{Interface, Attachment, Qdisc, Statistics},
     sampler::{Sampler, Watched},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 const WIRE: usize = 0;
 const RATE: usize = 1;
 const QUEUE: usize = 2;
-const PLACES: usize = 3;
+const DISCIPLINES: usize = 3;
 
 /// Disciplines installed on one direction, with what was counted before.
 struct InstalledQdiscs {
@@ -31,16 +31,16 @@ struct InstalledQdiscs {
     /// Counters of the interfaces when the condition was set.
     before: Counted,
     /// Counters of disciplines that a step of the schedule replaced.
-    gone: [Statistics; PLACES],
+    replaced: [Statistics; DISCIPLINES],
     /// Packets that iptables rules dropped before a step replaced them.
-    gone_by_rule: u64,
+    replaced_by_rule: u64,
 }
 
 /// Disciplines installed on both directions.
 pub(super) struct Installed {
     setup: PathSetup,
     directions: [Option<DirectionInterfaces>; 2],
-    standing: [Option<InstalledQdiscs>; 2],
+    installed: [Option<InstalledQdiscs>; 2],
     sampler: Sampler,
 }
 
@@ -53,66 +53,66 @@ impl Installed {
         Ok(Self {
             setup,
             directions,
-            standing: [None, None],
+            installed: [None, None],
             sampler: Sampler::start()?,
         })
     }
 
-    /// Removes the installed disciplines and installs `wanted`.
+    /// Removes the installed disciplines and installs `target`.
     pub(super) fn replace(
         &mut self,
         mtu_bytes: u32,
-        wanted: [Stages; 2],
+        target: [Stages; 2],
     ) -> Result<(), DaemonError> {
-        let directions = self.directions.iter().zip(&mut self.standing);
-        for ((direction, standing), stages) in directions.zip(wanted) {
+        let directions = self.directions.iter().zip(&mut self.installed);
+        for ((direction, installed), stages) in directions.zip(target) {
             let Some(direction) = direction.clone() else {
                 continue;
             };
-            if let Some(old) = standing.take() {
-                for (interface, stands) in places(&direction, &old.stages) {
-                    if stands.is_some() {
+            if let Some(old) = installed.take() {
+                for (interface, current) in disciplines(&direction, &old.stages) {
+                    if current.is_some() {
                         let removed = interface.remove();
                         removed.map_err(failed("take a queueing discipline away"))?;
                     }
                 }
             }
             for interface in &direction.interfaces {
-                match interface.place {
-                    Place::ROOT | Place::INSIDE => interface
+                match interface.attachment {
+                    Attachment::ROOT | Attachment::INSIDE => interface
                         .set_mtu(mtu_bytes)
                         .map_err(failed("set the largest packet"))?,
                     _ => interface::has_mtu(interface, mtu_bytes)?,
                 }
             }
-            for (interface, wanted) in places(&direction, &stages) {
-                if let Some(wanted) = wanted {
-                    let added = wanted.add(interface);
+            for (interface, target) in disciplines(&direction, &stages) {
+                if let Some(target) = target {
+                    let added = target.add(interface);
                     added.map_err(failed("set a queueing discipline"))?;
                 }
             }
             if self.setup.loss_by == LossBy::Iptables {
                 direction.rule.set(stages.dropped_by_rule)?;
             }
-            *standing = Some(InstalledQdiscs {
+            *installed = Some(InstalledQdiscs {
                 before: direction.counted()?,
                 direction,
                 setup: self.setup,
                 stages,
-                gone: Default::default(),
-                gone_by_rule: 0,
+                replaced: Default::default(),
+                replaced_by_rule: 0,
             });
         }
         self.sampler.watch(self.watched(), true);
         Ok(())
     }
 
-    /// Changes the installed disciplines to `wanted`: one of the same kind is changed in place and
+    /// Changes the installed disciplines to `target`: one of the same kind is changed in place and
     /// keeps its packets.
-    pub(super) fn change(&mut self, wanted: [Stages; 2]) -> Result<(), DaemonError> {
-        for (standing, wanted) in self.standing.iter_mut().zip(wanted) {
-            if let Some(standing) = standing {
-                standing.change(wanted)?;
+    pub(super) fn change(&mut self, target: [Stages; 2]) -> Result<(), DaemonError> {
+        for (installed, target) in self.installed.iter_mut().zip(target) {
+            if let Some(installed) = installed {
+                installed.change(target)?;
             }
         }
         self.sampler.watch(self.watched(), false);
@@ -122,13 +122,13 @@ impl Installed {
     /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
     /// at the ends, where the queue is not apart from loss and delay.
     fn watched(&self) -> [Watched; 2] {
-        self.standing.each_ref().map(|standing| {
-            let standing = standing.iter();
-            let places =
-                standing.flat_map(|it| places(&it.direction, &it.stages).into_iter().skip(RATE));
-            places
-                .filter_map(|(interface, stands)| {
-                    Some((interface.clone(), matches!(stands?, Qdisc::Netem(_))))
+        self.installed.each_ref().map(|installed| {
+            let installed = installed.iter();
+            let disciplines =
+                installed.flat_map(|it| disciplines(&it.direction, &it.stages).into_iter().skip(RATE));
+            disciplines
+                .filter_map(|(interface, current)| {
+                    Some((interface.clone(), matches!(current?, Qdisc::Netem(_))))
                 })
                 .collect()
         })
@@ -137,8 +137,8 @@ impl Installed {
     /// Returns the counters of both directions.
     pub(super) fn counters(&self) -> Result<[LinkCounters; 2], DaemonError> {
         let most_bytes = self.sampler.most_bytes();
-        let of = |direction: usize| match &self.standing[direction] {
-            Some(standing) => standing.counters(most_bytes[direction]),
+        let of = |direction: usize| match &self.installed[direction] {
+            Some(installed) => installed.counters(most_bytes[direction]),
             None => Ok(LinkCounters::default()),
         };
         Ok([of(0)?, of(1)?])
@@ -146,48 +146,48 @@ impl Installed {
 }
 
 impl InstalledQdiscs {
-    fn change(&mut self, wanted: Stages) -> Result<(), DaemonError> {
-        let pairs = places(&self.direction, &self.stages).into_iter();
-        let pairs = pairs.zip(places(&self.direction, &wanted));
-        for (((interface, stands), (_, wanted)), gone) in pairs.zip(&mut self.gone) {
+    fn change(&mut self, target: Stages) -> Result<(), DaemonError> {
+        let pairs = disciplines(&self.direction, &self.stages).into_iter();
+        let pairs = pairs.zip(disciplines(&self.direction, &target));
+        for (((interface, current), (_, target)), replaced) in pairs.zip(&mut self.replaced) {
             let mut set = || -> io::Result<()> {
-                if let (Some(stands), Some(wanted)) = (stands, wanted)
-                    && wanted.is_like(stands)
+                if let (Some(current), Some(target)) = (current, target)
+                    && target.is_like(current)
                 {
-                    return match wanted == stands {
+                    return match target == current {
                         true => Ok(()),
-                        false => wanted.change(interface),
+                        false => target.change(interface),
                     };
                 }
-                if stands.is_some() {
-                    gone.add(interface.statistics()?);
+                if current.is_some() {
+                    replaced.add(interface.statistics()?);
                     interface.remove()?;
                 }
-                wanted.map_or(Ok(()), |wanted| wanted.add(interface))
+                target.map_or(Ok(()), |target| target.add(interface))
             };
             set().map_err(failed("change a queueing discipline"))?;
         }
         if self.setup.loss_by == LossBy::Iptables
-            && wanted.dropped_by_rule != self.stages.dropped_by_rule
+            && target.dropped_by_rule != self.stages.dropped_by_rule
         {
-            self.gone_by_rule += self.direction.rule.dropped()?;
-            self.direction.rule.set(wanted.dropped_by_rule)?;
+            self.replaced_by_rule += self.direction.rule.dropped()?;
+            self.direction.rule.set(target.dropped_by_rule)?;
         }
         self.stages = Stages {
-            full_queue_bytes: self.stages.full_queue_bytes.max(wanted.full_queue_bytes),
-            only_bursts: wanted.only_bursts && self.stages.only_bursts,
-            ..wanted
+            full_queue_bytes: self.stages.full_queue_bytes.max(target.full_queue_bytes),
+            only_bursts: target.only_bursts && self.stages.only_bursts,
+            ..target
         };
         Ok(())
     }
 
     /// Returns what the disciplines of a direction, by their place, counted since the condition was
     /// set.
-    fn statistics(&self) -> Result<[Statistics; PLACES], DaemonError> {
-        let mut all = self.gone;
-        let places = places(&self.direction, &self.stages).into_iter();
-        for ((interface, stands), sum) in places.zip(&mut all) {
-            if stands.is_some() {
+    fn statistics(&self) -> Result<[Statistics; DISCIPLINES], DaemonError> {
+        let mut all = self.replaced;
+        let disciplines = disciplines(&self.direction, &self.stages).into_iter();
+        for ((interface, current), sum) in disciplines.zip(&mut all) {
+            if current.is_some() {
                 let counted = interface.statistics();
                 sum.add(counted.map_err(failed("read a discipline's counters"))?);
             }
@@ -201,7 +201,7 @@ impl InstalledQdiscs {
         let at_ends = self.setup.placement == Placement::Ends;
         let with_offloads = self.setup.offloads == Offloads::On;
         let by_rule = match self.setup.loss_by {
-            LossBy::Iptables => self.gone_by_rule + self.direction.rule.dropped()?,
+            LossBy::Iptables => self.replaced_by_rule + self.direction.rule.dropped()?,
             LossBy::Emulator => 0,
         };
         let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
@@ -271,14 +271,14 @@ impl InstalledQdiscs {
 
 /// Returns the interfaces of a direction's disciplines (wire, then rate and queue if there are
 /// routers), with what `stages` installs there.
-fn places<'a>(
+fn disciplines<'a>(
     direction: &'a DirectionInterfaces,
     stages: &'a Stages,
 ) -> Vec<(&'a Interface, Option<&'a Qdisc>)> {
-    let mut places = vec![(direction.wire(), Some(&stages.wire))];
+    let mut disciplines = vec![(direction.wire(), Some(&stages.wire))];
     if let Some([queue, rate]) = direction.before_wire() {
-        places.push((rate, stages.rate.as_ref()));
-        places.push((queue, stages.queue.as_ref()));
+        disciplines.push((rate, stages.rate.as_ref()));
+        disciplines.push((queue, stages.queue.as_ref()));
     }
-    places
+    disciplines
 }

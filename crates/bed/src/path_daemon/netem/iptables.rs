@@ -85,8 +85,8 @@ impl Rule {
         .apply(&mut command);
         let output = command.output().map_err(failed)?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(failed(io::Error::other(said.trim().to_owned())));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(io::Error::other(stderr.trim().to_owned())));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }

@@ -145,8 +145,8 @@ impl Path for NetemPath {
             Ok((setting.at, stages))
         });
         let mut settings = settings.collect::<Result<Vec<_>, DaemonError>>()?;
-        let (_, wanted) = settings.remove(0);
-        self.installed.lock().replace(condition.mtu_bytes, wanted)?;
+        let (_, stages) = settings.remove(0);
+        self.installed.lock().replace(condition.mtu_bytes, stages)?;
         self.steps = settings;
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Path for NetemPath {
             return Ok(());
         }
         let installed = Arc::clone(&self.installed);
-        let take = move |wanted| installed.lock().change(wanted);
+        let take = move |stages| installed.lock().change(stages);
         self.schedule = Some(Schedule::start(begun, self.steps.clone(), take)?);
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Stages {
             delay_ns: nanoseconds(link.delay),
             jitter_ns: nanoseconds(link.jitter),
             distribution: netem_table(link.jitter_distribution).filter(|_| !link.jitter.is_zero()),
-            limit: most_under_way(link, bytes_per_second),
+            limit: max_packets(link, bytes_per_second),
             loss: loss(if by_rule { 0.0 } else { link.loss.0 }, link.loss_bursts),
             reorder: link.reorder_ratio.0,
             duplicate: link.duplicate_ratio.0,
@@ -234,10 +234,10 @@ fn at_end(
     }
     let queue = u32::try_from(condition.queue_limit(link).0).map_err(|_| Refusal::Queue)?;
     let full = u64::from(condition.mtu_bytes.max(1));
-    let under_way = (rate as f64 * (link.delay + link.jitter).as_secs_f64()) as u64 / full;
+    let in_flight = (rate as f64 * (link.delay + link.jitter).as_secs_f64()) as u64 / full;
     let queue = u64::from(packets_of_queue(condition, link, queue));
     Ok(Netem {
-        limit: at_most(queue + under_way + 1),
+        limit: at_most(queue + in_flight + 1),
         pace: Some(Pace::BytesPerSecond(rate)),
         ..wire
     })
@@ -253,7 +253,7 @@ fn packets_of_queue(condition: &Condition, link: &Link, queue_bytes: u32) -> u32
 
 /// Returns the number of packets that a netem must hold so that none is dropped for lack of room:
 /// those of the smallest size that the rate can put under way within the longest delay.
-fn most_under_way(link: &Link, bytes_per_second: Option<u64>) -> u32 {
+fn max_packets(link: &Link, bytes_per_second: Option<u64>) -> u32 {
     let Some(rate) = bytes_per_second else {
         return UNLIMITED_RATE_LIMIT;
     };
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_in_packets_is_netem_s_own() {
+    fn a_queue_in_packets_is_the_limit_of_netem() {
         let link = Link {
             queue_packets: Some(50),
             ..s0()
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_netem_cannot_do_is_refused() {
+    fn settings_that_netem_lacks_are_refused() {
         let refused = |change: fn(&mut Link), setup| {
             let mut link = s0();
             change(&mut link);

@@ -42,11 +42,11 @@ impl Sampler {
         spawn("queue-sampler", move || {
             let mut now: [Watched; 2] = Default::default();
             loop {
-                let told = match now.iter().all(Vec::is_empty) {
+                let received = match now.iter().all(Vec::is_empty) {
                     true => inbox.recv().map_err(RecvTimeoutError::from),
                     false => inbox.recv_timeout(INTERVAL),
                 };
-                match told {
+                match received {
                     Ok(order) => {
                         now = order.watched;
                         if order.afresh {
@@ -61,7 +61,7 @@ impl Sampler {
                 for (interfaces, most) in now.iter().zip(most.iter()) {
                     let waiting = interfaces
                         .iter()
-                        // A discipline that is being replaced has nothing to tell.
+                        // A discipline that is being replaced has no statistics.
                         .filter_map(|(interface, is_netem)| {
                             let counted = interface.statistics().ok()?;
                             Some(counted.queued_ip_bytes(*is_netem))

@@ -11,7 +11,7 @@ use crate::path_daemon::{clock, error::DaemonError, spawn};
 #[derive(Debug)]
 pub(super) struct Schedule {
     /// Channel without messages: dropping it ends the thread.
-    _alive: Sender<()>,
+    _stop: Sender<()>,
     failed: Receiver<DaemonError>,
 }
 
@@ -22,13 +22,13 @@ impl Schedule {
         steps: Vec<(Duration, T)>,
         mut take: impl FnMut(T) -> Result<(), DaemonError> + Send + 'static,
     ) -> Result<Self, DaemonError> {
-        let (alive, dropped) = mpsc::channel::<()>();
+        let (stop, dropped) = mpsc::channel::<()>();
         let (report, failed) = mpsc::channel();
         spawn("schedule", move || {
             clock::wake_on_time();
             for (at, step) in steps {
-                let left = at.saturating_sub(begun.elapsed());
-                if dropped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                let remaining = at.saturating_sub(begun.elapsed());
+                if dropped.recv_timeout(remaining) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
                 if let Err(error) = take(step) {
@@ -39,7 +39,7 @@ impl Schedule {
             }
         })?;
         Ok(Self {
-            _alive: alive,
+            _stop: stop,
             failed,
         })
     }
@@ -55,32 +55,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_taken_in_order_until_it_is_dropped() {
-        let (tell, told) = mpsc::channel();
+    fn steps_are_taken_in_order_until_the_schedule_is_dropped() {
+        let (sender, receiver) = mpsc::channel();
         let times = [Duration::ZERO, Duration::from_millis(5), Duration::MAX];
         let steps = times.into_iter().zip(0..).collect();
         let take = move |number| {
-            tell.send(number).map_err(|_| DaemonError::ForwarderGone)?;
+            sender.send(number).map_err(|_| DaemonError::ForwarderEnded)?;
             Ok(())
         };
         let schedule = Schedule::start(Instant::now(), steps, take).expect("a thread");
-        assert_eq!((told.recv(), told.recv()), (Ok(0), Ok(1)));
+        assert_eq!((receiver.recv(), receiver.recv()), (Ok(0), Ok(1)));
         assert!(schedule.outcome().is_ok());
         drop(schedule);
-        // The thread ends, and with it what it told with.
-        assert!(told.recv().is_err());
+        // The thread ends, and with it its sender.
+        assert!(receiver.recv().is_err());
     }
 
     #[test]
-    fn a_step_that_fails_is_told_and_the_rest_are_not_taken() {
-        let (tell, told) = mpsc::channel::<()>();
+    fn a_failed_step_is_reported_and_ends_the_schedule() {
+        let (sender, receiver) = mpsc::channel::<()>();
         let steps = vec![(Duration::ZERO, ()); 2];
         let take = move |()| {
-            let _held = &tell;
+            let _held = &sender;
             Err(DaemonError::Mtu(0))
         };
         let schedule = Schedule::start(Instant::now(), steps, take).expect("a thread");
-        assert!(told.recv().is_err());
+        assert!(receiver.recv().is_err());
         assert!(matches!(schedule.outcome(), Err(DaemonError::Mtu(0))));
         assert!(schedule.outcome().is_ok());
     }

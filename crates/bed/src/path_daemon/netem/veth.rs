@@ -15,7 +15,7 @@ use super::{
     failed, missing,
     netlink::{LOOPBACK, Netlink, link_head},
     offload,
-    qdisc::{Interface, Place},
+    qdisc::{Interface, Attachment},
 };
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace, second};
 
@@ -161,7 +161,7 @@ impl Node {
         Ok(Interface {
             netlink: self.netlink.clone(),
             index,
-            place: Place::ROOT,
+            attachment: Attachment::ROOT,
         })
     }
 
@@ -184,9 +184,9 @@ impl Node {
     /// router does it on the way. A UDP socket asks for segments whatever the offloads say.
     pub(super) fn split(&self, mut on: Interface) -> Result<Interface, DaemonError> {
         if self.offloads == Offloads::Off {
-            on.split(Place::ROOT, ETHERNET_MTU_BYTES)
+            on.split(Attachment::ROOT, ETHERNET_MTU_BYTES)
                 .map_err(missing("sch_tbf", "set a queueing discipline"))?;
-            on.place = Place::INSIDE;
+            on.attachment = Attachment::INSIDE;
         }
         Ok(on)
     }

@@ -140,16 +140,16 @@ pub(super) struct Bucket {
     pub waiting: Waiting,
 }
 
-/// Place of a discipline on an interface.
+/// Attachment of a discipline to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Attachment {
     /// Class in which it is, or [`ROOT`].
     pub parent: u32,
     /// Handle of its own.
     pub handle: u32,
 }
 
-impl Place {
+impl Attachment {
     /// The whole interface.
     pub(super) const ROOT: Self = Self {
         parent: ROOT,
@@ -163,13 +163,13 @@ impl Place {
     };
 }
 
-/// Interface, and the place of the disciplines of the path on it.
+/// Interface, and the attachment of the disciplines of the path to it.
 #[derive(Clone)]
 pub(super) struct Interface {
     /// Socket in the namespace of the interface.
     pub netlink: Netlink,
     pub index: i32,
-    pub place: Place,
+    pub attachment: Attachment,
 }
 
 /// Queueing discipline of an interface.
@@ -220,7 +220,7 @@ impl Qdisc {
     /// Installs the discipline at an interface that has none. In a class it takes the place of the queue that is
     /// there.
     pub(super) fn add(&self, interface: &Interface) -> io::Result<()> {
-        let flags = match interface.place.parent {
+        let flags = match interface.attachment.parent {
             ROOT => NlmF::EXCL,
             _ => NlmF::REPLACE,
         };
@@ -251,11 +251,11 @@ impl Qdisc {
         let bucket = match self {
             Self::Netem(netem) => {
                 let netem = named("netem", &netem.options());
-                return interface.set(interface.place, flags, &netem);
+                return interface.set(interface.attachment, flags, &netem);
             }
             Self::Bucket(bucket) => bucket,
         };
-        interface.set(Place::ROOT, flags, &bucket.attributes())?;
+        interface.set(Attachment::ROOT, flags, &bucket.attributes())?;
         let inside = match bucket.waiting {
             // The bucket's own.
             Waiting::Bytes(_) => return Ok(()),
@@ -272,40 +272,40 @@ impl Qdisc {
                 named("codel", options.as_bytes())
             }
         };
-        interface.set(Place::INSIDE, flags, &inside)
+        interface.set(Attachment::INSIDE, flags, &inside)
     }
 }
 
 impl Interface {
-    /// Installs or changes the discipline at a place of the interface.
-    fn set(&self, place: Place, flags: NlmF, attributes: &Attributes) -> io::Result<()> {
-        let head = head(self.index, place.handle, place.parent);
+    /// Installs or changes the discipline at an attachment of the interface.
+    fn set(&self, attachment: Attachment, flags: NlmF, attributes: &Attributes) -> io::Result<()> {
+        let head = head(self.index, attachment.handle, attachment.parent);
         self.netlink.change(Rtm::Newqdisc, flags, &head, attributes)
     }
 
-    /// Installs the discipline at a place of the interface, or has it take the place of the one that is there.
-    pub(super) fn replace(&self, place: Place, attributes: &Attributes) -> io::Result<()> {
-        self.set(place, NlmF::CREATE | NlmF::REPLACE, attributes)
+    /// Installs the discipline at an attachment of the interface, or replaces the one that is there.
+    pub(super) fn replace(&self, attachment: Attachment, attributes: &Attributes) -> io::Result<()> {
+        self.set(attachment, NlmF::CREATE | NlmF::REPLACE, attributes)
     }
 
-    /// Installs a token bucket in `place` that no packet waits for. It splits what the interface would split later (TSO,
+    /// Installs a token bucket in `attachment` that no packet waits for. It splits what the interface would split later (TSO,
     /// GSO, and the segments that a UDP socket asks for), so that a discipline in it acts on packets of the wire, of at
     /// most `most_bytes` bytes. One that is there keeps what is in it.
-    pub(super) fn split(&self, place: Place, most_bytes: u32) -> io::Result<()> {
+    pub(super) fn split(&self, attachment: Attachment, most_bytes: u32) -> io::Result<()> {
         let splitter = Bucket {
             bytes_per_second: ENDLESS,
             burst_bytes: most_bytes.saturating_add(HEADER_BYTES),
             waiting: Waiting::Bytes(u32::MAX),
         };
-        self.replace(place, &named("tbf", splitter.options().as_bytes()))
+        self.replace(attachment, &named("tbf", splitter.options().as_bytes()))
     }
 
     /// Sets the largest IP packet.
     pub(super) fn set_mtu(&self, mtu_bytes: u32) -> io::Result<()> {
         let attributes = Attributes::new().u32(libc::IFLA_MTU, mtu_bytes);
         self.netlink.set_link(self.index, 0, &attributes)?;
-        match self.place {
-            Place::INSIDE => self.split(Place::ROOT, mtu_bytes),
+        match self.attachment {
+            Attachment::INSIDE => self.split(Attachment::ROOT, mtu_bytes),
             _ => Ok(()),
         }
     }
@@ -313,11 +313,11 @@ impl Interface {
     /// Removes the discipline with all packets that wait in it. A class has a plain queue from then on, as one without a
     /// discipline may lose its packets.
     pub(super) fn remove(&self) -> io::Result<()> {
-        let parent = self.place.parent;
+        let parent = self.attachment.parent;
         if parent != ROOT {
             let handle = PLAIN;
             let plain = named("pfifo", &PLAIN_PACKETS.to_ne_bytes());
-            return self.replace(Place { parent, handle }, &plain);
+            return self.replace(Attachment { parent, handle }, &plain);
         }
         let head = head(self.index, 0, parent);
         self.netlink
@@ -326,14 +326,14 @@ impl Interface {
 
     /// Returns the counters of the discipline since it was installed.
     pub(super) fn statistics(&self) -> io::Result<Statistics> {
-        let message = self.ask(0, self.place.parent)?;
+        let message = self.get_qdisc(0, self.attachment.parent)?;
         let counted = find(attributes_of(&message), libc::TCA_STATS2).and_then(parse_statistics);
         counted.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Whether the netem of the interface draws from the seed that it was given. Kernels before 6.6 overlook a seed.
     pub(super) fn is_seeded(&self) -> io::Result<bool> {
-        let message = self.ask(0, self.place.parent)?;
+        let message = self.get_qdisc(0, self.attachment.parent)?;
         let options = find(attributes_of(&message), libc::TCA_OPTIONS).unwrap_or_default();
         let attributes = options.get(NETEM_HEAD_BYTES..).unwrap_or_default();
         Ok(find(attributes, NETEM_PRNG_SEED).is_some())
@@ -343,18 +343,18 @@ impl Interface {
     pub(super) fn codel_overflows(&self) -> io::Result<u64> {
         // `struct tc_codel_xstats`: largest packet, count, last count, delay, time of the next drop,
         // drops for want of room.
-        let message = self.ask(INNER, 0)?;
+        let message = self.get_qdisc(INNER, 0)?;
         let overflows = find(attributes_of(&message), libc::TCA_STATS2)
             .and_then(|statistics| find(statistics, STATS_APP))
-            .and_then(|own| u32_at(own, 20));
+            .and_then(|xstats| u32_at(xstats, 20));
         overflows
             .map(u64::from)
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    fn ask(&self, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
+    fn get_qdisc(&self, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
         let head = head(self.index, handle, parent);
-        self.netlink.ask(Rtm::Getqdisc, &head, &Attributes::new())
+        self.netlink.get(Rtm::Getqdisc, &head, &Attributes::new())
     }
 }
 
@@ -421,7 +421,7 @@ impl Netem {
             .into_iter()
             .flat_map(u32::to_ne_bytes)
             .collect();
-        // A change without one of these leaves what an earlier setting said, so all are given.
+        // A change without one of these leaves the earlier setting, so all are given.
         let pair = |first: u32| [first, 0].map(u32::to_ne_bytes).concat();
         let rate = match self.pace {
             None => 0,

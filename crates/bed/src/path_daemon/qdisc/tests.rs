@@ -56,7 +56,7 @@ fn netem_is_what_tc_sends() {
 
 /// A rate that takes no time keeps the order, and is more than 32 bits hold.
 #[test]
-fn rates_beyond_32_bits_are_whole_in_an_attribute_of_their_own() {
+fn rates_beyond_32_bits_have_a_64_bit_attribute() {
     let netem = Netem {
         pace: Some(Pace::InOrder),
         ..Netem::default()
@@ -64,8 +64,8 @@ fn rates_beyond_32_bits_are_whole_in_an_attribute_of_their_own() {
     let options = netem.options();
     let attributes = &options[NETEM_HEAD_BYTES..];
     let rate = find(attributes, 6).and_then(|bytes| u32_at(bytes, 0));
-    let whole = find(attributes, 8).and_then(|bytes| u64_at(bytes, 0));
-    assert_eq!((rate, whole), (Some(u32::MAX), Some(1_000_000_000_000_000)));
+    let rate64 = find(attributes, 8).and_then(|bytes| u64_at(bytes, 0));
+    assert_eq!((rate, rate64), (Some(u32::MAX), Some(1_000_000_000_000_000)));
 }
 
 /// Rate, limit and burst of `tc qdisc add … tbf rate 100mbit burst 25000 limit 375000`, and a

@@ -56,9 +56,9 @@ pub(super) fn to(address: IpAddr) -> Filter {
         IpAddr::V4(address) => (ETH_P_IP, address.octets().to_vec(), 16),
         IpAddr::V6(address) => (ETH_P_IPV6, address.octets().to_vec(), 24),
     };
-    let keys = octets.chunks_exact(4).zip(0..).map(|(four, place)| {
+    let keys = octets.chunks_exact(4).zip(0..).map(|(four, index)| {
         let value = four.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
-        Key::new(first + 4 * place, u32::MAX, value)
+        Key::new(first + 4 * index, u32::MAX, value)
     });
     Filter {
         protocol,
@@ -101,17 +101,17 @@ impl Filter {
         self
     }
 
-    /// Adds the filter to the discipline of this handle on an interface; `place` is its place among the filters there,
+    /// Adds the filter to the discipline of this handle on an interface; `priority` orders the filters there,
     /// from 1.
     pub(super) fn add(
         &self,
         interface: &Interface,
         handle: u32,
-        place: u16,
+        priority: u16,
         class: u32,
     ) -> io::Result<()> {
         let mut head = head(interface.index, 0, handle);
-        let info = u32::from(place) << 16 | u32::from(self.protocol.to_be());
+        let info = u32::from(priority) << 16 | u32::from(self.protocol.to_be());
         head[16..20].copy_from_slice(&info.to_ne_bytes());
         let options = Attributes::new()
             .u32(U32_CLASSID, class)
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_ssh_are_told_apart_by_either_port() {
+    fn segments_of_ssh_match_either_port() {
         let keys = |address: &str| -> Vec<Vec<_>> {
             let filters = control(address.parse().unwrap(), &[22]);
             let keys = |filter: Filter| filter.keys.iter().rev().take(2).copied().collect();

@@ -29,7 +29,7 @@ pub struct ShapedInterface {
 /// Returns the interfaces of this network namespace that have a discipline of Regatta's.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel returns one.
 pub fn shaped_interfaces() -> io::Result<Vec<ShapedInterface>> {
     let found = Netlink::open()?.dump(Rtm::Getqdisc, &head(0, 0, 0))?;
     let ours = found.iter().filter_map(|message| {

@@ -24,7 +24,7 @@ pub use self::{
 use super::{
     attributes::{Attributes, find, u32_at},
     netlink::Netlink,
-    qdisc::{self, Interface, Netem, Place, Qdisc, named},
+    qdisc::{self, Interface, Netem, Attachment, Qdisc, named},
     veth::Node,
 };
 use crate::{
@@ -33,21 +33,21 @@ use crate::{
 };
 
 /// Handle of the discipline of the interface while it is shaped (`7e9a:`), and of the disciplines below it.
-const OURS: u32 = 0x7e9a_0000;
+const PRIO_HANDLE: u32 = 0x7e9a_0000;
 const SPLITTER: u32 = 0x7e9b_0000;
 const INSIDE: u32 = 0x7e9c_0000;
 const OTHERS: u32 = 0x7e9d_0000;
 
 /// Classes of the `prio`: of all traffic, and of packets to the other host.
-const CLASS_OF_OTHERS: u32 = OURS | 1;
-const CLASS_OF_PEER: u32 = OURS | 2;
+const CLASS_OF_OTHERS: u32 = PRIO_HANDLE | 1;
+const CLASS_OF_PEER: u32 = PRIO_HANDLE | 2;
 
-/// Returns an interface with the place of netem on it.
+/// Returns an interface with the attachment of netem.
 fn netem_on(netlink: &Netlink, index: i32) -> Interface {
     Interface {
         netlink: netlink.clone(),
         index,
-        place: Place {
+        attachment: Attachment {
             parent: SPLITTER | 1,
             handle: INSIDE,
         },
@@ -82,9 +82,9 @@ impl Shaping {
             let others = former.discipline_of_others();
             shape(interface, most_bytes, others.as_ref(), (peer, ssh_ports))
         };
-        let left = record.left();
-        let is_left = left.is_some();
-        let read = SavedQdisc::read(netlink, name, index, left).and_then(|former| {
+        let earlier = record.read();
+        let has_earlier = earlier.is_some();
+        let read = SavedQdisc::read(netlink, name, index, earlier).and_then(|former| {
             saved_qdisc::try_in_namespace(&former, |netlink, index| {
                 let interface = netem_on(netlink, index);
                 shape(&interface, &former)?;
@@ -92,7 +92,7 @@ impl Shaping {
             })?;
             Ok(former)
         });
-        if read.is_err() && !is_left {
+        if read.is_err() && !has_earlier {
             record.remove();
         }
         let former = read?;
@@ -113,32 +113,32 @@ fn shape(
     others: Option<&Attributes>,
     (peer, ssh_ports): (IpAddr, &[u16]),
 ) -> Result<(), InterfaceError> {
-    let place = |parent, handle| Place { parent, handle };
+    let attachment = |parent, handle| Attachment { parent, handle };
     let missing = |module| InterfaceError::missing(module, "set a queueing discipline");
     // `struct tc_prio_qopt`: bands, and the band of each of 16 priorities.
     let mut bands = 2u32.to_ne_bytes().to_vec();
     bands.extend([0; 16]);
-    let prio = interface.replace(place(qdisc::ROOT, OURS), &named("prio", &bands));
+    let prio = interface.replace(attachment(qdisc::ROOT, PRIO_HANDLE), &named("prio", &bands));
     prio.map_err(missing("sch_prio"))?;
     if let Some(others) = others {
-        let others = interface.replace(place(CLASS_OF_OTHERS, OTHERS), others);
+        let others = interface.replace(attachment(CLASS_OF_OTHERS, OTHERS), others);
         others.map_err(missing("sch_prio"))?;
     }
-    let splitter = interface.split(place(CLASS_OF_PEER, SPLITTER), most_bytes);
+    let splitter = interface.split(attachment(CLASS_OF_PEER, SPLITTER), most_bytes);
     splitter.map_err(missing("sch_tbf"))?;
     interface.remove().map_err(missing("sch_netem"))?;
     let filters = filter::control(peer, ssh_ports)
         .chain(filter::neighbours(peer))
         .map(|filter| (filter, CLASS_OF_OTHERS))
         .chain([(filter::to(peer), CLASS_OF_PEER)]);
-    for (place, (filter, class)) in (1..).zip(filters) {
-        let added = filter.add(interface, OURS, place, class);
+    for (priority, (filter, class)) in (1..).zip(filters) {
+        let added = filter.add(interface, PRIO_HANDLE, priority, class);
         added.map_err(missing("cls_u32"))?;
     }
     Ok(())
 }
 
-/// Installs a netem in its place.
+/// Installs a netem on an interface.
 fn try_netem(interface: &Interface) -> Result<(), InterfaceError> {
     let netem = Qdisc::Netem(Netem {
         limit: 1,
@@ -157,7 +157,7 @@ pub(super) fn has_mtu(interface: &Interface, mtu_bytes: u32) -> Result<(), Daemo
     }
     Err(failed(InterfaceError::Mtu {
         has,
-        asked: mtu_bytes,
+        requested: mtu_bytes,
     }))
 }
 
@@ -199,13 +199,13 @@ fn leaves_by(netlink: &Netlink, to: IpAddr, name: &str, index: i32) -> Result<()
     head[1] = 8 * octets.len() as u8;
     let attributes = Attributes::new().bytes(libc::RTA_DST, &octets);
     let route = netlink
-        .ask(Rtm::Getroute, &head, &attributes)
+        .get(Rtm::Getroute, &head, &attributes)
         .map_err(InterfaceError::system("find the way to the other host"))?;
     let by = find(route.get(head.len()..).unwrap_or_default(), libc::RTA_OIF);
     if by.and_then(|by| u32_at(by, 0)) == Some(index.cast_unsigned()) {
         return Ok(());
     }
-    Err(InterfaceError::OtherWay {
+    Err(InterfaceError::WrongRoute {
         interface: name.to_owned(),
         peer: to,
     })

@@ -50,8 +50,8 @@ impl Record {
         }
     }
 
-    /// Returns what an earlier run has left here.
-    pub(super) fn left(&self) -> Option<SavedQdisc> {
+    /// Reads the record of an earlier run.
+    pub(super) fn read(&self) -> Option<SavedQdisc> {
         let mut text = String::new();
         (&self.file).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
@@ -69,7 +69,7 @@ impl Record {
 
     /// Removes the file.
     pub(super) fn remove(&self) {
-        // What is left of it says nothing once the interface is restored.
+        // A file that stays is harmless once the interface is restored.
         let _ = fs::remove_file(&self.path);
     }
 

@@ -12,7 +12,7 @@ use super::{
         netlink::{LOOPBACK, Netlink},
         qdisc::{ROOT, attributes_of, head},
     },
-    OURS,
+    PRIO_HANDLE,
 };
 use crate::path_daemon::error::InterfaceError;
 
@@ -76,7 +76,7 @@ impl Discipline {
     }
 
     pub(super) fn is_ours(&self) -> bool {
-        self.kind == OUR_KIND && self.handle == OURS
+        self.kind == OUR_KIND && self.handle == PRIO_HANDLE
     }
 
     /// Returns the attributes of a request for this discipline.
@@ -127,7 +127,7 @@ pub(super) struct SavedQdisc {
 }
 
 impl SavedQdisc {
-    /// Reads the discipline of an interface. `left` is the record of a run that could not restore it: then it is
+    /// Reads the discipline of an interface. `earlier` is the record of a run that could not restore it: then it is
     /// restored first.
     ///
     /// # Errors
@@ -136,17 +136,17 @@ impl SavedQdisc {
         netlink: &Netlink,
         name: &str,
         interface: i32,
-        left: Option<Self>,
+        earlier: Option<Self>,
     ) -> Result<Self, InterfaceError> {
         let step = "read the queueing disciplines of an interface";
         let read = || messages(netlink, interface).map_err(InterfaceError::system(step));
         let mut found = read()?;
         if parsed(&found).first().is_some_and(Discipline::is_ours) {
-            let Some(left) = left.filter(|left| left.interface == interface) else {
+            let Some(earlier) = earlier.filter(|earlier| earlier.interface == interface) else {
                 let interface = name.to_owned();
-                return Err(InterfaceError::LeftOver { interface });
+                return Err(InterfaceError::StaleShaping { interface });
             };
-            left.restore()?;
+            earlier.restore()?;
             found = read()?;
         }
         let former = Self {
@@ -250,7 +250,7 @@ impl SavedQdisc {
         let netlink = Netlink::open().map_err(&failed)?;
         let now = || messages(&netlink, self.interface).map(|found| parsed(&found));
         let is_ours = |now: &[Discipline]| now.first().is_some_and(Discipline::is_ours);
-        // An interface that is gone shows nothing, and one that somebody else has set since is theirs.
+        // A removed interface has no disciplines, and those that another program has set since are left alone.
         if !is_ours(&now().map_err(&failed)?) {
             return Ok(());
         }
@@ -258,7 +258,7 @@ impl SavedQdisc {
             return Ok(());
         };
         let restored = if root.handle == 0 {
-            let head = head(self.interface, OURS, ROOT);
+            let head = head(self.interface, PRIO_HANDLE, ROOT);
             netlink.change(Rtm::Delqdisc, NlmF::empty(), &head, &Attributes::new())
         } else {
             root.install(&netlink, self.interface)
@@ -362,17 +362,17 @@ mod tests {
 
     /// As the kernel does: `(t * NSEC_PER_USEC) >> CODEL_SHIFT`, and back.
     #[test]
-    fn times_of_codel_stay_what_they_are() {
-        for asked in (0..3_000_000).step_by(7) {
+    fn times_of_codel_round_trip() {
+        for time_us in (0..3_000_000).step_by(7) {
             let units = |time: u64| (time * 1000) >> 10;
-            let shown = (units(asked) << 10) / 1000;
+            let shown = (units(time_us) << 10) / 1000;
             let again = codel_time(u32::try_from(shown).unwrap());
-            assert_eq!(units(u64::from(again)), units(asked), "{asked}");
+            assert_eq!(units(u64::from(again)), units(time_us), "{time_us}");
         }
     }
 
     #[test]
-    fn options_go_back_as_they_came() {
+    fn options_round_trip() {
         let fq = discipline("fq", 0x8001_0000, &[8, 0, 1, 0, 7, 0, 0, 0]);
         let request = fq.request();
         assert_eq!(find(request.as_bytes(), libc::TCA_KIND), Some(&b"fq\0"[..]));
