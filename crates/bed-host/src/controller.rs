@@ -15,9 +15,9 @@ use regatta_model::{BedKind, BitRate, Condition, Emulator, Link, LossBy, PathSet
 /// netem with any of `netem`, `ends`, `iptables`.
 fn bed() -> Result<Bed, BedError> {
     let mut path = PathSetup::USERSPACE;
-    for word in std::env::args().skip(2) {
+    for argument in std::env::args().skip(2) {
         path.emulator = Emulator::Netem;
-        match word.as_str() {
+        match argument.as_str() {
             "ends" => path.placement = Placement::Ends,
             "iptables" => path.loss_by = LossBy::Iptables,
             _ => {}
@@ -90,10 +90,10 @@ pub(crate) fn check() -> ExitCode {
 }
 
 fn transfer(bed: &Bed, a: &mut Launched, b: &mut Launched) -> io::Result<String> {
-    let mut heard = BufReader::new(File::from(b.output.try_clone()?));
+    let mut output = BufReader::new(File::from(b.output.try_clone()?));
     let mut line = String::new();
     writeln!(b.input, "listen")?;
-    heard.read_line(&mut line)?;
+    output.read_line(&mut line)?;
     let port = line
         .trim()
         .rsplit(' ')
@@ -102,7 +102,7 @@ fn transfer(bed: &Bed, a: &mut Launched, b: &mut Launched) -> io::Result<String>
         .to_owned();
     writeln!(a.input, "send {}:{port} 2 cubic", bed.address(Host::Server))?;
     line.clear();
-    heard.read_line(&mut line)?;
+    output.read_line(&mut line)?;
     Ok(line.trim().to_owned())
 }
 

@@ -64,8 +64,8 @@ fn main() -> ExitCode {
 fn agent() -> ExitCode {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
-        let words: Vec<_> = line.split_whitespace().collect();
-        let answer = match words[..] {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let answer = match fields[..] {
             ["listen"] => listen("0"),
             ["listen", skip] => listen(skip),
             ["send", peer, seconds, congestion] => send(peer, seconds, congestion),

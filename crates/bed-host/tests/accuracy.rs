@@ -68,7 +68,7 @@ mod real_time {
         let transmission_ns = packet_bytes * 8 * 10;
         let interval_ns = transmission_ns * 10 / 9;
         // Transmission is the rate's doing, not the delay's.
-        let asked = 30e6 + 2.0 * transmission_ns as f64;
+        let expected_ns = 30e6 + 2.0 * transmission_ns as f64;
         let mut run = || {
             bed.set_condition(&condition, 1).expect("a condition");
             let withheld = Withheld::watch();
@@ -92,7 +92,7 @@ mod real_time {
             let off: Vec<f64> = answers
                 .iter()
                 .filter(judged)
-                .map(|&(_, delay)| delay as f64 - asked)
+                .map(|&(_, delay)| delay as f64 - expected_ns)
                 .collect();
             let n = off.len() as f64;
             let mean = off.iter().sum::<f64>() / n;
@@ -136,11 +136,11 @@ mod real_time {
                 "{sent}"
             );
             let received = b.receive();
-            let words: Vec<f64> = received
+            let fields: Vec<f64> = received
                 .split_whitespace()
-                .filter_map(|word| word.parse().ok())
+                .filter_map(|field| field.parse().ok())
                 .collect();
-            let [bytes, elapsed_ns] = words[..] else {
+            let [bytes, elapsed_ns] = fields[..] else {
                 panic!("`{received}` is not `received BYTES NANOSECONDS`");
             };
             let counters = bed.counters().expect("counters");
@@ -207,7 +207,7 @@ mod real_time {
 
 /// More than the queue holds is dropped and counted as such; the limit is kept.
 #[test]
-fn a_full_queue_drops_and_says_so() {
+fn a_full_queue_drops_and_counts() {
     let mut bed = bed();
     let (mut a, mut b) = (
         Agent::start(&mut bed, Host::Client),

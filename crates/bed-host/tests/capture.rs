@@ -49,9 +49,9 @@ fn order(file: &std::path::Path, snap_bytes: Option<u32>) -> CaptureOrder {
 /// Sends datagrams there and back, one at a time, and returns the round trips that the socket saw,
 /// in nanoseconds.
 fn ping(bed: &mut Bed, count: u32) -> Vec<u64> {
-    let mut far = Agent::start(bed, Host::Server);
+    let mut server = Agent::start(bed, Host::Server);
     let mut near = Agent::start(bed, Host::Client);
-    let to = far.listen("echo");
+    let to = server.listen("echo");
     near.send(&format!("ping {to} {count} 200 20000000"));
     delays(&near.receive())
 }
@@ -81,7 +81,7 @@ mod real_time {
     use super::*;
 
     #[test]
-    fn a_capture_holds_every_packet_with_its_time_and_what_became_of_it() {
+    fn a_capture_has_every_packet_with_its_time_and_outcome() {
         let _load = MachineLoad::watch();
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("one.pcapng");
@@ -121,7 +121,7 @@ mod real_time {
         let lost: Vec<_> = of(true)
             .enumerate()
             .filter(|(_, packet)| packet.comment == "lost by list")
-            .map(|(place, _)| place + 1)
+            .map(|(path, _)| path + 1)
             .collect();
         assert_eq!(lost, [2, 5]);
         assert_eq!(of(false).nth(2).expect("a third").comment, "lost by list");
@@ -136,18 +136,18 @@ mod real_time {
             let milliseconds: f64 = text.strip_suffix(" ms")?.parse().ok()?;
             Some((milliseconds * 1e6).round() as u64)
         };
-        let (mut both_ways, mut departures) = (Vec::new(), Vec::new());
+        let (mut round_trips_captured, mut departures) = (Vec::new(), Vec::new());
         for back in of(false).filter(|back| took(back).is_some()) {
             let there = of(true).find(|there| field(there, 28) == field(back, 28));
             let there = there.expect("its question");
             departures.push(there.unix_ns.cast_signed() - field(there, 28).cast_signed());
-            both_ways.push(took(there).expect("it passed") + took(back).expect("it passed"));
+            round_trips_captured.push(took(there).expect("it passed") + took(back).expect("it passed"));
         }
-        assert_eq!(both_ways.len(), round_trips.len());
-        let mut longer: Vec<i64> = both_ways
+        assert_eq!(round_trips_captured.len(), round_trips.len());
+        let mut longer: Vec<i64> = round_trips_captured
             .iter()
             .zip(&round_trips)
-            .map(|(captured, own)| own.cast_signed() - captured.cast_signed())
+            .map(|(captured, measured)| measured.cast_signed() - captured.cast_signed())
             .collect();
         // A busy machine lets single ones wait.
         for differences in [&mut longer, &mut departures] {
@@ -159,7 +159,7 @@ mod real_time {
 }
 
 #[test]
-fn only_the_beginning_of_packets_is_kept_on_request_and_files_cut_short_are_read() {
+fn packets_are_truncated_on_request_and_truncated_files_are_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("one.pcapng");
     let mut bed = bed();
@@ -184,10 +184,10 @@ fn only_the_beginning_of_packets_is_kept_on_request_and_files_cut_short_are_read
     assert_eq!(with("one bit flipped by the path"), 3);
     assert_eq!(with("a copy that the path made"), 3);
 
-    let whole = fs::read(&file).expect("the file");
+    let complete = fs::read(&file).expect("the file");
     let cut = directory.path().join("cut.pcapng");
-    for length in (64..whole.len()).step_by(7) {
-        fs::write(&cut, &whole[..length]).expect("a file");
+    for length in (64..complete.len()).step_by(7) {
+        fs::write(&cut, &complete[..length]).expect("a file");
         let result = read(&cut, |_| ControlFlow::Continue(()));
         // Without its first block it is no capture.
         assert!(result.is_ok() || length < 200, "{length}: {result:?}");
@@ -198,12 +198,12 @@ fn only_the_beginning_of_packets_is_kept_on_request_and_files_cut_short_are_read
 }
 
 #[test]
-fn a_place_that_takes_no_file_is_refused_and_the_path_goes_on() {
+fn an_unwritable_path_is_refused_and_the_bed_still_works() {
     let mut bed = bed();
     bed.set_condition(&condition(2, 0, 0.0), 1)
         .expect("a condition");
-    for place in ["/proc/none/one.pcapng", "/dev/full"] {
-        let refused = bed.start_capture(order(place.as_ref(), None));
+    for path in ["/proc/none/one.pcapng", "/dev/full"] {
+        let refused = bed.start_capture(order(path.as_ref(), None));
         let error = refused.expect_err("nothing can be written there");
         assert!(matches!(error, BedError::Refused { .. }), "{error:?}");
         assert!(!error.hint().is_empty());
@@ -214,7 +214,7 @@ fn a_place_that_takes_no_file_is_refused_and_the_path_goes_on() {
 
 /// A new capture closes the one before; one that goes on when the bed ends has its end too.
 #[test]
-fn a_capture_ends_with_the_next_one_and_with_the_bed() {
+fn a_capture_ends_with_the_next_capture_and_with_the_bed() {
     let directory = tempfile::tempdir().expect("a directory");
     let files = [1, 2].map(|number| directory.path().join(format!("{number}.pcapng")));
     let mut bed = Bed::up(

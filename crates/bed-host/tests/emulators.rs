@@ -18,10 +18,10 @@ fn host_program(arguments: &[&str]) -> Output {
 /// Runs one case of the host program in a guest.
 fn holds(what: &str, case: &str) {
     let output = host_program(&[what, "--only", case]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    println!("{stdout}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "see the lines `differs: …`");
-    assert!(said.contains("| user space |"), "there are tables");
+    assert!(stdout.contains("| user space |"), "there are tables");
 }
 
 /// Makes one test for each case of the host program: a test's name, and the case's.

@@ -136,9 +136,9 @@ mod fails {
     #[test]
     #[ignore = "fails"]
     #[expect(clippy::zombie_processes, reason = "the guest ends with its processes")]
-    fn a_process_that_is_left() {
-        if is_here("a_process_that_is_left") {
-            let _left = Command::new("sleep").arg("1000").spawn().expect("a child");
+    fn a_leaked_process() {
+        if is_here("a_leaked_process") {
+            let _leaked = Command::new("sleep").arg("1000").spawn().expect("a child");
         }
     }
 
@@ -165,7 +165,7 @@ mod ends {
 }
 
 #[test]
-fn a_failure_in_a_guest_is_that_of_its_case_alone() {
+fn a_failure_in_a_guest_fails_only_its_case() {
     let test_run = tempfile::tempdir().expect("a directory");
     let run = |case: &str| {
         let output = std::process::Command::new(std::env::current_exe().expect("this program"))
@@ -178,16 +178,16 @@ fn a_failure_in_a_guest_is_that_of_its_case_alone() {
         println!("{text}");
         (output.status.success(), text)
     };
-    for (case, passes, said) in [
+    for (case, passes, expected) in [
         ("fails::a_panic", false, "before the panic"),
         ("fails::an_abort", false, "SIGABRT"),
-        ("fails::a_process_that_is_left", false, "outlives it"),
+        ("fails::a_leaked_process", false, "outlives it"),
         ("fails::nothing", true, "all is well"),
         ("ends::the_guest", false, "did not end in its guest"),
     ] {
         let (passed, text) = run(case);
         assert_eq!(passed, passes, "{case}");
-        assert!(text.contains(said), "{case}: no `{said}`");
+        assert!(text.contains(expected), "{case}: no `{expected}`");
         assert!(!text.contains("it panics") || case == "fails::a_panic");
     }
 }

@@ -55,13 +55,13 @@ fn hold() -> Held {
     assert!(line.starts_with("agents "), "{line}");
     let processes = children(controller.id().cast_signed());
     assert_eq!(processes.len(), 3, "a daemon and two agents");
-    let own = fs::read_link("/proc/self/ns/net").expect("a namespace");
+    let own_namespace = fs::read_link("/proc/self/ns/net").expect("a namespace");
     let namespaces: BTreeSet<_> = processes
         .iter()
         .map(|pid| fs::read_link(format!("/proc/{pid}/ns/net")).expect("a namespace"))
         .collect();
     assert_eq!(namespaces.len(), 2, "the daemon shares the second host's");
-    assert!(!namespaces.contains(&own));
+    assert!(!namespaces.contains(&own_namespace));
     Held {
         controller,
         processes,
@@ -69,7 +69,7 @@ fn hold() -> Held {
     }
 }
 
-fn assert_all_gone(held: &Held) {
+fn assert_all_ended(held: &Held) {
     soon("every process has ended", || {
         !held.processes.iter().any(|pid| is_running(*pid))
     });
@@ -79,7 +79,7 @@ fn assert_all_gone(held: &Held) {
 }
 
 #[test]
-fn a_killed_daemon_is_an_error_and_not_a_hang() {
+fn a_killed_daemon_is_an_error() {
     let mut bed = bed();
     bed.set_condition(&condition(30, 100, 0.0), 1)
         .expect("a condition");
@@ -104,7 +104,7 @@ fn an_agent_can_be_started_again_after_it_died() {
 }
 
 #[test]
-fn an_agent_is_the_same_program_after_its_file_was_removed_or_replaced() {
+fn an_agent_runs_the_original_program_after_its_file_was_removed_or_replaced() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("regatta");
     fs::copy(executable(), &program).expect("a copy");
@@ -135,12 +135,12 @@ mod real_time {
     use super::*;
 
     #[test]
-    fn kill_9_of_the_controller_ends_everything() {
+    fn sigkill_of_the_controller_ends_everything() {
         let _load = MachineLoad::watch();
         let mut held = hold();
         held.controller.kill().expect("a signal");
         held.controller.wait().expect("an end");
-        assert_all_gone(&held);
+        assert_all_ended(&held);
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod real_time {
         let mut held = hold();
         held.controller.stdin = None;
         assert!(held.controller.wait().expect("an end").success());
-        assert_all_gone(&held);
+        assert_all_ended(&held);
     }
 
     #[test]

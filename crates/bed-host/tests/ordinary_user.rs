@@ -57,7 +57,7 @@ fn devices(nodes: &str) -> String {
 }
 
 #[test]
-fn an_ordinary_user_gets_the_whole_bed() {
+fn an_ordinary_user_can_use_all_of_the_bed() {
     let Some(text) = as_nobody(&devices("mknod -m 0666 /dev/net/tun c 10 200")) else {
         return;
     };
@@ -74,7 +74,7 @@ fn an_ordinary_user_gets_the_whole_bed() {
 }
 
 #[test]
-fn a_closed_device_is_told_with_what_opens_it() {
+fn a_device_without_permission_is_reported_with_a_remedy() {
     let Some(text) = as_nobody(&devices("mknod -m 0600 /dev/net/tun c 10 200")) else {
         return;
     };
@@ -83,7 +83,7 @@ fn a_closed_device_is_told_with_what_opens_it() {
 }
 
 #[test]
-fn a_missing_device_is_told_with_what_makes_it() {
+fn a_missing_device_is_reported_with_a_remedy() {
     let Some(text) = as_nobody(&devices("true")) else {
         return;
     };
@@ -93,7 +93,7 @@ fn a_missing_device_is_told_with_what_makes_it() {
 
 /// The limit is that of a user namespace of the test's own; the machine's is left as it is.
 #[test]
-fn forbidden_user_namespaces_are_told_with_what_allows_them() {
+fn forbidden_user_namespaces_are_reported_with_a_remedy() {
     let Some((_directory, check)) = check_as_nobody() else {
         return;
     };
@@ -106,15 +106,15 @@ fn forbidden_user_namespaces_are_told_with_what_allows_them() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("`unshare` runs");
-    let mut heard = BufReader::new(shell.stdout.take().expect("a pipe"));
+    let mut output = BufReader::new(shell.stdout.take().expect("a pipe"));
     let mut text = String::new();
-    heard.read_line(&mut text).expect("a line");
+    output.read_line(&mut text).expect("a line");
     for map in ["uid_map", "gid_map"] {
         fs::write(format!("/proc/{}/{map}", shell.id()), "0 0 65536").expect("a map");
     }
-    let mut told = shell.stdin.take().expect("a pipe");
-    writeln!(told, "mapped").expect("the shell listens");
-    heard.read_to_string(&mut text).expect("its output");
+    let mut input = shell.stdin.take().expect("a pipe");
+    writeln!(input, "mapped").expect("the shell listens");
+    output.read_to_string(&mut text).expect("its output");
     shell.wait().expect("an end");
     println!("{text}");
     assert!(text.contains("caused by: cannot make a user namespace\n"));

@@ -91,7 +91,7 @@ mod real_time {
     }
 
     #[test]
-    fn jitter_widens_the_tolerance_and_not_more() {
+    fn jitter_widens_only_the_tolerance() {
         let _load = MachineLoad::watch();
         let mut bed = bed();
         let mut condition = condition(60, 100, 0.0);
@@ -152,7 +152,7 @@ fn a_path_that_loses_everything_is_reported() {
 }
 
 #[test]
-fn a_condition_that_cannot_be_is_refused_with_a_hint() {
+fn an_impossible_condition_is_refused_with_a_hint() {
     let mut bed = bed();
     let mut none = condition(30, 100, 0.0);
     none.forward.rate = Some(BitRate(0));

@@ -75,7 +75,7 @@ fn servers() -> Vec<i32> {
         .collect()
 }
 
-fn as_it_is() -> Condition {
+fn unshaped() -> Condition {
     Condition {
         name: "as it is".into(),
         forward: Link::default(),
@@ -98,7 +98,7 @@ fn soon(what: &str, holds: impl Fn() -> bool) {
 fn agents_on_two_hosts_reach_one_another() {
     let mut bed = bed();
     assert!(bed.is_real() && !bed.shares_clock());
-    bed.set_condition(&as_it_is(), 1).expect("no change");
+    bed.set_condition(&unshaped(), 1).expect("no change");
     let mut b = Agent::start(&mut bed, Host::Server);
     let port = b.listen("echo").port();
     let mut a = Agent::start(&mut bed, Host::Client);
@@ -107,9 +107,9 @@ fn agents_on_two_hosts_reach_one_another() {
 }
 
 #[test]
-fn a_path_that_is_used_as_it_is_is_described() {
+fn a_real_network_is_described() {
     let mut bed = bed();
-    let first = bed.check_path(&as_it_is()).expect("a check");
+    let first = bed.check_path(&unshaped()).expect("a check");
     assert!(first.within);
     let names: Vec<&str> = first.quantities.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(
@@ -125,7 +125,7 @@ fn a_path_that_is_used_as_it_is_is_described() {
     // One machine has one clock.
     let offset = &first.quantities[3];
     assert!(offset.lowest <= 0.0 && offset.highest >= 0.0, "{offset:?}");
-    let second = bed.check_path(&as_it_is()).expect("a check");
+    let second = bed.check_path(&unshaped()).expect("a check");
     assert_eq!(second.quantities[0].asked, first.quantities[0].achieved);
 }
 
@@ -149,7 +149,7 @@ fn clocks_are_read_over_sessions_and_over_the_path() {
 }
 
 #[test]
-fn a_path_that_is_used_as_it_is_cannot_be_given_a_delay() {
+fn a_real_network_cannot_be_given_a_delay() {
     let mut bed = bed();
     let error = bed
         .set_condition(&common::condition(30, 0, 0.0), 1)
@@ -159,7 +159,7 @@ fn a_path_that_is_used_as_it_is_cannot_be_given_a_delay() {
 }
 
 #[test]
-fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
+fn a_condition_that_netem_lacks_is_refused_before_connecting() {
     let end = |address: &str| HostEnd {
         name: "one".into(),
         address: address.parse().expect("an address"),
@@ -171,18 +171,18 @@ fn a_condition_that_netem_cannot_have_is_refused_before_a_host_is_reached() {
         },
         connect: Box::new(Shell("exit 1")),
     };
-    let mut condition = as_it_is();
+    let mut condition = unshaped();
     condition.forward.loss_list = vec![1];
     let ends = [end("198.18.0.1"), end("198.18.0.2")];
     let error =
         Bed::of_hosts(ends, PathSetup::default(), &[condition], "test").expect_err("a list");
-    let said = explain(&error);
-    assert!(said.contains("is not supported by netem"), "{said}");
+    let message = explain(&error);
+    assert!(message.contains("is not supported by netem"), "{message}");
     assert!(error.hint().contains("`--bed netns`"), "{}", error.hint());
 }
 
 #[test]
-fn hosts_that_are_attached_in_different_ways_are_refused() {
+fn hosts_with_different_attachments_are_refused() {
     let end = |address: &str, shaping| HostEnd {
         name: "one".into(),
         address: address.parse().expect("an address"),
@@ -201,13 +201,13 @@ fn hosts_that_are_attached_in_different_ways_are_refused() {
     };
     let ends = [end("198.18.0.1", macvlan), end("198.18.0.2", interface)];
     let error = Bed::of_hosts(ends, PathSetup::default(), &[], "test").expect_err("two ways");
-    let said = explain(&error);
-    assert!(said.contains("in different ways"), "{said}");
+    let message = explain(&error);
+    assert!(message.contains("in different ways"), "{message}");
     assert!(error.hint().contains("same `attach`"), "{}", error.hint());
 }
 
 #[test]
-fn output_of_login_scripts_is_passed_over() {
+fn output_of_login_scripts_is_skipped() {
     let noise = "yes noise | head -c 65536; printf 'regatta-sessio'; printf '\\033[31mprompt '";
     let session = session(noise).unwrap_or_else(|error| panic!("{}", explain(&error)));
     assert_eq!(session.ended(), None);
@@ -220,7 +220,7 @@ fn endless_output_of_login_scripts_is_refused() {
 }
 
 #[test]
-fn a_host_that_ends_gives_its_last_words_as_the_reason() {
+fn the_last_line_of_a_failed_connection_is_the_reason() {
     let error = session("echo 'Permission denied (publickey).' >&2; exit 255").expect_err("an end");
     assert_eq!(error.to_string(), "Permission denied (publickey).");
 }
@@ -252,7 +252,7 @@ fn the_end_of_a_session_ends_all_that_it_started() {
 
 /// Does something to the server of host b, and expects that all that it started ends, that the bed finds out,
 /// and that it can be used again.
-fn is_lost_and_found(to: Signal) {
+fn check_loss_is_detected(to: Signal) {
     let mut bed = bed();
     let _agent = Agent::start(&mut bed, Host::Server);
     let lost = *servers().last().expect("two servers");
@@ -275,19 +275,19 @@ fn is_lost_and_found(to: Signal) {
         !bed.restore(&StopRequest::default())
             .expect("nothing is lost")
     );
-    bed.set_condition(&as_it_is(), 1).expect("a daemon");
+    bed.set_condition(&unshaped(), 1).expect("a daemon");
     let mut again = Agent::start(&mut bed, Host::Server);
     assert_ne!(again.listen("echo").port(), 0);
 }
 
 #[test]
-fn a_server_that_is_killed_is_lost_and_found() {
-    is_lost_and_found(Signal::SIGKILL);
+fn a_killed_server_is_detected() {
+    check_loss_is_detected(Signal::SIGKILL);
 }
 
 #[test]
-fn a_server_that_is_stopped_is_lost_and_found() {
-    is_lost_and_found(Signal::SIGSTOP);
+fn a_stopped_server_is_detected() {
+    check_loss_is_detected(Signal::SIGSTOP);
 }
 
 /// Its late answer would be taken for that of the next request.
@@ -311,13 +311,13 @@ fn a_path_daemon_that_answers_too_late_is_replaced() {
         bed.restore(&StopRequest::default())
             .expect("the host is there")
     );
-    bed.set_condition(&as_it_is(), 1).expect("a daemon");
+    bed.set_condition(&unshaped(), 1).expect("a daemon");
     bed.counters().expect("the counters of the new daemon");
     soon("the late daemon has ended", || !is_running(late.as_raw()));
 }
 
 #[test]
-fn a_controller_that_is_silent_is_noticed() {
+fn a_silent_controller_is_detected() {
     // The controller's side of the session is stopped by a shell between the two.
     let mut command = Command::new("sh");
     let program = executable().display();

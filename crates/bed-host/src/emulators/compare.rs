@@ -61,7 +61,7 @@ impl Mean {
 }
 
 /// Measured effect of one emulator on a flow.
-struct Seen {
+struct Measured {
     delay: Mean,
     deviation_ns: f64,
     p99_ns: f64,
@@ -75,7 +75,7 @@ struct Seen {
     link: LinkCounters,
 }
 
-impl Seen {
+impl Measured {
     fn new(flow: &Flow) -> Outcome<Self> {
         let first = flow.first_arrivals();
         let judged = first.get(WARM_UP..).unwrap_or_default();
@@ -161,26 +161,26 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
         if !selection.has(&case.condition.name) {
             continue;
         }
-        let mut seen = Vec::new();
+        let mut measured = Vec::new();
         for path in EMULATORS {
             // New hosts: a case leaves nothing behind for the next.
             let flow = Hosts::over(path)?.flow(&case.condition, 1, case.sending)?;
-            seen.push(Seen::new(&flow)?);
+            measured.push(Measured::new(&flow)?);
         }
-        let [netem, userspace] = &seen[..] else {
+        let [netem, userspace] = &measured[..] else {
             return Err("two emulators".into());
         };
         judge(&case, netem, userspace, &mut differences);
         delays.row(delay_row(&case, netem, userspace));
         losses.row(loss_row(&case, netem, userspace));
-        let both = |of: fn(&Seen) -> u64| format!("{} / {}", of(netem), of(userspace));
+        let both = |of: fn(&Measured) -> u64| format!("{} / {}", of(netem), of(userspace));
         causes.row(vec![
             case.condition.name.clone(),
-            both(|seen| seen.link.lost()),
-            both(|seen| seen.link.queue_drops),
-            both(|seen| seen.link.codel_drops),
-            both(|seen| seen.copies),
-            both(|seen| seen.reordered),
+            both(|measured| measured.link.lost()),
+            both(|measured| measured.link.queue_drops),
+            both(|measured| measured.link.codel_drops),
+            both(|measured| measured.copies),
+            both(|measured| measured.reordered),
         ]);
     }
     Ok(Found {
@@ -189,7 +189,7 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
     })
 }
 
-fn judge(case: &Case, netem: &Seen, userspace: &Seen, differences: &mut Vec<String>) {
+fn judge(case: &Case, netem: &Measured, userspace: &Measured, differences: &mut Vec<String>) {
     let name = &case.condition.name;
     let (n, u) = (netem.delay.value, userspace.delay.value);
     if !netem.delay.agrees(userspace.delay, HOSTS_NS) {
@@ -215,7 +215,7 @@ fn milliseconds(ns: f64) -> String {
 
 /// Returns the mean and standard deviation of the delay where the condition itself implies them:
 /// the propagation's, and the time that a packet takes to send.
-fn asked_delay(case: &Case) -> Option<(f64, f64)> {
+fn expected_delay(case: &Case) -> Option<(f64, f64)> {
     let link = &case.condition.forward;
     let waits = !link.jitter.is_zero() && !link.jitter_reorders && link.jitter_span().is_none();
     if waits || overloaded(case, link) {
@@ -233,16 +233,16 @@ fn overloaded(case: &Case, link: &Link) -> bool {
     link.rate.is_some_and(|rate| offered > rate.0 as f64)
 }
 
-fn delay_row(case: &Case, netem: &Seen, userspace: &Seen) -> Vec<String> {
-    let asked = asked_delay(case);
+fn delay_row(case: &Case, netem: &Measured, userspace: &Measured) -> Vec<String> {
+    let expected = expected_delay(case);
     let or_dash = |value: Option<f64>| value.map_or("–".to_owned(), milliseconds);
     vec![
         case.condition.name.clone(),
-        or_dash(asked.map(|(mean, _)| mean)),
+        or_dash(expected.map(|(mean, _)| mean)),
         milliseconds(netem.delay.value),
         milliseconds(userspace.delay.value),
         milliseconds(netem.delay.value - userspace.delay.value),
-        or_dash(asked.map(|(_, deviation)| deviation)),
+        or_dash(expected.map(|(_, deviation)| deviation)),
         milliseconds(netem.deviation_ns),
         milliseconds(userspace.deviation_ns),
         milliseconds(netem.p99_ns),
@@ -250,10 +250,10 @@ fn delay_row(case: &Case, netem: &Seen, userspace: &Seen) -> Vec<String> {
     ]
 }
 
-fn loss_row(case: &Case, netem: &Seen, userspace: &Seen) -> Vec<String> {
+fn loss_row(case: &Case, netem: &Measured, userspace: &Measured) -> Vec<String> {
     let link = &case.condition.forward;
     let percent = |ratio: f64| format!("{:.2} %", 100.0 * ratio);
-    let asked = if overloaded(case, link) {
+    let expected = if overloaded(case, link) {
         // CoDel and a full queue drop what the rate does not carry, whatever the wire loses.
         let carried = link.rate.map_or(1.0, |rate| {
             let offered = 8.0 * case.sending.packet_bytes as f64;
@@ -264,9 +264,9 @@ fn loss_row(case: &Case, netem: &Seen, userspace: &Seen) -> Vec<String> {
         // Checksums of the hosts find a flipped bit.
         1.0 - (1.0 - link.mean_loss().0) * (1.0 - link.corrupt_ratio.0)
     };
-    let with_interval = |seen: &Seen| {
-        let [low, high] = seen.loss_interval.map(|bound| 100.0 * bound);
-        format!("{} [{low:.2}, {high:.2}]", percent(seen.loss.value))
+    let with_interval = |measured: &Measured| {
+        let [low, high] = measured.loss_interval.map(|bound| 100.0 * bound);
+        format!("{} [{low:.2}, {high:.2}]", percent(measured.loss.value))
     };
     let mbps = |bps: f64| format!("{:.3}", bps / 1e6);
     let drop_tail = link.discipline == QueueDiscipline::DropTail;
@@ -277,7 +277,7 @@ fn loss_row(case: &Case, netem: &Seen, userspace: &Seen) -> Vec<String> {
     };
     vec![
         case.condition.name.clone(),
-        format!("{about}{}", percent(asked)),
+        format!("{about}{}", percent(expected)),
         with_interval(netem),
         with_interval(userspace),
         mbps(netem.rate_bps),

@@ -56,16 +56,16 @@ impl Flow {
     pub(super) fn first_arrivals(&self) -> Vec<Option<Arrival>> {
         let mut first = vec![None; self.sending.packets as usize];
         for arrival in &self.arrivals {
-            if let Some(place @ None) = first.get_mut(arrival.number as usize) {
-                *place = Some(*arrival);
+            if let Some(slot @ None) = first.get_mut(arrival.number as usize) {
+                *slot = Some(*arrival);
             }
         }
         first
     }
 
     pub(super) fn copies(&self) -> u64 {
-        let mut seen = HashSet::new();
-        let copies = self.arrivals.iter().filter(|a| !seen.insert(a.number));
+        let mut numbers = HashSet::new();
+        let copies = self.arrivals.iter().filter(|a| !numbers.insert(a.number));
         copies.count() as u64
     }
 
@@ -160,8 +160,8 @@ impl Hosts {
         ))
     }
 
-    fn listen(&mut self, how: &str) -> Outcome<SocketAddr> {
-        self.b.send(how)?;
+    fn listen(&mut self, command: &str) -> Outcome<SocketAddr> {
+        self.b.send(command)?;
         let port = self.b.receive("listening")?.parse()?;
         Ok(SocketAddr::new(self.bed.address(Host::Server), port))
     }
@@ -181,13 +181,13 @@ impl Agent {
         Ok(writeln!(self.0.input, "{line}")?)
     }
 
-    /// Reads the next line, which must begin with `word`, and returns the rest.
-    fn receive(&mut self, word: &str) -> Outcome<String> {
+    /// Reads the next line, which must begin with `prefix`, and returns the rest.
+    fn receive(&mut self, prefix: &str) -> Outcome<String> {
         let mut line = String::new();
         self.1.read_line(&mut line)?;
-        match line.trim_end().strip_prefix(word) {
+        match line.trim_end().strip_prefix(prefix) {
             Some(rest) => Ok(rest.trim_start().to_owned()),
-            None => Err(format!("the agent sent `{}`, not `{word} …`", line.trim_end()).into()),
+            None => Err(format!("the agent sent `{}`, not `{prefix} …`", line.trim_end()).into()),
         }
     }
 }

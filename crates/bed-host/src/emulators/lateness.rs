@@ -56,10 +56,10 @@ pub(super) fn run() -> Outcome<()> {
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|");
     for _ in 0..ROUNDS {
-        for (words, name) in SETTINGS {
+        for (settings, name) in SETTINGS {
             let output = Command::new(std::env::current_exe()?)
                 .args(["lateness", &seconds.to_string(), "one"])
-                .env(VARIABLE, words)
+                .env(VARIABLE, settings)
                 .output()?;
             if !output.status.success() {
                 return Err(String::from_utf8_lossy(&output.stdout).into());
@@ -93,20 +93,20 @@ fn measure(seconds: u64) -> Outcome<()> {
             interval: Duration::from_millis(1) / a_millisecond as u32,
         };
         let flow = hosts.flow(&condition, 1, sending)?;
-        let asked = DELAY.as_nanos() as u64 + packet_bytes * 8_000_000_000 / rate.0;
+        let expected_ns = DELAY.as_nanos() as u64 + packet_bytes * 8_000_000_000 / rate.0;
         let mut late: Vec<u64> = flow
             .arrivals
             .iter()
-            .map(|arrival| arrival.delay_ns.saturating_sub(asked) / 1000)
+            .map(|arrival| arrival.delay_ns.saturating_sub(expected_ns) / 1000)
             .collect();
         late.sort_unstable();
         let at = |share: f64| {
-            let place = (late.len() as f64 * share) as usize;
-            late.get(place.min(late.len().saturating_sub(1)))
+            let index = (late.len() as f64 * share) as usize;
+            late.get(index.min(late.len().saturating_sub(1)))
                 .copied()
                 .unwrap_or_default()
         };
-        let own = flow.counters.forward;
+        let forward = flow.counters.forward;
         println!(
             "| {a_millisecond} of {packet_bytes} B | {} | {} | {} | {} | {} | {:.0} | {} |",
             sending.packets - late.len() as u64,
@@ -114,8 +114,8 @@ fn measure(seconds: u64) -> Outcome<()> {
             at(0.99),
             at(0.999),
             at(1.0),
-            own.lateness_mean_ns / 1e3,
-            own.late_packets
+            forward.lateness_mean_ns / 1e3,
+            forward.late_packets
         );
     }
     Ok(())

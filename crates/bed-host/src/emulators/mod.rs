@@ -71,15 +71,15 @@ impl Selection<'_> {
 }
 
 pub(crate) fn main() -> ExitCode {
-    told(run())
+    exit_code(run())
 }
 
 /// Prints the lateness of packets of the user-space emulator: see [`lateness`].
 pub(crate) fn lateness() -> ExitCode {
-    told(lateness::run().map(|()| ExitCode::SUCCESS))
+    exit_code(lateness::run().map(|()| ExitCode::SUCCESS))
 }
 
-fn told(outcome: Outcome<ExitCode>) -> ExitCode {
+fn exit_code(outcome: Outcome<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {

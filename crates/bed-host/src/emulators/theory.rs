@@ -41,7 +41,7 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
 const NOT_MEASURED: &str = "–";
 
 /// Whether the short form leaves this path out: one of netem, which is the kernel's.
-fn is_left_out(path: PathSetup) -> bool {
+fn is_excluded(path: PathSetup) -> bool {
     path.emulator == Emulator::Netem && !is_long()
 }
 
@@ -71,7 +71,7 @@ fn losses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
         let (low, high) = plausible_counts(packets, loss, FALSE_ALARMS);
         let mut row = vec![format!("{}", Ratio(loss)), format!("{low} to {high}")];
         for path in EMULATORS {
-            if is_left_out(path) {
+            if is_excluded(path) {
                 row.push(NOT_MEASURED.to_owned());
                 continue;
             }
@@ -261,7 +261,7 @@ fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Ta
             rate: mbps(100),
             ..Link::default()
         };
-        let how = match response.losses {
+        let losses = match response.losses {
             Losses::Independent => {
                 link.loss = Ratio(loss);
                 "independent"
@@ -273,7 +273,7 @@ fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Ta
             }
         };
         let name = format!(
-            "{}, {} loss, {how}, {} ms",
+            "{}, {} loss, {losses}, {} ms",
             response.congestion_control,
             Ratio(loss),
             response.round_trip.as_millis()
@@ -312,7 +312,7 @@ fn met(
 ) -> Outcome<[String; 2]> {
     // Netem loses none by a list.
     let is_even = response.losses == Losses::Even;
-    if is_left_out(path) || is_even && path.emulator == Emulator::Netem {
+    if is_excluded(path) || is_even && path.emulator == Emulator::Netem {
         return Ok([NOT_MEASURED; 2].map(str::to_owned));
     }
     // Nothing is drawn for even losses.

@@ -138,9 +138,9 @@ impl Agent {
         line.trim_end().to_owned()
     }
 
-    /// Makes the agent listen with the command `how` and returns its address.
-    pub fn listen(&mut self, how: &str) -> SocketAddr {
-        self.send(how);
+    /// Makes the agent listen with the command `command` and returns its address.
+    pub fn listen(&mut self, command: &str) -> SocketAddr {
+        self.send(command);
         let line = self.receive();
         let port = line
             .strip_prefix("listening ")
@@ -152,12 +152,12 @@ impl Agent {
 
 /// Returns the departure (Unix time) and the delay of each answer to `ping`, in nanoseconds.
 pub fn answers(line: &str) -> Vec<(u64, u64)> {
-    let answer = |word: &str| {
-        let (departed, delay) = word.split_once(':')?;
+    let answer = |field: &str| {
+        let (departed, delay) = field.split_once(':')?;
         Some((departed.parse().ok()?, delay.parse().ok()?))
     };
     line.split_whitespace()
-        .map(|word| answer(word).unwrap_or_else(|| panic!("`{word}` is not `DEPARTED:DELAY`")))
+        .map(|field| answer(field).unwrap_or_else(|| panic!("`{field}` is not `DEPARTED:DELAY`")))
         .collect()
 }
 

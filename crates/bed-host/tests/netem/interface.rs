@@ -138,19 +138,19 @@ fn dump(index: u32) -> Vec<Vec<u8>> {
             let message = &rest[16..length];
             if message[4..8] == index.to_ne_bytes() {
                 // Not the counters, which come after kind and options.
-                let mut kept = message[4..16].to_vec();
+                let mut discipline = message[4..16].to_vec();
                 let mut attributes = &message[20..];
                 while let Some(head) = attributes.get(..4) {
                     let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
                     let number = u16::from_ne_bytes([head[2], head[3]]);
                     if number <= 2 {
-                        kept.extend(&attributes[..length]);
+                        discipline.extend(&attributes[..length]);
                     }
                     attributes = attributes
                         .get(length.next_multiple_of(4)..)
                         .unwrap_or_default();
                 }
-                found.push(kept);
+                found.push(discipline);
             }
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
@@ -205,7 +205,7 @@ fn processes(command: &str) -> Vec<Pid> {
 }
 
 #[test]
-fn delay_loss_and_rate_are_those_that_were_asked_for() {
+fn delay_loss_and_rate_are_those_of_the_condition() {
     if !is_here("delay_loss_and_rate_are_those_that_were_asked_for") {
         return;
     }
@@ -232,10 +232,10 @@ fn addresses_of_ipv6_are_shaped() {
     let others = [(&machines[1], "fd07::2"), (&machines[0], "fd07::1")];
     for (machine, (other, address)) in machines.iter().zip(others) {
         let link = other.run("ip -o link show e0");
-        let words: Vec<&str> = link.split_ascii_whitespace().collect();
-        let ethernet = words
+        let fields: Vec<&str> = link.split_ascii_whitespace().collect();
+        let ethernet = fields
             .iter()
-            .skip_while(|word| **word != "link/ether")
+            .skip_while(|field| **field != "link/ether")
             .nth(1);
         let ethernet = ethernet.expect(&link);
         machine.run(&format!(
@@ -449,7 +449,7 @@ fn the_end_of_a_session_with_a_stopped_daemon_restores() {
 }
 
 #[test]
-fn what_nobody_could_restore_is_restored_by_the_next_run() {
+fn a_shaped_interface_is_restored_by_the_next_run() {
     if !is_here("what_nobody_could_restore_is_restored_by_the_next_run") {
         return;
     }
@@ -479,9 +479,9 @@ fn is_refused(command: &str, interface: &str, reason: &str) {
     machines[0].run(command);
     let before = machines.each_ref().map(shown);
     let error = shape(&machines, interface).expect_err("a reason");
-    let said = explain(&error);
-    assert!(said.contains(reason), "{said}");
-    assert!(!error.hint().is_empty(), "{said}");
+    let message = explain(&error);
+    assert!(message.contains(reason), "{message}");
+    assert!(!error.hint().is_empty(), "{message}");
     assert_eq!(machines.each_ref().map(shown), before);
     assert_eq!(processes("interface-guard"), []);
     no_record();
@@ -514,7 +514,7 @@ cases! {
         "e0",
         "no record of its queueing discipline",
     )
-    another_way("ip link add e1 type veth; ip link set e1 up", "e1", "do not leave by `e1`")
+    another_route("ip link add e1 type veth; ip link set e1 up", "e1", "do not leave by `e1`")
     no_interface("true", "e7", "there is no interface `e7`")
 }
 
@@ -548,6 +548,6 @@ fn a_condition_with_other_packets_is_refused() {
     let mut path = condition(20, 0, 0.0);
     path.mtu_bytes = 1400;
     let error = bed.set_condition(&path, 1).expect_err("a reason");
-    let said = explain(&error);
-    assert!(said.contains("at most 1500 bytes"), "{said}");
+    let message = explain(&error);
+    assert!(message.contains("at most 1500 bytes"), "{message}");
 }

@@ -45,7 +45,7 @@ fn shaped() -> ([Machine; 2], Bed) {
 }
 
 #[test]
-fn delay_loss_and_rate_are_those_that_were_asked_for() {
+fn delay_loss_and_rate_are_those_of_the_condition() {
     if !is_here("delay_loss_and_rate_are_those_that_were_asked_for") {
         return;
     }
@@ -82,7 +82,7 @@ fn agents_run_behind_the_macvlans() {
 }
 
 #[test]
-fn the_interface_is_as_it_was_during_and_after() {
+fn the_interface_is_unchanged_during_and_after() {
     if !is_here("the_interface_is_as_it_was_during_and_after") {
         return;
     }
@@ -107,7 +107,7 @@ fn the_interface_is_as_it_was_during_and_after() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named() {
+fn a_missing_interface_is_named() {
     if !is_here("an_interface_that_is_not_there_is_named") {
         return;
     }

@@ -19,7 +19,7 @@ fn is_here(case: &str) -> bool {
     in_shared_guest("path_check", case, Clock::Virtual)
 }
 
-cases! { the_path_s_own_check_finds_what_was_asked:
+cases! { the_path_check_measures_the_condition:
     without_loss(condition(30, 100, 0.0))
     with_loss(condition(30, 100, 0.05))
     over_a_long_delay(condition(300, 10, 0.01))
@@ -27,12 +27,12 @@ cases! { the_path_s_own_check_finds_what_was_asked:
     with_jitter(with(condition(60, 100, 0.0), jitter_of_each_packet))
 }
 
-fn the_path_s_own_check_finds_what_was_asked(asked: Condition) {
+fn the_path_check_measures_the_condition(condition: Condition) {
     let mut bed = bed_of(NETEM).unwrap_or_else(|error| panic!("{}", explain(&error)));
-    let check = bed.check_path(&asked).expect("a check");
+    let check = bed.check_path(&condition).expect("a check");
     println!("{:#?}", check.quantities);
     assert!(check.within, "{:#?}", check.quantities);
-    if asked.forward.jitter.is_zero() {
+    if condition.forward.jitter.is_zero() {
         let delay = quantity(&check, "round_trip_delay_ns").expect("a delay");
         assert!(
             (delay.achieved - delay.asked).abs() < 100_000.0,

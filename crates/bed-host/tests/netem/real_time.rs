@@ -107,14 +107,14 @@ fn a_killed_controller_leaves_no_namespace() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a controller");
-        let mut heard = BufReader::new(controller.stdout.take().expect("a pipe"));
+        let mut output = BufReader::new(controller.stdout.take().expect("a pipe"));
         let mut line = String::new();
-        heard.read_line(&mut line).expect("a line");
+        output.read_line(&mut line).expect("a line");
         assert!(line.starts_with("agents "), "{line}");
         controller.kill().expect("a kill");
         controller.wait().expect("an end");
         // Daemon and agents hold the other end of this, and end with the controller.
-        heard.read_line(&mut line).expect("the end");
+        output.read_line(&mut line).expect("the end");
         let until = Instant::now() + Duration::from_secs(10);
         // A bed of netem has five. The kernel takes namespaces apart after the last process has left them.
         while !is_room_for(7) && Instant::now() < until {
@@ -127,11 +127,11 @@ fn a_killed_controller_leaves_no_namespace() {
 /// Whether `count` namespaces can be made; they are gone again afterwards.
 fn is_room_for(count: usize) -> bool {
     std::thread::spawn(move || {
-        let mut kept = Vec::new();
+        let mut namespaces = Vec::new();
         (0..count).all(|_| {
-            let made = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok();
-            kept.push(std::fs::File::open("/proc/thread-self/ns/net"));
-            made
+            let unshared = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok();
+            namespaces.push(std::fs::File::open("/proc/thread-self/ns/net"));
+            unshared
         })
     })
     .join()

@@ -22,7 +22,7 @@ fn is_here(case: &str) -> bool {
     in_shared_guest("virtual_time", case, Clock::Virtual)
 }
 
-cases! { a_full_queue_drops_and_says_so:
+cases! { a_full_queue_drops_and_counts:
     of_bytes(|_| {})
     of_packets(|link| link.queue_packets = Some(20))
     of_packets_with_a_burst(|link| {
@@ -31,7 +31,7 @@ cases! { a_full_queue_drops_and_says_so:
     })
 }
 
-fn a_full_queue_drops_and_says_so(change: fn(&mut Link)) {
+fn a_full_queue_drops_and_counts(change: fn(&mut Link)) {
     let mut pings = Pings::over(NETEM);
     let path = with(condition(10, 2, 0.0), |link| {
         link.queue = Some(Bytes(30_000));
@@ -77,7 +77,7 @@ fn packets_on_the_path_are_those_of_the_wire(placement: Placement) {
     let bytes: u64 = received
         .split_whitespace()
         .nth(1)
-        .and_then(|word| word.parse().ok())
+        .and_then(|field| field.parse().ok())
         .expect("a number of bytes");
     let forward = bed.counters().expect("counters").forward;
     println!("{received}; {forward:?}");
@@ -120,7 +120,7 @@ fn overwrite_stack(with: u32) {
 }
 
 #[test]
-fn a_loop_that_waits_for_a_later_time_ends() {
+fn a_polling_loop_ends_in_virtual_time() {
     if !is_here("a_loop_that_waits_for_a_later_time_ends") {
         return;
     }
@@ -215,7 +215,7 @@ fn what_loses_nothing_delivers_everything(change: fn(&mut Link)) {
 }
 
 #[test]
-fn a_schedule_changes_the_path_and_loses_no_count() {
+fn a_schedule_changes_the_path_and_preserves_counters() {
     if !is_here("a_schedule_changes_the_path_and_loses_no_count") {
         return;
     }
@@ -255,7 +255,7 @@ fn a_schedule_changes_the_path_and_loses_no_count() {
 }
 
 #[test]
-fn what_netem_cannot_do_is_refused_or_left_to_the_other_emulator() {
+fn settings_that_netem_lacks_are_refused_or_use_the_other_emulator() {
     if !is_here("what_netem_cannot_do_is_refused_or_left_to_the_other_emulator") {
         return;
     }
@@ -330,17 +330,17 @@ fn jitter_has_its_mean_and_deviation(distribution: DelayDistribution, setup: Pat
     let squares = delays.iter().map(|delay| (*delay as f64 - mean).powi(2));
     let found = (squares.sum::<f64>() / n).sqrt();
     println!("{mean} {found}");
-    let asked = deviation * 2f64.sqrt();
-    let error = asked / n.sqrt();
+    let expected = deviation * 2f64.sqrt();
+    let error = expected / n.sqrt();
     assert!((mean - 100e6).abs() < 3.9 * error + 50_000.0, "{mean}");
     // 3.9 standard errors of a deviation where the fourth moment is 5.6 times the square of the
     // second, as of the sum of two of these Pareto draws; of the others it is less.
-    assert!((found / asked - 1.0).abs() < 0.095, "{found}");
+    assert!((found / expected - 1.0).abs() < 0.095, "{found}");
 }
 
 /// 1.25 times the rate for a second, into a queue that would hold it all.
 #[test]
-fn codel_drops_from_the_head_and_its_drops_are_its_own() {
+fn codel_drops_from_the_head_and_has_its_own_counter() {
     if !is_here("codel_drops_from_the_head_and_its_drops_are_its_own") {
         return;
     }
