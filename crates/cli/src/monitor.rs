@@ -236,7 +236,7 @@ impl Written {
             let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
             let samples = usize::try_from(host.samples).unwrap_or(usize::MAX);
             let counted = output::counted(samples, "sample");
-            let (time, words) = (format_duration(time), host.in_words());
+            let (time, words) = (format_duration(time), host.text());
             text.push_str(&format!("{}: {counted} in {time}: {words}\n", host.host));
         }
         text.push_str(&format!(

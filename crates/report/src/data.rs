@@ -85,16 +85,16 @@ fn last_attempts(records: Vec<TrialRecord>) -> (Vec<TrialRecord>, Vec<TrialRecor
         return (records, Vec::new());
     }
     let mut last: Vec<TrialRecord> = Vec::new();
-    let mut places: BTreeMap<(u32, [String; 3]), usize> = BTreeMap::new();
+    let mut positions: BTreeMap<(u32, [String; 3]), usize> = BTreeMap::new();
     let mut earlier = Vec::new();
     for record in records {
         let cell = cell_of(&record).map(str::to_owned);
-        match places.entry((record.round, cell)) {
-            Entry::Occupied(place) => {
-                earlier.push(std::mem::replace(&mut last[*place.get()], record))
+        match positions.entry((record.round, cell)) {
+            Entry::Occupied(entry) => {
+                earlier.push(std::mem::replace(&mut last[*entry.get()], record))
             }
-            Entry::Vacant(place) => {
-                place.insert(last.len());
+            Entry::Vacant(entry) => {
+                entry.insert(last.len());
                 last.push(record);
             }
         }
@@ -135,7 +135,7 @@ impl<'a> CellGroup<'a> {
 
     /// Returns the name of the group for a sentence.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn text(&self) -> String {
         match self.several {
             true => tr!("`{}` with `{}`", self.condition.name, self.workload.name),
             false => format!("`{}`", self.condition.name),

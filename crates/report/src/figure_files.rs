@@ -99,10 +99,10 @@ fn document(figure: &Figure) -> (String, [f64; 2]) {
         for (position, (panel, height)) in panels_of_row.iter().zip(heights_of_row).enumerate() {
             let x = position as f64 * (COLUMN_MM + GAP_MM);
             let [x, y, height] = [x, y, *height].map(hundredths);
-            let place =
+            let opening_tag =
                 format!("<svg x=\"{x}\" y=\"{y}\" width=\"{COLUMN_MM}\" height=\"{height}\" ");
             let svg = with_legible_text(&panel.svg, scale(panel));
-            panels += &svg.replacen("<svg ", &place, 1);
+            panels += &svg.replacen("<svg ", &opening_tag, 1);
         }
         y += heights_of_row.iter().copied().fold(0.0, f64::max) + GAP_MM;
     }
@@ -149,7 +149,7 @@ fn caption(figure: &Figure) -> String {
     text
 }
 
-/// Returns the values of panels. A line and its band, which are drawn one after the other, have one row for each place.
+/// Returns the values of panels. A line and its band, which are drawn one after the other, have one row for each position.
 fn csv(panels: &[DrawnPanel]) -> String {
     let mut text = String::from("panel,label,kind,x,value,low,high,n\n");
     for panel in panels {
@@ -172,20 +172,20 @@ fn csv(panels: &[DrawnPanel]) -> String {
     text
 }
 
-/// Joins values of one label and place.
+/// Joins values of one label and position.
 fn joined(data: &[Datum]) -> Vec<Datum> {
-    let mut places = std::collections::HashMap::new();
+    let mut positions = std::collections::HashMap::new();
     let mut joined: Vec<Datum> = Vec::new();
     for datum in data {
         let Some(x) = datum.x else {
             joined.push(datum.clone());
             continue;
         };
-        let place = *places
+        let position = *positions
             .entry((&datum.label, x.to_bits()))
             .or_insert(joined.len());
-        match joined.get_mut(place) {
-            // A line may have several values at one place: steps of a distribution.
+        match joined.get_mut(position) {
+            // A line may have several values at one position: steps of a distribution.
             Some(known) if known.value.is_none() || datum.value.is_none() => {
                 known.value = known.value.or(datum.value);
                 known.interval = known.interval.or(datum.interval);

@@ -11,7 +11,7 @@ use crate::language::{self, decimal, tr};
 /// two rounds can have ends of any number of digits.
 const FURTHEST: f64 = 1000.0;
 
-/// Duration in nanoseconds from which a sentence says it in two units.
+/// Duration in nanoseconds from which a sentence formats it in two units.
 const LONG_NS: f64 = 120e9;
 
 /// Scale of the values of one column or axis.
@@ -153,11 +153,11 @@ pub fn quantity(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Unit in which the values of one sentence are said, so that they can be compared at sight: `9.67 s` beside `13.4 s`.
+/// Common unit of the values of one sentence, so that they can be compared at sight: `9.67 s` beside `13.4 s`.
 #[derive(Debug, Clone, Copy)]
 pub struct CommonUnit {
     unit: Unit,
-    /// Absent where the values are too far apart for one, and where each is said in units of its own.
+    /// Absent where the values differ too much for one, and where each has units of its own.
     scale: Option<Scale>,
 }
 
@@ -182,7 +182,7 @@ impl CommonUnit {
         }
     }
 
-    /// Returns the scale of one value: a time is said in seconds from one on.
+    /// Returns the scale of one value: a time is in seconds from one on.
     fn scale(unit: Unit, value: f64) -> Scale {
         let size = match unit {
             Unit::Nanoseconds if value >= 1e9 => value.max(1e10),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn long_times_are_said_in_two_units() {
+    fn long_times_have_two_units() {
         let seconds = |s: f64| quantity(Unit::Nanoseconds, s * 1e9);
         assert_eq!(
             [20.0, 119.0, 125.4, 5400.0, 23_400.0].map(seconds),
@@ -400,14 +400,14 @@ mod tests {
 
     #[test]
     fn the_values_of_a_sentence_have_one_unit() {
-        let said = |unit, values: &[f64]| {
-            let spoken = CommonUnit::of(unit, values.iter().copied());
-            let said = values.iter().map(|value| spoken.quantity(*value));
-            said.collect::<Vec<_>>().join(", ")
+        let formatted = |unit, values: &[f64]| {
+            let common_unit = CommonUnit::of(unit, values.iter().copied());
+            let formatted = values.iter().map(|value| common_unit.quantity(*value));
+            formatted.collect::<Vec<_>>().join(", ")
         };
         let times = |seconds: &[f64]| {
             let ns = Vec::from_iter(seconds.iter().map(|it| it * 1e9));
-            said(Unit::Nanoseconds, &ns)
+            formatted(Unit::Nanoseconds, &ns)
         };
         assert_eq!(times(&[9.673, 13.4]), "9.67 s, 13.4 s");
         assert_eq!(times(&[1.8]), "1.80 s");
@@ -416,12 +416,12 @@ mod tests {
         assert_eq!(times(&[0.005, 13.4]), "5.00 ms, 13.4 s");
         assert_eq!(times(&[13.4, 125.4]), "13.4 s, 125.4 s");
         assert_eq!(times(&[125.4, 5400.0]), "2 min 5 s, 90 min");
-        let rates = |rates: &[f64]| said(Unit::BitsPerSecond, rates);
+        let rates = |rates: &[f64]| formatted(Unit::BitsPerSecond, rates);
         assert_eq!(rates(&[0.95e6, 91.2e6]), "0.95 Mbit/s, 91.2 Mbit/s");
         assert_eq!(rates(&[95e6, 1.2e9]), "95.0 Mbit/s, 1200 Mbit/s");
-        assert_eq!(said(Unit::Ratio, &[0.0001, 0.5]), "0.01 %, 50.0 %");
-        assert_eq!(said(Unit::PerSecond, &[250.0]), "250.0/s");
-        assert_eq!(said(Unit::Count, &[]), "");
+        assert_eq!(formatted(Unit::Ratio, &[0.0001, 0.5]), "0.01 %, 50.0 %");
+        assert_eq!(formatted(Unit::PerSecond, &[250.0]), "250.0/s");
+        assert_eq!(formatted(Unit::Count, &[]), "");
     }
 
     #[test]

@@ -38,8 +38,8 @@ impl Labels {
                 let [start, end] = alike(own, other);
                 start + end
             });
-            let kept = nearest.map_or([0, 0], |(_, other)| differing(own, other, most));
-            let text = cuts(own, kept, most).find(|text| !used.contains(text));
+            let difference = nearest.map_or([0, 0], |(_, other)| differing(own, other, most));
+            let text = cuts(own, difference, most).find(|text| !used.contains(text));
             // So many labels that are alike have numbers.
             let text = text.unwrap_or_else(|| {
                 let number = position.to_string();
@@ -94,9 +94,9 @@ fn differing(own: &[char], other: &[char], most: usize) -> [usize; 2] {
     }
 }
 
-/// Returns the ways to cut a label to `most` characters, the best first: one cut that leaves the part `kept` whole, as
+/// Returns the ways to cut a label to `most` characters, the best first: one cut outside of the part `difference`, as
 /// near to the middle as possible and not at an end, then one at either side of that part, then any.
-fn cuts(own: &[char], kept: [usize; 2], most: usize) -> impl Iterator<Item = String> {
+fn cuts(own: &[char], difference: [usize; 2], most: usize) -> impl Iterator<Item = String> {
     let room = most.saturating_sub(1);
     let mut heads: Vec<usize> = (0..=room).collect();
     heads.sort_by_key(|head| (2 * head).abs_diff(room));
@@ -107,25 +107,25 @@ fn cuts(own: &[char], kept: [usize; 2], most: usize) -> impl Iterator<Item = Str
             .chain(&['…'])
             .chain(&own[tail..])
             .collect();
-        let is_whole = tail <= kept[0] || head >= kept[1];
-        (text, is_whole && head.min(room - head) >= most / 5)
+        let is_intact = tail <= difference[0] || head >= difference[1];
+        (text, is_intact && head.min(room - head) >= most / 5)
     };
     let texts: Vec<(String, bool)> = heads.into_iter().map(one).collect();
-    let part = &own[kept[0]..kept[1]];
+    let part = &own[difference[0]..difference[1]];
     let rest = most.saturating_sub(part.len() + 2);
     let (head, tail) = (rest / 2, rest - rest / 2);
     // Nothing is cut before a part at the beginning.
-    let before: &[char] = if kept[0] > 0 { &['…'] } else { &[] };
-    let around: String = (own[..head.min(kept[0])].iter())
+    let before: &[char] = if difference[0] > 0 { &['…'] } else { &[] };
+    let around: String = (own[..head.min(difference[0])].iter())
         .chain(before)
         .chain(part)
         .chain(['…'].iter())
-        .chain(&own[own.len() - tail.min(own.len() - kept[1])..])
+        .chain(&own[own.len() - tail.min(own.len() - difference[1])..])
         .collect();
     let around = (part.len() + 2 <= most).then_some(around);
-    let (whole, broken): (Vec<_>, Vec<_>) = texts.into_iter().partition(|(_, is_whole)| *is_whole);
-    let [whole, broken] = [whole, broken].map(|texts| texts.into_iter().map(|(text, _)| text));
-    whole.chain(around).chain(broken)
+    let (intact, cut): (Vec<_>, Vec<_>) = texts.into_iter().partition(|(_, is_intact)| *is_intact);
+    let [intact, cut] = [intact, cut].map(|texts| texts.into_iter().map(|(text, _)| text));
+    intact.chain(around).chain(cut)
 }
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
             shown(&["quic-quinn-with-cubic", "quic-quinn-with-bbr"], 16),
             ["quic-qu…th-cubic", "quic-qu…with-bbr"]
         );
-        // What differs stands in the middle.
+        // The difference is in the middle.
         assert_eq!(
             shown(
                 &[

@@ -71,7 +71,7 @@ pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> S
     text.out
 }
 
-/// Returns the last lines of a run: the place of the results, and the command that opens them.
+/// Returns the last lines of a run: the path of the results, and the command that opens them.
 #[must_use]
 pub fn whereabouts(dir: &std::path::Path) -> String {
     let shown = dir.display().to_string();
@@ -97,15 +97,15 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
 
 fn gates(out: &mut TerminalText, summary: &Summary) {
     for gate in &summary.gates {
-        let (word, code) = match (gate.passed, gate.not_judged) {
+        let (verdict, code) = match (gate.passed, gate.not_judged) {
             (_, true) => ("–".to_owned(), "33"),
             (true, _) => (tr!("pass"), "32"),
             (false, _) => (tr!("MISS"), "1;31"),
         };
         let name = gate.name.replace('_', " ");
         let line = format!("{}: {}", language::text(&name), gate.detail);
-        let first = out.paint(&word, code) + "  ";
-        out.line(&first, &line, word.chars().count() + 2);
+        let first = out.paint(&verdict, code) + "  ";
+        out.line(&first, &line, verdict.chars().count() + 2);
     }
 }
 
@@ -133,7 +133,7 @@ fn tables(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     }
     let mut legend = tr!("geometric mean [95 % confidence interval], of loss the mean");
     let mut verdicts = summary.verdict.conditions.iter();
-    if verdicts.any(|place| place.ranking.len() > 1) {
+    if verdicts.any(|verdict| verdict.ranking.len() > 1) {
         legend += &tr!(
             "; group: transports that share a letter cannot be told apart, without one it is not ranked"
         );
@@ -163,8 +163,8 @@ fn warnings(out: &mut TerminalText, summary: &Summary) {
             "`{1}`: {0} trial {2}{3}",
             "`{1}`: {0} trials {2}{3}",
             transport,
-            alike[0].outcome_in_words(),
-            format!(": {}", alike[0].causes_in_words())
+            alike[0].outcome_text(),
+            format!(": {}", alike[0].causes_text())
         );
         format!("{text}\n{}", language::sentence(&alike[0].hint))
     });
@@ -181,8 +181,8 @@ fn warnings(out: &mut TerminalText, summary: &Summary) {
     if !texts.is_empty() {
         out.out.push('\n');
     }
-    let words = [(tr!("warning:"), "1;33"), (tr!("hint:"), "36")];
-    let [warning, hint] = words.map(|(word, code)| out.paint(&word, code));
+    let labels = [(tr!("warning:"), "1;33"), (tr!("hint:"), "36")];
+    let [warning, hint] = labels.map(|(label, code)| out.paint(&label, code));
     for text in texts {
         let (message, further) = text.split_once('\n').unwrap_or((&text, ""));
         out.line(&format!("{warning} "), message, 9);
@@ -246,9 +246,9 @@ const MOST_ROWS: usize = 40;
 /// Returns the table of a sweep, values of the parameters down and transports across; `None` if it has too
 /// many rows.
 fn sweep_table(sweep: &SweepResult, scale: Scale, width: usize) -> Option<Table> {
-    let cells = sweep.by_place();
-    let places: BTreeSet<&[u32]> = cells.keys().map(|(at, _)| *at).collect();
-    if places.len() > MOST_ROWS {
+    let cells = sweep.by_position();
+    let rows: BTreeSet<&[u32]> = cells.keys().map(|(at, _)| *at).collect();
+    if rows.len() > MOST_ROWS {
         return None;
     }
     let mut table = new_table();
@@ -257,7 +257,7 @@ fn sweep_table(sweep: &SweepResult, scale: Scale, width: usize) -> Option<Table>
     let axes = axes.map(|axis| TableCell::new(printable(language::text(&axis.title))));
     let lines = sweep.lines.iter().map(|line| right(printable(line)));
     table.set_header(axes.chain(lines));
-    for at in places {
+    for at in rows {
         let values = at
             .iter()
             .zip(&sweep.axes)
@@ -301,11 +301,11 @@ fn narrow_heading(title: &str, english: &'static str) -> String {
     }
 }
 
-/// The letters of a cell in the ranking of its place; `None` where there is no order that it is part of.
+/// Returns the letters of a cell in the ranking of its group; `None` where there is no order that it is part of.
 fn letters<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a str> {
     (summary.verdict.conditions.iter())
-        .find(|place| place.condition == cell.condition && place.workload == cell.workload)
-        .and_then(|place| place.letters(&cell.transport))
+        .find(|verdict| verdict.condition == cell.condition && verdict.workload == cell.workload)
+        .and_then(|verdict| verdict.letters(&cell.transport))
 }
 
 /// Formats a mean with its interval; if every trial has the same value, as one without variation.
@@ -334,7 +334,7 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
         table.enforce_styling();
     }
     let grouped = cells.iter().any(|cell| letters(summary, cell).is_some());
-    // Where there is no room for a column, the letters stand behind the name.
+    // Where there is no room for a column, the letters follow the name.
     let mut head: Vec<TableCell> = match (grouped, wide) {
         (true, true) => [tr!("transport"), tr!("group")].map(TableCell::new).into(),
         (true, false) => vec![TableCell::new(format!(
@@ -371,7 +371,7 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
                     let text = cell.text(column.name, shown.0, column.scale);
                     mean(text, shown, column.scale, wide)
                 }
-                None if cell.n == 0 && position == 0 => cell.outcome_words(),
+                None if cell.n == 0 && position == 0 => cell.outcomes_text(),
                 None => "–".to_owned(),
             }));
         }

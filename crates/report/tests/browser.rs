@@ -181,7 +181,7 @@ fn figures_of_one_panel_use_the_width() {
 
 /// Checks that the two tests above would see an error and a request if there were any.
 #[test]
-fn an_error_and_a_request_would_be_seen() {
+fn errors_and_requests_are_detected() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let bad =
         "<!doctype html><img src=\"http://127.0.0.1:9/x.png\"><script>nothing.here()</script>";

@@ -74,7 +74,7 @@ fn a_planted_change_of_5_percent_is_found() {
             "t1" => Conclusion::Slower,
             _ => Conclusion::NoDifferenceDetected,
         };
-        assert_eq!(cell.conclusion(), expected, "{}", cell.name.in_words());
+        assert_eq!(cell.conclusion(), expected, "{}", cell.name.text());
         let primary = cell.primary().expect("it is measured");
         let [low, high] = primary.worse_by_interval().expect("there are 20 rounds");
         let planted = if expected == Conclusion::Slower {
@@ -100,7 +100,7 @@ fn a_planted_change_of_5_percent_is_found() {
 }
 
 #[test]
-fn a_gate_passes_what_is_slower_by_less() {
+fn a_gate_allows_a_smaller_slowdown() {
     let runs = || vec![run(1, 20, unchanged), run(2, 20, slower_t1)];
     let gate = |least| {
         compared(runs(), Some(least))
@@ -108,7 +108,7 @@ fn a_gate_passes_what_is_slower_by_less() {
             .gate
     };
     assert!(gate(0.1).expect("it was asked for").passed);
-    // What is faster is no regression.
+    // A faster cell is no regression.
     let faster = vec![run(2, 20, slower_t1), run(1, 20, unchanged)];
     let comparison = compared(faster, Some(0.0)).expect("they share all cells");
     assert!(comparison.gate.expect("it was asked for").passed);
@@ -122,7 +122,7 @@ fn a_gate_passes_what_is_slower_by_less() {
 /// Checks the rate of false alarms over 100 pairs of equal runs: at most 5 % for a claim of any
 /// kind. One seed in 10 000 would exceed the bound if the rate were 5 %.
 #[test]
-fn equal_runs_are_seldom_told_apart() {
+fn equal_runs_seldom_differ() {
     let (mut claims, mut alarms, pairs) = (0, 0, 100);
     for seed in 0..pairs {
         let runs = vec![run(2 * seed, 5, unchanged), run(2 * seed + 1, 5, unchanged)];
@@ -199,7 +199,7 @@ fn studies_that_differ_are_compared_by_the_cells_that_they_share() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn runs_that_cannot_be_compared_are_refused() {
     let same = compared(vec![run(1, 5, unchanged), run(1, 5, unchanged)], None);
     assert!(matches!(same, Err(CompareError::SameRun(..))), "{same:?}");
     let mut other = run(2, 5, unchanged);
@@ -235,7 +235,7 @@ fn with_facts(mut data: RunData, kernel: &str, version: &str) -> RunData {
 }
 
 #[test]
-fn what_changed_in_hosts_and_program_is_said() {
+fn changes_of_hosts_and_program_are_listed() {
     let runs = vec![
         with_facts(run(1, 5, unchanged), "6.1", "0.1.0"),
         with_facts(run(2, 5, slower_t1), "6.2", "0.2.0"),

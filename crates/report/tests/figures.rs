@@ -31,7 +31,7 @@ fn file<'a>(files: &'a [FigureFiles], name: &str) -> &'a FigureFiles {
 }
 
 #[test]
-fn every_figure_has_a_name_of_its_own_and_a_line_in_the_list() {
+fn every_figure_has_a_unique_name_and_a_line_in_the_list() {
     let files = files();
     let names: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
     assert!(files.len() >= 10, "{names:?}");
@@ -218,7 +218,7 @@ fn with_sample_of(rate: f64) -> RunData {
 }
 
 #[test]
-fn a_sample_far_above_the_link_rate_does_not_set_the_axis() {
+fn an_outlier_above_the_link_rate_does_not_set_the_axis() {
     const CUT: &str = "What lies beyond the vertical axis is drawn at its upper end.";
     let drawn = |rate| {
         let files = of(&with_sample_of(rate));
@@ -315,14 +315,14 @@ fn pdf_and_png_have_the_size_of_the_figure_and_the_same_bytes_again() {
     assert_eq!(pdf, typeset(&[], &again.pdf_job("run").expect("a job")));
     let mut on_disk = tempfile::NamedTempFile::new().expect("a temporary file");
     on_disk.write_all(&pdf).expect("a writable file");
-    let said = |program: &str, more: &[&str]| {
+    let tool_output = |program: &str, more: &[&str]| {
         let output = Command::new(program)
             .arg(on_disk.path())
             .args(more)
             .output();
         String::from_utf8(output.expect("poppler-utils").stdout).expect("UTF-8")
     };
-    let info = said("pdfinfo", &[]);
+    let info = tool_output("pdfinfo", &[]);
     let points = figure.size_mm.map(|length| length / 25.4 * 72.0);
     let size = info
         .lines()
@@ -344,7 +344,7 @@ fn pdf_and_png_have_the_size_of_the_figure_and_the_same_bytes_again() {
             .any(|line| line.starts_with("Pages") && line.ends_with(" 1")),
         "{info}"
     );
-    let text = said("pdftotext", &["-"]);
+    let text = tool_output("pdftotext", &["-"]);
     assert!(
         text.contains("goodput, Mbit/s"),
         "text can be searched: {text}"

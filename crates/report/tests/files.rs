@@ -9,7 +9,7 @@ use regatta_report::{Summary, load, summarise, terminal, write_all};
 use regatta_results::{Reader, RunLock, Store};
 
 #[test]
-fn everything_is_made_again_from_the_results_file() {
+fn all_files_are_rebuilt_from_the_results_file() {
     let data = common::full();
     let parent = tempfile::tempdir().expect("a temporary directory");
     let dir = parent.path().join("run");
@@ -70,7 +70,7 @@ fn make(dir: &Path) {
 }
 
 #[test]
-fn what_cannot_be_written_is_not_called_unreadable() {
+fn a_write_error_is_not_reported_as_a_read_error() {
     let parent = tempfile::tempdir().expect("a temporary directory");
     let dir = parent.path().join("a run");
     make(&dir);
@@ -95,7 +95,7 @@ fn what_cannot_be_written_is_not_called_unreadable() {
 }
 
 #[test]
-fn a_run_that_ended_under_a_reader_is_said_to_be_in_two_files_until_it_is_folded() {
+fn a_run_with_an_open_reader_is_reported_in_two_files_until_its_checkpoint() {
     let parent = tempfile::tempdir().expect("a temporary directory");
     let dir = parent.path().join("-run");
     let data = common::one_trial();
@@ -106,8 +106,8 @@ fn a_run_that_ended_under_a_reader_is_said_to_be_in_two_files_until_it_is_folded
     }
     store.set_state(&data.state).expect("a state");
     assert!(!store.close(), "the reader is at it");
-    let said = terminal::whereabouts(&dir);
-    assert!(said.contains("`results.sqlite-wal`"), "{said}");
+    let text = terminal::whereabouts(&dir);
+    assert!(text.contains("`results.sqlite-wal`"), "{text}");
     // Nothing is lost meanwhile.
     assert_eq!(load(&dir).expect("both files").trials, data.trials);
     drop(reader);
@@ -115,15 +115,15 @@ fn a_run_that_ended_under_a_reader_is_said_to_be_in_two_files_until_it_is_folded
     assert!(!dir.join("results.sqlite-wal").exists());
     assert!(!terminal::whereabouts(&dir).contains("wal"));
 
-    let said = terminal::whereabouts(Path::new("-run"));
+    let text = terminal::whereabouts(Path::new("-run"));
     assert!(
-        said.ends_with("Open the report: xdg-open ./-run/report.html\n"),
-        "{said}"
+        text.ends_with("Open the report: xdg-open ./-run/report.html\n"),
+        "{text}"
     );
 }
 
 #[test]
-fn a_directory_without_results_is_said_plainly() {
+fn a_directory_without_results_is_reported() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let error = load(dir.path()).expect_err("there is nothing");
     assert!(
@@ -134,7 +134,7 @@ fn a_directory_without_results_is_said_plainly() {
 }
 
 #[test]
-fn the_last_attempt_at_a_trial_counts_and_the_others_are_kept_beside() {
+fn only_the_last_attempt_at_a_trial_counts() {
     let mut data = common::one_round();
     let planned = data.planned() as u32;
     let last = data.trials[0].clone();
@@ -179,7 +179,7 @@ fn the_last_attempt_at_a_trial_counts_and_the_others_are_kept_beside() {
 }
 
 #[test]
-fn a_run_whose_process_is_gone_is_not_said_to_go_on() {
+fn a_run_whose_process_ended_is_not_reported_as_running() {
     let parent = tempfile::tempdir().expect("a temporary directory");
     let dir = parent.path().join("run");
     let data = common::one_round();
@@ -187,15 +187,15 @@ fn a_run_whose_process_is_gone_is_not_said_to_go_on() {
     for trial in &data.trials[..2] {
         store.add_trial(trial).expect("a new trial");
     }
-    let said = || {
+    let rendered = || {
         let data = load(&dir).expect("a results file");
         let summary = summarise(&data);
         let options = terminal::TerminalOptions::default();
         let text = terminal::render(&summary, &data, &options) + &terminal::whereabouts(&dir);
-        let words: Vec<&str> = text.split_whitespace().collect();
-        (summary, words.join(" "))
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        (summary, fields.join(" "))
     };
-    let (summary, text) = said();
+    let (summary, text) = rendered();
     assert_eq!(summary.state.name, "running");
     assert!(text.contains("(the run is still going on)"), "{text}");
     assert!(
@@ -204,7 +204,7 @@ fn a_run_whose_process_is_gone_is_not_said_to_go_on() {
     );
     // As after a kill: nothing was written about the end.
     drop(store);
-    let (summary, text) = said();
+    let (summary, text) = rendered();
     assert_eq!(summary.state.name, "interrupted");
     assert!(!text.contains("going on"), "{text}");
     let killed = load(&dir).expect("a results file");

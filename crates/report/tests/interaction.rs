@@ -118,7 +118,7 @@ fn a_pointer_shows_all_lines_at_a_time() {
 }
 
 #[test]
-fn what_is_switched_off_disappears_and_nothing_else() {
+fn only_switched_off_items_disappear() {
     let mut tab = Tab::open(&page(), WIDE);
     let visible = |tab: &mut Tab, of: &str| {
         tab.number(&format!(
@@ -134,8 +134,8 @@ fn what_is_switched_off_disappears_and_nothing_else() {
     tab.click("document.querySelector('#shown input[value=\"tcp\"]')");
     assert_eq!(visible(&mut tab, tcp), 0.0);
     assert_eq!(visible(&mut tab, quic), before[1]);
-    let said = tab.text("document.getElementById('left-out').textContent");
-    assert_eq!(said, ", without tcp");
+    let text = tab.text("document.getElementById('left-out').textContent");
+    assert_eq!(text, ", without tcp");
 
     // By keyboard.
     tab.eval("document.querySelector('#shown input[value=\"loss-5\"]').focus()");
@@ -194,7 +194,7 @@ fn a_time_series_zooms_by_pointer_and_by_keys() {
     let panels = tab.number(&format!(
         "{OVER_TIME}.closest('figure').querySelectorAll('svg').length"
     ));
-    let (all_ticks, whole) = (tab.text(&ticks), tab.text(&line));
+    let (all_ticks, complete) = (tab.text(&ticks), tab.text(&line));
     let [x, y] = tab.middle(OVER_TIME);
     tab.mouse("mouseMoved", [x - 40.0, y]);
     tab.mouse("mousePressed", [x - 40.0, y]);
@@ -207,7 +207,7 @@ fn a_time_series_zooms_by_pointer_and_by_keys() {
         "no label is selected"
     );
     assert_ne!(tab.text(&ticks), all_ticks);
-    assert_ne!(tab.text(&line), whole);
+    assert_ne!(tab.text(&line), complete);
     tab.click("document.querySelector('.reset')");
     assert_eq!(tab.number(zoomed), 0.0);
     assert_eq!(tab.text(&ticks), all_ticks);
@@ -225,7 +225,7 @@ fn a_time_series_zooms_by_pointer_and_by_keys() {
     tab.press("0", "0");
     assert_ne!(tab.text(&line), moved);
     let first = |text: &str| number(text);
-    assert!((first(&tab.text(&line)) - first(&whole)).abs() < 0.11);
+    assert!((first(&tab.text(&line)) - first(&complete)).abs() < 0.11);
     tab.is_quiet();
 }
 
@@ -264,7 +264,7 @@ fn a_phone_does_not_scroll_sideways() {
 }
 
 #[test]
-fn without_the_script_everything_is_there() {
+fn the_page_is_complete_without_its_script() {
     let mut tab = Tab::empty();
     tab.resize(WIDE);
     tab.call(
@@ -378,7 +378,7 @@ fn the_page_of_a_comparison_is_like_the_report() {
     let mut tab = Tab::open(&page, WIDE);
     tab.eval("document.getElementById('shown').open = true");
     tab.click("document.querySelector('#shown input[value=\"udp\"]')");
-    let left = "[...document.querySelectorAll('main [data-s=\"udp\"]')].filter((it) => it.getClientRects().length).length";
-    assert_eq!(tab.number(left), 0.0);
+    let visible_elements = "[...document.querySelectorAll('main [data-s=\"udp\"]')].filter((it) => it.getClientRects().length).length";
+    assert_eq!(tab.number(visible_elements), 0.0);
     tab.is_quiet();
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::paper::{run, said, typeset};
+use common::paper::{run, text_of, typeset};
 use regatta_report::{
     language::{self, Language},
     pdf::Paper,
@@ -28,7 +28,7 @@ fn each_cell(value: &Value, check: &mut impl FnMut(&str)) {
 #[test]
 fn every_figure_of_the_results_is_on_the_paper() {
     let (job, pdf) = typeset(&common::full(), Paper::A4);
-    let paper = said("pdftotext", &pdf);
+    let paper = text_of("pdftotext", &pdf);
     let mut figures = 0;
     for table in [
         "means",
@@ -60,14 +60,14 @@ fn names_keep_their_script_and_the_same_run_gives_the_same_bytes() {
     let (_, first) = typeset(&data, Paper::A4);
     let (_, second) = typeset(&data, Paper::A4);
     assert_eq!(first, second);
-    assert!(said("pdftotext", &first).contains("Гонкапротоколов,\u{FFFD}"));
+    assert!(text_of("pdftotext", &first).contains("Гонкапротоколов,\u{FFFD}"));
 }
 
 #[test]
-fn pages_have_the_size_that_was_asked_for() {
+fn pages_have_the_requested_size() {
     for (paper, size) in [(Paper::A4, "(A4)"), (Paper::Letter, "(letter)")] {
         let (_, pdf) = typeset(&common::full(), paper);
-        let info = said("pdfinfo", &pdf);
+        let info = text_of("pdfinfo", &pdf);
         assert!(info.contains(size) && info.contains("Tagged:yes"), "{info}");
     }
 }
@@ -88,7 +88,7 @@ fn the_paper_is_marked_as_accessible_with_bookmarks_and_a_language() {
 #[test]
 fn names_of_any_characters_are_typeset() {
     let (_, pdf) = typeset(&common::hostile(), Paper::Letter);
-    let text = said("pdftotext", &pdf);
+    let text = text_of("pdftotext", &pdf);
     assert!(text.contains("<script>alert(1)</script>"), "{text}");
     assert!(text.contains("dennochvorkommt\u{FFFD}"), "{text}");
 }

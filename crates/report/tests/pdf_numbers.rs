@@ -46,14 +46,14 @@ fn numbers(text: &str) -> Vec<String> {
     for window in characters.windows(2) {
         let number = found.last_mut().expect("one");
         let (c, next) = (window[0], window[1]);
-        let goes_on = match c {
+        let continues = match c {
             '0'..='9' => true,
             '.' => next.is_ascii_digit() && !number.contains('.'),
             'e' => next == '-' && number.contains('.'),
             '-' => number.ends_with('e'),
             _ => false,
         };
-        if goes_on && (c.is_ascii_digit() || !number.is_empty()) {
+        if continues && (c.is_ascii_digit() || !number.is_empty()) {
             number.push(c);
         } else if !number.is_empty() {
             found.push(String::new());
@@ -95,7 +95,7 @@ impl Allowed {
         let ends = claim.interval.into_iter().flatten();
         for ratio in claim.ratio.into_iter().chain(ends) {
             self.scaled([ratio, (ratio - 1.0) * 100.0], &[1.0]);
-            // What is beyond a thousandfold is written as a bound.
+            // Ratios beyond a thousandfold are written as a bound.
             self.add(signed_percent(ratio - 1.0));
             self.add(ratio_end(ratio, number));
             // In a sentence the better one is first.
@@ -303,17 +303,17 @@ fn allowed(summary: &Summary, table: &str, caption: &str, row: &str, heads: &[&s
 /// method state.
 fn in_sentences(data: &RunData, summary: &Summary, pages: usize) -> Allowed {
     let mut allowed = Allowed::default();
-    for place in &summary.verdict.conditions {
-        let unit = metric::find(&place.metric).expect("a metric").unit;
-        let others = place.not_ranked.iter().filter_map(|it| it.value);
-        for value in place.ranking.iter().map(|it| it.value).chain(others) {
+    for verdict in &summary.verdict.conditions {
+        let unit = metric::find(&verdict.metric).expect("a metric").unit;
+        let others = verdict.not_ranked.iter().filter_map(|it| it.value);
+        for value in verdict.ranking.iter().map(|it| it.value).chain(others) {
             allowed.add(regatta_report::format::quantity(unit, value));
         }
-        if let Some(ratio) = place.detectable_ratio {
+        if let Some(ratio) = verdict.detectable_ratio {
             allowed.add(ratio_number(ratio));
         }
         let claims = (summary.comparisons.iter())
-            .filter(|it| it.metric == place.metric && it.condition == place.condition);
+            .filter(|it| it.metric == verdict.metric && it.condition == verdict.condition);
         claims.for_each(|it| allowed.claim(&it.claim));
     }
     for cell in &summary.cells {
@@ -396,9 +396,9 @@ fn tables<'a>(job: &'a Value, name: &str) -> Vec<&'a Value> {
 fn problems(data: &RunData, summary: &Summary, job: &Value) -> Vec<String> {
     let pdf = typeset_job(&job.to_string());
     let squeeze = |text: &str| -> String { text.split_whitespace().collect() };
-    let whole = run("pdftotext", &pdf, &["-raw", "-"]);
-    let pages = whole.matches('\u{c}').count();
-    let mut paper = Cutter::new(squeeze(&whole));
+    let text_of_pdf = run("pdftotext", &pdf, &["-raw", "-"]);
+    let pages = text_of_pdf.matches('\u{c}').count();
+    let mut paper = Cutter::new(squeeze(&text_of_pdf));
     let mut problems = Vec::new();
     for name in TABLES {
         for table in tables(job, name) {
@@ -413,8 +413,8 @@ fn problems(data: &RunData, summary: &Summary, job: &Value) -> Vec<String> {
                 for (position, cell) in row["cells"].as_array().expect("cells").iter().enumerate() {
                     let heads = &heads[..position + 2];
                     let allowed = allowed(summary, name, caption, heading, heads);
-                    let words = format!("{} {}", text(&cell["text"]), text(&cell["sub"]));
-                    let wrong = numbers(&words);
+                    let cell_text = format!("{} {}", text(&cell["text"]), text(&cell["sub"]));
+                    let wrong = numbers(&cell_text);
                     for number in wrong.iter().filter(|it| !allowed.0.contains(*it)) {
                         let head = heads[position + 1];
                         problems.push(format!(
@@ -422,7 +422,7 @@ fn problems(data: &RunData, summary: &Summary, job: &Value) -> Vec<String> {
                         ));
                     }
                     if cell["words"] != true {
-                        paper.cut(&squeeze(&words));
+                        paper.cut(&squeeze(&cell_text));
                     }
                 }
             }
@@ -508,10 +508,10 @@ fn names(data: &RunData) -> Vec<String> {
 
 fn job() -> (RunData, Summary, Value) {
     let data = common::full();
-    let made = summarise(&data);
-    let json = serde_json::to_string(&made).expect("JSON");
+    let summary = summarise(&data);
+    let json = serde_json::to_string(&summary).expect("JSON");
     let mut job =
-        serde_json::from_str(&pdf::job(&data, &made, Paper::A4).expect("a job")).expect("JSON");
+        serde_json::from_str(&pdf::job(&data, &summary, Paper::A4).expect("a job")).expect("JSON");
     without_figures(&mut job);
     (
         data,

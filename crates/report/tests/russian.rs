@@ -1,4 +1,4 @@
-//! Reports in Russian: nothing is left in English but names, identifiers and what programs said.
+//! Reports in Russian: nothing is in English but names, identifiers and output of programs.
 
 mod common;
 
@@ -95,11 +95,11 @@ fn without_prose(mut data: RunData) -> RunData {
 #[track_caller]
 fn assert_russian(data: &RunData, text: &str, fits: impl Fn(&str, &str) -> bool) {
     let allowed = allowed(data);
-    let left: Vec<String> = latin_words(text)
+    let untranslated: Vec<String> = latin_words(text)
         .into_iter()
         .filter(|word| !allowed.iter().any(|known| fits(known, word)))
         .collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert!(untranslated.is_empty(), "{untranslated:?}");
     assert!(text.contains("доверительный интервал"));
 }
 
@@ -155,13 +155,13 @@ fn the_paper_is_in_russian() {
 }
 
 #[test]
-fn a_word_that_is_left_in_english_is_found() {
+fn an_untranslated_word_is_found() {
     let data = without_prose(common::full());
     let page = in_russian(|| html::render(&data, &summarise(&data))).expect("a page");
     let page = page.replacen("Вывод", "Conclusion", 1);
-    let left: Vec<String> = latin_words(&text_of(&page))
+    let untranslated: Vec<String> = latin_words(&text_of(&page))
         .difference(&allowed(&data))
         .cloned()
         .collect();
-    assert_eq!(left, ["Conclusion"]);
+    assert_eq!(untranslated, ["Conclusion"]);
 }

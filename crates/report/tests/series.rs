@@ -24,7 +24,7 @@ fn series(rounds: &[(u32, Duration)]) -> RunData {
             ]
             .map(|(name, value)| (name.to_owned(), value)),
         );
-        // What this machine's clock says has nothing to do with a virtual one.
+        // The clock of this machine has nothing to do with a virtual one.
         trial.started_unix_ns = 5;
     }
     data
@@ -39,7 +39,7 @@ fn warnings(data: &RunData) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_schedule_that_was_kept_is_not_warned_of() {
+fn a_met_schedule_has_no_warning() {
     let on_time: Vec<_> = (0..5)
         .map(|round| (round, Duration::from_millis(3)))
         .collect();
@@ -47,7 +47,7 @@ fn a_schedule_that_was_kept_is_not_warned_of() {
 }
 
 #[test]
-fn late_rounds_and_missed_periods_are_said() {
+fn late_rounds_and_missed_periods_are_reported() {
     let s = Duration::from_secs;
     let rounds = [(0, s(0)), (1, s(40)), (2, s(10)), (6, s(0)), (7, s(0))];
     let [late, missed] = &warnings(&series(&rounds))[..] else {
@@ -91,7 +91,7 @@ fn a_scaled_run_is_marked() {
 }
 
 #[test]
-fn what_the_published_path_does_not_permit_is_said_beside_the_figure() {
+fn values_beyond_the_published_path_are_marked() {
     let mut data = common::full();
     for published in &mut data.header.study.published {
         published.path_permits = match published.metric.as_str() {
@@ -101,7 +101,7 @@ fn what_the_published_path_does_not_permit_is_said_beside_the_figure() {
     }
     let summary = summarise(&data);
     let page = html::render(&data, &summary).expect("a page");
-    let count = |words: &str| page.matches(words).count();
+    let count = |text: &str| page.matches(text).count();
     // Four transports under each condition.
     assert_eq!(count("not possible over the path"), 4);
     assert_eq!(count(">possible over the path"), 4);

@@ -15,13 +15,13 @@ fn at_width(data: &RunData, width: u16) -> String {
 }
 
 #[test]
-fn the_terminal_of_a_whole_run() {
+fn the_terminal_of_a_complete_run() {
     insta::assert_snapshot!("terminal_80", at_width(&common::full(), 80));
     insta::assert_snapshot!("terminal_140", at_width(&common::full(), 140));
 }
 
 #[test]
-fn the_terminal_of_runs_that_say_little() {
+fn the_terminal_of_runs_with_few_results() {
     insta::assert_snapshot!("terminal_one_trial", at_width(&common::one_trial(), 80));
     insta::assert_snapshot!("terminal_empty", at_width(&common::empty(), 80));
     insta::assert_snapshot!("terminal_unsupported", at_width(&common::unsupported(), 80));
@@ -49,7 +49,7 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
-fn colour_adds_nothing_but_colour() {
+fn text_is_the_same_without_colour() {
     let data = common::full();
     let options = terminal::TerminalOptions {
         width: 100,
@@ -94,7 +94,7 @@ fn digest(summary: &Summary) -> serde_json::Value {
 }
 
 #[test]
-fn the_summary_of_a_whole_run() {
+fn the_summary_of_a_complete_run() {
     insta::assert_snapshot!(
         "summary",
         serde_json::to_string_pretty(&sorted(digest(&summarise(&common::full()))))

@@ -78,10 +78,10 @@ fn a_run_is_complete_with_the_trials_of_its_rule() {
 fn transports_are_ranked_by_the_metric_that_the_study_names() {
     let data = run();
     let summary = summarise(&data);
-    let place = &summary.verdict.conditions[0];
-    assert_eq!(place.metric, "transfer_time_ns");
-    assert_eq!(place.ranking[0].transport, "quic-quinn");
-    assert!(place.text.contains("by transfer time"), "{}", place.text);
+    let verdict = &summary.verdict.conditions[0];
+    assert_eq!(verdict.metric, "transfer_time_ns");
+    assert_eq!(verdict.ranking[0].transport, "quic-quinn");
+    assert!(verdict.text.contains("by transfer time"), "{}", verdict.text);
     let tested = summary.comparisons.iter();
     let tested = tested.filter(|it| it.metric == "transfer_time_ns" && it.claim.p_value.is_some());
     assert!(tested.count() > 0);
@@ -118,7 +118,7 @@ fn a_cell_without_success_has_no_value_and_its_line_a_gap() {
 }
 
 #[test]
-fn the_share_of_whole_transfers_has_an_exact_interval() {
+fn the_ratio_of_complete_transfers_has_an_exact_interval() {
     let mut data = run();
     let mut values = [1.0, 0.0, 1.0, 1.0].into_iter();
     for trial in &mut data.trials {

@@ -39,13 +39,13 @@ fn every_summary_follows_the_schema() {
         assert!(errors.is_empty(), "{name}: {errors:#?}");
     }
     // A schema that lets everything through would not be one.
-    let mut broken = serde_json::to_value(summarise(&common::full())).expect("plain values");
-    broken["cells"][0]["metrics"]["goodput_bps"]["mean"] = "fast".into();
-    assert!(!validator.is_valid(&broken));
+    let mut invalid = serde_json::to_value(summarise(&common::full())).expect("plain values");
+    invalid["cells"][0]["metrics"]["goodput_bps"]["mean"] = "fast".into();
+    assert!(!validator.is_valid(&invalid));
 }
 
 #[test]
-fn a_summary_is_read_back_as_it_was_written() {
+fn a_summary_round_trips() {
     let summary = summarise(&common::full());
     let text = serde_json::to_string(&summary).expect("plain values");
     let back: regatta_report::Summary = serde_json::from_str(&text).expect("its own text");
@@ -91,15 +91,15 @@ fn every_claim_of_a_run_is_in_one_family() {
         |claim: &Claim| matches!(claim.conclusion, Conclusion::Faster | Conclusion::Slower);
     let mut ordered = claims.clone();
     ordered.sort_by(|a, b| (p(a.0) / share(a.1)).total_cmp(&(p(b.0) / share(b.1))));
-    let mut left = 1.0;
+    let mut remaining = 1.0;
     let mut going = true;
     for (claim, primary) in ordered {
-        let level = 0.05 * share(primary) / left;
+        let level = 0.05 * share(primary) / remaining;
         going &= p(claim) <= level;
         assert_eq!(significant(claim), going, "{claim:?}");
         assert!((claim.confidence - (1.0 - level)).abs() < 1e-9, "{claim:?}");
         if going {
-            left -= share(primary);
+            remaining -= share(primary);
         }
         let leaves_out_one = claim
             .interval
@@ -122,7 +122,7 @@ fn the_failed_round_is_missing_from_its_pairs_only() {
 }
 
 #[test]
-fn equal_transports_are_not_told_apart_and_unequal_ones_are() {
+fn only_unequal_transports_differ() {
     let summary = summarise(&common::full());
     let find = |a: &str, b: &str| {
         summary
@@ -142,9 +142,9 @@ fn equal_transports_are_not_told_apart_and_unequal_ones_are() {
 #[test]
 fn a_transport_that_loses_is_not_ranked_by_what_arrived() {
     let verdict = summarise(&common::full()).verdict;
-    for place in &verdict.conditions {
-        assert!(place.ranking.iter().all(|r| r.transport != "udp"));
-        assert!(place.text.contains("`udp` ("), "{}", place.text);
+    for verdict in &verdict.conditions {
+        assert!(verdict.ranking.iter().all(|r| r.transport != "udp"));
+        assert!(verdict.text.contains("`udp` ("), "{}", verdict.text);
     }
     let [free, lossy] = [&verdict.conditions[0].text, &verdict.conditions[1].text];
     assert!(
@@ -177,7 +177,7 @@ fn one_round_gives_no_interval_and_no_conclusion() {
 }
 
 #[test]
-fn gates_say_what_was_missed() {
+fn gates_report_failures() {
     let failed = |data: &RunData| -> Vec<String> {
         let gates = summarise(data).gates;
         gates
@@ -214,14 +214,14 @@ fn detail(data: &RunData, name: &str) -> String {
 }
 
 #[test]
-fn a_gate_says_how_many_path_checks_count() {
-    let says = |data: &RunData| detail(data, "path_within_tolerance");
+fn the_path_gate_reports_the_number_of_valid_checks() {
+    let gate_detail = |data: &RunData| detail(data, "path_within_tolerance");
     let mut data = common::full();
-    assert_eq!(says(&data), "2 of 2 path checks within tolerance");
+    assert_eq!(gate_detail(&data), "2 of 2 path checks within tolerance");
     data.path_checks[0].spoiled = Some("it was late".into());
     let condition = data.path_checks[0].condition.clone();
     assert_eq!(
-        says(&data),
+        gate_detail(&data),
         format!(
             "1 of 2 path checks count, 1 of them within tolerance; the machine spoiled the others; no check of \
              `{condition}` counts"
@@ -231,9 +231,9 @@ fn a_gate_says_how_many_path_checks_count() {
     again.spoiled = None;
     again.within = false;
     data.path_checks.push(again);
-    let said = says(&data);
+    let detail_text = gate_detail(&data);
     let expected = "2 of 3 path checks count, 1 of them within tolerance; the machine spoiled the others; outside: ";
-    assert!(said.starts_with(expected), "{said}");
+    assert!(detail_text.starts_with(expected), "{detail_text}");
     let quantities = &mut data.path_checks[0].quantities;
     let loss = quantities
         .iter_mut()
@@ -241,13 +241,13 @@ fn a_gate_says_how_many_path_checks_count() {
     let loss = loss.expect("the loss is checked");
     (loss.asked, loss.achieved, loss.within) = (0.05, 0.0712, false);
     (data.path_checks[0].within, data.path_checks[0].spoiled) = (false, None);
-    let said = says(&data);
-    assert!(said.contains("forward loss 7.12 % for 5.00 %"), "{said}");
+    let detail_text = gate_detail(&data);
+    assert!(detail_text.contains("forward loss 7.12 % for 5.00 %"), "{detail_text}");
     for check in &mut data.path_checks {
         check.spoiled = Some("it was late".into());
     }
     assert_eq!(
-        says(&data),
+        gate_detail(&data),
         "not judged: the machine spoiled every path check (3)"
     );
     let options = terminal::TerminalOptions::default();
@@ -259,7 +259,7 @@ fn a_gate_says_how_many_path_checks_count() {
 }
 
 #[test]
-fn a_path_check_that_the_machine_spoiled_decides_nothing_and_any_other_does() {
+fn only_undisturbed_path_checks_count() {
     let path = |data: &RunData| passes(data, "path_within_tolerance");
     let mut data = common::full();
     let mut outside = data.path_checks[0].clone();
@@ -337,7 +337,7 @@ fn nothing_that_a_user_wrote_becomes_markup_or_an_escape_sequence() {
 }
 
 #[test]
-fn a_page_asks_for_nothing_outside_itself() {
+fn a_page_loads_no_external_resource() {
     for (name, data) in fixtures() {
         let page = html::render(&data, &summarise(&data)).expect("the page is made");
         // A part of the page itself, by its `id`.
@@ -356,7 +356,7 @@ fn a_page_asks_for_nothing_outside_itself() {
 }
 
 #[test]
-fn values_that_are_no_numbers_do_no_harm() {
+fn values_that_are_not_finite_do_not_panic() {
     let mut data = common::full();
     for trial in data.trials.iter_mut().step_by(3) {
         trial.measurements.metrics.insert("goodput_bps", f64::NAN);
@@ -400,7 +400,7 @@ fn a_long_run_lists_every_path_check_that_is_outside() {
 }
 
 #[test]
-fn a_doubtful_path_is_said_beside_the_verdict() {
+fn warnings_about_the_path_are_notes_of_the_verdict() {
     let mut data = common::one_round();
     let trial = data
         .trials
@@ -423,7 +423,7 @@ fn a_doubtful_path_is_said_beside_the_verdict() {
 }
 
 #[test]
-fn who_delivered_nothing_is_not_the_fastest() {
+fn a_transport_that_delivered_nothing_is_not_ranked() {
     let mut data = common::one_round();
     data.trials
         .retain(|trial| trial.transport == "tcp" && trial.condition == "loss-5");
@@ -447,7 +447,7 @@ fn who_delivered_nothing_is_not_the_fastest() {
 }
 
 #[test]
-fn who_closed_too_early_is_not_said_to_never_retransmit() {
+fn an_early_close_is_not_reported_as_no_retransmission() {
     let mut data = common::full();
     let mut abandoned = data.header.study.workloads[0].clone();
     abandoned.name = "abandoned".into();
@@ -470,11 +470,11 @@ fn who_closed_too_early_is_not_said_to_never_retransmit() {
     data.trials.extend(cut);
     let verdict = summarise(&data).verdict;
     let reasons = |workload: &str| -> Vec<String> {
-        let places = verdict
+        let verdicts = verdict
             .conditions
             .iter()
-            .filter(|place| place.workload == workload);
-        let others = places.flat_map(|place| &place.not_ranked);
+            .filter(|verdict| verdict.workload == workload);
+        let others = verdicts.flat_map(|verdict| &verdict.not_ranked);
         others
             .filter(|other| other.transport == "tcp")
             .flat_map(|other| other.reasons.clone())
@@ -489,7 +489,7 @@ fn who_closed_too_early_is_not_said_to_never_retransmit() {
 }
 
 #[test]
-fn a_debug_build_and_hosts_of_different_builds_are_warned_of() {
+fn debug_builds_and_different_builds_have_warnings() {
     let codes = |data: &RunData| -> Vec<String> {
         let warnings = summarise(data).warnings.into_iter();
         warnings.map(|warning| warning.warning.code).collect()

@@ -108,7 +108,7 @@ fn many() -> RunData {
 }
 
 #[test]
-fn a_crossing_is_found_and_said() {
+fn a_crossing_is_found_and_described() {
     let summary = summarise(&one_parameter());
     let sweep = &summary.sweeps[0];
     assert!(sweep.is_primary);
@@ -152,8 +152,8 @@ fn a_transport_that_is_not_ranked_crosses_nothing() {
         .map(|it| [it.above.as_str(), it.below.as_str()])
         .collect();
     assert_eq!(pairs, [["quic-quinn", "tcp"]]);
-    let said = sweep.sentences.iter().any(|it| it.contains("`udp`"));
-    assert!(!said, "{:?}", sweep.sentences);
+    let mentions_udp = sweep.sentences.iter().any(|it| it.contains("`udp`"));
+    assert!(!mentions_udp, "{:?}", sweep.sentences);
 }
 
 #[test]
@@ -201,10 +201,10 @@ fn crossings_along_the_second_parameter_are_found_and_share_a_sentence() {
     );
     let by_value = |a: &&SweepCrossing, b: &&SweepCrossing| a.value.total_cmp(&b.value);
     let lowest = sweep.crossings.iter().min_by(by_value).expect("one");
-    let words = lowest.text.split(" above ").last().expect("a value");
+    let end = lowest.text.split(" above ").last().expect("a value");
     assert!(
-        sentence.contains(&format!("{words} (lowest, at ")),
-        "{sentence} {words}"
+        sentence.contains(&format!("{end} (lowest, at ")),
+        "{sentence} {end}"
     );
     // All that the verdict has to say of the crossings is this sentence.
     let verdict = &summary.verdict.overall;

@@ -20,12 +20,12 @@ fn most(n: u64, p: f64) -> u64 {
 
 fn few_false_claims(kind: Kind, transports: usize, rounds: usize) {
     let totals = repeat(&Setup::equal(kind, transports, rounds), 200, 1);
-    let [place, run] = [totals.false_in_first_place, totals.false_in_run];
+    let [first, run] = [totals.false_in_first_claim, totals.false_in_run];
     println!(
-        "{place} places and {run} runs of {} with a false claim",
+        "{first} first claims and {run} runs of {} with a false claim",
         totals.runs
     );
-    assert!(run <= most(totals.runs, 0.05) && place <= run);
+    assert!(run <= most(totals.runs, 0.05) && first <= run);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn rounds_with_a_memory_make_no_false_claims_where_they_show_it() {
 /// Checks a coverage of 95 %, within chance and one per cent for values that are not exactly
 /// normal.
 #[test]
-fn intervals_hold_the_truth() {
+fn intervals_cover_the_true_value() {
     for kind in [Kind::LogNormal, Kind::Bimodal] {
         let totals = repeat(&Setup::simple(kind, &[0.0, 0.05], 10), 600, 2);
         for (what, held) in [

@@ -11,7 +11,7 @@ use regatta_report::{
 
 /// Creates a run of three transports with these goodputs by transport and round, in Mbit/s, under
 /// one condition; a round without one was declared invalid.
-fn made(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
+fn run_data(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
     let mut study = common::study();
     study.conditions.truncate(1);
     study.transports.truncate(3);
@@ -38,18 +38,18 @@ fn made(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunD
 
 /// Creates a run of two transports.
 fn two(goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
-    let mut data = made(["a", "b", "c"], goodput);
+    let mut data = run_data(["a", "b", "c"], goodput);
     data.header.study.transports.truncate(2);
     data.trials.retain(|trial| trial.transport != "c");
     data
 }
 
-fn place(summary: &Summary) -> &ConditionVerdict {
+fn verdict(summary: &Summary) -> &ConditionVerdict {
     &summary.verdict.conditions[0]
 }
 
 fn letters(summary: &Summary) -> Vec<(&str, &str)> {
-    (place(summary).ranking.iter())
+    (verdict(summary).ranking.iter())
         .map(|ranked| (ranked.transport.as_str(), ranked.letters.as_str()))
         .collect()
 }
@@ -64,9 +64,9 @@ fn a_transport_that_needs_no_time_to_settle_settles_at_once() {
         metrics.insert("unsettled_steps", 0.0);
     }
     let summary = summarise(&data);
-    let said = "Settled after a step of the path: `a` at once and `b` in 250.0 ms";
-    let notes = &place(&summary).notes;
-    assert!(notes.iter().any(|note| note == said), "{notes:?}");
+    let expected = "Settled after a step of the path: `a` at once and `b` in 250.0 ms";
+    let notes = &verdict(&summary).notes;
+    assert!(notes.iter().any(|note| note == expected), "{notes:?}");
 }
 
 const A: [Option<f64>; 5] = [Some(100.1), Some(100.5), Some(99.8), None, None];
@@ -89,7 +89,7 @@ fn the_ranking_is_that_of_the_shared_rounds() {
     assert_eq!((comparison.a.as_str(), comparison.claim.n), ("a", 3));
     assert_eq!(comparison.claim.conclusion, Conclusion::Slower);
     assert_eq!(letters(&summary), [("b", "a"), ("a", "b")]);
-    let text = &place(&summary).text;
+    let text = &verdict(&summary).text;
     assert_eq!(
         text,
         "Under `baseline`: `b` (84.3 Mbit/s) was fastest, 1.05 times as fast as `a` (interval 1.047 to 1.052, 3 rounds)."
@@ -99,7 +99,7 @@ fn the_ranking_is_that_of_the_shared_rounds() {
 
 /// Of two transports the only one that is ranked has nothing to be faster than.
 #[test]
-fn nothing_is_the_fastest_that_was_not_raced() {
+fn a_transport_without_shared_rounds_is_not_the_fastest() {
     let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
     for trial in &mut data.trials {
         if trial.transport == "a" {
@@ -115,7 +115,7 @@ fn nothing_is_the_fastest_that_was_not_raced() {
 
 /// The same where the missing trials failed: then what worked is not ranked at all.
 #[test]
-fn what_failed_is_not_ranked_by_what_worked() {
+fn a_failed_transport_is_not_ranked_by_its_successes() {
     let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
     for trial in &mut data.trials {
         if trial.outcome == Outcome::Invalid {
@@ -124,7 +124,7 @@ fn what_failed_is_not_ranked_by_what_worked() {
     }
     let summary = summarise(&data);
     assert_eq!(letters(&summary), [("b", "a")]);
-    let text = &place(&summary).text;
+    let text = &verdict(&summary).text;
     assert!(
         text.ends_with("`a` (100.1 Mbit/s) is not ranked: it failed 2 of 5 trials."),
         "{text}"
@@ -132,7 +132,7 @@ fn what_failed_is_not_ranked_by_what_worked() {
 }
 
 #[test]
-fn a_faster_one_is_named_with_its_margin() {
+fn a_faster_transport_is_named_with_its_margin() {
     let summary = summarise(&two(|label, round| {
         let drawn = 100.0 + [0.3, -0.2, 0.1, 0.4, -0.5][round];
         Some(if label == "a" {
@@ -143,18 +143,18 @@ fn a_faster_one_is_named_with_its_margin() {
     }));
     assert_eq!(summary.comparisons[0].claim.conclusion, Conclusion::Faster);
     assert_eq!(letters(&summary), [("a", "a"), ("b", "b")]);
-    let text = &place(&summary).text;
+    let text = &verdict(&summary).text;
     assert!(
         text.starts_with(
             "Under `baseline`: `a` (100.0 Mbit/s) was fastest, 1.25 times as fast as `b` (interval "
         ),
         "{text}"
     );
-    assert_eq!(place(&summary).detectable_ratio, None);
+    assert_eq!(verdict(&summary).detectable_ratio, None);
 }
 
 #[test]
-fn what_is_not_told_apart_comes_with_what_could_have_been() {
+fn equal_transports_have_a_detectable_ratio() {
     let summary = summarise(&two(|label, round| {
         let drawn = [[3.0, -2.0, 1.0, 4.0, -5.0], [1.0, 3.0, -4.0, 2.0, 0.0]];
         Some(100.0 + drawn[usize::from(label == "b")][round])
@@ -162,11 +162,11 @@ fn what_is_not_told_apart_comes_with_what_could_have_been() {
     let claim = &summary.comparisons[0].claim;
     assert_eq!(claim.conclusion, Conclusion::NoDifferenceDetected);
     assert_eq!(letters(&summary), [("b", "a"), ("a", "a")]);
-    let detectable = place(&summary).detectable_ratio.expect("it is known");
+    let detectable = verdict(&summary).detectable_ratio.expect("it is known");
     assert_eq!(claim.detectable_ratio, Some(detectable));
     // The log ratios deviate by 0.049: 3.76 standard errors of 0.049/√5 (noncentral t, 4 degrees).
     assert!((1.07..1.10).contains(&detectable), "{detectable}");
-    let text = &place(&summary).text;
+    let text = &verdict(&summary).text;
     assert!(
         text.starts_with("Under `baseline`: no difference was detected, `b` (100.4 Mbit/s) and `a` (100.1 Mbit/s) (smallest detectable ratio 1.0"),
         "{text}"
@@ -188,7 +188,7 @@ fn one_shared_round_is_not_enough() {
         summary.comparisons[0].claim.conclusion,
         Conclusion::NotEnoughRounds
     );
-    let text = &place(&summary).text;
+    let text = &verdict(&summary).text;
     assert!(
         text.contains("there are not enough rounds to tell"),
         "{text}"
@@ -204,7 +204,7 @@ fn one_shared_round_is_not_enough() {
 /// Checks that the same difference in each of three rounds, which chance makes in one case of four,
 /// is no certainty.
 #[test]
-fn equal_differences_in_few_rounds_are_not_certainty() {
+fn equal_differences_in_few_rounds_have_no_zero_width_interval() {
     let summary = summarise(&two(|label, round| {
         (round < 3).then_some(if label == "a" { 100.0 } else { 50.0 })
     }));
@@ -215,8 +215,8 @@ fn equal_differences_in_few_rounds_are_not_certainty() {
 }
 
 #[test]
-fn letters_are_shared_by_those_that_cannot_be_told_apart() {
-    let summary = summarise(&made(["fast", "middle", "slow"], |label, round| {
+fn transports_without_a_difference_share_letters() {
+    let summary = summarise(&run_data(["fast", "middle", "slow"], |label, round| {
         Some(match label {
             "fast" => 100.0 + [0.2, -0.1, 0.3, 0.0, -0.2][round],
             "middle" => 90.0 + [25.0, -20.0, 18.0, -22.0, 12.0][round],
@@ -227,7 +227,7 @@ fn letters_are_shared_by_those_that_cannot_be_told_apart() {
         letters(&summary),
         [("fast", "a"), ("middle", "ab"), ("slow", "b")]
     );
-    let text = &place(&summary).text;
+    let text = &verdict(&summary).text;
     assert!(
         text.starts_with("Under `baseline`: no difference was detected among the fastest, `fast` (100.0 Mbit/s) and `middle` (")
             && text.contains("; the first is 1.25 times as fast as `slow` (interval "),
@@ -239,7 +239,7 @@ fn letters_are_shared_by_those_that_cannot_be_told_apart() {
 /// winner.
 #[test]
 fn rounds_that_contradict_one_another_make_no_winner() {
-    let mut data = made(["a", "b", "c"], |_, _| None);
+    let mut data = run_data(["a", "b", "c"], |_, _| None);
     data.header.study.rounds = 12;
     let template = data.trials[0].clone();
     data.trials.clear();
@@ -265,7 +265,7 @@ fn rounds_that_contradict_one_another_make_no_winner() {
 }
 
 #[test]
-fn connections_that_failed_keep_the_others_from_the_first_place() {
+fn failed_connections_exclude_a_transport_from_the_ranking() {
     let mut data =
         two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
     data.header.study.workloads[0].kind =
@@ -284,7 +284,7 @@ fn connections_that_failed_keep_the_others_from_the_first_place() {
     }
     let summary = summarise(&data);
     assert_eq!(letters(&summary), [("a", "a")]);
-    let text = &place(&summary).text;
+    let text = &verdict(&summary).text;
     assert!(
         text.contains("`b` (30.2 Mbit/s) is not ranked: it failed 150 of 500 connections"),
         "{text}"
@@ -294,7 +294,7 @@ fn connections_that_failed_keep_the_others_from_the_first_place() {
 /// Checks that the failure of one in a thousand is in the notes, and does not exclude from the
 /// ranking.
 #[test]
-fn rare_failures_are_said_and_ranked() {
+fn rare_failures_are_noted_and_ranked() {
     let mut data =
         two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
     for trial in &mut data.trials {
@@ -307,23 +307,23 @@ fn rare_failures_are_said_and_ranked() {
     let summary = summarise(&data);
     assert_eq!(letters(&summary), [("b", "a"), ("a", "b")]);
     assert_eq!(
-        place(&summary).notes,
+        verdict(&summary).notes,
         ["`b` left 5 of 5000 requests without answer"]
     );
 }
 
 #[test]
-fn the_share_of_transfers_that_arrived_whole_is_said_where_some_did_not() {
+fn the_ratio_of_complete_transfers_is_the_value_of_the_ranking() {
     let mut data = two(|_, _| Some(20.0));
     data.header.study.rank_by = Some("whole_transfer_ratio".to_owned());
     for transport in &mut data.header.study.transports {
         transport.driver = "udp".to_owned();
     }
     for trial in &mut data.trials {
-        let whole = f64::from(u8::from(trial.round == 0));
-        (trial.measurements.metrics).insert("whole_transfer_ratio", whole);
+        let complete = f64::from(u8::from(trial.round == 0));
+        (trial.measurements.metrics).insert("whole_transfer_ratio", complete);
     }
-    let text = place(&summarise(&data)).text.clone();
+    let text = verdict(&summarise(&data)).text.clone();
     assert!(
         text.contains("`b` (20.0 %) is not ranked: it does not retransmit"),
         "{text}"
@@ -331,19 +331,19 @@ fn the_share_of_transfers_that_arrived_whole_is_said_where_some_did_not() {
 }
 
 #[test]
-fn a_datagram_mode_is_not_said_to_be_reliable_where_nothing_was_lost() {
+fn a_datagram_mode_without_loss_is_not_called_reliable() {
     let mut data =
         two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
     data.header.study.transports[1].driver = "quic-quinn".to_owned();
     data.header.study.transports[1].options =
         [("mode".to_owned(), OptionValue::Text("datagram".to_owned()))].into();
-    let text = place(&summarise(&data)).text.clone();
+    let text = verdict(&summarise(&data)).text.clone();
     assert!(
         text.contains("`b` (30.2 Mbit/s) is not ranked: it does not retransmit"),
         "{text}"
     );
     assert!(!text.contains("reliable"), "{text}");
-    // What the trials say counts more than a name.
+    // The fact of the trials counts more than a name.
     for trial in &mut data.trials {
         trial
             .measurements
@@ -354,7 +354,7 @@ fn a_datagram_mode_is_not_said_to_be_reliable_where_nothing_was_lost() {
 }
 
 #[test]
-fn rounds_that_are_alike_widen_the_intervals_and_are_warned_of() {
+fn autocorrelated_rounds_widen_the_intervals_with_a_warning() {
     let drift = |label: &str, round: usize| {
         let slow = (round as f64 / 4.0).sin();
         let own = if label == "a" { 1.0 } else { -1.0 };
@@ -416,7 +416,7 @@ fn rounds_that_are_alike_widen_the_intervals_and_are_warned_of() {
 }
 
 #[test]
-fn two_of_the_same_transport_make_a_noise_floor() {
+fn two_equal_transports_give_a_noise_floor() {
     let mut data = two(|label, round| {
         let drawn = [[3.0, -2.0, 1.0, 4.0, -5.0], [1.0, 3.0, -4.0, 2.0, 0.0]];
         Some(100.0 + drawn[usize::from(label == "b")][round])
@@ -427,7 +427,7 @@ fn two_of_the_same_transport_make_a_noise_floor() {
     data.header.study.transports[1].options = first.options;
     let verdict = summarise(&data).verdict;
     let floor = verdict.noise_floor.expect("they are the same");
-    assert_eq!((floor.pairs, floor.told_apart), (1, 0));
+    assert_eq!((floor.pairs, floor.distinguished), (1, 0));
     assert!((1.0..1.01).contains(&floor.largest_ratio));
     assert!(
         verdict.overall.ends_with(
@@ -440,7 +440,7 @@ fn two_of_the_same_transport_make_a_noise_floor() {
 }
 
 #[test]
-fn a_verdict_names_in_what_the_stacks_differ_that_it_rests_on() {
+fn a_verdict_names_the_differences_of_the_compared_stacks() {
     let stacks = |pacing: [&str; 2]| {
         let mut data =
             two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
@@ -465,9 +465,9 @@ fn a_verdict_names_in_what_the_stacks_differ_that_it_rests_on() {
     };
     let data = stacks(["none", "by the stack"]);
     let summary = summarise(&data);
-    assert_eq!(place(&summary).stacks_differ_in, ["pacing"]);
+    assert_eq!(verdict(&summary).stacks_differ_in, ["pacing"]);
     let note = "The stacks of `b` and `a` differ in: pacing";
-    assert!(place(&summary).notes.iter().any(|known| known == note));
+    assert!(verdict(&summary).notes.iter().any(|known| known == note));
     let page = regatta_report::html::render(&data, &summary).expect("a page");
     assert!(page.contains("≠ differs"), "the table marks the row");
     let options = regatta_report::terminal::TerminalOptions {
@@ -479,30 +479,30 @@ fn a_verdict_names_in_what_the_stacks_differ_that_it_rests_on() {
 
     let data = stacks(["none", "none"]);
     let summary = summarise(&data);
-    assert!(place(&summary).stacks_differ_in.is_empty());
+    assert!(verdict(&summary).stacks_differ_in.is_empty());
     let page = regatta_report::html::render(&data, &summary).expect("a page");
     assert!(!page.contains("≠ differs"));
 }
 
 #[test]
-fn plain_text_beside_encryption_is_said_in_the_verdict() {
-    let said = " Without encryption: `tcp` and `tcp-bbr`; with it: `tcp-tls` and `quic-quinn`.";
+fn the_verdict_states_differences_in_encryption() {
+    let expected = " Without encryption: `tcp` and `tcp-bbr`; with it: `tcp-tls` and `quic-quinn`.";
     let mut data = common::full();
     let summary = summarise(&data);
     let overall = &summary.verdict.overall;
-    assert!(overall.ends_with(said), "{overall}");
-    assert!(common::shown(&data, &summary, 5000).contains(said));
+    assert!(overall.ends_with(expected), "{overall}");
+    assert!(common::shown(&data, &summary, 5000).contains(expected));
     // The fastest and the next one, `tcp-bbr` and `tcp`, are alike in it.
-    assert!(!place(&summary).text.contains("encryption"));
+    assert!(!verdict(&summary).text.contains("encryption"));
 
     // Only of those that the claim is about.
     let mut few = data.clone();
     few.header.study.transports.retain(|it| it.label != "tcp");
     few.trials.retain(|trial| trial.transport != "tcp");
-    let text = place(&summarise(&few)).text.clone();
-    let said = "; `tcp-bbr` sent without encryption, `tcp-tls` with it.";
+    let text = verdict(&summarise(&few)).text.clone();
+    let expected = "; `tcp-bbr` sent without encryption, `tcp-tls` with it.";
     assert!(
-        text.contains(" times as fast as `tcp-tls` ") && text.ends_with(said),
+        text.contains(" times as fast as `tcp-tls` ") && text.ends_with(expected),
         "{text}"
     );
 
@@ -518,7 +518,7 @@ fn plain_text_beside_encryption_is_said_in_the_verdict() {
 }
 
 #[test]
-fn quantities_in_a_verdict_have_units_that_people_say() {
+fn quantities_in_a_verdict_have_readable_units() {
     let mut data =
         two(|label, round| Some(if label == "a" { 200.0 } else { 300.0 } + round as f64));
     for trial in &mut data.trials {
@@ -530,7 +530,7 @@ fn quantities_in_a_verdict_have_units_that_people_say() {
     let text = |metric: &str| {
         let mut data = data.clone();
         data.header.study.rank_by = Some(metric.to_owned());
-        place(&summarise(&data)).text.clone()
+        verdict(&summarise(&data)).text.clone()
     };
     let by_time = text("transfer_time_ns");
     assert!(

@@ -94,7 +94,7 @@ fn an_interval_beyond_a_thousandfold_has_few_digits() {
 }
 
 #[test]
-fn nothing_falls_by_more_than_all_of_it() {
+fn a_decrease_is_at_most_100_percent() {
     let mut study = common::study();
     study.published.clear();
     let mut data = common::run(study, |_| None);
@@ -174,14 +174,14 @@ fn leave(data: &mut RunData, label: &str, workload: &str, undelivered: f64) {
 }
 
 #[test]
-fn messages_that_the_deadline_left_are_not_said_to_be_lost() {
+fn undelivered_messages_at_the_deadline_are_not_called_lost() {
     let mut data = over_streams(|_, _, _| 50.0);
     leave(&mut data, "a", "streams-8", 25.0);
     let verdict = summarise(&data).verdict;
     let text = &verdict.conditions[1].text;
-    let said =
+    let sentences =
         "`a` (50.0 ms) is not ranked: it did not deliver 12.5 % of its messages by the deadline";
-    assert!(text.contains(said), "{text}");
+    assert!(text.contains(sentences), "{text}");
 }
 
 #[test]
@@ -206,21 +206,21 @@ fn streams_1_and_8_of_one_transport_have_a_verdict() {
             ("c", Conclusion::Slower)
         ]
     );
-    let said = &summary.verdict.workloads;
-    assert_eq!(said.len(), 1, "{said:?}");
+    let sentences = &summary.verdict.workloads;
+    assert_eq!(sentences.len(), 1, "{sentences:?}");
     assert!(
-        said[0].starts_with("`streams-8` against `streams-1` under `baseline`, by message delay, 95th percentile: `a` was 2.0 times as fast (interval ")
-            && said[0].contains("; `c` was 0.50 times as fast (interval 0.")
-            && said[0].ends_with("; no difference was detected for `b`."),
+        sentences[0].starts_with("`streams-8` against `streams-1` under `baseline`, by message delay, 95th percentile: `a` was 2.0 times as fast (interval ")
+            && sentences[0].contains("; `c` was 0.50 times as fast (interval 0.")
+            && sentences[0].ends_with("; no difference was detected for `b`."),
         "{}",
-        said[0]
+        sentences[0]
     );
     let page = regatta_report::html::render(&data, &summary).expect("a page");
     assert!(page.contains("<code>streams-8</code> against <code>streams-1</code>"));
-    assert!(common::shown(&data, &summary, 5000).contains(&said[0]));
+    assert!(common::shown(&data, &summary, 5000).contains(&sentences[0]));
     let paper = regatta_report::pdf::Paper::A4;
     let job = regatta_report::pdf::job(&data, &summary, paper).expect("a job");
-    assert!(job.contains(&said[0]));
+    assert!(job.contains(&sentences[0]));
     // All tests of the run are one family.
     let claims = (summary.comparisons.iter().map(|it| &it.claim))
         .chain(summary.differences.iter().map(|it| &it.claim))
@@ -237,9 +237,9 @@ fn streams_that_are_not_ranked_are_named_with_the_reason() {
         false => 90.0 + drawn[4 - round],
     });
     leave(&mut data, "a", "streams-1", 25.0);
-    let said = summarise(&data).verdict.workloads;
-    let [sentence] = &said[..] else {
-        panic!("{said:?}");
+    let sentences = summarise(&data).verdict.workloads;
+    let [sentence] = &sentences[..] else {
+        panic!("{sentences:?}");
     };
     let of_a = "`a` (with `streams-1` it did not deliver 12.5 % of its messages by the deadline)";
     assert!(sentence.contains("`b` was 1.8"), "{sentence}");
@@ -252,9 +252,9 @@ fn streams_that_are_not_ranked_are_named_with_the_reason() {
         leave(&mut data, label, "streams-1", 100.0);
         leave(&mut data, label, "streams-8", 50.0);
     }
-    let said = summarise(&data).verdict.workloads;
-    let [sentence] = &said[..] else {
-        panic!("{said:?}");
+    let sentences = summarise(&data).verdict.workloads;
+    let [sentence] = &sentences[..] else {
+        panic!("{sentences:?}");
     };
     let begin = "`streams-8` against `streams-1` under `baseline`, by message delay, 95th percentile: not compared: ";
     let of_b = "`b` (with `streams-1` it did not deliver 50.0 % of its messages by the deadline, \
@@ -281,7 +281,7 @@ kind = "multi-stream"
 key = "workload.streams"
 values = [1, 8]
 "#;
-    let said = |study: &str, title: &str| {
+    let sentences = |study: &str, title: &str| {
         let study = regatta_model::Study::parse(study, "study.toml").expect("a sound study");
         let names: Vec<String> = study.workloads.iter().map(|it| it.name.clone()).collect();
         let mut data = common::run(study, |_| None);
@@ -296,15 +296,15 @@ values = [1, 8]
         }
         let summary = summarise(&data);
         let page = regatta_report::html::render(&data, &summary).expect("a page");
-        let said = summary.verdict.workloads;
+        let sentences = summary.verdict.workloads;
         assert_eq!(
             page.contains("was 3.0 times as fast"),
-            !said.is_empty(),
+            !sentences.is_empty(),
             "{title}"
         );
-        (names, said)
+        (names, sentences)
     };
-    let (names, of_two) = said(study, "two values");
+    let (names, of_two) = sentences(study, "two values");
     let begin = format!(
         "`{}` against `{}` under `wan`, by message delay, 95th percentile: `quic-quinn` was 3.0 times as fast (interval ",
         names[1], names[0]
@@ -312,6 +312,6 @@ values = [1, 8]
     assert_eq!(of_two.len(), 1, "{of_two:?}");
     assert!(of_two[0].starts_with(&begin), "{}", of_two[0]);
     // More values have a figure.
-    let (_, of_three) = said(&study.replace("[1, 8]", "[1, 4, 8]"), "three values");
+    let (_, of_three) = sentences(&study.replace("[1, 8]", "[1, 4, 8]"), "three values");
     assert_eq!(of_three, [""; 0]);
 }

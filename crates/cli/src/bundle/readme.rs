@@ -70,7 +70,7 @@ pub fn page(
             page,
             "\nBuild at {}: {}.",
             build.hosts.join(" and "),
-            build.in_words()
+            build.text()
         );
     }
     page.push_str("\n## Hosts\n\nAll facts are in `environment.json`.\n\n");

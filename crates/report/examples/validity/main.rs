@@ -107,7 +107,7 @@ fn for_each_kind(setups: impl Fn(Kind) -> Vec<Setup>) -> Vec<(Kind, Vec<Setup>)>
         .collect()
 }
 
-/// Writes the rates of false claims in places and whole runs, without any difference and with some;
+/// Writes the rates of false claims under single conditions and in complete runs, without any difference and with some;
 /// returns whether all are within the promise.
 fn false_claims(out: &mut String, runs: u64) -> bool {
     let failed = std::cell::Cell::new(false);
@@ -131,7 +131,7 @@ fn false_claims(out: &mut String, runs: u64) -> bool {
     let show = |kind: Kind, t: &Totals| {
         format!(
             "{} / {}",
-            judge(kind, t.false_in_first_place, t.runs),
+            judge(kind, t.false_in_first_claim, t.runs),
             judge(kind, t.false_in_run, t.runs)
         )
     };

@@ -6,7 +6,7 @@ use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecor
 use regatta_report::{RunData, Summary, summarise};
 use regatta_results::RunState;
 
-use super::draws::{Kind, Rng, arithmetic_mean, place, round_effects};
+use super::draws::{Kind, Rng, arithmetic_mean, condition_values, round_effects};
 
 /// Parameters of a synthetic run.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ impl Setup {
                 if self.kind != Kind::SharedAr1 {
                     effects = round_effects(rng, self.kind, self.rounds);
                 }
-                let values = place(rng, self.kind, &self.levels, &effects);
+                let values = condition_values(rng, self.kind, &self.levels, &effects);
                 for (transport, values) in values.iter().enumerate() {
                     for (round, log) in values.iter().enumerate() {
                         let trial = trials.entry((round, condition, transport));
@@ -142,7 +142,7 @@ impl Setup {
     fn judge(&self, summary: &Summary, totals: &mut Totals) {
         let position = |label: &str| label.trim_start_matches('t').parse().unwrap_or(0_usize);
         let level = |label: &str| self.levels[position(label)];
-        let [mut is_false, mut is_false_in_first_place, mut is_detected] = [false; 3];
+        let [mut is_false, mut is_false_in_first_claim, mut is_detected] = [false; 3];
         for c in &summary.comparisons {
             let (truth, is_claimed) = (
                 level(&c.a) - level(&c.b),
@@ -151,7 +151,7 @@ impl Setup {
             // Wrong is a claim without a difference, and one in the wrong direction.
             let is_wrong = is_claimed && c.claim.ratio.is_some_and(|r| r.ln() * truth <= 0.0);
             is_false |= is_wrong;
-            is_false_in_first_place |= is_wrong && c.condition == "c0" && c.metric == METRICS[0];
+            is_false_in_first_claim |= is_wrong && c.condition == "c0" && c.metric == METRICS[0];
             is_detected |= is_claimed && !is_wrong;
             totals.pairs.add(c.claim.interval, truth.exp());
         }
@@ -160,9 +160,9 @@ impl Setup {
             totals.changes.add(d.claim.interval, 1.0);
         }
         // The sentence as well: a transport that is named alone is better than all others.
-        for place in &summary.verdict.conditions {
-            let is_named = place.text.contains("was fastest");
-            let mut levels = place.ranking.iter().map(|ranked| level(&ranked.transport));
+        for verdict in &summary.verdict.conditions {
+            let is_named = verdict.text.contains("was fastest");
+            let mut levels = verdict.ranking.iter().map(|ranked| level(&ranked.transport));
             let first = levels.next().unwrap_or(0.0);
             is_false |= is_named && levels.any(|level| level >= first);
         }
@@ -176,7 +176,7 @@ impl Setup {
         }
         totals.runs += 1;
         totals.false_in_run += u64::from(is_false);
-        totals.false_in_first_place += u64::from(is_false_in_first_place);
+        totals.false_in_first_claim += u64::from(is_false_in_first_claim);
         totals.detected += u64::from(is_detected);
     }
 }
@@ -201,7 +201,7 @@ impl Held {
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     pub runs: u64,
-    pub false_in_first_place: u64,
+    pub false_in_first_claim: u64,
     pub false_in_run: u64,
     pub detected: u64,
     pub geometric: Held,

@@ -49,7 +49,7 @@ impl Build {
 
     /// Describes the build on one line.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn text(&self) -> String {
         let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| tr!("unknown"));
         let state = match self.dirty {
             Some(true) => tr!(" with changes"),

@@ -28,11 +28,11 @@ pub fn all(index: &Index<'_>, trials: &ByCell<'_>) -> Vec<Cell> {
     let transports: Vec<(&Transport, bool)> = transports
         .map(|transport| (transport, retransmits(data, transport)))
         .collect();
-    let of_group = |(group, &(asked, retransmits)): (CellGroup<'_>, &(&Transport, bool))| {
-        let trials = trials.get(&group.cell(&asked.label));
+    let of_group = |(group, &(transport, retransmits)): (CellGroup<'_>, &(&Transport, bool))| {
+        let trials = trials.get(&group.cell(&transport.label));
         cell(
             index,
-            asked,
+            transport,
             retransmits,
             group,
             trials.map_or(&[], Vec::as_slice),
@@ -45,11 +45,11 @@ pub fn all(index: &Index<'_>, trials: &ByCell<'_>) -> Vec<Cell> {
 /// Whether a transport retransmits, according to the facts of its trials; for results of versions
 /// without that fact, according to the names of the drivers and the mode that never do.
 fn retransmits(data: &RunData, transport: &Transport) -> bool {
-    let said = (data.trials.iter())
+    let retransmission = (data.trials.iter())
         .filter(|trial| trial.transport == transport.label)
         .find_map(|trial| trial.measurements.facts.get("retransmission"));
-    match said {
-        Some(said) => said != "none",
+    match retransmission {
+        Some(retransmission) => retransmission != "none",
         None => {
             let datagrams = OptionValue::Text("datagram".to_owned());
             transport.driver != "udp" && transport.options.get("mode") != Some(&datagrams)
@@ -59,7 +59,7 @@ fn retransmits(data: &RunData, transport: &Transport) -> bool {
 
 fn cell(
     index: &Index<'_>,
-    asked: &Transport,
+    transport: &Transport,
     retransmits: bool,
     group: CellGroup<'_>,
     trials: &[&TrialRecord],
@@ -72,12 +72,12 @@ fn cell(
     let measured: Vec<&TrialRecord> = with(Outcome::Measured).collect();
     let outcomes = Outcome::ALL.map(|it| (it.name().to_owned(), with(it).count() as u64));
     let study = &index.data.header.study;
-    let logs = index.logs(group.cell(&asked.label), study.primary_metric(work));
+    let logs = index.logs(group.cell(&transport.label), study.primary_metric(work));
     let logs: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     let drifts = trend_p_value(&logs).is_some_and(|p_value| p_value < CORRELATED_CELL);
     let slope = drifts.then(|| sen_slope(&logs)).flatten();
     Cell {
-        transport: asked.label.clone(),
+        transport: transport.label.clone(),
         condition: group.condition.name.clone(),
         workload: work.name.clone(),
         retransmits,
@@ -151,8 +151,8 @@ pub fn describe_metric(metric: &MetricDefinition, values: &[f64]) -> Option<Metr
         .then(|| series(values.iter().map(|v| v.ln()).collect()))
         .flatten();
     let share = (metric.name == id::WHOLE_TRANSFER_RATIO).then(|| {
-        let whole = values.iter().filter(|value| **value > 0.5).count();
-        binomial_interval(whole as u64, values.len() as u64, CONFIDENCE)
+        let complete = values.iter().filter(|value| **value > 0.5).count();
+        binomial_interval(complete as u64, values.len() as u64, CONFIDENCE)
     });
     Some(MetricSummary {
         unit: metric.unit.name().to_owned(),
@@ -176,7 +176,7 @@ pub fn describe_metric(metric: &MetricDefinition, values: &[f64]) -> Option<Metr
     })
 }
 
-/// Returns the 95 % interval of one cell. Equal values give an interval of zero width: it says that
+/// Returns the 95 % interval of one cell. Equal values give an interval of zero width: it shows that
 /// the values did not vary, not that they cannot.
 fn shown_interval(estimate: &Estimate) -> Option<[f64; 2]> {
     match estimate.is_constant() {

@@ -222,9 +222,9 @@ fn comparisons(index: &Index<'_>) -> Vec<(Comparison, Tested)> {
             .map(|metric| (metric, index.pairs(&workload.name, metric).into_iter()))
             .collect();
         for condition in &study.conditions {
-            for (metric, places) in &mut of_metrics {
+            for (metric, by_condition) in &mut of_metrics {
                 let is_primary = index.data.is_primary(metric, &workload.name);
-                let Some((pairs, rho)) = places.next() else {
+                let Some((pairs, rho)) = by_condition.next() else {
                     continue;
                 };
                 for (a, b, shared) in pairs {
@@ -257,8 +257,8 @@ fn differences(index: &Index<'_>) -> Vec<(Difference, Tested)> {
     };
     let mut differences = Vec::new();
     for (workload, metric) in (study.workloads.iter()).cartesian_product(DIFFERENCE_METRICS) {
-        let places = index.pairs(&workload.name, metric);
-        for (other, (_, memory)) in others.iter().zip(places.iter().skip(1)) {
+        let by_condition = index.pairs(&workload.name, metric);
+        for (other, (_, memory)) in others.iter().zip(by_condition.iter().skip(1)) {
             for transport in &study.transports {
                 let under = |condition: &str| {
                     index.logs([&transport.label, condition, &workload.name], metric)

@@ -71,7 +71,7 @@ impl Failure {
     /// Describes the failure as the predicate of a sentence about the transport: `failed 1 of 5
     /// trials`.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn text(&self) -> String {
         let (count, of) = (self.count, self.of);
         let share = quantity(Unit::Ratio, self.ratio());
         match self.kind {

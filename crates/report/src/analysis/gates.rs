@@ -89,12 +89,12 @@ fn named(names: &[String]) -> String {
     }
 }
 
-/// Describes a quantity of the path by what it was and what was asked for.
-fn in_words(outside: &AskedAchieved) -> String {
+/// Describes a quantity of the path by its measured and its expected value.
+fn quantity_text(outside: &AskedAchieved) -> String {
     let (unit, name) = path_quantity(&outside.name);
     let both = [outside.asked, outside.achieved];
-    let spoken = CommonUnit::of(unit, both);
-    let [asked, achieved] = both.map(|value| spoken.quantity(value));
+    let common_unit = CommonUnit::of(unit, both);
+    let [asked, achieved] = both.map(|value| common_unit.quantity(value));
     tr!("{} {} for {}", name, achieved, asked)
 }
 
@@ -114,7 +114,7 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         let quantities = checks.iter().flat_map(|check| out_of_tolerance(check));
         let mut names = quantities
             .unique_by(|quantity| &quantity.name)
-            .map(in_words);
+            .map(quantity_text);
         let names = names.join(", ");
         format!("`{condition}` ({names}{times})")
     });
@@ -129,7 +129,7 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
     let mut not_judged = without(&checks);
     let known: BTreeSet<&String> = unchecked.iter().collect();
     not_judged.retain(|condition| !known.contains(condition));
-    let mut detail = vec![how_many(checks.len(), failed, spoiled.len())];
+    let mut detail = vec![check_counts(checks.len(), failed, spoiled.len())];
     if !checks.is_empty() && !not_judged.is_empty() {
         detail.push(tr!("no check of {} counts", named(&not_judged)));
     }
@@ -146,8 +146,8 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
     }
 }
 
-/// Says how many path checks count, `failed` of them outside of the tolerance, and how many do not.
-fn how_many(counted: usize, failed: usize, spoiled: usize) -> String {
+/// Describes how many path checks count, `failed` of them outside of the tolerance, and how many do not.
+fn check_counts(counted: usize, failed: usize, spoiled: usize) -> String {
     let (all, within) = (counted + spoiled, counted - failed);
     match (counted, spoiled) {
         (_, 0) => tr!("{} of {} path checks within tolerance", within, counted),

@@ -13,7 +13,7 @@ use crate::{
     language::tr,
 };
 
-/// One-sided level at which the rounds of a place count as correlated.
+/// One-sided level at which the rounds under one condition count as correlated.
 pub const CORRELATED: f64 = 0.05;
 
 /// Logarithms of a metric of a cell, by round, ascending. Values that are not above zero are left out: trials that
@@ -82,8 +82,8 @@ impl<'a> Index<'a> {
         nodes.map(|node| node.unwrap_or(0) as usize).collect()
     }
 
-    /// Returns the places in which the machines do not agree about a pair by the metric of the ranking,
-    /// at a level of 1 % for all places together.
+    /// Returns the pairs and conditions whose ratio by the metric of the ranking depends on the machine,
+    /// at a level of 1 % for all of them together.
     pub fn disagreements(&self) -> Vec<String> {
         let mut nodes = self.nodes.values().flat_map(BTreeMap::values);
         if nodes.all(|node| *node == 0) {
@@ -93,34 +93,34 @@ impl<'a> Index<'a> {
         let mut tests = Vec::new();
         for workload in &study.workloads {
             let metric = workload.kind.primary_metric();
-            let places = self.pairs(&workload.name, metric).into_iter();
-            for (condition, (pairs, _)) in study.conditions.iter().zip(places) {
+            let by_condition = self.pairs(&workload.name, metric).into_iter();
+            for (condition, (pairs, _)) in study.conditions.iter().zip(by_condition) {
                 for (a, b, shared) in pairs {
                     let nodes = self.nodes(&condition.name, &shared.rounds);
-                    let place = tr!("`{}` and `{}` under `{}`", a, b, condition.name);
-                    tests.extend(blocks_differ(&shared.ratios, &nodes).map(|p| (p, place)));
+                    let name = tr!("`{}` and `{}` under `{}`", a, b, condition.name);
+                    tests.extend(blocks_differ(&shared.ratios, &nodes).map(|p| (p, name)));
                 }
             }
         }
         let level = (1.0 - CONFIDENCE) / 5.0 / tests.len().max(1) as f64;
         let differing = tests.into_iter().filter(|(p_value, _)| *p_value < level);
-        differing.map(|(_, place)| place).collect()
+        differing.map(|(_, name)| name).collect()
     }
 
     /// Returns the logarithms of a metric of a cell that is compared by it, or that workloads are ranked by.
     pub fn logs(&self, cell: CellKey<'_>, metric: &str) -> &Logs {
-        let place = self.logs.binary_search_by(|(known, _)| known.cmp(&cell));
-        let logs = place.ok().and_then(|place| self.logs[place].1.get(metric));
+        let position = self.logs.binary_search_by(|(known, _)| known.cmp(&cell));
+        let logs = position.ok().and_then(|position| self.logs[position].1.get(metric));
         logs.map_or(&[], Vec::as_slice)
     }
 
     /// Returns the pairs of each condition by one metric, with the autocorrelation of their ratios:
-    /// the larger one of that of the place and that of all places together. Autocorrelation of
-    /// cells mostly comes from the machine, and a place of few rounds is not enough to detect it.
+    /// the larger one of that of the condition and that of all conditions together. Autocorrelation of
+    /// cells mostly comes from the machine, and few rounds under one condition are not enough to detect it.
     pub(super) fn pairs(&self, workload: &str, metric: &str) -> Vec<(Vec<Pair<'a>>, f64)> {
         let study = &self.data.header.study;
         let mut all = (Vec::new(), 0);
-        let places: Vec<(Vec<Pair<'a>>, f64)> = (study.conditions.iter())
+        let by_condition: Vec<(Vec<Pair<'a>>, f64)> = (study.conditions.iter())
             .map(|condition| {
                 let columns: Vec<(&str, &Logs)> = (study.transports.iter())
                     .map(|transport| transport.label.as_str())
@@ -134,15 +134,15 @@ impl<'a> Index<'a> {
                 let ratios = pairs.iter().map(|(_, _, shared)| shared.ratios.clone());
                 let ratios: Vec<Vec<f64>> = ratios.collect();
                 let degrees = columns.len().max(1) - 1;
-                let own = autocorrelation(&ratios, degrees, CORRELATED);
+                let within = autocorrelation(&ratios, degrees, CORRELATED);
                 all.0.extend(ratios);
                 all.1 += degrees;
-                (pairs, own)
+                (pairs, within)
             })
             .collect();
         let shared = autocorrelation(&all.0, all.1, CORRELATED);
-        let places = places.into_iter();
-        let widened = places.map(|(pairs, own)| (pairs, own.max(shared)));
+        let by_condition = by_condition.into_iter();
+        let widened = by_condition.map(|(pairs, within)| (pairs, within.max(shared)));
         widened.collect()
     }
 }
@@ -162,10 +162,10 @@ pub fn logs_by_metric<'a>(metrics: &BTreeSet<&'a str>, trials: &[&TrialRecord]) 
         if !logs.is_sorted_by(|a, b| a.0 < b.0) {
             // Stable, so that the last one of a round stays the last, which counts.
             logs.sort_by_key(|(round, _)| *round);
-            logs.dedup_by(|later, kept| {
-                let same = later.0 == kept.0;
+            logs.dedup_by(|later, previous| {
+                let same = later.0 == previous.0;
                 if same {
-                    *kept = *later;
+                    *previous = *later;
                 }
                 same
             });

@@ -11,7 +11,7 @@ mod failures;
 mod gates;
 mod index;
 mod noise;
-mod places;
+mod summary_index;
 mod published;
 mod ranking;
 mod stacks;
@@ -34,7 +34,7 @@ pub(crate) use claims::{CORRELATED_CELL, Tested, decide};
 pub use claims::{POWER, PairSpread, pair_spreads, strictest_confidence};
 pub(crate) use comparison::better;
 pub(crate) use index::{ByCell, logs_by_metric, trials_by_cell};
-pub(crate) use places::Places;
+pub(crate) use summary_index::SummaryIndex;
 pub(crate) use summary::path_quantity;
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,

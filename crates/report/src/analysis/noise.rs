@@ -18,7 +18,7 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
     };
     let mut floor = NoiseFloor {
         pairs: 0,
-        told_apart: 0,
+        distinguished: 0,
         largest_ratio: 1.0,
         largest_pair: String::new(),
     };
@@ -28,7 +28,7 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
         }
         let Some(ratio) = c.claim.ratio else { continue };
         floor.pairs += 1;
-        floor.told_apart += u64::from(c.claim.conclusion.is_difference());
+        floor.distinguished += u64::from(c.claim.conclusion.is_difference());
         let ratio = ratio.max(1.0 / ratio);
         if ratio >= floor.largest_ratio {
             floor.largest_ratio = ratio;
@@ -39,8 +39,8 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
 }
 
 /// Describes the noise floor in the sentence after the verdict.
-pub fn in_words(floor: &NoiseFloor) -> String {
-    let told_apart = match floor.told_apart {
+pub fn sentence(floor: &NoiseFloor) -> String {
+    let distinguished = match floor.distinguished {
         0 => tr!("none was"),
         n => plural!(n, "{} was", "{} were"),
     };
@@ -48,7 +48,7 @@ pub fn in_words(floor: &NoiseFloor) -> String {
         floor.pairs,
         " Noise floor: of {} pair of the same transport {} told apart; the largest ratio was {}, between {}.",
         " Noise floor: of {} pairs of the same transport {} told apart; the largest ratio was {}, between {}.",
-        told_apart,
+        distinguished,
         ratio_number(floor.largest_ratio),
         floor.largest_pair
     )

@@ -1,4 +1,4 @@
-//! Order of the transports in one place, and the pairs without a detected difference.
+//! Order of the transports in one group of cells, and the pairs without a detected difference.
 
 use itertools::Itertools as _;
 use regatta_model::{
@@ -9,7 +9,7 @@ use regatta_stats::compact_letters;
 
 use super::{
     failures,
-    places::Places,
+    summary_index::SummaryIndex,
     summary::{Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked},
 };
 use crate::{data::CellGroup, language::tr};
@@ -20,14 +20,14 @@ pub fn reasons(cell: &Cell) -> Vec<String> {
     let failed = (cell.failures.iter())
         .filter(|f| f.ratio() > failures::TOLERATED || f.kind == FailureKind::Nothing);
     (gives_up.into_iter())
-        .chain(failed.map(Failure::in_words))
+        .chain(failed.map(Failure::text))
         .collect()
 }
 
 /// Transports under one condition with one workload.
-pub struct Place<'a> {
+pub struct RankedGroup<'a> {
     /// Condition and workload.
-    pub group: CellGroup<'a>,
+    pub cell_group: CellGroup<'a>,
     /// Metric by which this workload is ranked.
     pub metric: &'static MetricDefinition,
     /// Cells, in the order of the study.
@@ -40,26 +40,26 @@ pub struct Place<'a> {
     pub not_ranked: Vec<NotRanked>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> RankedGroup<'a> {
     /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
     /// rules out.
-    pub fn new(places: &Places<'a>, group: CellGroup<'a>) -> Option<Self> {
-        let usual = group.workload.kind.primary_metric();
-        let metric = metric::find(places.rank_by.unwrap_or(usual))?;
-        let mut place = Self {
-            group,
+    pub fn new(index: &SummaryIndex<'a>, cell_group: CellGroup<'a>) -> Option<Self> {
+        let usual = cell_group.workload.kind.primary_metric();
+        let metric = metric::find(index.rank_by.unwrap_or(usual))?;
+        let mut group = Self {
+            cell_group,
             metric,
-            cells: places.cells(group).to_vec(),
-            comparisons: places.comparisons(group).to_vec(),
+            cells: index.cells(cell_group).to_vec(),
+            comparisons: index.comparisons(cell_group).to_vec(),
             ranking: Vec::new(),
             not_ranked: Vec::new(),
         };
-        place.comparisons.retain(|c| c.metric == metric.name);
+        group.comparisons.retain(|c| c.metric == metric.name);
         let mut ranked: Vec<(f64, &Cell)> = Vec::new();
-        for &cell in &place.cells {
-            match (place.reasons(cell), place.value(cell)) {
+        for &cell in &group.cells {
+            match (group.reasons(cell), group.value(cell)) {
                 (reasons, Some(_)) if reasons.is_empty() => ranked.push((0.0, cell)),
-                (reasons, value) if !reasons.is_empty() => place.not_ranked.push(NotRanked {
+                (reasons, value) if !reasons.is_empty() => group.not_ranked.push(NotRanked {
                     transport: cell.transport.clone(),
                     value,
                     reasons,
@@ -67,28 +67,28 @@ impl<'a> Place<'a> {
                 _ => {}
             }
         }
-        // The mean of a transport's log ratios to all others is its place on the scale that fits all
+        // The mean of a transport's log ratios to all others is its position on the scale that fits all
         // pairs best by least squares; where every round is complete, it is its geometric mean. Source:
         // Jiang, Lim, Yao and Ye 2011, Math. Program. 127, 203–244.
         for position in 0..ranked.len() {
             let own = ranked[position].1;
             let ratios: Vec<f64> = (ranked.iter())
                 .filter(|(_, other)| other.transport != own.transport)
-                .filter_map(|(_, other)| Some(place.ratio(&own.transport, &other.transport)?.ln()))
+                .filter_map(|(_, other)| Some(group.ratio(&own.transport, &other.transport)?.ln()))
                 .collect();
             ranked[position].0 = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
         }
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let name = |position: usize| ranked[position].1.transport.as_str();
-        let letters = compact_letters(ranked.len(), |a, b| place.differ(name(a), name(b)));
-        place.ranking = (ranked.iter().zip(letters))
+        let letters = compact_letters(ranked.len(), |a, b| group.differ(name(a), name(b)));
+        group.ranking = (ranked.iter().zip(letters))
             .map(|((_, cell), letters)| Ranked {
                 transport: cell.transport.clone(),
                 letters,
-                value: place.value(cell).unwrap_or(0.0),
+                value: group.value(cell).unwrap_or(0.0),
             })
             .collect();
-        Some(place)
+        Some(group)
     }
 
     /// Returns the geometric mean of the metric of the ranking; of transfers that arrived whole their share.
@@ -100,9 +100,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Returns the reasons for which a cell is not ranked in this place.
+    /// Returns the reasons for which a cell is not ranked in this group.
     fn reasons(&self, cell: &Cell) -> Vec<String> {
-        let early = self.group.workload.kind.abandons() && cell.retransmits;
+        let early = self.cell_group.workload.kind.abandons() && cell.retransmits;
         let mut reasons = reasons(cell);
         if early && !reasons.is_empty() {
             reasons.push(tr!("closed without waiting for delivery"));

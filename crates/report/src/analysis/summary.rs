@@ -160,7 +160,8 @@ pub struct NoiseFloor {
     /// Number of pairs of the same transport.
     pub pairs: u64,
     /// Number of pairs with a detected difference, which is false each time.
-    pub told_apart: u64,
+    #[serde(rename = "told_apart")]
+    pub distinguished: u64,
     /// Largest ratio between the transports of a pair, above 1.
     pub largest_ratio: f64,
     /// Pair with the largest ratio.
@@ -401,7 +402,7 @@ pub struct PublishedBeside {
     /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
     /// Whether the published path, as the publication describes it, permits the figure; absent if
-    /// the study says nothing about that.
+    /// the study does not specify that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_permits: Option<bool>,
 }
@@ -419,20 +420,20 @@ pub struct CountedWarning {
 }
 
 impl CountedReason {
-    /// Returns the outcome in words.
-    pub(crate) fn outcome_in_words(&self) -> String {
+    /// Returns the name of the outcome.
+    pub(crate) fn outcome_text(&self) -> String {
         language::text(&self.outcome.replace('_', " ")).to_owned()
     }
 
-    /// Returns the causes in words, outermost first.
-    pub(crate) fn causes_in_words(&self) -> String {
+    /// Returns the causes as one text, outermost first.
+    pub(crate) fn causes_text(&self) -> String {
         let causes = self.reasons.iter();
         causes.map(|cause| language::sentence(cause)).join(": ")
     }
 }
 
 impl Verdict {
-    /// Returns the verdicts of the places that belong to no sweep.
+    /// Returns the verdicts of the groups that belong to no sweep.
     pub(crate) fn outside_of_sweeps(&self, data: &RunData) -> Vec<&ConditionVerdict> {
         let swept: BTreeSet<(&str, &str)> = (data.groups())
             .filter(|group| group.is_swept)
@@ -498,8 +499,8 @@ impl Cell {
         self.outcomes.get(outcome.name()).copied().unwrap_or(0)
     }
 
-    /// Returns the outcomes of the trials in words, for a cell without figures.
-    pub(crate) fn outcome_words(&self) -> String {
+    /// Returns the names of the outcomes of the trials, for a cell without figures.
+    pub(crate) fn outcomes_text(&self) -> String {
         let mut ended = (Outcome::ALL.into_iter())
             .filter(|outcome| self.outcome(*outcome) > 0)
             .map(|outcome| language::text(&outcome.in_words()).to_owned())
@@ -537,7 +538,7 @@ pub fn out_of_tolerance(check: &PathCheck) -> impl Iterator<Item = &AskedAchieve
     check.quantities.iter().filter(|quantity| !quantity.within)
 }
 
-/// Returns the unit of a quantity of a path check, by the suffix of its name, and the name in words.
+/// Returns the unit of a quantity of a path check, by the suffix of its name, and its title.
 pub(crate) fn path_quantity(name: &str) -> (Unit, String) {
     let units = [
         ("_ns", Unit::Nanoseconds),
@@ -547,6 +548,6 @@ pub(crate) fn path_quantity(name: &str) -> (Unit, String) {
     ];
     let found = units.into_iter().find(|(suffix, _)| name.ends_with(suffix));
     let (suffix, unit) = found.unwrap_or(("", Unit::Count));
-    let words = name.strip_suffix(suffix).unwrap_or(name).replace('_', " ");
-    (unit, language::text(&words).to_owned())
+    let title = name.strip_suffix(suffix).unwrap_or(name).replace('_', " ");
+    (unit, language::text(&title).to_owned())
 }

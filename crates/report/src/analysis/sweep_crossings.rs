@@ -25,7 +25,7 @@ const MOST_SINGLE: usize = 3;
 /// Label of a line, and the logarithms of its cells by their positions on the axes.
 type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], &'a Logs>);
 
-/// Returns the crossings of every pair of lines along each axis of quantities, for each place on the other axes.
+/// Returns the crossings of every pair of lines along each axis of quantities, for each combination of values on the other axes.
 /// Cells that are not `ranked` have no values.
 pub fn all(
     index: &Index<'_>,
@@ -71,10 +71,10 @@ fn along<'l>(
         return Vec::new();
     };
     let mut all = Vec::new();
-    for place in places(family, axis) {
+    for combination in combinations(family, axis) {
         let points = |logs: &BTreeMap<&[usize], &'l Logs>| -> Vec<&'l Logs> {
             let at = |value: &usize| {
-                let mut at = place.clone();
+                let mut at = combination.clone();
                 at.insert(axis, *value);
                 at
             };
@@ -93,7 +93,7 @@ fn along<'l>(
                     true => (a.0, b.0),
                     false => (b.0, a.0),
                 };
-                let others = place.iter().zip(others(family, axis));
+                let others = combination.iter().zip(others(family, axis));
                 let others = others.map(|(value, other)| {
                     let mut order = self::order(&study.sweeps.sweeps[other]).into_iter();
                     let position = order.position(|it| it == *value);
@@ -108,7 +108,7 @@ fn along<'l>(
                     ci95: found.interval.map(|end| end.map(back)),
                     text: String::new(),
                 };
-                crossing.text = in_words(&study.sweeps, family, &crossing);
+                crossing.text = crossing_text(&study.sweeps, family, &crossing);
                 all.push(crossing);
             }
         }
@@ -116,15 +116,15 @@ fn along<'l>(
     all
 }
 
-/// Returns the places on the axes of a family without this one, as positions in the study.
-fn places(family: &Family<'_>, axis: usize) -> BTreeSet<Vec<usize>> {
+/// Returns the combinations of values on the axes of a family without this one, as positions in the study.
+fn combinations(family: &Family<'_>, axis: usize) -> BTreeSet<Vec<usize>> {
     let cells = family.lines.iter().flat_map(|line| line.cells.keys());
-    let places = cells.map(|at| {
-        let mut place = at.clone();
-        place.remove(axis);
-        place
+    let combinations = cells.map(|at| {
+        let mut combination = at.clone();
+        combination.remove(axis);
+        combination
     });
-    places.collect()
+    combinations.collect()
 }
 
 /// Returns the sweeps of the axes of a family without this one.
@@ -158,7 +158,7 @@ pub fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> 
         // The sentence of all was at the first of them.
         Some(group) if group.is_empty() => None,
         Some(group) if group.len() > MOST_SINGLE => {
-            Some(range_in_words(sweeps, family, &std::mem::take(group)))
+            Some(range_text(sweeps, family, &std::mem::take(group)))
         }
         _ => Some(crossing.text.clone()),
     };
@@ -194,7 +194,7 @@ fn value_text(sweep: &Sweep, value: f64) -> String {
     }
 }
 
-/// Returns the value of a crossing and the ends of its interval in words.
+/// Formats the value of a crossing and the ends of its interval.
 fn value_and_ends(sweep: &Sweep, crossing: &SweepCrossing) -> [String; 3] {
     let scale = sweep
         .unit
@@ -211,31 +211,31 @@ fn value_and_ends(sweep: &Sweep, crossing: &SweepCrossing) -> [String; 3] {
     ]
 }
 
-/// Returns the words for the place of a crossing on the other axes; empty without any.
-fn place_in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
+/// Names the values of the other axes at a crossing; empty without any.
+fn combination_text(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
     let others = others(family, crossing.axis as usize).zip(&crossing.others);
-    let mut places = others.filter_map(|(other, position)| {
+    let mut combinations = others.filter_map(|(other, position)| {
         let other = &sweeps.sweeps[other];
         let value = *order(other).get(*position as usize)?;
         let words = other.in_words(&other.values[value].text);
         Some(language::sentence(&words))
     });
-    places.join(", ")
+    combinations.join(", ")
 }
 
 /// Returns the sentence of one crossing.
-fn in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
+fn crossing_text(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> String {
     let sweep = &sweeps.sweeps[family.axes[crossing.axis as usize]];
-    let place = match place_in_words(sweeps, family, crossing) {
-        place if place.is_empty() => place,
-        place => tr!("at {}, ", place),
+    let prefix = match combination_text(sweeps, family, crossing) {
+        text if text.is_empty() => text,
+        text => tr!("at {}, ", text),
     };
     let SweepCrossing { above, below, .. } = crossing;
     let [at, low, high] = value_and_ends(sweep, crossing);
     match is_open(crossing) {
         false => tr!(
             "{}`{}` overtakes `{}` above {} [{}, {}]",
-            place,
+            prefix,
             above,
             below,
             at,
@@ -244,7 +244,7 @@ fn in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> S
         ),
         true => tr!(
             "{}`{}` seems to overtake `{}` near {}, but the interval reaches beyond the values [{}, {}]",
-            place,
+            prefix,
             above,
             below,
             at,
@@ -254,8 +254,8 @@ fn in_words(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing) -> S
     }
 }
 
-/// Returns the sentence of several alike crossings: the lowest and the highest, and at how many places there is one.
-fn range_in_words(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) -> String {
+/// Returns the sentence of several alike crossings: the lowest and the highest, and the number of combinations with one.
+fn range_text(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) -> String {
     let by_value = |a: &&&SweepCrossing, b: &&&SweepCrossing| a.value.total_cmp(&b.value);
     let ends = group
         .iter()
@@ -268,17 +268,17 @@ fn range_in_words(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]
     let sweep = &sweeps.sweeps[family.axes[axis]];
     let crossing = |it: &SweepCrossing| {
         let [at, low, high] = value_and_ends(sweep, it);
-        let place = place_in_words(sweeps, family, it);
-        (format!("{at} [{low}, {high}]"), place)
+        let combination = combination_text(sweeps, family, it);
+        (format!("{at} [{low}, {high}]"), combination)
     };
-    let (low, low_place) = crossing(lowest);
-    let (high, high_place) = crossing(highest);
+    let (low, low_combination) = crossing(lowest);
+    let (high, high_combination) = crossing(highest);
     let titles = others(family, axis).map(|other| sweeps.sweeps[other].title());
     let titles = titles.map(|title| language::text(&title).to_owned());
     let titles: Vec<String> = titles.collect();
     let found: BTreeSet<&[u32]> = group.iter().map(|it| it.others.as_slice()).collect();
-    let (found, all) = (found.len(), places(family, axis).len());
-    let places = match &titles[..] {
+    let (found, all) = (found.len(), combinations(family, axis).len());
+    let combinations = match &titles[..] {
         [one] => tr!("at {} of {} values of {}", found, all, one),
         several => tr!(
             "at {} of {} combinations of {}",
@@ -294,20 +294,20 @@ fn range_in_words(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]
             above,
             below,
             low,
-            low_place,
+            low_combination,
             high,
-            high_place,
-            places
+            high_combination,
+            combinations
         ),
         true => tr!(
             "`{}` seems to overtake `{}` near {} (lowest, at {}) to {} (highest, at {}), {}, but the intervals reach beyond the values",
             above,
             below,
             low,
-            low_place,
+            low_combination,
             high,
-            high_place,
-            places
+            high_combination,
+            combinations
         ),
     }
 }

@@ -6,7 +6,7 @@ use regatta_model::{Part, Sweep, Sweeps};
 
 use crate::RunData;
 
-/// One transport, condition or workload of the study, with its place in the sweeps.
+/// One transport, condition or workload of the study, with its position in the sweeps.
 #[derive(Clone)]
 struct Entry<'a> {
     name: &'a str,
@@ -62,10 +62,10 @@ pub fn line_label(sweeps: &Sweeps, label: &str) -> String {
     let Some(entry) = sweeps.entry(Part::Transport, label) else {
         return label.to_owned();
     };
-    let words = sweeps.parameters(entry);
-    let words = words.filter(|(sweep, _)| sweep.unit.is_none());
-    let words = words.map(|(sweep, value)| format!(":{}", sweep.in_name(&value.text)));
-    entry.base.clone() + &words.collect::<String>()
+    let suffixes = sweeps.parameters(entry);
+    let suffixes = suffixes.filter(|(sweep, _)| sweep.unit.is_none());
+    let suffixes = suffixes.map(|(sweep, value)| format!(":{}", sweep.in_name(&value.text)));
+    entry.base.clone() + &suffixes.collect::<String>()
 }
 
 /// Returns the families of cells of a study.
@@ -87,23 +87,23 @@ pub(super) fn families(data: &RunData) -> Vec<Family<'_>> {
     for workload in &workloads {
         for condition in &conditions {
             for transport in &transports {
-                // A sweep of words of a transport makes lines.
-                let words = |sweep: usize| {
+                // A sweep of a transport without a unit makes lines.
+                let is_line_sweep = |sweep: usize| {
                     let sweep = &sweeps.sweeps[sweep];
                     sweep.part == Part::Transport && sweep.unit.is_none()
                 };
-                let place = |axis: &Vec<usize>| {
+                let position_on = |axis: &Vec<usize>| {
                     axis.iter().find_map(|sweep| {
                         let parts = [transport, condition, workload];
                         let value = parts.iter().find_map(|it| it.at.get(sweep))?;
-                        (!words(*sweep)).then_some((*sweep, *value))
+                        (!is_line_sweep(*sweep)).then_some((*sweep, *value))
                     })
                 };
-                let places: Vec<(usize, usize)> = axes.iter().filter_map(place).collect();
-                if places.is_empty() {
+                let positions: Vec<(usize, usize)> = axes.iter().filter_map(position_on).collect();
+                if positions.is_empty() {
                     continue;
                 }
-                let of_axes: Vec<usize> = places.iter().map(|(sweep, _)| *sweep).collect();
+                let of_axes: Vec<usize> = positions.iter().map(|(sweep, _)| *sweep).collect();
                 let key = (condition.base, workload.base, of_axes.clone());
                 let position = *known.entry(key).or_insert_with(|| {
                     families.push(Family {
@@ -125,7 +125,7 @@ pub(super) fn families(data: &RunData) -> Vec<Family<'_>> {
                     });
                     lines.len() - 1
                 });
-                let at = places.into_iter().map(|(_, value)| value).collect();
+                let at = positions.into_iter().map(|(_, value)| value).collect();
                 (lines[line].cells).insert(at, [transport.name, condition.name, workload.name]);
             }
         }

@@ -111,9 +111,9 @@ impl SweepAxis {
 impl SweepResult {
     /// Returns the cells by their positions on the axes and the label of their line.
     #[must_use]
-    pub fn by_place(&self) -> BTreeMap<(&[u32], &str), &SweepCell> {
+    pub fn by_position(&self) -> BTreeMap<(&[u32], &str), &SweepCell> {
         let cells = self.cells.iter();
-        let by_place = cells.map(|cell| ((&cell.at[..], cell.line.as_str()), cell));
-        by_place.collect()
+        let by_position = cells.map(|cell| ((&cell.at[..], cell.line.as_str()), cell));
+        by_position.collect()
     }
 }

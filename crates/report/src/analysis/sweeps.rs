@@ -105,10 +105,10 @@ fn result(
             let cell = by_name.get(name);
             let shown = cell.and_then(|cell| cell.shown(definition.name));
             let described = cell.and_then(|cell| cell.metrics.get(definition.name));
-            let place = at.iter().zip(&orders);
+            let values = at.iter().zip(&orders);
             cells.push(SweepCell {
                 line: line.label.clone(),
-                at: place
+                at: values
                     .filter_map(|(value, order)| order.iter().position(|it| it == value))
                     .map(|position| position as u32)
                     .collect(),

@@ -5,8 +5,8 @@ use regatta_model::{Outcome, metric::Unit, metric::id, stack};
 
 use super::{
     noise,
-    places::Places,
-    ranking::Place,
+    summary_index::SummaryIndex,
+    ranking::RankedGroup,
     stacks,
     summary::{Cell, Conclusion, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
     sweep_crossings, workloads,
@@ -25,56 +25,56 @@ const CIPHER: &str = "cipher.sender";
 
 /// Returns the verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
-    let index = Places::of(summary);
-    let places: Vec<Place<'_>> = (data.groups())
-        .filter_map(|group| Place::new(&index, group))
+    let index = SummaryIndex::of(summary);
+    let groups: Vec<RankedGroup<'_>> = (data.groups())
+        .filter_map(|group| RankedGroup::new(&index, group))
         .collect();
-    let differing = |place: &Place<'_>| {
-        let rows = index.stacks(&place.group.condition.name);
-        let titles = stacks::differing(rows, &compared(place));
+    let differing = |group: &RankedGroup<'_>| {
+        let rows = index.stacks(&group.cell_group.condition.name);
+        let titles = stacks::differing(rows, &compared(group));
         Vec::from_iter(titles.into_iter().map(str::to_owned))
     };
     let noise_floor = noise::floor(data, summary);
     Verdict {
-        overall: overall(summary, &places)
-            + &noise_floor.as_ref().map_or(String::new(), noise::in_words),
+        overall: overall(summary, &groups)
+            + &noise_floor.as_ref().map_or(String::new(), noise::sentence),
         noise_floor,
-        workloads: workloads::in_words(data, summary, &places),
-        conditions: places
+        workloads: workloads::sentences(data, summary, &groups),
+        conditions: groups
             .into_iter()
-            .map(|place| ConditionVerdict {
-                text: sentence(&place, index.stacks(&place.group.condition.name)),
-                stacks_differ_in: differing(&place),
-                notes: (differences(&differing(&place), &place).into_iter())
-                    .chain(notes(&place.cells))
+            .map(|group| ConditionVerdict {
+                text: sentence(&group, index.stacks(&group.cell_group.condition.name)),
+                stacks_differ_in: differing(&group),
+                notes: (differences(&differing(&group), &group).into_iter())
+                    .chain(notes(&group.cells))
                     .collect(),
-                condition: place.group.condition.name.clone(),
-                workload: place.group.workload.name.clone(),
-                metric: place.metric.name.to_owned(),
-                detectable_ratio: place.detectable_ratio(&place.leaders()),
-                ranking: place.ranking,
-                not_ranked: place.not_ranked,
+                condition: group.cell_group.condition.name.clone(),
+                workload: group.cell_group.workload.name.clone(),
+                metric: group.metric.name.to_owned(),
+                detectable_ratio: group.detectable_ratio(&group.leaders()),
+                ranking: group.ranking,
+                not_ranked: group.not_ranked,
             })
             .collect(),
     }
 }
 
-fn sentence(place: &Place<'_>, stacks: &[&StackRow]) -> String {
-    let leaders = place.leaders();
-    let first = place.ranking.first();
+fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
+    let leaders = group.leaders();
+    let first = group.ranking.first();
     let ranked = leaders.iter().copied().chain(first).map(|it| it.value);
-    let others = place.not_ranked.iter().filter_map(|it| it.value);
-    let spoken = CommonUnit::of(place.metric.unit, ranked.chain(others));
-    let mut parts = Vec::from_iter(about_leaders(place, &spoken));
-    for other in &place.not_ranked {
+    let others = group.not_ranked.iter().filter_map(|it| it.value);
+    let common_unit = CommonUnit::of(group.metric.unit, ranked.chain(others));
+    let mut parts = Vec::from_iter(about_leaders(group, &common_unit));
+    for other in &group.not_ranked {
         let value = other
             .value
-            .map(|value| format!(" ({})", spoken.quantity(value)));
+            .map(|value| format!(" ({})", common_unit.quantity(value)));
         let named = format!("`{}`{}", other.transport, value.unwrap_or_default());
         parts.push(tr!("{} is not ranked: it {}", named, list(&other.reasons)));
     }
-    parts.extend(encryption_of_claim(place, stacks));
-    let stopped = place.cells.iter().filter(|cell| cell.deadline_reached > 0);
+    parts.extend(encryption_of_claim(group, stacks));
+    let stopped = group.cells.iter().filter(|cell| cell.deadline_reached > 0);
     let stopped = list(stopped.map(|cell| format!("`{}`", cell.transport)));
     if !stopped.is_empty() {
         parts.push(tr!("the deadline ended trials of {}", stopped));
@@ -82,14 +82,14 @@ fn sentence(place: &Place<'_>, stacks: &[&StackRow]) -> String {
     if parts.is_empty() {
         parts.push(tr!("nothing was measured"));
     }
-    let (under, said) = (place.group.in_words(), parts.join("; "));
-    match place.metric.name {
-        id::GOODPUT_BPS => tr!("Under {}: {}.", under, said),
+    let (under, text) = (group.cell_group.text(), parts.join("; "));
+    match group.metric.name {
+        id::GOODPUT_BPS => tr!("Under {}: {}.", under, text),
         _ => tr!(
             "Under {}, by {}: {}.",
             under,
-            language::text(place.metric.title),
-            said
+            language::text(group.metric.title),
+            text
         ),
     }
 }
@@ -120,9 +120,9 @@ fn by_encryption(stacks: &[&StackRow], transports: &[&str]) -> Option<[Vec<Strin
     kinds.iter().all(|kind| !kind.is_empty()).then_some(kinds)
 }
 
-/// Returns the words about encryption where the transports that the sentence compares differ in it.
-fn encryption_of_claim(place: &Place<'_>, stacks: &[&StackRow]) -> Option<String> {
-    let [plain, encrypted] = by_encryption(stacks, &compared(place))?;
+/// Returns the clause about encryption where the transports that the sentence compares differ in it.
+fn encryption_of_claim(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Option<String> {
+    let [plain, encrypted] = by_encryption(stacks, &compared(group))?;
     Some(tr!(
         "{} sent without encryption, {} with it",
         list(&plain),
@@ -144,25 +144,25 @@ fn encryption(summary: &Summary) -> Option<String> {
     ))
 }
 
-fn about_leaders(place: &Place<'_>, spoken: &CommonUnit) -> Option<String> {
-    let (first, _) = place.ranking.split_first()?;
+fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<String> {
+    let (first, _) = group.ranking.split_first()?;
     let valued = |ranked: &Ranked| {
-        let value = spoken.quantity(ranked.value);
+        let value = common_unit.quantity(ranked.value);
         format!("`{}` ({value})", ranked.transport)
     };
     let named = |ranked: &[&Ranked]| list(ranked.iter().map(|it| valued(it)));
-    let leaders = place.leaders();
+    let leaders = group.leaders();
     let Some((lead, others)) = leaders.split_first() else {
         return Some(tr!(
             "the rounds contradict one another, and nothing is the fastest"
         ));
     };
-    if place.ranking.len() == 1 {
+    if group.ranking.len() == 1 {
         return Some(tr!("{} has nothing to be compared with", valued(first)));
     }
-    let next = place.next_after(lead);
+    let next = group.next_after(lead);
     let margin = next.and_then(|next| {
-        let (ratio, interval, rounds) = place.margin(&lead.transport, &next.transport)?;
+        let (ratio, interval, rounds) = group.margin(&lead.transport, &next.transport)?;
         let [low, high] = interval_numbers(interval);
         Some(plural!(
             times_form(ratio),
@@ -175,7 +175,7 @@ fn about_leaders(place: &Place<'_>, spoken: &CommonUnit) -> Option<String> {
             rounds
         ))
     });
-    if place.is_undecided(&leaders) {
+    if group.is_undecided(&leaders) {
         let leaders = named(&leaders);
         return Some(tr!("there are not enough rounds to tell {} apart", leaders));
     }
@@ -183,7 +183,7 @@ fn about_leaders(place: &Place<'_>, spoken: &CommonUnit) -> Option<String> {
         let margin = margin.unwrap_or_default();
         return Some(tr!("{} was fastest, {}", valued(lead), margin));
     }
-    let detectable = place.detectable_ratio(&leaders).map(|ratio| {
+    let detectable = group.detectable_ratio(&leaders).map(|ratio| {
         let ratio = ratio_end(ratio, ratio_number);
         tr!(" (smallest detectable ratio {} at 80 % power)", ratio)
     });
@@ -192,7 +192,7 @@ fn about_leaders(place: &Place<'_>, spoken: &CommonUnit) -> Option<String> {
     let margin = margin.unwrap_or_default();
     let mut pairs = leaders.iter().tuple_combinations();
     let are_alike = pairs.all(|(a, b)| {
-        place.conclusion(&a.transport, &b.transport) == Conclusion::NoDifferenceDetected
+        group.conclusion(&a.transport, &b.transport) == Conclusion::NoDifferenceDetected
     });
     Some(match (are_alike, next) {
         (true, Some(_)) => tr!(
@@ -217,8 +217,8 @@ fn about_leaders(place: &Place<'_>, spoken: &CommonUnit) -> Option<String> {
     })
 }
 
-/// Returns the sentence over all places: the leaders with the places where they lead.
-fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
+/// Returns the sentence over all groups: the leaders with the groups in which they lead.
+fn overall(summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
     let partial = match summary.state.name.as_str() {
         "complete" => String::new(),
         "running" => tr!("So far (the run is still going on): "),
@@ -235,13 +235,13 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
             summary.state.trials_saved
         );
     }
-    let (swept, plain): (Vec<&Place<'_>>, _) = places.iter().partition(|it| it.group.is_swept);
-    let (several, alone): (Vec<&Place<'_>>, Vec<&Place<'_>>) =
-        (plain.into_iter()).partition(|it: &&Place<'_>| it.ranking.len() > 1);
-    let joined = |places: Vec<&Place<'_>>| {
-        let places = grouped(places.into_iter().map(|place| (fastest(place), at(place))));
-        let mut said = places.iter().map(|(who, at)| format!("{who} {}", list(at)));
-        said.join("; ")
+    let (swept, plain): (Vec<&RankedGroup<'_>>, _) = groups.iter().partition(|it| it.cell_group.is_swept);
+    let (several, alone): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
+        (plain.into_iter()).partition(|it: &&RankedGroup<'_>| it.ranking.len() > 1);
+    let joined = |groups: Vec<&RankedGroup<'_>>| {
+        let groups = grouped(groups.into_iter().map(|group| (fastest(group), at(group))));
+        let mut parts = groups.iter().map(|(names, at)| format!("{names} {}", list(at)));
+        parts.join("; ")
     };
     let mut sentences = Vec::new();
     if !several.is_empty() {
@@ -251,57 +251,57 @@ fn overall(summary: &Summary, places: &[Place<'_>]) -> String {
         sentences.push(format!("{}.", capital(&joined(alone))));
     }
     sentences.extend(about_sweeps(summary, &swept));
-    let left_out = places.iter().flat_map(|place| &place.not_ranked);
-    let left_out = left_out.map(|it| format!("`{}`", it.transport)).unique();
-    let left_out = match list(left_out) {
+    let not_ranked = groups.iter().flat_map(|group| &group.not_ranked);
+    let not_ranked = not_ranked.map(|it| format!("`{}`", it.transport)).unique();
+    let not_ranked = match list(not_ranked) {
         names if names.is_empty() => names,
-        _ if places.iter().all(|place| place.ranking.is_empty()) => String::new(),
+        _ if groups.iter().all(|group| group.ranking.is_empty()) => String::new(),
         names => tr!(" Not ranked in every place: {}.", names),
     };
     let encryption = encryption(summary).unwrap_or_default();
-    format!("{partial}{}{left_out}{encryption}", sentences.join(" "))
+    format!("{partial}{}{not_ranked}{encryption}", sentences.join(" "))
 }
 
-/// Names the fastest transports of a place, or the reason for which there is none.
-fn fastest(place: &Place<'_>) -> String {
-    let leaders = place.leaders();
+/// Names the fastest transports of a group, or the reason for which there is none.
+fn fastest(group: &RankedGroup<'_>) -> String {
+    let leaders = group.leaders();
     let names = list(leaders.iter().map(|it| format!("`{}`", it.transport)));
-    match (leaders.len(), place.ranking.len()) {
+    match (leaders.len(), group.ranking.len()) {
         (_, 0) => tr!("nothing is ranked"),
         (_, 1) => tr!("{} has nothing to be compared with", names),
         (0, _) => tr!("no order"),
-        _ if place.is_undecided(&leaders) => tr!("too few rounds to tell"),
+        _ if group.is_undecided(&leaders) => tr!("too few rounds to tell"),
         (1, _) => names,
         (leading, all) if leading == all => tr!("no difference detected"),
         _ => tr!("{} (no difference detected)", names),
     }
 }
 
-/// Names a place, with the smallest ratio that its leaders could have shown.
-fn at(place: &Place<'_>) -> String {
-    let detectable = place.detectable_ratio(&place.leaders());
+/// Names a group, with the smallest ratio that its leaders could have shown.
+fn at(group: &RankedGroup<'_>) -> String {
+    let detectable = group.detectable_ratio(&group.leaders());
     let detectable = detectable.map(|it| tr!(" (detectable: {})", ratio_end(it, ratio_number)));
-    tr!("under {}", place.group.in_words()) + &detectable.unwrap_or_default()
+    tr!("under {}", group.cell_group.text()) + &detectable.unwrap_or_default()
 }
 
-/// Returns the sentence about the sweeps: how often each transport leads in their places, and where one overtakes another.
-fn about_sweeps(summary: &Summary, places: &[&Place<'_>]) -> Option<String> {
-    let all = places.len();
+/// Returns the sentence about the sweeps: how often each transport leads in their groups, and at which value one overtakes another.
+fn about_sweeps(summary: &Summary, groups: &[&RankedGroup<'_>]) -> Option<String> {
+    let all = groups.len();
     if all == 0 {
         return None;
     }
-    let leaders = grouped(places.iter().map(|place| (fastest(place), ())));
-    let mut counts = (leaders.iter()).map(|(who, count)| tr!("{} in {}", who, count.len()));
+    let leaders = grouped(groups.iter().map(|group| (fastest(group), ())));
+    let mut counts = (leaders.iter()).map(|(names, count)| tr!("{} in {}", names, count.len()));
     let all_crossings: usize = summary.sweeps.iter().map(|it| it.crossings.len()).sum();
     let first = (summary.sweeps.iter()).find_map(|sweep| {
-        let said = sweep_crossings::in_first_sentence(&sweep.crossings)?;
-        Some((sweep.sentences.first()?, said))
+        let mentioned = sweep_crossings::in_first_sentence(&sweep.crossings)?;
+        Some((sweep.sentences.first()?, mentioned))
     });
     let crossings = match first {
         None => String::new(),
-        Some((first, said)) if said == all_crossings => format!("; {first}"),
-        Some((first, said)) => plural!(
-            (all_crossings - said) as u64,
+        Some((first, mentioned)) if mentioned == all_crossings => format!("; {first}"),
+        Some((first, mentioned)) => plural!(
+            (all_crossings - mentioned) as u64,
             "; {1}; and {0} further crossing",
             "; {1}; and {0} further crossings",
             first
@@ -318,17 +318,17 @@ fn about_sweeps(summary: &Summary, places: &[&Place<'_>]) -> Option<String> {
 
 /// Returns the transports that the sentence compares: the leaders, or a single leader and the next
 /// transport.
-fn compared<'p>(place: &'p Place<'_>) -> Vec<&'p str> {
-    let mut compared = place.leaders();
+fn compared<'p>(group: &'p RankedGroup<'_>) -> Vec<&'p str> {
+    let mut compared = group.leaders();
     if let [lead] = compared[..] {
-        compared.extend(place.next_after(lead));
+        compared.extend(group.next_after(lead));
     }
     compared.iter().map(|it| it.transport.as_str()).collect()
 }
 
 /// Returns the sentence about the facts in which the stacks of these transports differ.
-fn differences(titles: &[String], place: &Place<'_>) -> Option<String> {
-    let names = list(compared(place).iter().map(|name| format!("`{name}`")));
+fn differences(titles: &[String], group: &RankedGroup<'_>) -> Option<String> {
+    let names = list(compared(group).iter().map(|name| format!("`{name}`")));
     let titles = titles.iter().map(|title| language::text(title)).join(", ");
     (!titles.is_empty()).then(|| tr!("The stacks of {} differ in: {}", names, titles))
 }
@@ -358,14 +358,14 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
         ));
     }
     let settled = cells.iter().filter_map(|cell| settling_time(cell));
-    let spoken = CommonUnit::of(Unit::Nanoseconds, settled);
-    let settling = list(cells.iter().filter_map(|cell| settling(cell, &spoken)));
+    let common_unit = CommonUnit::of(Unit::Nanoseconds, settled);
+    let settling = list(cells.iter().filter_map(|cell| settling(cell, &common_unit)));
     if !settling.is_empty() {
         notes.push(tr!("Settled after a step of the path: {}", settling));
     }
     for cell in cells {
         for failure in &cell.failures {
-            notes.push(format!("`{}` {}", cell.transport, failure.in_words()));
+            notes.push(format!("`{}` {}", cell.transport, failure.text()));
         }
         for reason in &cell.reasons {
             notes.push(plural!(
@@ -373,10 +373,10 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
                 "`{1}`: {0} trial {2}{3}",
                 "`{1}`: {0} trials {2}{3}",
                 cell.transport,
-                reason.outcome_in_words(),
+                reason.outcome_text(),
                 match reason.reasons.as_slice() {
                     [] => String::new(),
-                    _ => format!(" ({})", reason.causes_in_words()),
+                    _ => format!(" ({})", reason.causes_text()),
                 }
             ));
         }
@@ -390,12 +390,12 @@ fn settling_time(cell: &Cell) -> Option<f64> {
 
 /// Describes the time that a transport took to settle after the steps of the path's schedule, and
 /// the number of steps after which it did not; `None` without a schedule.
-fn settling(cell: &Cell, spoken: &CommonUnit) -> Option<String> {
+fn settling(cell: &Cell, common_unit: &CommonUnit) -> Option<String> {
     let unsettled = cell.metrics.get(id::UNSETTLED_STEPS)?.mean;
     let time = match settling_time(cell) {
         None => tr!("never"),
         Some(0.0) => tr!("at once"),
-        Some(mean) => tr!("in {}", spoken.quantity(mean)),
+        Some(mean) => tr!("in {}", common_unit.quantity(mean)),
     };
     let but = match unsettled {
         0.0 => String::new(),

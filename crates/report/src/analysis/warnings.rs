@@ -33,10 +33,10 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
     let counted = warnings.map(|warning| CountedWarning::of_run(warning, Vec::new()));
     let mut counted: Vec<CountedWarning> = counted.collect();
     let of_run = counted.len();
-    // Transports and conditions of each warning, as `cells` has them in words.
-    let mut places: BTreeSet<(usize, [&str; 2])> = BTreeSet::new();
+    // Transports and conditions of each warning, which `cells` names.
+    let mut seen: BTreeSet<(usize, [&str; 2])> = BTreeSet::new();
     for trial in &data.trials {
-        let place = [&*trial.transport, &*trial.condition];
+        let key = [&*trial.transport, &*trial.condition];
         let cell = || named(&trial.transport, &trial.condition);
         for (position, warning) in trial.measurements.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
@@ -52,12 +52,12 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
                     if position >= of_run {
                         known.trials += 1;
                     }
-                    if places.insert((position, place)) {
+                    if seen.insert((position, key)) {
                         known.cells.push(cell());
                     }
                 }
                 None => {
-                    places.insert((counted.len(), place));
+                    seen.insert((counted.len(), key));
                     counted.push(CountedWarning {
                         warning: warning.clone(),
                         trials: 1,
@@ -150,8 +150,8 @@ fn series(data: &RunData) -> Vec<CountedWarning> {
         CountedWarning::of_run(Warning::new(code, message, hint), Vec::new())
     };
     let every_ns = every.as_nanos() as f64;
-    let in_words = |time: Duration| language::sentence(&format_duration(time));
-    let of_ns = |ns: f64| in_words(Duration::from_millis((ns / 1e6).round() as u64));
+    let duration_text = |time: Duration| language::sentence(&format_duration(time));
+    let of_ns = |ns: f64| duration_text(Duration::from_millis((ns / 1e6).round() as u64));
     let late = rounds.values().filter(|round| round.0 > every_ns * LATE);
     let (number, largest) = late.fold((0, 0.0_f64), |(n, most), round| (n + 1, most.max(round.0)));
     let missed = (rounds.values()).fold(0.0_f64, |most, round| most.max(round.1));
@@ -175,7 +175,7 @@ fn series(data: &RunData) -> Vec<CountedWarning> {
             tr!(
                 "{} periods of {} passed without a round, because the run was interrupted or its rounds took longer; no round was left out, so the series ended later by {}",
                 missed,
-                in_words(every),
+                duration_text(every),
                 of_ns(missed * every_ns)
             ),
             tr!("the metric `series_period` has the period of each trial"),
@@ -198,7 +198,7 @@ fn correlated(
     let cells = cells.iter();
     let cells = cells.map(|it| (named(&it.transport, &it.condition), it.autocorrelation));
     let correlated = grouped(pairs.chain(cells).filter(|(_, rho)| *rho > 0.0));
-    // Each place with the first of its coefficients.
+    // Each cell with the first of its coefficients.
     let largest = (correlated.iter()).fold(0.0, |most, (_, all)| all[0].max(most));
     let warning = Warning::new(
         "rounds_correlated",
@@ -210,13 +210,13 @@ fn correlated(
             "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
         ),
     );
-    let places: Vec<String> = correlated.into_iter().map(|(place, _)| place).collect();
-    (!places.is_empty()).then(|| CountedWarning::of_run(warning, places))
+    let cells: Vec<String> = correlated.into_iter().map(|(cell, _)| cell).collect();
+    (!cells.is_empty()).then(|| CountedWarning::of_run(warning, cells))
 }
 
 /// Returns a warning about pairs whose ratio depends on the machine.
 fn nodes_disagree(index: &Index<'_>) -> Option<CountedWarning> {
-    let places = index.disagreements();
+    let cells = index.disagreements();
     let warning = Warning::new(
         "nodes_disagree",
         tr!(
@@ -226,7 +226,7 @@ fn nodes_disagree(index: &Index<'_>) -> Option<CountedWarning> {
             "read the results of each node by themselves: `part_trial` in the results file names it"
         ),
     );
-    (!places.is_empty()).then(|| CountedWarning::of_run(warning, places))
+    (!cells.is_empty()).then(|| CountedWarning::of_run(warning, cells))
 }
 
 /// Returns a warning about cells whose values rise or fall over the rounds.

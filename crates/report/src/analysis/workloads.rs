@@ -5,7 +5,7 @@ use regatta_model::{Better, Condition, Part, SweptEntry, Workload, metric::id};
 
 use super::{
     comparison::better,
-    ranking::Place,
+    ranking::RankedGroup,
     summary::{Conclusion, Summary, WorkloadDifference},
 };
 use crate::{
@@ -62,12 +62,12 @@ pub fn conditions(data: &RunData) -> impl Iterator<Item = &Condition> {
 }
 
 /// Returns a sentence for each pair of workloads under each condition.
-pub fn in_words(data: &RunData, summary: &Summary, places: &[Place<'_>]) -> Vec<String> {
+pub fn sentences(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> Vec<String> {
     let sentences = pairs(data).into_iter().flat_map(|pair| {
         conditions(data).filter_map(move |condition| {
             let with = |it: &Workload| {
-                let mut places = places.iter();
-                places.find(|place| place.group.is(&condition.name, &it.name))
+                let mut groups = groups.iter();
+                groups.find(|group| group.cell_group.is(&condition.name, &it.name))
             };
             let [from, to] = pair.map(with);
             sentence(summary, [from?, to?])
@@ -78,13 +78,13 @@ pub fn in_words(data: &RunData, summary: &Summary, places: &[Place<'_>]) -> Vec<
 
 /// Returns the sentence about the transports with two workloads under one condition; `None` if there is nothing to say of
 /// any.
-fn sentence(summary: &Summary, [from, to]: [&Place<'_>; 2]) -> Option<String> {
+fn sentence(summary: &Summary, [from, to]: [&RankedGroup<'_>; 2]) -> Option<String> {
     let is_ranked = |transport: &str| {
-        let is_of = |place: &&Place<'_>| place.ranking.iter().any(|it| it.transport == transport);
+        let is_of = |group: &&RankedGroup<'_>| group.ranking.iter().any(|it| it.transport == transport);
         [from, to].iter().all(is_of)
     };
-    let condition = &from.group.condition.name;
-    let [first, second] = [from, to].map(|place| &place.group.workload.name);
+    let condition = &from.cell_group.condition.name;
+    let [first, second] = [from, to].map(|group| &group.cell_group.workload.name);
     let ranked: Vec<&WorkloadDifference> = (summary.workload_differences.iter())
         .filter(|it| (&it.condition, &it.from, &it.to) == (condition, first, second))
         .filter(|it| is_ranked(&it.transport))
@@ -103,24 +103,24 @@ fn sentence(summary: &Summary, [from, to]: [&Place<'_>; 2]) -> Option<String> {
     if !few.is_empty() {
         parts.push(tr!("there are not enough rounds to tell for {}", few));
     }
-    let left_out = (summary.cells.iter())
-        .filter(|cell| to.group.is(&cell.condition, &cell.workload))
-        .filter_map(|cell| why_not_compared([from, to], &cell.transport))
+    let not_compared = (summary.cells.iter())
+        .filter(|cell| to.cell_group.is(&cell.condition, &cell.workload))
+        .filter_map(|cell| exclusion_text([from, to], &cell.transport))
         .join(", ");
-    if !left_out.is_empty() {
-        parts.push(tr!("not compared: {}", left_out));
+    if !not_compared.is_empty() {
+        parts.push(tr!("not compared: {}", not_compared));
     }
     if parts.is_empty() {
         return None;
     }
-    let said = parts.join("; ");
+    let text = parts.join("; ");
     Some(match to.metric.name {
         id::GOODPUT_BPS => tr!(
             "`{}` against `{}` under `{}`: {}.",
             second,
             first,
             condition,
-            said
+            text
         ),
         _ => tr!(
             "`{}` against `{}` under `{}`, by {}: {}.",
@@ -128,17 +128,17 @@ fn sentence(summary: &Summary, [from, to]: [&Place<'_>; 2]) -> Option<String> {
             first,
             condition,
             language::text(to.metric.title),
-            said
+            text
         ),
     })
 }
 
 /// Returns the transport with the reasons for which it is not ranked with one of the workloads, or with both.
-fn why_not_compared(places: [&Place<'_>; 2], transport: &str) -> Option<String> {
-    let mut reasons = places.iter().filter_map(|place| {
-        let mut others = place.not_ranked.iter();
+fn exclusion_text(groups: [&RankedGroup<'_>; 2], transport: &str) -> Option<String> {
+    let mut reasons = groups.iter().filter_map(|group| {
+        let mut others = group.not_ranked.iter();
         let other = others.find(|other| other.transport == transport)?;
-        let workload = &place.group.workload.name;
+        let workload = &group.cell_group.workload.name;
         Some(tr!("with `{}` it {}", workload, list(&other.reasons)))
     });
     let reasons = reasons.join(", ");

@@ -102,7 +102,7 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
             settings_differ: changed.touch(cell),
             measured: [cell.n, other.n],
             failures: [cell, *other]
-                .map(|cell| cell.failures.iter().map(Failure::in_words).collect()),
+                .map(|cell| cell.failures.iter().map(Failure::text).collect()),
             fails_more: fails_more(cell, other),
             metrics,
         });

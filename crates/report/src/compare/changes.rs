@@ -60,7 +60,7 @@ fn of_run(from: &Summary, to: &Summary) -> Vec<Change> {
     };
     let version = |summary: &Summary| Some(summary.regatta_version.clone());
     let builds = |summary: &Summary| {
-        let builds = summary.builds.iter().map(Build::in_words);
+        let builds = summary.builds.iter().map(Build::text);
         (!summary.builds.is_empty()).then(|| list(builds))
     };
     let changes = [
@@ -92,7 +92,7 @@ fn differ(name: &str, from: Option<&Value>, to: Option<&Value>, changes: &mut Ve
         return;
     }
     let (Some(a), Some(b)) = (from.and_then(entries), to.and_then(entries)) else {
-        let text = |value: Option<&Value>| value.filter(|value| !value.is_null()).map(in_words);
+        let text = |value: Option<&Value>| value.filter(|value| !value.is_null()).map(value_text);
         changes.extend(change(ChangeKind::Study, name, text(from), text(to)));
         return;
     };
@@ -128,7 +128,7 @@ fn entries(value: &Value) -> Option<BTreeMap<String, &Value>> {
 }
 
 /// Returns a value as text. A table that only one run has is named, not printed.
-fn in_words(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(_) => "present".to_owned(),

@@ -39,7 +39,7 @@ pub enum CompareError {
     /// Two of the runs have no cell of the same name.
     #[error("`{0}` and `{1}` have no cell in common")]
     NoSharedCell(String, String),
-    /// A gate was asked for, and no cell of two runs has an interval.
+    /// A gate was requested, and no cell of two runs has an interval.
     #[error("no cell has enough rounds in both runs for `--fail-on` to find a difference")]
     TooFewRounds,
 }

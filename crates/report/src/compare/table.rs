@@ -7,7 +7,7 @@ use super::{
     types::{
         CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns, RunComparison,
     },
-    verdict::change_in_words,
+    verdict::change_text,
 };
 use crate::{
     analysis::Conclusion,
@@ -33,7 +33,7 @@ const MOST_VALUE: usize = 60;
 pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
     let mut text = TerminalText::new(options);
     for run in &comparison.runs {
-        add_line(&mut text, &format!("{}  ", run.name), &run_in_words(run));
+        add_line(&mut text, &format!("{}  ", run.name), &run_text(run));
     }
     for pair in &comparison.pairs {
         add_pair(&mut text, pair);
@@ -60,7 +60,7 @@ pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
     text.out
 }
 
-fn run_in_words(run: &ComparedRun) -> String {
+fn run_text(run: &ComparedRun) -> String {
     let state = match run.state.name.as_str() {
         "complete" => String::new(),
         other => format!(", {other}"),
@@ -92,7 +92,7 @@ fn add_pair(out: &mut TerminalText, pair: &PairOfRuns) {
     add_changes(out, &pair.changes);
     for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
         if !cells.is_empty() {
-            let shown = list(cells.iter().take(MOST_CHANGES).map(CellName::in_words));
+            let shown = list(cells.iter().take(MOST_CHANGES).map(CellName::text));
             let text = format!("{} cells in {run} alone: {shown}", cells.len());
             add_line(out, "  ", &text);
         }
@@ -111,10 +111,10 @@ fn add_changes(out: &mut TerminalText, changes: &[Change]) {
         (ChangeKind::Host, "host"),
         (ChangeKind::Stack, "stack"),
     ];
-    for (kind, word) in kinds {
+    for (kind, label) in kinds {
         let of_kind: Vec<&Change> = changes.iter().filter(|it| it.kind == kind).collect();
         for change in of_kind.iter().take(MOST_CHANGES) {
-            add_line(out, &format!("  {word:8} "), &change_of(change));
+            add_line(out, &format!("  {label:8} "), &change_of(change));
         }
         if of_kind.len() > MOST_CHANGES {
             let more = of_kind.len() - MOST_CHANGES;
@@ -204,7 +204,7 @@ fn change_of(change: &Change) -> String {
     )
 }
 
-/// Returns the table of one place: each cell's primary metric, and others with a difference.
+/// Returns the table of one condition and workload: each cell's primary metric, and others with a difference.
 fn table(pair: &PairOfRuns, cells: &[&CellPair]) -> Table {
     let transports = pair.cells.iter().map(|cell| cell.name.transport.as_str());
     let transports = Labels::new(transports, LONGEST_LABEL);
@@ -251,10 +251,10 @@ pub fn title(metric: &MetricPair) -> &'static str {
 pub fn figures(metric: &MetricPair) -> [String; 3] {
     let value = |value: Option<f64>| value.map(|value| quantity(metric.unit, value));
     let [from, to] = [metric.geometric_mean_from, metric.geometric_mean_to].map(value);
-    [from, to, change_in_words(metric)].map(|text| text.unwrap_or_else(|| "–".to_owned()))
+    [from, to, change_text(metric)].map(|text| text.unwrap_or_else(|| "–".to_owned()))
 }
 
-/// Returns the conclusion in a word: a delay is not slower, but worse. [`LEGEND`] says what a dash is.
+/// Returns the label of the conclusion: a delay is not slower, but worse. [`LEGEND`] explains a dash.
 #[must_use]
 pub fn conclusion(metric: &MetricPair) -> &'static str {
     match (metric.conclusion, metric.primary) {

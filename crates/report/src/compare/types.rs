@@ -20,7 +20,7 @@ pub struct RunComparison {
     pub statistics: Statistics,
     /// Every pair of runs, the earlier one of the order as `from`.
     pub pairs: Vec<PairOfRuns>,
-    /// Result of the gate, if one was asked for.
+    /// Result of the gate, if one was requested.
     pub gate: Option<RegressionGate>,
 }
 
@@ -84,7 +84,7 @@ pub struct CellName {
 impl CellName {
     /// Returns the name for a sentence.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn text(&self) -> String {
         let Self {
             transport,
             condition,
@@ -135,7 +135,7 @@ pub struct CellPair {
     pub settings_differ: bool,
     /// Number of measured trials in `from` and in `to`.
     pub measured: [u64; 2],
-    /// Work that was not done in `from` and in `to`, in words.
+    /// Descriptions of the work that was not done in `from` and in `to`.
     pub failures: [Vec<String>; 2],
     /// Whether a larger share of some work failed in `to` than in `from`. Counted, not tested.
     pub fails_more: bool,

@@ -21,7 +21,7 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
     };
     let with = |conclusion| cells(&|cell| cell.conclusion() == conclusion);
     let mut sentences = Vec::new();
-    for (conclusion, word) in [
+    for (conclusion, label) in [
         (Conclusion::Slower, "slower"),
         (Conclusion::Faster, "faster"),
     ] {
@@ -29,7 +29,7 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
         if !cells.is_empty() {
             cells.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
             sentences.push(format!(
-                "{} {word} in {to}: {}",
+                "{} {label} in {to}: {}",
                 part(cells.len(), total),
                 named(&cells, detail)
             ));
@@ -37,7 +37,7 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
     }
     let same = with(Conclusion::NoDifferenceDetected);
     if !same.is_empty() {
-        sentences.push(unseen(&same, total, sentences.is_empty()));
+        sentences.push(undetected(&same, total, sentences.is_empty()));
     }
     let mut few = with(Conclusion::NotEnoughRounds);
     few.retain(|cell| !cell.is_lost());
@@ -52,7 +52,7 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
         sentences.push(format!(
             "{} not measured at all in {to}: {}",
             part(lost.len(), total),
-            named(&lost, |cell| cell.name.in_words())
+            named(&lost, |cell| cell.name.text())
         ));
     }
     let failing = cells(&|cell| cell.fails_more);
@@ -63,7 +63,7 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             failing.len(),
             named(&failing, |cell| format!(
                 "{} {}",
-                cell.name.in_words(),
+                cell.name.text(),
                 list(&cell.failures[1])
             ))
         ));
@@ -87,8 +87,8 @@ fn part(count: usize, total: usize) -> String {
     }
 }
 
-fn named(cells: &[&CellPair], words: impl Fn(&CellPair) -> String) -> String {
-    let shown = cells.iter().take(NAMED).map(|cell| words(cell)).join("; ");
+fn named(cells: &[&CellPair], text: impl Fn(&CellPair) -> String) -> String {
+    let shown = cells.iter().take(NAMED).map(|cell| text(cell)).join("; ");
     match cells.len().saturating_sub(NAMED) {
         0 => shown,
         more => format!("{shown}; and {more} more"),
@@ -96,7 +96,7 @@ fn named(cells: &[&CellPair], words: impl Fn(&CellPair) -> String) -> String {
 }
 
 /// Returns the sentence about cells without a detected difference, with what they could have shown.
-fn unseen(cells: &[&CellPair], total: usize, alone: bool) -> String {
+fn undetected(cells: &[&CellPair], total: usize, alone: bool) -> String {
     let detectable = (cells.iter())
         .map(|cell| cell.primary()?.detectable_ratio)
         .collect::<Option<Vec<f64>>>();
@@ -116,18 +116,18 @@ fn unseen(cells: &[&CellPair], total: usize, alone: bool) -> String {
 
 fn detail(cell: &CellPair) -> String {
     let by = cell.primary().and_then(|metric| {
-        let change = change_in_words(metric)?;
+        let change = change_text(metric)?;
         Some(format!(
             ", {} {change}",
             metric::find(&metric.metric)?.title
         ))
     });
-    format!("{}{}", cell.name.in_words(), by.unwrap_or_default())
+    format!("{}{}", cell.name.text(), by.unwrap_or_default())
 }
 
 /// Formats the change of a metric with its interval: `−5.1 % [−6.0, −4.2]`.
 #[must_use]
-pub fn change_in_words(metric: &MetricPair) -> Option<String> {
+pub fn change_text(metric: &MetricPair) -> Option<String> {
     let change = signed_percent(metric.ratio? - 1.0);
     let Some(interval) = metric.interval else {
         return Some(change);
@@ -150,7 +150,7 @@ pub fn gate(pairs: &[PairOfRuns], baseline: &str, least: Ratio) -> RegressionGat
                 metric.conclusion == Conclusion::Slower
                     && metric.worse_by().is_some_and(|worse| worse >= least.0)
             });
-            let (to, name) = (&pair.to, cell.name.in_words());
+            let (to, name) = (&pair.to, cell.name.text());
             if is_slower {
                 misses.push(format!("slower in {to}: {}", detail(cell)));
             } else if cell.is_lost() {

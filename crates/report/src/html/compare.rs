@@ -33,7 +33,7 @@ pub fn render(comparison: &RunComparison) -> Result<String, ReportError> {
             .map(|run| format::moment(run.started_unix_ns))
             .collect::<Vec<String>>(),
         builds => (comparison.runs.iter())
-            .map(|run| run.builds.iter().map(|build| build.in_words()).collect())
+            .map(|run| run.builds.iter().map(|build| build.text()).collect())
             .collect::<Vec<Vec<String>>>(),
         pairs => comparison.pairs.iter().map(pair).collect::<Vec<Value>>(),
     };

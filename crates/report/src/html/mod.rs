@@ -188,7 +188,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         every_metric => Serde(tables::every_metric(data, summary)),
         outcomes => Serde(tables::outcomes(data, summary)),
         path => Serde(tables::path(data, summary)),
-        path_left_out => match tables::path_left_out(data, summary) {
+        path_left_out => match tables::unlisted_path_checks(data, summary) {
             0 => String::new(),
             left_out => plural!(
                 left_out as u64,
@@ -257,7 +257,7 @@ fn builds(data: &RunData, summary: &Summary) -> Vec<String> {
             1 => String::new(),
             _ => tr!(" at the {}", format::list(labels)),
         };
-        let build = build.in_words();
+        let build = build.text();
         tr!("Regatta {}{} was built of {}.", version, hosts, build)
     };
     summary.builds.iter().map(of_build).collect()
@@ -293,7 +293,7 @@ fn warning(counted: &CountedWarning) -> Value {
     }
 }
 
-/// Returns the sentences about the sweeps, each with the place that it is about if there are several.
+/// Returns the sentences about the sweeps, each with the sweep that it is about if there are several.
 fn sentences(summary: &Summary) -> Vec<String> {
     let primary = summary.sweeps.iter().filter(|sweep| sweep.is_primary);
     let is_single = primary.clone().count() == 1;

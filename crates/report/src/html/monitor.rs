@@ -19,7 +19,7 @@ pub fn render(hosts: &[HostTimeline]) -> Result<String, ReportError> {
         version => env!("CARGO_PKG_VERSION"),
         started => began.map_or_else(String::new, format::moment),
         hosts => (hosts.iter())
-            .map(|host| context! { name => &*host.host, text => host.in_words() })
+            .map(|host| context! { name => &*host.host, text => host.text() })
             .collect::<Vec<Value>>(),
         figures => Serde(figures::hosts::draw(hosts, None)),
     };

@@ -61,7 +61,7 @@ pub fn with<T>(language: Language, make: impl FnOnce() -> T) -> T {
     make()
 }
 
-/// Text of a report in its language, with its arguments in the place of `{}` or, by position, `{1}`.
+/// Text of a report in its language, with its arguments instead of `{}` or, by position, `{1}`.
 ///
 /// ```text
 /// tr!("{} of {} trials saved", saved, planned)
@@ -133,7 +133,7 @@ pub(crate) fn counted(
     fill(template, arguments)
 }
 
-/// Puts arguments in the places of `{}`, in their order, and of `{1}`, by their positions from 0.
+/// Substitutes arguments for `{}`, in their order, and of `{1}`, by their positions from 0.
 fn fill(template: &str, arguments: &[&dyn Display]) -> String {
     let mut filled = String::with_capacity(template.len() + 16 * arguments.len());
     let mut next = 0;
@@ -199,7 +199,7 @@ fn filled((pattern, arguments): (String, Vec<String>)) -> Option<String> {
 }
 
 /// Returns a sentence in Russian of which the table has the clauses: those of a list, and the one before a colon, whose
-/// rest can be what a program said. `None` if it lacks one of them.
+/// rest can be output of a program. `None` if it lacks one of them.
 fn by_clauses(english: &str) -> Option<String> {
     fn all(english: &str, separator: &str) -> Option<String> {
         let clauses = russian::clauses(english, separator);

@@ -59,7 +59,7 @@ fn a_sentence_of_a_run_keeps_its_figures_and_names() {
         ),
         "передача остановлена по истечении предельного времени 1,5 с; измерено доставленное к этому моменту: 950,456 кБ из 1 МБ"
     );
-    // One that the table does not have keeps its words.
+    // A message that the table does not have is not translated.
     assert_eq!(
         russian("no route to `lab-2` in 1.5 s"),
         "no route to `lab-2` in 1.5 s"
@@ -103,8 +103,8 @@ fn warnings_hints_and_facts_of_runs_are_in_russian() {
     ] {
         let shown = russian(english);
         assert_ne!(shown, english);
-        let left = latin_words(&shown, &names);
-        assert!(left.is_empty(), "{left:?} in `{shown}`");
+        let untranslated = latin_words(&shown, &names);
+        assert!(untranslated.is_empty(), "{untranslated:?} in `{shown}`");
     }
 }
 
@@ -126,7 +126,7 @@ fn lists_and_time_spans_are_one_argument_and_clauses_stand_by_themselves() {
         russian("not known: no association yet; 9.9 packets"),
         "неизвестно: ассоциации ещё нет; 9,9 пакетов"
     );
-    // What a program said keeps its words, also in parentheses.
+    // The output of a program is not translated, also in parentheses.
     assert_eq!(
         russian("2 of 10 connections failed, the last one with: connection refused"),
         "не состоялось соединений: 2 из 10, последнее по причине: connection refused"

@@ -262,7 +262,7 @@ impl HostTimeline {
         let spans = self.spans(batch);
         let ends = spans.iter().flatten().map(|span| span[1]);
         self.make_room(ends.max().unwrap_or(0));
-        let mut made = vec![[Part::default(); PARTS.len()]; spans.len()];
+        let mut sums = vec![[Part::default(); PARTS.len()]; spans.len()];
         for (column, name) in batch.names.iter().enumerate() {
             let Some((quantity, _)) = host_sample::find(name) else {
                 continue;
@@ -271,8 +271,8 @@ impl HostTimeline {
                 *group == quantity.group && names.contains(&quantity.name)
             });
             let bin_ns = self.bin_ns;
-            let mut line = is_kept(quantity).then(|| self.lines.entry(name.clone()).or_default());
-            for (place, (sample, span)) in batch.samples.iter().zip(&spans).enumerate() {
+            let mut line = has_line(quantity).then(|| self.lines.entry(name.clone()).or_default());
+            for (index, (sample, span)) in batch.samples.iter().zip(&spans).enumerate() {
                 let value = sample.values.get(column).copied().flatten();
                 let (Some(value), Some(span)) = (value, *span) else {
                     continue;
@@ -282,16 +282,16 @@ impl HostTimeline {
                     Kind::State | Kind::Share => f64::from(value),
                 };
                 if let Some(part) = part {
-                    made[place][part].add(value);
+                    sums[index][part].add(value);
                 }
                 if let Some(line) = &mut line {
                     line.add(value, span, bin_ns);
                 }
             }
         }
-        let placed = made.into_iter().zip(&spans);
-        for (parts, span) in placed.filter_map(|(parts, span)| Some((parts, (*span)?))) {
-            for (name, value) in made_of(parts) {
+        let with_spans = sums.into_iter().zip(&spans);
+        for (parts, span) in with_spans.filter_map(|(parts, span)| Some((parts, (*span)?))) {
+            for (name, value) in derived_values(parts) {
                 let line = self.lines.entry(name.to_owned()).or_default();
                 line.add(value, span, self.bin_ns);
             }
@@ -363,7 +363,7 @@ impl HostTimeline {
 
     /// Returns the host's CPU and errors in one sentence without a full stop.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn text(&self) -> String {
         let mut parts = Vec::new();
         if let Some(line) = self.lines.get(CPU_MEAN)
             && let Some(mean) = line.mean()
@@ -391,7 +391,7 @@ impl HostTimeline {
 }
 
 /// Whether a quantity has a line of its own. Of the cores that is what figures show.
-fn is_kept(quantity: &HostQuantity) -> bool {
+fn has_line(quantity: &HostQuantity) -> bool {
     quantity.group != Group::Cpu || matches!(quantity.name, "busy_ratio" | "softirq_ratio")
 }
 
@@ -418,7 +418,7 @@ impl Part {
 }
 
 /// Returns the values that are made of the parts of one sample.
-fn made_of(parts: [Part; PARTS.len()]) -> impl Iterator<Item = (&'static str, f64)> {
+fn derived_values(parts: [Part; PARTS.len()]) -> impl Iterator<Item = (&'static str, f64)> {
     let [busy, softirq, total, available, sums @ ..] = parts.map(Part::values);
     let used = total[2].zip(available[2]);
     let values = [

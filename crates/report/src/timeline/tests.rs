@@ -95,7 +95,7 @@ fn cores_are_put_together_in_each_sample() {
     let mean = |name: &str| timeline.lines[name].mean().unwrap();
     assert!((mean(CPU_MEAN) - 0.4).abs() < 1e-6);
     assert!((mean(CPU_BUSIEST) - 0.7).abs() < 1e-6);
-    assert!(timeline.in_words().starts_with("CPU 40.0 % of all cores"));
+    assert!(timeline.text().starts_with("CPU 40.0 % of all cores"));
 }
 
 #[test]

@@ -475,7 +475,7 @@ pub fn unsupported() -> RunData {
     })
 }
 
-/// Creates a run with labels that try to break out of every place they are put into.
+/// Creates a run with labels that try to break out of every context they are put into.
 pub fn hostile() -> RunData {
     let mut study = study();
     study.rounds = 2;

@@ -39,8 +39,8 @@ pub fn typeset_job(job: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// Returns what `pdftotext` or `pdfinfo` says about a PDF, without spaces.
-pub fn said(program: &str, pdf: &[u8]) -> String {
+/// Returns the output of `pdftotext` or `pdfinfo` about a PDF, without spaces.
+pub fn text_of(program: &str, pdf: &[u8]) -> String {
     let arguments: &[&str] = match program {
         "pdftotext" => &["-"],
         _ => &[],

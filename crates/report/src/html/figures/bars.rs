@@ -10,7 +10,7 @@ use super::{
     published,
     style::Styles,
     svg::{ColourRole, Svg, Text, rectangle},
-    sweep::{all_lines, cells_at, heading_of, left_out, places, texts_of_lines},
+    sweep::{all_lines, cells_at, heading_of, unshown_text, combinations, texts_of_lines},
     title_of,
 };
 use crate::{
@@ -76,14 +76,14 @@ pub fn draw(
         .map(|(position, value)| (position as f64 + 0.5, language::quantity(&value.text)))
         .collect();
     let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
-    let (shown, all) = places(sweep, MOST_PANELS);
+    let (shown, all) = combinations(sweep, MOST_PANELS);
     let id = format!("bars-{number}-{}", anchor(&sweep.metric));
-    let panels = shown.iter().enumerate().map(|(position, place)| {
-        let heading = heading_of(sweep, place);
+    let panels = shown.iter().enumerate().map(|(position, combination)| {
+        let heading = heading_of(sweep, combination);
         Panel {
             id: &format!("{id}-{position}"),
             title: &tr!("{} by {}, {}", title, x_title, heading),
-            description: &describe(sweep, place, scale),
+            description: &describe(sweep, combination, scale),
             heading: &heading,
             y_title: &scale.heading(definition.title),
             x_title,
@@ -93,7 +93,7 @@ pub fn draw(
             labels: &labels,
         }
         .draw_with(0.0..ticks.len() as f64, &ticks, y_axis(), |svg, chart| {
-            let cells: Vec<&SweepCell> = cells_at(sweep, place).collect();
+            let cells: Vec<&SweepCell> = cells_at(sweep, combination).collect();
             let drawing = (sweep, styles, &labels);
             paint(svg, chart, drawing, &cells, scale, published);
         })
@@ -120,7 +120,7 @@ fn caption(definition: &str, is_log: bool, has_published: bool, counts: [usize; 
     if is_log {
         text += &tr!(" The vertical axis is logarithmic and does not begin at zero.");
     }
-    text += &left_out(counts);
+    text += &unshown_text(counts);
     format!("{text} {definition}")
 }
 
@@ -229,8 +229,8 @@ impl Bar<'_> {
 }
 
 /// Describes a panel for readers who do not see it.
-fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
-    let mut lines = (texts_of_lines(sweep, place, scale).into_iter())
+fn describe(sweep: &SweepResult, combination: &[u32], scale: Scale) -> String {
+    let mut lines = (texts_of_lines(sweep, combination, scale).into_iter())
         .map(|(line, texts)| format!("{line}: {}", texts.join(", ")));
     format!("{}.", lines.join("; "))
 }

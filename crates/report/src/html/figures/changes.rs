@@ -27,7 +27,7 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
     let transports = || pair.cells.iter().map(|cell| cell.name.transport.as_str());
     let styles = Styles::new(transports());
     let labels = Labels::new(transports(), LABEL_CHARACTERS);
-    let places = grouped(cells.iter().filter_map(|cell| {
+    let groups = grouped(cells.iter().filter_map(|cell| {
         let label = cell.name.transport.as_str();
         let row = Row {
             condition: &cell.name.condition,
@@ -38,14 +38,14 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
         let heading = format!("{}, {}", cell.name.condition, cell.name.workload);
         Some((heading, row))
     }));
-    let rows = || places.iter().flat_map(|(_, rows)| rows);
+    let rows = || groups.iter().flat_map(|(_, rows)| rows);
     let values = largest(rows().map(|row| row.change().abs()));
     let ends = rows().filter_map(Row::interval).flatten().map(f64::abs);
     // As in the figure of means, an interval of very few rounds may run out of the panel.
     let end = axis_end(largest(ends).min(values * 3.0).max(values).max(NARROWEST));
     let id = format!("change-{}-{}", pair.from, pair.to);
-    let headings = Labels::new(places.iter().map(|(heading, _)| heading), LONGEST_HEADING);
-    let panels = places.iter().enumerate().map(|(number, (heading, rows))| {
+    let headings = Labels::new(groups.iter().map(|(heading, _)| heading), LONGEST_HEADING);
+    let panels = groups.iter().enumerate().map(|(number, (heading, rows))| {
         let (id, heading) = (format!("{id}-{number}"), headings.get(heading));
         let panel = panel(pair, &id, heading, (rows, &labels), end);
         under(rows[0].condition, panel)
@@ -84,7 +84,7 @@ impl Row<'_> {
     }
 
     /// Describes the row: both means, the change with its interval, the numbers of rounds.
-    fn in_words(&self, pair: &PairOfRuns) -> String {
+    fn label_text(&self, pair: &PairOfRuns) -> String {
         let [from, to, _] = figures(self.metric);
         let interval = self.interval().map_or_else(String::new, |ends| {
             let [low, high] = ends.map(|end| signed_percent(end / 100.0));
@@ -122,16 +122,16 @@ fn panel(
     let title = title(rows[0].metric);
     // Nothing falls by more than all of it.
     let x_axis = -end.min(100.0)..end;
-    let said = rows.iter();
-    let mut said =
-        said.map(|row| format!("{} {}", row.label, signed_percent(row.change() / 100.0)));
+    let changes = rows.iter();
+    let mut changes =
+        changes.map(|row| format!("{} {}", row.label, signed_percent(row.change() / 100.0)));
     Panel {
         id,
         title: &format!(
             "Change of {title} from {} to {} under {heading}",
             pair.from, pair.to
         ),
-        description: &format!("{}.", said.join("; ")),
+        description: &format!("{}.", changes.join("; ")),
         heading,
         y_title: "",
         x_title: &format!("{title}, change in %"),
@@ -155,7 +155,7 @@ fn panel(
                 interval: row.interval(),
                 ..Datum::default()
             });
-            svg.value(row.label, &row.in_words(pair), |svg| {
+            svg.value(row.label, &row.label_text(pair), |svg| {
                 draw_row(svg, chart, (row, labels), chart.y(position as f64 + 0.5));
             });
         }

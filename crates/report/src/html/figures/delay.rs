@@ -84,15 +84,15 @@ pub fn draw(data: &RunData, &(name, axis, title): &HistogramSpec) -> Option<Figu
 
     let shown = line_labels(data);
     let drawn = drawn(&panels, |number, panel| {
-        let said = panel.rows.iter();
-        let mut said = said.map(|(number, curve)| tr!("{}: {} messages", curve.label, number));
+        let counts = panel.rows.iter();
+        let mut counts = counts.map(|(number, curve)| tr!("{}: {} messages", curve.label, number));
         Panel {
             id: &format!("ccdf-{}-{number}", anchor(name)),
             title: &tr!(
                 "Share of messages that took longer, under {}",
                 panel.heading
             ),
-            description: &format!("{}.", said.join("; ")),
+            description: &format!("{}.", counts.join("; ")),
             heading: &panel.heading,
             y_title: &tr!("share of messages that took longer, %"),
             x_title: &scale.heading(axis),
@@ -173,11 +173,11 @@ fn exceedance(histogram: &Histogram<u64>) -> Vec<Point> {
         return Vec::new();
     }
     let mut points = vec![(histogram.min() as f64, 1.0)];
-    let mut seen = 0;
+    let mut counted = 0;
     let mut last = 1.0;
     for step in histogram.iter_recorded() {
-        seen += step.count_since_last_iteration();
-        let share = (total - seen.min(total)) as f64 / total as f64;
+        counted += step.count_since_last_iteration();
+        let share = (total - counted.min(total)) as f64 / total as f64;
         // Steps too small to be seen are joined.
         if share == 0.0 || last / share > 1.02 {
             let delay = step.value_iterated_to() as f64;

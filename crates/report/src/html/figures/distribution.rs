@@ -65,7 +65,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
 
     let shown = line_labels(data);
     let drawn = drawn(&panels, |position, panel| {
-        let mut said = panel.rows.iter().filter_map(|row| {
+        let mut quartiles = panel.rows.iter().filter_map(|row| {
             let d = regatta_stats::describe(&row.deviations)?;
             Some(tr!(
                 "{}: median {}, quartiles at {} % and {} % of it",
@@ -81,7 +81,7 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         Panel {
             id: &format!("box-{name}-{position}"),
             title: &tr!("Spread of {}, under {}", x_title, panel.heading),
-            description: &format!("{}.", said.join("; ")),
+            description: &format!("{}.", quartiles.join("; ")),
             heading: &panel.heading,
             y_title: "",
             x_title: &x_title,
@@ -132,7 +132,7 @@ fn plot(svg: &mut Svg, chart: &Chart, (rows, labels): (&[Row<'_>], &Labels), sca
         for deviation in &row.deviations {
             svg.record(datum("trial", *deviation));
         }
-        let text = format!("{}: {}", row.label, spread_in_words(row, &d, scale));
+        let text = format!("{}: {}", row.label, spread_label(row, &d, scale));
         svg.value(row.label, &text, |svg| {
             let label = labels.get(row.label);
             plot_row(svg, chart, (position, row, label), &d, scale);
@@ -141,7 +141,7 @@ fn plot(svg: &mut Svg, chart: &Chart, (rows, labels): (&[Row<'_>], &Labels), sca
 }
 
 /// Describes a row.
-fn spread_in_words(row: &Row<'_>, d: &Description, scale: Scale) -> String {
+fn spread_label(row: &Row<'_>, d: &Description, scale: Scale) -> String {
     let percent = |deviation: f64| signed_percent(deviation / 100.0);
     tr!(
         "median {}\nquartiles {} and {} of it, range {} to {}\nn = {}",

@@ -270,10 +270,10 @@ impl Chart {
         (self.x(x), self.y(y))
     }
 
-    /// Returns the heights of labels right of the plot, near those that are wanted.
-    pub fn heights_of_labels(&self, wanted: impl Iterator<Item = f64>) -> Vec<f64> {
-        let wanted: Vec<f64> = wanted.collect();
-        spread(&wanted, 15.0, Panel::TOP + 4.0, self.bottom - 4.0)
+    /// Returns the heights of labels right of the plot, near the preferred `heights`.
+    pub fn heights_of_labels(&self, heights: impl Iterator<Item = f64>) -> Vec<f64> {
+        let heights: Vec<f64> = heights.collect();
+        spread(&heights, 15.0, Panel::TOP + 4.0, self.bottom - 4.0)
     }
 
     /// Draws an interval along the horizontal axis, with a cap of this size at either end. One that runs out of the panel
@@ -310,7 +310,7 @@ impl Chart {
             let (class, first, every) = match marks {
                 // With very many trials the marks would hide one another.
                 Marks::Each => ("points", 0, path.len().div_ceil(150)),
-                // At other places on each line, so that lines that lie together can be told apart.
+                // At other positions on each line, so that lines that lie together can be distinguished.
                 Marks::Four => {
                     let every = path.len().div_ceil(4);
                     let first = (every * (2 * curve.series + 1) / 10) % every;

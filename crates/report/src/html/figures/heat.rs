@@ -9,7 +9,7 @@ use super::{
     frame::{Panel, largest},
     style::Styles,
     svg::{Align, COLOURS, ColourRole, Svg, Text, rectangle, width_of},
-    sweep::{LONGEST_VALUE, ParameterAxis, number_of, place_words, unit_of},
+    sweep::{LONGEST_VALUE, ParameterAxis, number_of, combination_label, unit_of},
     title_of,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 const MOST_LINES: usize = 6;
 
 /// Most combinations of further parameters that have maps.
-const MOST_PLACES: usize = 4;
+const MOST_COMBINATIONS: usize = 4;
 
 /// Smallest width and height of a cell with text, in CSS pixels.
 const ROOM: [f64; 2] = [30.0, 14.0];
@@ -79,14 +79,14 @@ pub fn draw(
     let scale = Scale::for_largest(definition.unit, highest);
     let shown = &sweep.lines[..sweep.lines.len().min(MOST_LINES)];
     let mut maps: Vec<(String, Vec<Tile>)> = Vec::new();
-    for place in places(sweep) {
-        let words = match place_words(sweep, 2, &place) {
-            words if words.is_empty() => words,
-            words => format!(", {words}"),
+    for combination in combinations(sweep) {
+        let suffix = match combination_label(sweep, 2, &combination) {
+            suffix if suffix.is_empty() => suffix,
+            suffix => format!(", {suffix}"),
         };
         let cells = |line: &str| -> BTreeMap<At, &SweepCell> {
             let cells = sweep.cells.iter().filter(|cell| cell.line == line);
-            let here = cells.filter(|cell| cell.at.get(2..) == Some(&place[..]));
+            let here = cells.filter(|cell| cell.at.get(2..) == Some(&combination[..]));
             let at = |cell: &SweepCell| [cell.at[0] as usize, cell.at[1] as usize];
             here.map(|cell| (at(cell), cell)).collect()
         };
@@ -94,12 +94,12 @@ pub fn draw(
             for other in others {
                 let inks = inks([other, first].map(|line| styles.get(line)));
                 let tiles = ratios(summary, definition, inks, [&cells(other), &cells(first)]);
-                maps.push((format!("{other} ÷ {first}{words}"), tiles));
+                maps.push((format!("{other} ÷ {first}{suffix}"), tiles));
             }
         }
         for line in shown {
             let tiles = means(&cells(line), ColourRole::Series(styles.get(line)), scale);
-            maps.push((format!("{line}, {}{words}", scale.unit), tiles));
+            maps.push((format!("{line}, {}{suffix}", scale.unit), tiles));
         }
     }
     let headings = Labels::new(maps.iter().map(|(heading, _)| heading), LONGEST_HEADING);
@@ -129,11 +129,11 @@ pub fn draw(
 }
 
 /// Returns the combinations of the parameters after the second that have maps.
-fn places(sweep: &SweepResult) -> Vec<Vec<u32>> {
-    let places = sweep.cells.iter().filter_map(|cell| cell.at.get(2..));
-    let places: BTreeSet<Vec<u32>> = places.map(<[u32]>::to_vec).collect();
-    let every = places.len().div_ceil(MOST_PLACES).max(1);
-    places.into_iter().step_by(every).collect()
+fn combinations(sweep: &SweepResult) -> Vec<Vec<u32>> {
+    let combinations = sweep.cells.iter().filter_map(|cell| cell.at.get(2..));
+    let combinations: BTreeSet<Vec<u32>> = combinations.map(<[u32]>::to_vec).collect();
+    let every = combinations.len().div_ceil(MOST_COMBINATIONS).max(1);
+    combinations.into_iter().step_by(every).collect()
 }
 
 fn means(cells: &BTreeMap<At, &SweepCell>, ink: ColourRole, scale: Scale) -> Vec<Tile> {
@@ -276,7 +276,7 @@ fn map(
             ..Datum::default()
         });
         match tiles.len() <= MOST_DESCRIBED {
-            true => svg.value("", &tile_in_words([x, y], tile), paint),
+            true => svg.value("", &tile_label([x, y], tile), paint),
             false => paint(&mut svg),
         }
     }
@@ -305,7 +305,7 @@ fn map(
     }
     let below = (Panel::WIDTH - 2.0, bottom + 29.0);
     svg.text(below, &title(x), Text::NOTE.aligned(Align::Right));
-    let said = tr!(
+    let description = tr!(
         "{} cells: {} across, {} up.",
         tiles.len(),
         language::text(&x.title),
@@ -315,12 +315,12 @@ fn map(
     DrawnPanel {
         heading: heading.to_owned(),
         axes: [String::new(), name.clone()],
-        ..svg.into_element(id, &name, &said, [Panel::WIDTH, bottom + 38.0], "")
+        ..svg.into_element(id, &name, &description, [Panel::WIDTH, bottom + 38.0], "")
     }
 }
 
 /// Describes a tile: its value, and those of both parameters.
-fn tile_in_words(axes: [&SweepAxis; 2], tile: &Tile) -> String {
+fn tile_label(axes: [&SweepAxis; 2], tile: &Tile) -> String {
     format!("{}\n{}", tile.text, tile_at(axes, tile).join("\n"))
 }
 

@@ -49,7 +49,7 @@ struct Quantity {
     factor: f64,
     /// Lines of a host with their labels.
     lines: fn(&HostTimeline) -> Labelled<'_>,
-    how: &'static str,
+    definition: &'static str,
 }
 
 /// Packets of the interfaces per second. The other quantities say in what they differ from it.
@@ -60,7 +60,7 @@ const PLAIN: Quantity = Quantity {
     unit: Unit::PerSecond,
     factor: 1.0,
     lines: |_| Vec::new(),
-    how: PACKETS,
+    definition: PACKETS,
 };
 
 const FIGURES: [Quantity; 12] = [
@@ -70,7 +70,7 @@ const FIGURES: [Quantity; 12] = [
         y_title: "busy time of a core",
         unit: Unit::Ratio,
         lines: |host| cores(host, "busy_ratio", [CPU_MEAN, CPU_BUSIEST]),
-        how: "Time in which a core was not idle, waiting for I/O, or taken by a hypervisor.",
+        definition: "Time in which a core was not idle, waiting for I/O, or taken by a hypervisor.",
         ..PLAIN
     },
     Quantity {
@@ -79,7 +79,7 @@ const FIGURES: [Quantity; 12] = [
         y_title: "time of a core in softirq",
         unit: Unit::Ratio,
         lines: |host| cores(host, "softirq_ratio", [SOFTIRQ_MEAN, SOFTIRQ_BUSIEST]),
-        how: "Time in which a core handled packets and timers of the kernel, by samples of the timer tick (mostly 10 ms).",
+        definition: "Time in which a core handled packets and timers of the kernel, by samples of the timer tick (mostly 10 ms).",
         ..PLAIN
     },
     Quantity {
@@ -88,7 +88,7 @@ const FIGURES: [Quantity; 12] = [
         y_title: "tasks",
         unit: Unit::Count,
         lines: |host| named(host, &LOAD),
-        how: "Tasks that run or wait for a core, and the load average over one minute.",
+        definition: "Tasks that run or wait for a core, and the load average over one minute.",
         ..PLAIN
     },
     Quantity {
@@ -97,7 +97,7 @@ const FIGURES: [Quantity; 12] = [
         y_title: "memory in use",
         unit: Unit::Bytes,
         lines: |host| named(host, &[("in use", MEMORY_USED)]),
-        how: "Memory that programs could not get without swapping.",
+        definition: "Memory that programs could not get without swapping.",
         ..PLAIN
     },
     Quantity {
@@ -149,7 +149,7 @@ const FIGURES: [Quantity; 12] = [
         title: "Retransmissions of the kernel's transports",
         y_title: "sent again per second",
         lines: |host| named(host, &RETRANSMISSIONS),
-        how: "All connections of the host. Transports in user space (QUIC, UDP) are not in these counters.",
+        definition: "All connections of the host. Transports in user space (QUIC, UDP) are not in these counters.",
         ..PLAIN
     },
     Quantity {
@@ -157,7 +157,7 @@ const FIGURES: [Quantity; 12] = [
         title: "Errors, drops and collisions by protocol",
         y_title: "events per second",
         lines: |host| named(host, &ERRORS),
-        how: "Errors and drops of all interfaces, and their collisions; packets that IP found wrong or discarded; segments, datagrams and packets that TCP, UDP and SCTP found wrong, or for which a socket had no room.",
+        definition: "Errors and drops of all interfaces, and their collisions; packets that IP found wrong or discarded; segments, datagrams and packets that TCP, UDP and SCTP found wrong, or for which a socket had no room.",
         ..PLAIN
     },
 ];
@@ -166,7 +166,7 @@ const FIGURES: [Quantity; 12] = [
 const BITS: Quantity = Quantity {
     unit: Unit::BitsPerSecond,
     factor: 8.0,
-    how: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
+    definition: "As the interface's driver counts, retransmissions and headers included; the interfaces with most.",
     ..PLAIN
 };
 
@@ -312,7 +312,7 @@ fn caption(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> S
     let step = crate::format::quantity(Unit::Nanoseconds, longest as f64);
     let mut text = tr!(
         "{} Line: mean over steps of {}; grey: from the smallest to the largest sample of a step.",
-        language::text(what.how),
+        language::text(what.definition),
         step
     );
     if hosts.iter().any(|host| host.trials.len() > MOST_BANDS) {
@@ -393,7 +393,7 @@ impl Drawing<'_> {
             let ends = lines.map(|(position, (label, line))| {
                 self.record_line(svg, label, host, line);
                 let mut end = None;
-                svg.of_thing("line", label, |svg| {
+                svg.of_line("line", label, |svg| {
                     end = self.draw_line(svg, chart, position, host, line);
                 });
                 end
@@ -405,7 +405,7 @@ impl Drawing<'_> {
         })
     }
 
-    /// Returns the place of a time on the horizontal axis.
+    /// Returns the position of a time on the horizontal axis.
     fn x(&self, chart: &Chart, ns: f64) -> f64 {
         chart.x(ns / 1e9 / self.seconds)
     }
@@ -430,9 +430,9 @@ impl Drawing<'_> {
     /// Records the means of a line with their ranges.
     fn record_line(&self, svg: &mut Svg, label: &str, host: &HostTimeline, line: &Line) {
         let shown = |value: f64| self.scale.apply(value * self.what.factor);
-        for (place, bin) in line.bins.iter().enumerate() {
+        for (index, bin) in line.bins.iter().enumerate() {
             let Some(mean) = bin.mean() else { continue };
-            let at = (place as f64 + 0.5) * host.bin_ns as f64;
+            let at = (index as f64 + 0.5) * host.bin_ns as f64;
             svg.record(Datum {
                 label: label.to_owned(),
                 kind: "line",
@@ -455,18 +455,18 @@ impl Drawing<'_> {
     ) -> Option<f64> {
         let y = |value: f64| chart.y(self.scale.apply(value * self.what.factor));
         let middle = |bin: usize| self.x(chart, (bin as f64 + 0.5) * host.bin_ns as f64);
-        let with_places: Vec<(usize, &Bin)> = line.bins.iter().enumerate().collect();
+        let indexed: Vec<(usize, &Bin)> = line.bins.iter().enumerate().collect();
         let mut end = None;
-        for part in with_places.split(|(_, bin)| bin.mean().is_none()) {
+        for part in indexed.split(|(_, bin)| bin.mean().is_none()) {
             let points: Vec<Point> = (part.iter())
-                .filter_map(|(place, bin)| Some((middle(*place), y(bin.mean()?))))
+                .filter_map(|(index, bin)| Some((middle(*index), y(bin.mean()?))))
                 .collect();
             let Some(last) = points.last() else {
                 continue;
             };
             end = Some(last.1);
             let ranges: Vec<(f64, [f64; 2])> = (part.iter())
-                .filter_map(|(place, bin)| Some((middle(*place), bin.range()?.map(y))))
+                .filter_map(|(index, bin)| Some((middle(*index), bin.range()?.map(y))))
                 .collect();
             if ranges.iter().any(|(_, [least, largest])| largest < least) {
                 let upper = ranges.iter().map(|(x, range)| (*x, range[1]));

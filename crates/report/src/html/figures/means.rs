@@ -7,7 +7,7 @@ use itertools::Itertools as _;
 use regatta_model::{MetricDefinition, Outcome, Workload, WorkloadKind};
 
 use super::{
-    Datum, Figure, Place, anchor, drawn,
+    Datum, Figure, PanelData, anchor, drawn,
     frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
     labels, panels, published,
     style::Styles,
@@ -82,14 +82,14 @@ pub fn draw_spread(
                 [label, &condition.name, workload],
             )
         });
-        Place {
+        PanelData {
             condition: &condition.name,
             heading: condition.name.clone(),
             rows: rows.filter(|row| !row.trials.is_empty()).collect(),
         }
     });
     let panels = panels.filter(|panel| !panel.rows.is_empty());
-    let panels: Vec<Place<'_, Row<'_>>> = panels.collect();
+    let panels: Vec<PanelData<'_, Row<'_>>> = panels.collect();
     let title = tr!("{}: the same messages, spread", title_of(definition));
     let id = format!("spread-{}", anchor(definition.name));
     figure(definition, &panels, &id, title, SPREAD_LABEL_CHARACTERS)
@@ -97,7 +97,7 @@ pub fn draw_spread(
 
 fn figure(
     definition: &MetricDefinition,
-    panels: &[Place<'_, Row<'_>>],
+    panels: &[PanelData<'_, Row<'_>>],
     id: &str,
     title: String,
     longest_label: usize,
@@ -121,12 +121,12 @@ fn figure(
     let shown = Labels::new(rows().map(|row| &*row.label), longest_label);
     let drawn = drawn(panels, |number, panel| {
         let text = |row: &Row<'_>| Some(scale.text(mean(row, name)?.0));
-        let mut said =
+        let mut means =
             (panel.rows.iter()).filter_map(|row| Some(format!("{} {}", row.label, text(row)?)));
         Panel {
             id: &format!("{id}-{number}"),
             title: &tr!("Mean {} under {}", axis, panel.heading),
-            description: &format!("{}.", said.join("; ")),
+            description: &format!("{}.", means.join("; ")),
             heading: &panel.heading,
             y_title: "",
             x_title: &axis,
@@ -139,7 +139,7 @@ fn figure(
             for (position, row) in panel.rows.iter().enumerate() {
                 let y = chart.y(position as f64 + 0.5);
                 record(svg, row, name, scale);
-                svg.value(row.transport, &in_words(row, name, scale), |svg| {
+                svg.value(row.transport, &value_label(row, name, scale), |svg| {
                     draw_row(svg, chart, (row, shown.get(&row.label)), y, name, scale);
                 });
             }
@@ -229,7 +229,7 @@ fn record(svg: &mut Svg, row: &Row<'_>, name: &str, scale: Scale) {
 }
 
 /// Describes a row: value, interval, number of trials, published value.
-fn in_words(row: &Row<'_>, name: &str, scale: Scale) -> String {
+fn value_label(row: &Row<'_>, name: &str, scale: Scale) -> String {
     let value = match (mean(row, name), row.cell) {
         (Some((value, interval)), Some(cell)) => {
             let n = cell.metrics.get(name).map_or(0, |metric| metric.n);

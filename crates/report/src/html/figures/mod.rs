@@ -46,7 +46,7 @@ pub struct Figure {
     pub panels: Vec<DrawnPanel>,
 }
 
-/// Figures by their place on the page, in its order.
+/// Figures by section of the page, in its order.
 #[derive(Debug)]
 pub struct Figures([(&'static str, Vec<Figure>); 9]);
 
@@ -66,13 +66,13 @@ impl Figures {
 
 impl Serialize for Figures {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(place, figures)| (place, figures)))
+        to.collect_map(self.0.iter().map(|(section, figures)| (section, figures)))
     }
 }
 
 /// Draws every figure for which there are values.
 pub fn all(data: &RunData, summary: &Summary) -> Figures {
-    // What each kind of work is ranked by, each once.
+    // The metric of the ranking of each kind of work, each once.
     let study = &data.header.study;
     let primary = study.workloads.iter().map(|it| study.primary_metric(it));
     let primary: Vec<&str> = primary.unique().collect();
@@ -148,7 +148,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
 }
 
 /// Panel of a figure under construction: one condition and workload of the study.
-struct Place<'a, T> {
+struct PanelData<'a, T> {
     condition: &'a str,
     heading: String,
     /// One for each transport that has values.
@@ -163,11 +163,11 @@ const LONGEST_HEADING: usize = 44;
 fn panels<'a, T>(
     data: &'a RunData,
     row: impl Fn(usize, CellKey<'a>) -> Option<T>,
-) -> Vec<Place<'a, T>> {
+) -> Vec<PanelData<'a, T>> {
     let styles = Styles::of(data);
     let headings: Vec<String> = data.plain_groups().map(|group| group.heading()).collect();
     let headings = Labels::new(&headings, LONGEST_HEADING);
-    let panel = |group: CellGroup<'a>| Place {
+    let panel = |group: CellGroup<'a>| PanelData {
         condition: &group.condition.name,
         heading: headings.get(&group.heading()).to_owned(),
         rows: labels(data)
@@ -179,8 +179,8 @@ fn panels<'a, T>(
 
 /// Draws the panels that have rows; `draw` gets a panel and its number.
 fn drawn<T>(
-    panels: &[Place<'_, T>],
-    draw: impl Fn(usize, &Place<'_, T>) -> DrawnPanel,
+    panels: &[PanelData<'_, T>],
+    draw: impl Fn(usize, &PanelData<'_, T>) -> DrawnPanel,
 ) -> Vec<DrawnPanel> {
     let with_rows = panels.iter().enumerate();
     with_rows

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use regatta_model::{Direction, TrialRecord, Unit, metric, metric::series_id};
 
 use super::{
-    Datum, Figure, Place, anchor,
+    Datum, Figure, PanelData, anchor,
     columns::columns,
     drawn,
     frame::{
@@ -39,7 +39,7 @@ pub struct Quantity {
     series: &'static str,
     ends: Ends,
     title: &'static str,
-    how: &'static str,
+    definition: &'static str,
     /// Reason for samples above the link rate; empty for quantities that are no rate of the path.
     above: &'static str,
 }
@@ -54,13 +54,13 @@ enum Ends {
 
 impl Quantity {
     /// Returns a quantity that is no rate of the path, with the title of its figure and how it is measured.
-    const fn new(series: &'static str, ends: Ends, title: &'static str, how: &'static str) -> Self {
+    const fn new(series: &'static str, ends: Ends, title: &'static str, definition: &'static str) -> Self {
         let above = "";
         Self {
             series,
             ends,
             title,
-            how,
+            definition,
             above,
         }
     }
@@ -177,7 +177,7 @@ struct Row<'a> {
 pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
     let definition = metric::find_series(what.series)?;
     let study = &data.header.study;
-    let panels = places_of(data, what);
+    let panels = panels_of(data, what);
     let rows = || panels.iter().flat_map(|panel| &panel.rows);
     let points = || rows().flat_map(|row| &row.points);
     points().next()?;
@@ -197,7 +197,7 @@ pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
     }
     let scale = Scale::for_largest(definition.unit, shown_highest);
     let y_end = axis_end(scale.apply(shown_highest));
-    let end_of = |panel: &Place<'_, Row<'_>>| {
+    let end_of = |panel: &PanelData<'_, Row<'_>>| {
         let points = panel.rows.iter().flat_map(|row| &row.points);
         largest(points.map(|p| p[0]))
     };
@@ -210,7 +210,7 @@ pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
     let has_steps = (panels.iter()).any(|panel| !steps_of(panel.condition).is_empty());
     // Each condition once, though it be there with several workloads.
     let listed = panels.iter().filter_map(|panel| condition(panel.condition));
-    let listed: BTreeSet<String> = listed.map(steps::in_words).collect();
+    let listed: BTreeSet<String> = listed.map(steps::description).collect();
     let listed = String::from_iter(listed);
     let shown = line_labels(data);
     let x_title = tr!("time since the first connect call, {}", unit);
@@ -330,7 +330,7 @@ impl LinkRate {
 /// the end of the axis, in bits per second.
 fn about_rates(
     what: &Quantity,
-    panels: &[Place<'_, Row<'_>>],
+    panels: &[PanelData<'_, Row<'_>>],
     rates: &[LinkRate],
     most: f64,
 ) -> String {
@@ -358,11 +358,11 @@ fn about_rates(
         }
     }
     if let Some((_, value, rate, name)) = furthest {
-        let spoken = CommonUnit::of(Unit::BitsPerSecond, [value, rate]);
+        let common_unit = CommonUnit::of(Unit::BitsPerSecond, [value, rate]);
         text += &tr!(
             " Samples above the link rate (at most {} over a link of {}, {}): {}.",
-            spoken.quantity(value),
-            spoken.quantity(rate),
+            common_unit.quantity(value),
+            common_unit.quantity(rate),
             name,
             language::text(what.above)
         );
@@ -371,22 +371,22 @@ fn about_rates(
 }
 
 /// Returns the panels of a quantity.
-fn places_of<'a>(data: &'a RunData, what: &Quantity) -> Vec<Place<'a, Row<'a>>> {
+fn panels_of<'a>(data: &'a RunData, what: &Quantity) -> Vec<PanelData<'a, Row<'a>>> {
     let of_end = |end: &&'static str| {
-        let mut places = places(data, what, std::slice::from_ref(end));
-        for place in &mut places {
-            place.heading = format!("{}, {}", place.heading, language::text(end));
+        let mut panels = panels_of_ends(data, what, std::slice::from_ref(end));
+        for panel in &mut panels {
+            panel.heading = format!("{}, {}", panel.heading, language::text(end));
         }
-        places
+        panels
     };
     match what.ends {
-        Ends::Sum(ends) => places(data, what, ends),
+        Ends::Sum(ends) => panels_of_ends(data, what, ends),
         Ends::Each => ["sender", "receiver"].iter().flat_map(of_end).collect(),
     }
 }
 
 /// Returns the panels of a quantity, added up over `ends`.
-fn places<'a>(data: &'a RunData, what: &Quantity, ends: &[&str]) -> Vec<Place<'a, Row<'a>>> {
+fn panels_of_ends<'a>(data: &'a RunData, what: &Quantity, ends: &[&str]) -> Vec<PanelData<'a, Row<'a>>> {
     let interval = data.header.study.sample_interval.as_secs_f64();
     panels(data, |series, cell| {
         let trials: Vec<&TrialRecord> = data.measured(cell).collect();
@@ -401,12 +401,12 @@ fn places<'a>(data: &'a RunData, what: &Quantity, ends: &[&str]) -> Vec<Place<'a
     })
 }
 
-/// Returns the text below a figure. `steps` are those of the schedules, in words; `own_axes` is whether
+/// Returns the text below a figure. `steps` describes those of the schedules; `own_axes` is whether
 /// each panel has a time axis of its own, `is_thinned` whether a point is of several samples.
 fn caption(what: &Quantity, steps: Option<&String>, own_axes: bool, is_thinned: bool) -> String {
     let mut text = tr!(
         "Line: median over the measured trials of each transport; band: lower to upper quartile. Time runs from the first connect call; a line ends where fewer than half of the trials were still going on. {}",
-        language::text(what.how)
+        language::text(what.definition)
     );
     if let Some(steps) = steps {
         text += &tr!(

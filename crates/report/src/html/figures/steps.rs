@@ -82,7 +82,7 @@ const MOST_LISTED: usize = 12;
 
 /// Describes the steps of a condition by number, time and change in a sentence; empty without
 /// steps.
-pub fn in_words(condition: &Condition) -> String {
+pub fn description(condition: &Condition) -> String {
     let steps = steps(condition);
     let Some((first, further)) = steps.split_first() else {
         return String::new();
@@ -134,9 +134,9 @@ fn ranges(condition: &Condition) -> String {
 /// data, with labels, or with numbers where a label does not fit before the next step. The horizontal axis ends at
 /// `end` and has units of `seconds`.
 pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end: f64, seconds: f64) {
-    let place = |step: &Step| step.at.as_secs_f64() / seconds;
+    let position = |step: &Step| step.at.as_secs_f64() / seconds;
     for (number, step) in steps.iter().enumerate() {
-        let at = place(step);
+        let at = position(step);
         if at >= end {
             break;
         }
@@ -148,7 +148,7 @@ pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end: f64, seconds: f64
                 1.0,
             );
         }
-        let next = steps.get(number + 1).map_or(end, place);
+        let next = steps.get(number + 1).map_or(end, position);
         let from = x + 3.0;
         // That is how wide it is in 12 CSS pixels.
         let fits = |text: &str| from + width_of(text) * 10.0 / 12.0 <= chart.x(next);
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_says_what_becomes_different() {
+    fn a_step_describes_its_differences() {
         let link = |ms, loss| Link {
             delay: Duration::from_millis(ms),
             rate: Some(BitRate(10_000_000)),
@@ -197,14 +197,14 @@ mod tests {
             ],
         };
         assert_eq!(
-            in_words(&condition),
+            description(&condition),
             " Steps of `c`: 300 ms, 0 % loss at first; 1 at 20 s: 250 ms; 2 at 40 s: 1 % loss; 3 at 60 s: 200 ms, 0 % loss."
         );
         let constant = Condition {
             schedule: Vec::new(),
             ..condition.clone()
         };
-        assert_eq!(in_words(&constant), "");
+        assert_eq!(description(&constant), "");
         let mut outage = condition.clone();
         outage.schedule.truncate(1);
         outage.schedule[0].forward = outage.forward.clone();
@@ -213,7 +213,7 @@ mod tests {
             ..outage.reverse.clone()
         };
         assert_eq!(
-            in_words(&outage),
+            description(&outage),
             " Steps of `c`: 1 at 20 s: 100 % loss in reverse."
         );
         let mut long = condition;
@@ -221,6 +221,6 @@ mod tests {
         for (n, step) in long.schedule.iter_mut().enumerate() {
             step.forward.rate = Some(BitRate(1_000_000 * (n as u64 + 1)));
         }
-        assert_eq!(in_words(&long), " `c` has 40 steps: 1 Mbit/s to 40 Mbit/s.");
+        assert_eq!(description(&long), " `c` has 40 steps: 1 Mbit/s to 40 Mbit/s.");
     }
 }

@@ -66,10 +66,10 @@ impl Styles {
         let mut used = [false; STYLES];
         let mut styles = BTreeMap::new();
         for label in labels {
-            let wanted = of_label(label);
-            let mut of_colour = (0..STYLES / COLOURS).map(|n| (wanted + n * COLOURS) % STYLES);
+            let preferred = of_label(label);
+            let mut of_colour = (0..STYLES / COLOURS).map(|n| (preferred + n * COLOURS) % STYLES);
             let free = of_colour.find(|style| !used[*style]);
-            let style = free.unwrap_or(wanted);
+            let style = free.unwrap_or(preferred);
             used[style] = true;
             styles.insert(label.to_owned(), style);
         }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_transports_of_a_report_are_told_apart() {
+    fn the_transports_of_a_report_have_different_styles() {
         let known = KNOWN.map(|(label, _)| label.to_owned());
         let styles: BTreeSet<usize> = KNOWN.iter().map(|(_, style)| *style).collect();
         assert_eq!(styles.len(), KNOWN.len());
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drivers_have_colours_of_their_own() {
+    fn drivers_have_distinct_colours() {
         let drivers = KNOWN.iter().take(COLOURS);
         let colours: BTreeSet<usize> = drivers.map(|(_, style)| style % COLOURS).collect();
         assert_eq!(colours.len(), COLOURS);

@@ -129,7 +129,7 @@ impl Text {
         align: Align::Left,
         bold: false,
     };
-    /// Title of an axis, and words in the place of a figure.
+    /// Title of an axis, and text instead of a value.
     pub const NOTE: Self = Self {
         ink: ColourRole::Muted,
         ..Self::LABEL
@@ -236,8 +236,8 @@ impl Svg {
         self.group_with(format_args!("class=\"{class}\""), paint);
     }
 
-    /// Groups what `paint` draws of a thing that is no transport.
-    pub fn of_thing(&mut self, class: &str, label: &str, paint: impl FnOnce(&mut Self)) {
+    /// Groups parts of the drawing of a line that is no transport, with its label.
+    pub fn of_line(&mut self, class: &str, label: &str, paint: impl FnOnce(&mut Self)) {
         let label = escape(label);
         self.group_with(format_args!("class=\"{class}\" data-l=\"{label}\""), paint);
     }

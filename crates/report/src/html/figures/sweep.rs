@@ -107,8 +107,8 @@ impl ParameterAxis {
     /// Returns a panel whose data have the parameter's values instead of positions on this axis.
     fn with_values(&self, mut panel: DrawnPanel) -> DrawnPanel {
         if let Some((_, true)) = self.scale {
-            let places = panel.data.iter_mut().filter_map(|datum| datum.x.as_mut());
-            places.for_each(|x| *x = x.exp());
+            let positions = panel.data.iter_mut().filter_map(|datum| datum.x.as_mut());
+            positions.for_each(|x| *x = x.exp());
         }
         panel
     }
@@ -156,63 +156,63 @@ pub fn all_lines(summary: &Summary) -> impl Iterator<Item = &str> {
     lines.map(String::as_str).unique()
 }
 
-/// Returns the places on the further axes that have panels, and the number of all.
-pub fn places(sweep: &SweepResult, most: usize) -> (Vec<Vec<u32>>, usize) {
-    let places = sweep.cells.iter().filter_map(|cell| cell.at.get(1..));
-    let places: BTreeSet<&[u32]> = places.collect();
-    let all = places.len();
+/// Returns the combinations of the further parameters that have panels, and the number of all.
+pub fn combinations(sweep: &SweepResult, most: usize) -> (Vec<Vec<u32>>, usize) {
+    let combinations = sweep.cells.iter().filter_map(|cell| cell.at.get(1..));
+    let combinations: BTreeSet<&[u32]> = combinations.collect();
+    let all = combinations.len();
     // The first and the last are shown, and others at equal distances.
     let shown = all.min(most);
     let is_shown =
         |position: usize| (0..shown).any(|n| n * (all - 1) / (shown - 1).max(1) == position);
-    let places = places.into_iter().enumerate();
-    let places = places.filter(|(position, _)| is_shown(*position));
-    (places.map(|(_, place)| place.to_vec()).collect(), all)
+    let combinations = combinations.into_iter().enumerate();
+    let combinations = combinations.filter(|(position, _)| is_shown(*position));
+    (combinations.map(|(_, combination)| combination.to_vec()).collect(), all)
 }
 
-/// Returns the words for a place on the axes from `first` on.
-pub fn place_words(sweep: &SweepResult, first: usize, place: &[u32]) -> String {
-    let mut words = sweep.axes[first..].iter().zip(place).map(|(axis, value)| {
+/// Names a combination of values on the axes from `first` on.
+pub fn combination_label(sweep: &SweepResult, first: usize, combination: &[u32]) -> String {
+    let mut labels = sweep.axes[first..].iter().zip(combination).map(|(axis, value)| {
         let text = quantity(axis.text_of(*value));
         format!("{} {text}", language::text(&axis.title))
     });
-    words.join(", ")
+    labels.join(", ")
 }
 
-/// Returns the heading of the panel of a place on the further axes.
-pub fn heading_of(sweep: &SweepResult, place: &[u32]) -> String {
-    match place_words(sweep, 1, place) {
-        words if words.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
-        words => words,
+/// Returns the heading of the panel of a combination of the further parameters.
+pub fn heading_of(sweep: &SweepResult, combination: &[u32]) -> String {
+    match combination_label(sweep, 1, combination) {
+        label if label.is_empty() => format!("{}, {}", sweep.condition, sweep.workload),
+        label => label,
     }
 }
 
-/// Returns the cells at a place on the further axes.
+/// Returns the cells of a combination of the further parameters.
 pub fn cells_at<'a>(
     sweep: &'a SweepResult,
-    place: &[u32],
+    combination: &[u32],
 ) -> impl Iterator<Item = &'a SweepCell> + Clone {
     let cells = sweep.cells.iter();
-    cells.filter(move |cell| cell.at.get(1..) == Some(place))
+    cells.filter(move |cell| cell.at.get(1..) == Some(combination))
 }
 
-/// Returns the lines of the panel of a place, each with its values as texts.
+/// Returns the lines of the panel of a combination, each with its values as texts.
 pub fn texts_of_lines<'a>(
     sweep: &'a SweepResult,
-    place: &[u32],
+    combination: &[u32],
     scale: Scale,
 ) -> Vec<(&'a String, Vec<String>)> {
     let of_line = |line: &'a String| {
-        let cells = cells_at(sweep, place).filter(|cell| cell.line == *line);
+        let cells = cells_at(sweep, combination).filter(|cell| cell.line == *line);
         let texts = cells.filter_map(|cell| Some(scale.text(cell.value?)));
         (line, texts.collect())
     };
     sweep.lines.iter().map(of_line).collect()
 }
 
-/// Returns the sentence of a caption about the places that have no panel; empty if all of them have. `counts` are those
-/// of the places with a panel and of all.
-pub fn left_out([shown, all]: [usize; 2]) -> String {
+/// Returns the sentence of a caption about the combinations that have no panel; empty if all of them have. `counts` are
+/// those of the combinations with a panel and of all.
+pub fn unshown_text([shown, all]: [usize; 2]) -> String {
     match shown < all {
         true => tr!(
             " {} of {} combinations of the further parameters are shown; all are in summary.json.",
@@ -247,15 +247,15 @@ pub fn draw(
         false => YAxis::Linear(end),
     };
     let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
-    let (places, all) = places(sweep, MOST_PANELS);
+    let (combinations, all) = combinations(sweep, MOST_PANELS);
     let id = format!("sweep-{number}-{}", anchor(&sweep.metric));
-    let panels = places.iter().enumerate().map(|(position, place)| {
-        let heading = heading_of(sweep, place);
-        let curves = curves(sweep, place, styles, &x_axis, scale);
+    let panels = combinations.iter().enumerate().map(|(position, combination)| {
+        let heading = heading_of(sweep, combination);
+        let curves = curves(sweep, combination, styles, &x_axis, scale);
         let panel = Panel {
             id: &format!("{id}-{position}"),
             title: &tr!("{} against {}, {}", title, x_axis.title, heading),
-            description: &describe(sweep, place, scale),
+            description: &describe(sweep, combination, scale),
             heading: &heading,
             y_title: &scale.heading(definition.title),
             x_title: &x_axis.title,
@@ -265,7 +265,7 @@ pub fn draw(
             labels: &labels,
         }
         .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
-            crossings(svg, chart, sweep, place, &x_axis);
+            crossings(svg, chart, sweep, combination, &x_axis);
             paint(svg, chart, &curves, scale);
         });
         x_axis.with_values(panel)
@@ -277,7 +277,7 @@ pub fn draw(
             sweep,
             language::text(definition.definition),
             is_log,
-            [places.len(), all],
+            [combinations.len(), all],
         ),
         panels: panels.collect(),
     })
@@ -302,7 +302,7 @@ fn caption(sweep: &SweepResult, definition: &str, is_log: bool, counts: [usize; 
             axis.key
         );
     }
-    text += &left_out(counts);
+    text += &unshown_text(counts);
     format!("{text} {definition}")
 }
 
@@ -312,7 +312,7 @@ struct Line<'a> {
     bars: Vec<Bar>,
 }
 
-/// Point of a line: its place, the ends of its interval, and its description.
+/// Point of a line: its position, the ends of its interval, and its description.
 struct Bar {
     at: (f64, f64),
     ends: Option<[f64; 2]>,
@@ -322,13 +322,13 @@ struct Bar {
 
 fn curves<'a>(
     sweep: &'a SweepResult,
-    place: &[u32],
+    combination: &[u32],
     styles: &Styles,
     x_axis: &ParameterAxis,
     scale: Scale,
 ) -> Vec<Line<'a>> {
     let of_line = |line: &'a String| {
-        let cells = cells_at(sweep, place).filter(|cell| cell.line == *line);
+        let cells = cells_at(sweep, combination).filter(|cell| cell.line == *line);
         let cells = cells.sorted_by_key(|cell| cell.at.first().copied());
         let placed = cells.filter_map(|cell| {
             let position = *cell.at.first()? as usize;
@@ -345,7 +345,7 @@ fn curves<'a>(
                 text: format!(
                     "{line}: {}\n{}",
                     scale.estimate(value, cell.ci95, cell.n),
-                    place_words(sweep, 0, &cell.at)
+                    combination_label(sweep, 0, &cell.at)
                 ),
             })
         });
@@ -402,10 +402,10 @@ fn crossings(
     svg: &mut Svg,
     chart: &Chart,
     sweep: &SweepResult,
-    place: &[u32],
+    combination: &[u32],
     x_axis: &ParameterAxis,
 ) {
-    let here = |crossing: &&SweepCrossing| crossing.axis == 0 && crossing.others == place;
+    let here = |crossing: &&SweepCrossing| crossing.axis == 0 && crossing.others == combination;
     for crossing in sweep.crossings.iter().filter(here) {
         let Some(at) = x_axis.position(crossing.value) else {
             continue;
@@ -423,14 +423,14 @@ fn crossings(
             1.2,
         );
     }
-    if cells_at(sweep, place).all(|cell| cell.value.is_none()) {
+    if cells_at(sweep, combination).all(|cell| cell.value.is_none()) {
         let at = (chart.left + 6.0, chart.top + 12.0);
         svg.text(at, &tr!("nothing was measured"), Text::NOTE);
     }
 }
 
 /// Describes a panel for readers who do not see it.
-fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
+fn describe(sweep: &SweepResult, combination: &[u32], scale: Scale) -> String {
     let of_line = |(line, texts): (&String, Vec<String>)| match &texts[..] {
         [first, .., last] => tr!(
             "{}: {} values from {} to {}",
@@ -441,6 +441,6 @@ fn describe(sweep: &SweepResult, place: &[u32], scale: Scale) -> String {
         ),
         _ => format!("{line}: {}", texts.concat()),
     };
-    let mut lines = texts_of_lines(sweep, place, scale).into_iter().map(of_line);
+    let mut lines = texts_of_lines(sweep, combination, scale).into_iter().map(of_line);
     format!("{}.", lines.join("; "))
 }

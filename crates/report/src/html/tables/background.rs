@@ -7,10 +7,10 @@ use regatta_model::{
     Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, units::format_duration,
 };
 
-use super::{Entry, Row, Table, after_transport, figure, row, transport_row, words};
+use super::{Entry, Row, Table, after_transport, figure, row, transport_row, text_cell};
 use crate::{
     RunData, Summary,
-    analysis::{Places, StackRow, path_quantity},
+    analysis::{SummaryIndex, StackRow, path_quantity},
     format::{Scale, list},
     html::figures::Styles,
     language::{self, tr},
@@ -21,10 +21,10 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let outcomes = Outcome::ALL.map(|outcome| language::text(&outcome.in_words()).to_owned());
     let head = after_transport([tr!("condition")]);
     let tail = [tr!("at the deadline"), tr!("why not measured")];
-    let places = Places::of(summary);
+    let index = SummaryIndex::of(summary);
     let cells = data
         .groups()
-        .flat_map(|group| places.cells(group).iter().map(move |cell| (group, *cell)))
+        .flat_map(|group| index.cells(group).iter().map(move |cell| (group, *cell)))
         // Of a sweep only what needs an explanation.
         .filter(|(group, cell)| {
             let all = cell.outcome(Outcome::Measured) == summary.trials_of(cell);
@@ -33,17 +33,17 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
     let styles = Styles::of(data);
     let rows = cells.map(|(group, cell)| {
         let counts = Outcome::ALL.map(|outcome| figure(cell.outcome(outcome).to_string()));
-        let mut why = cell.reasons.iter().map(|reason| {
+        let mut reasons = cell.reasons.iter().map(|reason| {
             let hint = match reason.hint.as_str() {
                 "" => String::new(),
                 hint => tr!(" (hint: {})", language::sentence(hint)),
             };
-            let (outcome, causes) = (reason.outcome_in_words(), reason.causes_in_words());
+            let (outcome, causes) = (reason.outcome_text(), reason.causes_text());
             format!("{outcome}: {causes}{hint}")
         });
         let deadline = figure(cell.deadline_reached.to_string());
-        let cells = [words(group.heading())].into_iter().chain(counts);
-        let cells = cells.chain([deadline, words(why.join("; "))]);
+        let cells = [text_cell(group.heading())].into_iter().chain(counts);
+        let cells = cells.chain([deadline, text_cell(reasons.join("; "))]);
         transport_row(&styles, &cell.transport, cells)
     });
     let caption = match data.groups().any(|group| group.is_swept) {
@@ -73,7 +73,7 @@ fn listed<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a PathCheck> {
 }
 
 /// Returns the number of checks that the table does not list; all of them are within tolerance.
-pub fn path_left_out(data: &RunData, summary: &Summary) -> usize {
+pub fn unlisted_path_checks(data: &RunData, summary: &Summary) -> usize {
     summary.path_checks.len() - listed(data, summary).len()
 }
 
@@ -122,12 +122,12 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
             (None, false) => tr!("✗ outside"),
         };
         let cells = [
-            words(format!("{}{from}", check.condition)),
+            text_cell(format!("{}{from}", check.condition)),
             show(quantity.asked),
             show(quantity.achieved),
             figure(tr!("{} to {} {}", lowest, highest, scale.unit)),
             figure(quantity.n.to_string()),
-            words(verdict),
+            text_cell(verdict),
         ];
         row(name, cells)
     });
@@ -172,14 +172,14 @@ pub fn conditions(data: &RunData) -> Table {
         let mtu = format!("{} B", condition.mtu_bytes);
         let further = link.particulars().iter().map(language::quantity).join("; ");
         let cells = [
-            words(format!("{direction}{from}")),
+            text_cell(format!("{direction}{from}")),
             figure(duration(link.delay)),
             or_none(jitter),
             or_none(loss),
             figure(language::quantity(link.rate_in_words())),
             figure(language::quantity(queue)),
             figure(language::quantity(mtu)),
-            words(further),
+            text_cell(further),
         ];
         row(&*condition.name, cells.into_iter().take(columns - 1))
     };
@@ -218,7 +218,7 @@ fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
 fn across(data: &RunData, fact: &str) -> impl Iterator<Item = Entry> {
     let transports = data.header.study.transports.iter();
     transports
-        .map(move |t| words(read_back(data, &t.label, fact).unwrap_or_else(|| "–".to_owned())))
+        .map(move |t| text_cell(read_back(data, &t.label, fact).unwrap_or_else(|| "–".to_owned())))
 }
 
 /// Returns the labels of the transports after the titles of the first columns.
@@ -240,7 +240,7 @@ pub fn transports(data: &RunData) -> Table {
             options if options.is_empty() => tr!("defaults"),
             options => options,
         };
-        let cells = [words(&*transport.driver), words(options)];
+        let cells = [text_cell(&*transport.driver), text_cell(options)];
         transport_row(&styles, &transport.label, cells)
     });
     Table::new(
@@ -250,7 +250,7 @@ pub fn transports(data: &RunData) -> Table {
     )
 }
 
-/// Returns the table of facts that tell whether transports were compared on equal terms: facts
+/// Returns the table of facts that show whether transports were compared on equal terms: facts
 /// down, transports across.
 pub fn stacks(data: &RunData, summary: &Summary) -> Table {
     let rows = STACK_FACTS.iter().filter_map(|fact| {
@@ -260,8 +260,8 @@ pub fn stacks(data: &RunData, summary: &Summary) -> Table {
             true => tr!("≠ differs"),
             false => "=".to_owned(),
         };
-        let values = across(data, fact.name).map(|value| words(language::sentence(&value.text)));
-        let cells = [words(alike)].into_iter().chain(values);
+        let values = across(data, fact.name).map(|value| text_cell(language::sentence(&value.text)));
+        let cells = [text_cell(alike)].into_iter().chain(values);
         (!of_fact.is_empty()).then(|| row(language::text(fact.title), cells))
     });
     Table::new(
@@ -302,7 +302,7 @@ pub fn hosts(data: &RunData) -> Table {
     let rows = names.into_iter().map(|name| {
         let values = hosts.values().take(columns.len());
         let values = values.map(|facts| facts.0.get(name).map_or("–", String::as_str));
-        row(name, values.map(words))
+        row(name, values.map(text_cell))
     });
     let rows: Vec<Row> = rows.collect();
     let head = [tr!("fact")].into_iter().chain(columns);

@@ -46,7 +46,7 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
         let caption = tr!(
             "Change of the geometric means from `{}` to {}, with its interval at the level of the run's correction",
             first,
-            group.in_words()
+            group.text()
         );
         let transports = study.transports.iter().map(|it| &it.label);
         let rows = transports
@@ -84,7 +84,7 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
             let caption = tr!(
                 "{}: every pair under {}",
                 capital(language::text(definition.title)),
-                group.in_words()
+                group.text()
             );
             let head = [
                 tr!("pair"),
@@ -109,7 +109,7 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
     let claim = &c.claim;
     let lossy = |label: &str| {
         let cell = summary.cell(label, &c.condition, &c.workload)?;
-        let failures = list(cell.failures.iter().map(Failure::in_words));
+        let failures = list(cell.failures.iter().map(Failure::text));
         (!failures.is_empty()).then(|| format!("{label}: {failures}"))
     };
     let failures = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().join("; ");

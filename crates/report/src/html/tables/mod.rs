@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::figures::Styles;
 use crate::{Summary, analysis::Cell, data::CellGroup, format::Scale, language::tr};
-pub use background::{conditions, facts, hosts, outcomes, path, path_left_out, stacks, transports};
+pub use background::{conditions, facts, hosts, outcomes, path, unlisted_path_checks, stacks, transports};
 pub use compared::{comparisons, differences, published, published_notes};
 pub use results::{descriptions, every_metric, loss, means};
 pub use sweeps::sweeps;
@@ -42,7 +42,7 @@ pub struct Entry {
     text: String,
     /// Second line in smaller type: an interval.
     sub: String,
-    /// Whether the cell has words instead of a figure.
+    /// Whether the cell has text instead of a figure.
     words: bool,
 }
 
@@ -111,7 +111,7 @@ fn figure_over(text: impl Into<String>, sub: impl Into<String>) -> Entry {
     }
 }
 
-fn words(text: impl Into<String>) -> Entry {
+fn text_cell(text: impl Into<String>) -> Entry {
     Entry {
         words: true,
         ..figure(text)

@@ -33,16 +33,16 @@ const COLUMNS: [&str; 10] = [
 /// Returns tables of means with their interval, one for each condition.
 pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
     let styles = Styles::of(data);
-    let of_place = |group: CellGroup<'_>| {
+    let of_group = |group: CellGroup<'_>| {
         // The columns of this work, the same under every condition.
         let own = summary.rank_by.as_deref();
         let own = own.filter(|metric| !COLUMNS.contains(metric));
         let names: Vec<&str> = own.into_iter().chain(COLUMNS).collect();
         let of_work = |cell: &Cell| cell.workload == group.workload.name;
         let columns = Columns::present(summary, &definitions(&names), of_work);
-        let place = (summary.verdict.conditions.iter())
-            .find(|place| group.is(&place.condition, &place.workload));
-        let letters = |cell: &Cell| place.and_then(|place| place.letters(&cell.transport));
+        let verdict = (summary.verdict.conditions.iter())
+            .find(|verdict| group.is(&verdict.condition, &verdict.workload));
+        let letters = |cell: &Cell| verdict.and_then(|verdict| verdict.letters(&cell.transport));
         let cells: Vec<&Cell> = cells_of(summary, group).collect();
         let grouped = cells.iter().any(|cell| letters(cell).is_some());
         let letter = grouped.then(|| tr!("group")).into_iter();
@@ -53,7 +53,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         let errors = of_clocks(&cells);
         let caption = tr!(
             "Geometric means under {} (of loss the means), with their 95 % confidence interval{}{}",
-            group.in_words(),
+            group.text(),
             of_groups,
             errors
         );
@@ -62,7 +62,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
             if cell.n == 0
                 && let Some(first) = means.first_mut()
             {
-                *first = figure(cell.outcome_words());
+                *first = figure(cell.outcomes_text());
             }
             let group = grouped.then(|| letters(cell).map_or_else(none, figure));
             let entries = group.into_iter().chain(means);
@@ -71,10 +71,10 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         };
         Table::new(caption, head, cells.into_iter().map(row)).under(&group.condition.name)
     };
-    data.plain_groups().map(of_place).collect()
+    data.plain_groups().map(of_group).collect()
 }
 
-/// Returns the words of a caption for the errors behind delays from one host to the other, if these cells have any.
+/// Returns the part of a caption about the errors behind delays from one host to the other, if these cells have any.
 fn of_clocks(cells: &[&Cell]) -> String {
     match cells.iter().any(|cell| !cell.clock_errors_ns.is_empty()) {
         true => tr!("; ± largest error from the offset between the hosts' clocks"),
@@ -143,7 +143,7 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                 let caption = tr!(
                     "{} under {}",
                     scale.heading(definition.title),
-                    group.in_words()
+                    group.text()
                 );
                 let table = Table::new(caption, HEAD.map(language::text), rows);
                 tables.push(table.under(&group.condition.name).folded(true));
@@ -170,20 +170,20 @@ pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
         return Vec::new();
     }
     let styles = Styles::of(data);
-    let of_place = |group: CellGroup<'_>| {
-        let caption = tr!("Loss under {}", group.in_words());
+    let of_group = |group: CellGroup<'_>| {
+        let caption = tr!("Loss under {}", group.text());
         let head = after_transport(columns.headings());
         let cells = cells_of(summary, group).filter(|cell| cell.n > 0);
         let rows = cells.map(|it| transport_row(&styles, &it.transport, columns.means(it)));
         Table::new(caption, head, rows).under(&group.condition.name)
     };
-    data.plain_groups().map(of_place).collect()
+    data.plain_groups().map(of_group).collect()
 }
 
 /// Returns tables of all measured metrics, by condition: metrics down, transports across.
 pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
     let metrics = data.metrics_that_occur();
-    let of_place = |group: CellGroup<'_>| {
+    let of_group = |group: CellGroup<'_>| {
         let cells: Vec<&Cell> = cells_of(summary, group).filter(|c| c.n > 0).collect();
         let head = cells.iter().map(|cell| cell.transport.as_str());
         let is_here = |name: &str| cells.iter().any(|cell| cell.metrics.contains_key(name));
@@ -196,7 +196,7 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
         let errors = of_clocks(&cells);
         let caption = tr!(
             "Every metric under {}: means with their 95 % confidence interval{}",
-            group.in_words(),
+            group.text(),
             errors
         );
         let first = tr!("metric");
@@ -204,5 +204,5 @@ pub fn every_metric(data: &RunData, summary: &Summary) -> Vec<Table> {
         let table = Table::new(caption, head, rows);
         (!cells.is_empty()).then(|| table.under(&group.condition.name).folded(true))
     };
-    data.plain_groups().filter_map(of_place).collect()
+    data.plain_groups().filter_map(of_group).collect()
 }

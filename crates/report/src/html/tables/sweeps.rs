@@ -26,10 +26,10 @@ pub fn sweeps(data: &RunData, summary: &Summary) -> Vec<Table> {
 fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table> {
     let definition = metric::find(&sweep.metric)?;
     let scale = scale(summary, definition);
-    let cells = sweep.by_place();
+    let cells = sweep.by_position();
     // The further parameters change slowest, as the panels of the figure do.
-    let places = cells.keys().map(|(at, _)| *at).dedup();
-    let places: Vec<&[u32]> = places
+    let positions = cells.keys().map(|(at, _)| *at).dedup();
+    let positions: Vec<&[u32]> = positions
         .sorted_by_key(|at| (at.get(1..), at.first()))
         .collect();
     let entry = |cell: Option<&&SweepCell>| -> Entry {
@@ -47,7 +47,7 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         let ends = interval(ends.map(|ends| scale.ends(value, ends)));
         figure_over(scale.text(value), ends + &trials)
     };
-    let rows: Vec<Row> = (places.iter().take(MOST_ROWS))
+    let rows: Vec<Row> = (positions.iter().take(MOST_ROWS))
         .map(|at| {
             let texts = sweep
                 .axes
@@ -61,11 +61,11 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         .collect();
     let mut titles = sweep.axes.iter().map(|axis| language::text(&axis.title));
     let head = [titles.join(", ")].into_iter().chain(sweep.lines.clone());
-    let cut = match places.len() > MOST_ROWS {
+    let cut = match positions.len() > MOST_ROWS {
         true => tr!(
             "; the first {} of {} rows, all are in `summary.json`",
             MOST_ROWS,
-            places.len()
+            positions.len()
         ),
         false => String::new(),
     };

@@ -8,18 +8,18 @@ use super::summary::{Cell, Comparison, StackRow, Summary};
 use crate::data::CellGroup;
 
 /// Name of a condition and of a workload.
-type Place<'a> = (&'a str, &'a str);
+type GroupKey<'a> = (&'a str, &'a str);
 
 /// Index of a summary.
-pub struct Places<'a> {
-    cells: HashMap<Place<'a>, Vec<&'a Cell>>,
-    comparisons: HashMap<Place<'a>, Vec<&'a Comparison>>,
+pub struct SummaryIndex<'a> {
+    cells: HashMap<GroupKey<'a>, Vec<&'a Cell>>,
+    comparisons: HashMap<GroupKey<'a>, Vec<&'a Comparison>>,
     stacks: HashMap<&'a str, Vec<&'a StackRow>>,
     /// Metric of the study's own ranking.
     pub rank_by: Option<&'a str>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> SummaryIndex<'a> {
     /// Builds the index.
     pub fn of(summary: &'a Summary) -> Self {
         let comparisons = summary.comparisons.iter();
@@ -33,12 +33,12 @@ impl<'a> Places<'a> {
 
     /// Returns the cells of a group, in the order of the study.
     pub fn cells<'s>(&'s self, group: CellGroup<'s>) -> &'s [&'a Cell] {
-        slice(self.cells.get(&place(group)))
+        slice(self.cells.get(&key(group)))
     }
 
     /// Returns the comparisons of a group.
     pub fn comparisons<'s>(&'s self, group: CellGroup<'s>) -> &'s [&'a Comparison] {
-        slice(self.comparisons.get(&place(group)))
+        slice(self.comparisons.get(&key(group)))
     }
 
     /// Returns the facts about the stacks under a condition.
@@ -47,7 +47,7 @@ impl<'a> Places<'a> {
     }
 }
 
-fn place(group: CellGroup<'_>) -> Place<'_> {
+fn key(group: CellGroup<'_>) -> GroupKey<'_> {
     (&group.condition.name, &group.workload.name)
 }
 
