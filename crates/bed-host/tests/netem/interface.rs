@@ -206,7 +206,7 @@ fn processes(command: &str) -> Vec<Pid> {
 
 #[test]
 fn delay_loss_and_rate_are_those_of_the_condition() {
-    if !is_here("delay_loss_and_rate_are_those_that_were_asked_for") {
+    if !is_here("delay_loss_and_rate_are_those_of_the_condition") {
         return;
     }
     let machines = machines();
@@ -450,7 +450,7 @@ fn the_end_of_a_session_with_a_stopped_daemon_restores() {
 
 #[test]
 fn a_shaped_interface_is_restored_by_the_next_run() {
-    if !is_here("what_nobody_could_restore_is_restored_by_the_next_run") {
+    if !is_here("a_shaped_interface_is_restored_by_the_next_run") {
         return;
     }
     let machines = machines();

@@ -46,7 +46,7 @@ fn shaped() -> ([Machine; 2], Bed) {
 
 #[test]
 fn delay_loss_and_rate_are_those_of_the_condition() {
-    if !is_here("delay_loss_and_rate_are_those_that_were_asked_for") {
+    if !is_here("delay_loss_and_rate_are_those_of_the_condition") {
         return;
     }
     let (_machines, mut bed) = shaped();
@@ -83,7 +83,7 @@ fn agents_run_behind_the_macvlans() {
 
 #[test]
 fn the_interface_is_unchanged_during_and_after() {
-    if !is_here("the_interface_is_as_it_was_during_and_after") {
+    if !is_here("the_interface_is_unchanged_during_and_after") {
         return;
     }
     let (machines, mut bed) = shaped();
@@ -108,7 +108,7 @@ fn the_interface_is_unchanged_during_and_after() {
 
 #[test]
 fn a_missing_interface_is_named() {
-    if !is_here("an_interface_that_is_not_there_is_named") {
+    if !is_here("a_missing_interface_is_named") {
         return;
     }
     let machine = Machine::start();

@@ -121,7 +121,7 @@ fn overwrite_stack(with: u32) {
 
 #[test]
 fn a_polling_loop_ends_in_virtual_time() {
-    if !is_here("a_loop_that_waits_for_a_later_time_ends") {
+    if !is_here("a_polling_loop_ends_in_virtual_time") {
         return;
     }
     let until = Instant::now() + Duration::from_micros(100);
@@ -216,7 +216,7 @@ fn what_loses_nothing_delivers_everything(change: fn(&mut Link)) {
 
 #[test]
 fn a_schedule_changes_the_path_and_preserves_counters() {
-    if !is_here("a_schedule_changes_the_path_and_loses_no_count") {
+    if !is_here("a_schedule_changes_the_path_and_preserves_counters") {
         return;
     }
     let mut pings = Pings::over(NETEM);
@@ -256,7 +256,7 @@ fn a_schedule_changes_the_path_and_preserves_counters() {
 
 #[test]
 fn settings_that_netem_lacks_are_refused_or_use_the_other_emulator() {
-    if !is_here("what_netem_cannot_do_is_refused_or_left_to_the_other_emulator") {
+    if !is_here("settings_that_netem_lacks_are_refused_or_use_the_other_emulator") {
         return;
     }
     let traced = with(condition(10, 0, 0.0), |link| {
@@ -341,7 +341,7 @@ fn jitter_has_its_mean_and_deviation(distribution: DelayDistribution, setup: Pat
 /// 1.25 times the rate for a second, into a queue that would hold it all.
 #[test]
 fn codel_drops_from_the_head_and_has_its_own_counter() {
-    if !is_here("codel_drops_from_the_head_and_its_drops_are_its_own") {
+    if !is_here("codel_drops_from_the_head_and_has_its_own_counter") {
         return;
     }
     let path = with(condition(10, 10, 0.0), |link| {
