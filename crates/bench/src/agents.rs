@@ -227,8 +227,8 @@ fn converse(
     let (mut sender_ready, mut listens) = (false, None);
     let mut reports = [None, None];
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let (role, message) = from.recv_timeout(left).map_err(|error| {
+        let remaining = until.saturating_duration_since(Instant::now());
+        let (role, message) = from.recv_timeout(remaining).map_err(|error| {
             let reason = match error {
                 RecvTimeoutError::Timeout => format!("no report within {} s", LIMIT.as_secs()),
                 RecvTimeoutError::Disconnected => "it ended".to_owned(),

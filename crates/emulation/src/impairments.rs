@@ -141,7 +141,7 @@ impl ImpairmentRng {
             corruption: trial(link.corrupt_ratio.0, Purpose::Corruption),
             flipped: 0,
         };
-        let asked = rare.bursts.is_some()
+        let has_rare = rare.bursts.is_some()
             || !rare.list.is_empty()
             || rare.reordering.is_some()
             || rare.duplication.is_some()
@@ -150,7 +150,7 @@ impl ImpairmentRng {
             loss: trial(link.loss.0, Purpose::Loss),
             jitter: (!link.jitter.is_zero() && link.jitter_span().is_none())
                 .then(|| draws(Purpose::Jitter)),
-            rare: asked.then(|| Box::new(rare)),
+            rare: has_rare.then(|| Box::new(rare)),
         }
     }
 

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_or_ran_below_the_hint_gives_no_delay() {
+    fn a_changed_clock_offset_gives_no_one_way_delay() {
         let early = bound(MS).map(|mut bound| {
             bound.offset.lowest_ns -= 10.0 * MS;
             bound.offset.highest_ns -= 10.0 * MS;

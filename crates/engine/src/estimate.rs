@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_takes_its_periods_and_virtual_time_takes_neither() {
+    fn series_are_estimated_by_their_periods_only_in_real_time() {
         let every = Some(Duration::from_secs(150));
         let series = plan(|study| study.every = every);
         let hours = series.estimate(&Done::default(), 1).time.as_secs_f64() / 3600.0;

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_count_from_the_connect_call_of_the_end_that_connects() {
+    fn samples_are_timed_from_the_connect_call() {
         for (direction, first) in [
             (Direction::Forward, "sender"),
             (Direction::Reverse, "receiver"),

@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_a_round_under_one_condition_share_their_path_and_no_others_do() {
+    fn only_cells_of_one_round_and_condition_share_a_path_seed() {
         let plan = Plan::new(&study(3, 2, 4)).unwrap();
         let seeds: BTreeSet<(u32, usize, u64)> = plan
             .trials()

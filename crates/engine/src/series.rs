@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_could_begin_when_a_period_does_begins_then() {
+    fn a_round_due_at_the_start_of_a_period_begins_then() {
         assert_eq!(slots(&mut schedule(0), &[(1, 300)]), [(2, 300, 0)]);
         assert_eq!(slots(&mut schedule(3), &[(1, 0)]), [(4, 600, 0)]);
     }

@@ -349,10 +349,10 @@ mod tests {
             }
             for chunk in all {
                 let round = |block: u32| block / plan.conditions();
-                let whole = chunk.start.is_multiple_of(plan.conditions())
+                let is_rounds = chunk.start.is_multiple_of(plan.conditions())
                     && chunk.end.is_multiple_of(plan.conditions());
                 assert!(
-                    whole || round(chunk.start) == round(chunk.end - 1),
+                    is_rounds || round(chunk.start) == round(chunk.end - 1),
                     "{chunk:?}"
                 );
             }

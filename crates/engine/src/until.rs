@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_never_end_a_run_and_levels_do_not_matter() {
+    fn constant_values_end_a_run_after_ten_rounds() {
         let plan = plan(0.006);
         let constant = values(&plan, [0.0, 0.0]);
         assert!(!plan.is_narrow(9, &constant));

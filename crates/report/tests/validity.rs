@@ -44,19 +44,19 @@ fn a_machine_that_drifts_makes_no_false_claims() {
 }
 
 #[test]
-fn trials_that_slow_rounds_cost_make_no_false_claims() {
+fn trials_missing_in_slow_rounds_cause_no_false_claims() {
     few_false_claims(Kind::MissingByRound, 3, 10);
 }
 
 #[test]
-fn slow_trials_that_every_transport_loses_make_no_false_claims() {
+fn slow_trials_missing_for_all_transports_cause_no_false_claims() {
     few_false_claims(Kind::MissingByTrial, 3, 10);
 }
 
 /// Checks that 20 rounds of 4 transports show the autocorrelation of each cell, and widen the
 /// intervals.
 #[test]
-fn rounds_with_a_memory_make_no_false_claims_where_they_show_it() {
+fn autocorrelated_rounds_cause_no_false_claims_if_detected() {
     few_false_claims(Kind::OwnAr1, 4, 20);
 }
 

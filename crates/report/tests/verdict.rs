@@ -99,7 +99,7 @@ fn the_ranking_is_that_of_the_shared_rounds() {
 
 /// Of two transports the only one that is ranked has nothing to be faster than.
 #[test]
-fn a_transport_without_shared_rounds_is_not_the_fastest() {
+fn a_transport_without_competitors_is_not_the_fastest() {
     let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
     for trial in &mut data.trials {
         if trial.transport == "a" {
@@ -204,7 +204,7 @@ fn one_shared_round_is_not_enough() {
 /// Checks that the same difference in each of three rounds, which chance makes in one case of four,
 /// is no certainty.
 #[test]
-fn equal_differences_in_few_rounds_have_no_zero_width_interval() {
+fn equal_differences_in_three_rounds_are_not_enough() {
     let summary = summarise(&two(|label, round| {
         (round < 3).then_some(if label == "a" { 100.0 } else { 50.0 })
     }));
@@ -238,7 +238,7 @@ fn transports_without_a_difference_share_letters() {
 /// Checks that pairs that contradict one another, because their gaps do not overlap, have no
 /// winner.
 #[test]
-fn rounds_that_contradict_one_another_make_no_winner() {
+fn contradictory_rounds_have_no_winner() {
     let mut data = run_data(["a", "b", "c"], |_, _| None);
     data.header.study.rounds = 12;
     let template = data.trials[0].clone();

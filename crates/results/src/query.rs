@@ -319,11 +319,11 @@ impl RunFile {
         self.trials_of(ALL_TRIALS, false)
     }
 
-    /// Reads the attempts of `span` in the order of their number; series and histograms only if `whole`.
+    /// Reads the attempts of `span` in the order of their number; series and histograms only if `with_series`.
     pub(crate) fn trials_of(
         &self,
         span: Span,
-        whole: bool,
+        with_series: bool,
     ) -> Result<Vec<TrialRecord>, ResultsError> {
         let mut trials = self.trial_rows(span)?;
         self.attach(
@@ -375,7 +375,7 @@ impl RunFile {
             |row| read_warning(row, 1),
             |trial, warnings| trial.measurements.warnings.extend(warnings),
         )?;
-        if whole {
+        if with_series {
             self.attach(
                 &mut trials,
                 span,

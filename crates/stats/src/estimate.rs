@@ -108,12 +108,12 @@ impl Estimate {
                 let variance = |of: &Self| of.varying().map_or(0.0, |s| s.error.powi(2));
                 let [va, vb] = [variance(self), variance(other)];
                 let df = (va + vb).powi(2) / (va * va / a.df + vb * vb / b.df);
-                let ways = (1..=self.n).fold(1.0, |ways, i| ways * (other.n + i) as f64 / i as f64);
+                let arrangements = (1..=self.n).fold(1.0, |arrangements, i| arrangements * (other.n + i) as f64 / i as f64);
                 Spread {
                     error: (va + vb).sqrt(),
                     df: if df.is_finite() { df.max(1.0) } else { 1.0 },
                     rounding: a.rounding + b.rounding,
-                    chance: (2.0 / ways).min(1.0),
+                    chance: (2.0 / arrangements).min(1.0),
                 }
             }),
         }

@@ -16,15 +16,15 @@ pub fn compact_letters(n: usize, differ: impl Fn(usize, usize) -> bool) -> Vec<S
                 continue;
             }
             // A column that holds both becomes two, each without one of them.
-            let (split, mut kept): (Vec<_>, Vec<_>) = columns
+            let (split, mut next_columns): (Vec<_>, Vec<_>) = columns
                 .into_iter()
                 .partition(|column| column.contains(&i) && column.contains(&j));
             for column in split {
                 for without in [j, i] {
-                    kept.push(column.iter().copied().filter(|&k| k != without).collect());
+                    next_columns.push(column.iter().copied().filter(|&k| k != without).collect());
                 }
             }
-            columns = absorb(kept);
+            columns = absorb(next_columns);
         }
     }
     columns.sort();
@@ -40,14 +40,14 @@ pub fn compact_letters(n: usize, differ: impl Fn(usize, usize) -> bool) -> Vec<S
 /// Leaves out every column that lies within another.
 fn absorb(mut columns: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     columns.sort_by_key(|column| std::cmp::Reverse(column.len()));
-    let mut kept: Vec<Vec<usize>> = Vec::new();
+    let mut maximal: Vec<Vec<usize>> = Vec::new();
     for column in columns {
         let within = |known: &Vec<usize>| column.iter().all(|item| known.contains(item));
-        if !kept.iter().any(within) {
-            kept.push(column);
+        if !maximal.iter().any(within) {
+            maximal.push(column);
         }
     }
-    kept
+    maximal
 }
 
 fn letter(number: usize) -> String {

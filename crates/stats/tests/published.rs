@@ -341,9 +341,9 @@ fn blocks_of_the_penicillin_yields_differ() {
     let blocks: Vec<usize> = (0..20).map(|i| i / 4).collect();
     let p = regatta_stats::blocks_differ(&yields, &blocks).unwrap();
     assert!((p - 0.0380).abs() < 5e-4, "{p}");
-    let whole = Estimate::of(&yields, 0.0).unwrap();
+    let ungrouped = Estimate::of(&yields, 0.0).unwrap();
     let blocked = Estimate::of_blocks(&yields, &blocks, 0.0).unwrap();
-    assert_eq!(blocked.mean, whole.mean);
+    assert_eq!(blocked.mean, ungrouped.mean);
     // Within blocks: √(296 / 15 / 20) = 0.9933; t of 15 degrees of freedom 2.1314.
     let [low, high] = blocked.interval(0.95).unwrap();
     assert!(
@@ -351,8 +351,8 @@ fn blocks_of_the_penicillin_yields_differ() {
         "{low} {high}"
     );
     // One block, or blocks of one value, are no blocks.
-    assert_eq!(Estimate::of_blocks(&yields, &[0; 20], 0.0), Some(whole));
+    assert_eq!(Estimate::of_blocks(&yields, &[0; 20], 0.0), Some(ungrouped));
     let single: Vec<usize> = (0..20).collect();
-    assert_eq!(Estimate::of_blocks(&yields, &single, 0.0), Some(whole));
+    assert_eq!(Estimate::of_blocks(&yields, &single, 0.0), Some(ungrouped));
     assert_eq!(regatta_stats::blocks_differ(&yields, &single), None);
 }

@@ -173,8 +173,8 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
     let mut received = String::new();
     let mut until = Instant::now() + LONGEST_CASE;
     let end = loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match guest.receive(left) {
+        let remaining = until.saturating_duration_since(Instant::now());
+        match guest.receive(remaining) {
             Some(GuestMessage::Started { release }) => {
                 let _ = writeln!(received, "{GUEST}{release}");
             }

@@ -86,10 +86,10 @@ pub(crate) fn shared_in<T>(
     read: impl FnOnce(&Path) -> T,
 ) -> T {
     let directory = test_run.join(key);
-    let made = State::lock(&test_run.join(format!("{key}.state")))
+    let outcome = State::lock(&test_run.join(format!("{key}.state")))
         .and_then(|mut state| state.make_once(&directory, make))
         .unwrap_or_else(|error| panic!("cannot share `{key}` in {}: {error}", test_run.display()));
-    if let Err(error) = made {
+    if let Err(error) = outcome {
         panic!("`{key}` could not be made: {error}");
     }
     read(&directory)
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn an_artefact_is_made_once_and_read_by_all() {
         let test_run = Temporary::new().expect("a directory");
-        let made = AtomicU32::new(0);
+        let calls = AtomicU32::new(0);
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     let make = |directory: &Path| {
-                        made.fetch_add(1, Ordering::Relaxed);
+                        calls.fetch_add(1, Ordering::Relaxed);
                         thread::sleep(Duration::from_millis(20));
                         fs::write(directory.join("it"), "all of it").map_err(|e| e.to_string())
                     };
@@ -209,7 +209,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(made.into_inner(), 1);
+        assert_eq!(calls.into_inner(), 1);
     }
 
     type Make = fn(&Path) -> Result<(), String>;

@@ -35,9 +35,9 @@ fn add_whole_transfer(record: &mut TrialRecord) {
     let sent = record.measurements.metrics.contains_key(id::BYTES_SENT);
     if record.outcome == Outcome::Measured && sent && retransmission.is_some_and(|it| it == "none")
     {
-        let whole = f64::from(u8::from(record.is_whole()));
+        let ratio = f64::from(u8::from(record.is_whole()));
         let metrics = &mut record.measurements.metrics;
-        metrics.insert(id::WHOLE_TRANSFER_RATIO, whole);
+        metrics.insert(id::WHOLE_TRANSFER_RATIO, ratio);
     }
 }
 

@@ -84,7 +84,7 @@ fn no_other_outcome_is_repeated() {
 }
 
 #[test]
-fn a_check_that_the_machine_spoiled_is_repeated_at_most_twice() {
+fn a_disturbed_check_is_repeated_at_most_twice() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
     let checks = |recorded: &EventRecorder| {
         let is_check = |event: &&Event| matches!(event, Event::PathChecked { .. });

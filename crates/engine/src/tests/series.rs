@@ -51,7 +51,7 @@ fn no_round_begins_before_its_time_and_every_trial_has_its_times() {
 
 /// The wait is an hour, so that the test ends only if the stop ends it.
 #[test]
-fn a_stop_ends_the_wait_for_a_round_and_a_resumed_run_does_the_rest() {
+fn a_stop_ends_the_wait_for_a_round_and_the_run_can_be_resumed() {
     let mut study = study(1, 1, 2);
     study.every = Some(Duration::from_secs(3600));
     let plan = Plan::new(&study).unwrap();

@@ -42,7 +42,7 @@ fn announced(recorded: &EventRecorder) -> Option<(u32, u32)> {
 }
 
 #[test]
-fn a_cell_has_no_rounds_after_its_successes_and_a_resumed_run_makes_the_rest() {
+fn a_cell_ends_with_its_successes_also_in_a_resumed_run() {
     let mut study = study(2, 1, 5);
     study.successes = Some(3);
     let plan = Plan::new(&study).unwrap();
@@ -91,7 +91,7 @@ fn a_cell_that_never_succeeds_ends_with_the_last_round() {
 /// The guest of a chunk runs the chunk from its first trial on, whatever a run before it has done there, and
 /// knows of the rounds before it.
 #[test]
-fn a_chunk_has_the_same_trials_whether_it_was_begun_before_or_not() {
+fn a_resumed_chunk_has_the_same_trials() {
     let mut study = study(2, 1, 5);
     study.successes = Some(3);
     let plan = Plan::new(&study).unwrap();
@@ -99,8 +99,8 @@ fn a_chunk_has_the_same_trials_whether_it_was_begun_before_or_not() {
         .filter(|trial| trial.cell.transport == 0 && trial.round < 2)
         .map(|trial| trial.index)
         .collect();
-    let (_, whole) = run_from(&mut failing(failing_trials.clone()), &plan, Done::default());
-    let trials = whole.trials();
+    let (_, complete_run) = run_from(&mut failing(failing_trials.clone()), &plan, Done::default());
+    let trials = complete_run.trials();
     for rounds in [0..2, 2..4, 4..5] {
         let expected: Vec<u32> = (trials.iter())
             .filter(|trial| rounds.contains(&trial.round))

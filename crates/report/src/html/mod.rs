@@ -343,7 +343,7 @@ mod tests {
     use super::code;
 
     #[test]
-    fn backticks_become_code_and_nothing_gets_through() {
+    fn backticks_become_code_and_markup_is_escaped() {
         assert_eq!(code("`a<b>` & c"), "<code>a&lt;b&gt;</code> &amp; c");
         assert_eq!(code("5 ` left"), "5 ` left");
         assert_eq!(code("`<script>`"), "<code>&lt;script&gt;</code>");

@@ -143,7 +143,7 @@ fn lists_and_time_spans_are_one_argument_and_clauses_stand_by_themselves() {
 }
 
 #[test]
-fn reasons_of_transports_without_rank_read_on_after_their_label() {
+fn reasons_of_unranked_transports_continue_the_sentence() {
     let lost = with(Language::Russian, || {
         tr!("lost {} of its messages", "30,9 %")
     });

@@ -299,7 +299,7 @@ fn damaged_files_are_refused_or_merged_without_changes() {
                 bytes[at] ^= 1 << draw(8);
             }
             _ => {
-                let (from, to) = (draw(whole.len() / 4096), draw(whole.len() / 4096));
+                let (from, to) = (draw(original.len() / 4096), draw(original.len() / 4096));
                 bytes.copy_within(from * 4096..(from + 1) * 4096, to * 4096);
             }
         }

@@ -226,14 +226,14 @@ fn send_back(prober: &Prober, is_back: &mut [bool]) -> Result<usize, DaemonError
 }
 
 /// Makes round trips and returns the delays of the packets that came back, in nanoseconds, without
-/// the time that the other host held them and without transmission times. `far_end` is the other end, if no other process
+/// the time that the other host held them and without transmission times. `other_end` is the other end, if no other process
 /// sends them back.
 fn make_round_trips(
     plan: RoundTrips,
     near: &Prober,
-    far_end: Option<&Prober>,
+    other_end: Option<&Prober>,
 ) -> Result<Vec<f64>, DaemonError> {
-    let ends: Vec<_> = ([near].into_iter().chain(far_end))
+    let ends: Vec<_> = ([near].into_iter().chain(other_end))
         .map(|end| end as &dyn AsFd)
         .collect();
     let count = plan.count as usize;
@@ -252,8 +252,8 @@ fn make_round_trips(
             near.send(next as u64, SMALL_PACKET_BYTES)?;
             last_sent = Instant::now();
         }
-        if let Some(far_end) = far_end {
-            send_back(far_end, &mut is_back)?;
+        if let Some(other_end) = other_end {
+            send_back(other_end, &mut is_back)?;
         }
         while let Some(arrival) = near.receive()? {
             // A packet may arrive twice.
@@ -382,8 +382,8 @@ fn judge_round_trips(condition: &Condition, delays: &[f64]) -> Vec<AskedAchieved
     let mean = delays.iter().sum::<f64>() / n;
     let moments = expected::round_trip(condition);
     let independent = RoundTrips::new(condition).independent;
-    let asked = condition.round_trip_delay().as_nanos() as f64;
-    let tolerance = MEAN_TOLERANCE.of(asked)
+    let expected = condition.round_trip_delay().as_nanos() as f64;
+    let tolerance = MEAN_TOLERANCE.of(expected)
         + NORMAL_QUANTILE * moments.deviation_ns / n.min(independent).sqrt();
     // How long a trace has packets wait depends on when they come.
     let links = [&condition.forward, &condition.reverse];
@@ -391,11 +391,11 @@ fn judge_round_trips(condition: &Condition, delays: &[f64]) -> Vec<AskedAchieved
     let lowest = moments.mean_ns - tolerance;
     let highest = moments.mean_ns + tolerance + waits.as_nanos() as f64;
     let (name, count) = ("round_trip_delay_ns", delays.len() as u64);
-    let mean = quantity(name, asked, mean, (lowest, highest), count);
+    let mean = quantity(name, expected, mean, (lowest, highest), count);
     let (below, above) = expected::reach(condition);
-    let spread = SPREAD_TOLERANCE.of(asked);
-    let nearest = asked - below.as_nanos() as f64 - spread;
-    let furthest = asked + above.as_nanos() as f64 + spread;
+    let spread = SPREAD_TOLERANCE.of(expected);
+    let nearest = expected - below.as_nanos() as f64 - spread;
+    let furthest = expected + above.as_nanos() as f64 + spread;
     let near = delays
         .iter()
         .filter(|delay| (nearest..=furthest).contains(*delay));
@@ -412,11 +412,11 @@ fn judge_loss(
     before: u64,
 ) -> AskedAchieved {
     let n = train.packets;
-    let (asked, (lowest, highest)) = expected::losses(link, n, before);
+    let (expected, (lowest, highest)) = expected::losses(link, n, before);
     let ratio = |count: u64| count as f64 / n as f64;
     let name = format!("{direction}_loss_ratio");
     let range = (ratio(lowest), ratio(highest));
-    quantity(&name, asked, ratio(n - arrived), range, n)
+    quantity(&name, expected, ratio(n - arrived), range, n)
 }
 
 /// Returns the link rate, from the slope of arrival times over positions in the train, by least squares.
@@ -446,16 +446,16 @@ fn judge_rate(
         })
         .collect();
     let fit = slope_ns(&positions)?;
-    let asked = rate.0 as f64;
+    let expected = rate.0 as f64;
     let bits = link.rate_of.bytes_of(train.packet_bytes) as f64 * 8.0;
     let deviation = regatta_emulation::delay_moments(link).deviation_ns;
     let error = deviation / fit.positions_deviation / fit.slope_ns;
     let tolerance = RATE_TOLERANCE + NORMAL_QUANTILE * error;
     let name = format!("{direction}_link_rate_bps");
-    let range = (asked * (1.0 - tolerance), asked * (1.0 + tolerance));
+    let range = (expected * (1.0 - tolerance), expected * (1.0 + tolerance));
     let achieved = bits * 1e9 / fit.slope_ns;
     let n = arrivals.len() as u64;
-    Some(quantity(&name, asked, achieved, range, n))
+    Some(quantity(&name, expected, achieved, range, n))
 }
 
 struct Fit {
@@ -541,11 +541,11 @@ mod tests {
         }
     }
 
-    /// Whether a check accepts 100 round trips of `found_ns` each on a path with a round-trip delay
-    /// of `asked`.
-    fn is_sound(asked: Duration, found_ns: f64) -> bool {
+    /// Whether a check accepts 100 round trips of `found_ns` each on a path with the round-trip delay
+    /// `delay`.
+    fn is_sound(delay: Duration, found_ns: f64) -> bool {
         let link = Link {
-            delay: asked / 2,
+            delay: delay / 2,
             ..Link::default()
         };
         let quantities = judge_round_trips(&condition(&link), &[found_ns; 100]);

@@ -51,9 +51,9 @@ pub(crate) fn describe(
     let mut add = |name: &str, achieved: f64, n: u64, tolerance: &dyn Fn(f64) -> f64| {
         let mut before = first.into_iter().flat_map(|first| &first.quantities);
         let before = before.find(|quantity| quantity.name == name);
-        let asked = before.map_or(achieved, |quantity| quantity.achieved);
-        let range = (asked - tolerance(asked), asked + tolerance(asked));
-        quantities.push(quantity(name, asked, achieved, range, n));
+        let expected = before.map_or(achieved, |quantity| quantity.achieved);
+        let range = (expected - tolerance(expected), expected + tolerance(expected));
+        quantities.push(quantity(name, expected, achieved, range, n));
     };
     if !round_trips.is_empty() {
         let plan = RoundTrips::new(packets);
@@ -61,7 +61,7 @@ pub(crate) fn describe(
         let transmission = plan.transmission.as_nanos() as f64;
         // Not the mean: a packet that was lost is sent again, which is no delay of the network.
         let median = median(round_trips) + transmission;
-        let tolerance = |asked: f64| (DELAY_CHANGE * asked).max(LEAST_DELAY_CHANGE_NS);
+        let tolerance = |expected: f64| (DELAY_CHANGE * expected).max(LEAST_DELAY_CHANGE_NS);
         let n = round_trips.len() as u64;
         add("round_trip_delay_ns", median, n, &tolerance);
     }

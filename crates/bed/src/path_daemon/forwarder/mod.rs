@@ -472,9 +472,9 @@ impl Running {
 
     fn install(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
         let links = emulated(condition, seed)?;
-        let wanted = buffer_bytes(condition);
-        if wanted != self.buffer_bytes {
-            self.buffer_bytes = wanted;
+        let needed_bytes = buffer_bytes(condition);
+        if needed_bytes != self.buffer_bytes {
+            self.buffer_bytes = needed_bytes;
             self.pool.clear();
         }
         if let Some(coalescing) = &mut self.coalescing {

@@ -76,7 +76,7 @@ fn a_device_is_read_further_while_no_packet_is_overdue() {
 }
 
 #[test]
-fn a_request_is_answered_while_packets_never_cease() {
+fn a_request_is_answered_under_continuous_load() {
     let open = |path| File::options().read(true).write(true).open(path);
     // Every read is a packet that is larger than the MTU.
     let devices = || [open("/dev/zero"), open("/dev/null")].map(|it| it.expect("a device"));

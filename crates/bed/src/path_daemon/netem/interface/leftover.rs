@@ -32,12 +32,12 @@ pub struct ShapedInterface {
 /// If the kernel returns one.
 pub fn shaped_interfaces() -> io::Result<Vec<ShapedInterface>> {
     let found = Netlink::open()?.dump(Rtm::Getqdisc, &head(0, 0, 0))?;
-    let ours = found.iter().filter_map(|message| {
+    let shaped = found.iter().filter_map(|message| {
         let discipline = Discipline::parse(message)?;
         let index = u32_at(message, 4)?;
         (discipline.is_ours() && discipline.parent == ROOT).then_some(index)
     });
-    ours.map(|index| {
+    shaped.map(|index| {
         let name = if_indextoname(index)?;
         let is_locked = record::is_locked(index.cast_signed());
         Ok(ShapedInterface {
