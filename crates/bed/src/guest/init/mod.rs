@@ -95,7 +95,7 @@ fn serve() -> Result<(), InitError> {
     let _ = setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES, OPEN_FILES);
     fs::write(exchange("up"), kernel_release() + "\n").map_err(InitError::Status)?;
     if order.clock == Clock::Real {
-        let thread = thread::Builder::new().name("beat".into());
+        let thread = thread::Builder::new().name("heartbeat".into());
         thread.spawn(heartbeat).map_err(InitError::Program)?;
     }
 
