@@ -141,7 +141,8 @@ mod real_time {
             let there = of(true).find(|there| field(there, 28) == field(back, 28));
             let there = there.expect("its question");
             departures.push(there.unix_ns.cast_signed() - field(there, 28).cast_signed());
-            round_trips_captured.push(took(there).expect("it passed") + took(back).expect("it passed"));
+            round_trips_captured
+                .push(took(there).expect("it passed") + took(back).expect("it passed"));
         }
         assert_eq!(round_trips_captured.len(), round_trips.len());
         let mut longer: Vec<i64> = round_trips_captured

@@ -65,8 +65,12 @@ impl Program {
     pub fn race(&self, bytes: u64, message: u64, mtu: u32) -> Result<Figures, BenchError> {
         let [local_port, remote_port] = free_ports()?.map(|port| port.to_string());
         let mtu = mtu.to_string();
-        let mut receiver =
-            Running::start(Command::new(&self.0).args(["receive", &local_port, &remote_port, &mtu]))?;
+        let mut receiver = Running::start(Command::new(&self.0).args([
+            "receive",
+            &local_port,
+            &remote_port,
+            &mtu,
+        ]))?;
         let mut receiver_output = BufReader::new(receiver.output()?);
         let mut ready = String::new();
         receiver_output.read_line(&mut ready)?;

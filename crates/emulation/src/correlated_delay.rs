@@ -65,7 +65,11 @@ impl CorrelatedDelay {
         let moved = distance * i128::from(part) / i128::from(self.span);
         let position = from.wrapping_add_signed(moved as i64);
         // The second half of the circle returns through the same values.
-        let reflected = if position < 1 << 63 { position } else { !position };
+        let reflected = if position < 1 << 63 {
+            position
+        } else {
+            !position
+        };
         reflected << 1
     }
 }

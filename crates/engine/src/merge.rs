@@ -149,7 +149,12 @@ fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
 /// The listening end measured CPU time over its own window, from the arrival of the flow to its
 /// last part in it: shorter by about one round trip, in which it does nothing. Both windows are
 /// without the warm-up.
-fn charge_listening(metrics: &mut MetricValues, listening: Role, listening_ns: f64, transfer_ns: f64) {
+fn charge_listening(
+    metrics: &mut MetricValues,
+    listening: Role,
+    listening_ns: f64,
+    transfer_ns: f64,
+) {
     if listening_ns <= 0.0 || transfer_ns <= 0.0 {
         return;
     }
@@ -400,7 +405,11 @@ mod tests {
         path: Option<&PathCounters>,
     ) -> Measurements {
         let mut study = crate::tests::fake_bed::study(1, 1, 1);
-        if let WorkloadKind::Bulk { options: bulk_options, .. } = &mut study.workloads[0].kind {
+        if let WorkloadKind::Bulk {
+            options: bulk_options,
+            ..
+        } = &mut study.workloads[0].kind
+        {
             *bulk_options = options;
         }
         let plan = Plan::new(&study).expect("one trial");

@@ -248,7 +248,9 @@ mod tests {
 
     fn indices(plan: &Plan, number: u32, of: u32) -> Vec<u32> {
         let done = plan.shard(Shard { number, of }, Done::default()).unwrap();
-        let remaining: Vec<u32> = (plan.remaining_trials(&done).iter()).map(|trial| trial.index).collect();
+        let remaining: Vec<u32> = (plan.remaining_trials(&done).iter())
+            .map(|trial| trial.index)
+            .collect();
         assert_eq!(remaining.len() as u32, plan.trials_of(&done));
         remaining
     }

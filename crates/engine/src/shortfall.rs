@@ -173,7 +173,8 @@ mod tests {
             path,
             "kind = \"bulk\"",
         );
-        let rate_ratio = |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 9e9)];
+        let rate_ratio =
+            |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 9e9)];
         assert_eq!(codes(&udp, &rate_ratio(0.99)).len(), 0);
         assert_eq!(
             codes(&udp, &rate_ratio(0.5)),
@@ -199,7 +200,8 @@ mod tests {
             path,
             "kind = \"multi-stream\"\nstreams = 1",
         );
-        let rate_ratio = |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
+        let rate_ratio =
+            |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
         assert_eq!(codes(&messages, &rate_ratio(0.99)).len(), 0);
         assert_eq!(
             codes(&messages, &rate_ratio(0.8)),
@@ -208,7 +210,8 @@ mod tests {
             ]
         );
         let requests = study("driver = \"tcp\"", path, "kind = \"request-response\"");
-        let rate_ratio = |ratio: f64| [(id::REQUEST_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
+        let rate_ratio =
+            |ratio: f64| [(id::REQUEST_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
         assert_eq!(codes(&requests, &rate_ratio(0.99)).len(), 0);
         assert_eq!(codes(&requests, &rate_ratio(0.8)).len(), 1);
     }

@@ -81,7 +81,11 @@ fn transports_are_ranked_by_the_metric_that_the_study_names() {
     let verdict = &summary.verdict.conditions[0];
     assert_eq!(verdict.metric, "transfer_time_ns");
     assert_eq!(verdict.ranking[0].transport, "quic-quinn");
-    assert!(verdict.text.contains("by transfer time"), "{}", verdict.text);
+    assert!(
+        verdict.text.contains("by transfer time"),
+        "{}",
+        verdict.text
+    );
     let tested = summary.comparisons.iter();
     let tested = tested.filter(|it| it.metric == "transfer_time_ns" && it.claim.p_value.is_some());
     assert!(tested.count() > 0);

@@ -242,7 +242,10 @@ fn the_path_gate_reports_the_number_of_valid_checks() {
     (loss.asked, loss.achieved, loss.within) = (0.05, 0.0712, false);
     (data.path_checks[0].within, data.path_checks[0].spoiled) = (false, None);
     let detail_text = gate_detail(&data);
-    assert!(detail_text.contains("forward loss 7.12 % for 5.00 %"), "{detail_text}");
+    assert!(
+        detail_text.contains("forward loss 7.12 % for 5.00 %"),
+        "{detail_text}"
+    );
     for check in &mut data.path_checks {
         check.spoiled = Some("it was late".into());
     }

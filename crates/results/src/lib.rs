@@ -36,7 +36,9 @@ pub use open::has_log;
 pub use query::RunFile;
 pub use reader::Reader;
 pub use replace::replace;
-pub use store::{RunLock, Store, checkpoint_ended_run, is_being_written, is_locked, leftover, state_now};
+pub use store::{
+    RunLock, Store, checkpoint_ended_run, is_being_written, is_locked, leftover, state_now,
+};
 
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";

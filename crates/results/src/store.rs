@@ -100,7 +100,8 @@ impl Store {
     /// Calls [`checkpoint`], unless the name belongs to another file now: SQLite deletes a log by its
     /// name.
     fn checkpoint(&self) -> bool {
-        let is_single_file = self.identity.is_at(&self.path) && checkpoint(&self.connection, &self.path);
+        let is_single_file =
+            self.identity.is_at(&self.path) && checkpoint(&self.connection, &self.path);
         if is_single_file && self.part().is_ok_and(|it| it.shard.is_some()) {
             // Without it the file is as good, and the merge checks the records alone.
             let _ = digest::write(&self.path);

@@ -64,7 +64,8 @@ pub fn holm(tests: &[Test], alpha: f64) -> Vec<Decision> {
         decisions[i] = Decision {
             adjusted: largest,
             significant,
-            confidence: 1.0 - alpha * tests[i].weight / weight_at_failure.unwrap_or(remaining_weight[i]),
+            confidence: 1.0
+                - alpha * tests[i].weight / weight_at_failure.unwrap_or(remaining_weight[i]),
         };
     }
     decisions

@@ -179,8 +179,8 @@ fn interval(
                 .filter_map(|_| {
                     let deviations = correlated_normals(&factor, draws);
                     let drawn = points.iter().zip(deviations);
-                    let drawn =
-                        drawn.map(|((x, _, observed), deviation)| (*x, observed + widen * deviation));
+                    let drawn = drawn
+                        .map(|((x, _, observed), deviation)| (*x, observed + widen * deviation));
                     position(&drawn.collect::<Vec<_>>(), rises)
                 })
                 .collect()

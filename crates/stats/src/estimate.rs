@@ -86,7 +86,10 @@ impl Estimate {
             df: ((within.df + 1.0) / inflation - 1.0).max(1.0),
             ..spread
         });
-        Some(Self { spread, ..ungrouped })
+        Some(Self {
+            spread,
+            ..ungrouped
+        })
     }
 
     /// Estimates the difference between the means of two independent samples, `self` less `other`,
@@ -108,7 +111,9 @@ impl Estimate {
                 let variance = |of: &Self| of.varying().map_or(0.0, |s| s.error.powi(2));
                 let [va, vb] = [variance(self), variance(other)];
                 let df = (va + vb).powi(2) / (va * va / a.df + vb * vb / b.df);
-                let arrangements = (1..=self.n).fold(1.0, |arrangements, i| arrangements * (other.n + i) as f64 / i as f64);
+                let arrangements = (1..=self.n).fold(1.0, |arrangements, i| {
+                    arrangements * (other.n + i) as f64 / i as f64
+                });
                 Spread {
                     error: (va + vb).sqrt(),
                     df: if df.is_finite() { df.max(1.0) } else { 1.0 },
@@ -232,7 +237,10 @@ impl Within {
         let (mut squares, mut between) = (0.0, 0.0);
         for of_block in members.values() {
             let block_mean = of_block.iter().sum::<f64>() / of_block.len() as f64;
-            squares += of_block.iter().map(|v| (v - block_mean).powi(2)).sum::<f64>();
+            squares += of_block
+                .iter()
+                .map(|v| (v - block_mean).powi(2))
+                .sum::<f64>();
             between += of_block.len() as f64 * (block_mean - mean).powi(2);
         }
         Some(Self {

@@ -67,7 +67,10 @@ pub(crate) fn test_run_directory() -> Option<PathBuf> {
 /// If the note cannot be written.
 pub fn not_judged(reason: &str) {
     let thread = thread::current();
-    let line = format!("not judged: {}: {reason}\n", thread.name().unwrap_or("a test"));
+    let line = format!(
+        "not judged: {}: {reason}\n",
+        thread.name().unwrap_or("a test")
+    );
     print!("{line}");
     if let Some(directory) = test_run_directory() {
         let notes = directory.join("not-judged");

@@ -419,7 +419,8 @@ impl TestBed for Bed {
 
     /// With two daemons each counts the packets that its end sends.
     fn counters(&mut self) -> Result<PathCounters, BedError> {
-        let counters: Vec<PathCounters> = self.request_all(&ToDaemon::Counters, "tell its counters")?;
+        let counters: Vec<PathCounters> =
+            self.request_all(&ToDaemon::Counters, "tell its counters")?;
         let of = |end: Option<&PathCounters>| end.copied().unwrap_or_default();
         Ok(PathCounters {
             forward: of(counters.first()).forward,

@@ -44,7 +44,8 @@ fn open(bed: &mut Bed, condition: Option<&Condition>) -> Result<(), BedError> {
 pub(crate) fn read_clocks(bed: &mut Bed) -> Result<Option<OffsetReading>, BedError> {
     open(bed, None)?;
     let began_ns = monotonic_ns();
-    let (exchanges, ()) = probe::<Vec<[i64; 3]>, _>(bed, [Probe::MeasureClock, Probe::AnswerClock])?;
+    let (exchanges, ()) =
+        probe::<Vec<[i64; 3]>, _>(bed, [Probe::MeasureClock, Probe::AnswerClock])?;
     let span_ns = [began_ns, monotonic_ns()];
     close(bed)?;
     let intervals = exchanges

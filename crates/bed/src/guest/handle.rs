@@ -122,7 +122,7 @@ impl Guest {
     /// No message comes after [`GuestMessage::Ended`] or [`GuestMessage::Failed`]. A daemon that was killed is
     /// reported as [`GuestMessage::Failed`] too.
     pub fn receive(&mut self, within: Duration) -> Option<GuestMessage> {
-        match self.message.recv_timeout(within) {
+        match self.messages.recv_timeout(within) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {

@@ -50,8 +50,8 @@ use userspace::UserspacePath;
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     messages::{
-        Answer, DAEMON_PROTOCOL_VERSION, End, LinkCounters, HelloReply, PathCounters, PathForm, Probe,
-        Shaping, ToDaemon,
+        Answer, DAEMON_PROTOCOL_VERSION, End, HelloReply, LinkCounters, PathCounters, PathForm,
+        Probe, Shaping, ToDaemon,
     },
 };
 

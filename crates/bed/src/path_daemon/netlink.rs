@@ -155,7 +155,8 @@ impl Netlink {
     pub(super) fn counted(&self, index: i32) -> io::Result<Counted> {
         let statistics = self.link_attribute(index, libc::IFLA_STATS64)?;
         // `struct rtnl_link_stats64`: packets, bytes, errors and drops, each received and sent.
-        let at = |position: usize| u64_at(&statistics, 8 * position).ok_or(io::ErrorKind::InvalidData);
+        let at =
+            |position: usize| u64_at(&statistics, 8 * position).ok_or(io::ErrorKind::InvalidData);
         Ok(Counted {
             sent_packets: at(1)?,
             sent_drops: at(7)?,

@@ -17,7 +17,7 @@ use super::{
     error::DaemonError,
     namespaces::Namespace,
     netlink::{LOOPBACK, Netlink},
-    qdisc::{Bucket, Interface, Attachment, Qdisc, Waiting},
+    qdisc::{Attachment, Bucket, Interface, Qdisc, Waiting},
 };
 
 /// Name of the device in each namespace.

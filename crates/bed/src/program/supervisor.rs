@@ -26,7 +26,7 @@ use nix::{
 
 use regatta_process::{descendants, readable};
 
-use super::{terminal_signals, shown};
+use super::{shown, terminal_signals};
 
 /// Exit status of a shell for a program that was not found, and for one that cannot be run.
 const NOT_FOUND: u8 = 127;

@@ -41,7 +41,11 @@ pub fn serve() -> ExitCode {
                 unsupported: matches!(bed, Some(BedError::Refused { .. })),
                 guest_gone: matches!(
                     bed,
-                    Some(BedError::Host { .. } | BedError::TimedOut(_) | BedError::DaemonEnded { .. })
+                    Some(
+                        BedError::Host { .. }
+                            | BedError::TimedOut(_)
+                            | BedError::DaemonEnded { .. }
+                    )
                 ),
             };
             // If this cannot be sent, the controller reports that the guest ended early.

@@ -82,7 +82,10 @@ impl Watch {
         let since = self.polled.elapsed();
         if since > SUSPENDED {
             self.until += since;
-            let second = self.second.iter_mut().map(|second| &mut second.last_message);
+            let second = self
+                .second
+                .iter_mut()
+                .map(|second| &mut second.last_message);
             for last_message in second.chain([&mut self.last_message]).flatten() {
                 *last_message += since;
             }
@@ -98,7 +101,9 @@ impl Watch {
             Some((at, _)) => Some(at + FINAL_REPORT_WITHIN),
             None => second.last_message.map(silent),
         });
-        let all = [self.last_message.map(silent), second].into_iter().flatten();
+        let all = [self.last_message.map(silent), second]
+            .into_iter()
+            .flatten();
         all.fold(self.until, Instant::min)
     }
 

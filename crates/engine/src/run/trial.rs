@@ -532,7 +532,8 @@ impl TrialRunner<'_> {
             }
         }
         ended.extend(awaiting);
-        ended.into_iter()
+        ended
+            .into_iter()
             .filter_map(|host| Some((host, self.agents.remove(&host)?.reap())))
             .collect()
     }

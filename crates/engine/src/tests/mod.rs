@@ -19,7 +19,7 @@ use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, limits,
-    tests::fake_bed::{Action, FakeBed, hello, study, healthy_agent},
+    tests::fake_bed::{Action, FakeBed, healthy_agent, hello, study},
 };
 
 #[derive(Default)]
@@ -79,7 +79,11 @@ fn options(done: Done) -> RunOptions {
     }
 }
 
-fn run_from(bed: &mut FakeBed, plan: &Plan, done: Done) -> (Result<Ending, EngineError>, EventRecorder) {
+fn run_from(
+    bed: &mut FakeBed,
+    plan: &Plan,
+    done: Done,
+) -> (Result<Ending, EngineError>, EventRecorder) {
     let mut recorded = EventRecorder::default();
     let ending = Run::new(plan.clone(), options(done)).run(bed, &mut recorded);
     (ending, recorded)
@@ -104,7 +108,10 @@ fn a_complete_run_sends_its_events_in_order() {
         }
     ));
     assert!(matches!(recorded.events[1], Event::PathChecked { .. }));
-    assert!(matches!(recorded.events.last(), Some(Event::RunEnded { .. })));
+    assert!(matches!(
+        recorded.events.last(),
+        Some(Event::RunEnded { .. })
+    ));
     let trials = recorded.trials();
     let indices: Vec<u32> = trials.iter().map(|trial| trial.index).collect();
     assert_eq!(indices, (0..8).collect::<Vec<u32>>());
@@ -421,7 +428,8 @@ fn a_path_outside_its_tolerance_marks_its_trials() {
     bed.check_within = false;
     let (_, recorded) = run(&mut bed, &plan);
     assert_eq!(recorded.warning_codes(), ["path_out_of_tolerance"]);
-    let checks = (recorded.events.iter()).filter(|event| matches!(event, Event::PathChecked { .. }));
+    let checks =
+        (recorded.events.iter()).filter(|event| matches!(event, Event::PathChecked { .. }));
     assert_eq!(checks.count(), 1, "what was found stands");
     assert_eq!(
         recorded.trials()[0].measurements.warnings[0].code,

@@ -9,7 +9,7 @@ use regatta_model::Outcome;
 use super::run;
 use crate::{
     Ending, Plan,
-    tests::fake_bed::{Action, FakeBed, study, healthy_agent},
+    tests::fake_bed::{Action, FakeBed, healthy_agent, study},
 };
 
 /// Makes a bed on which the listening end answers its order only when the connecting end has answered its own:
@@ -29,7 +29,9 @@ fn bed(fail: bool) -> FakeBed {
                 return script(message);
             };
             if let Some(prepared_rx) = &prepared_rx {
-                prepared_rx.recv().expect("the connecting end has its order");
+                prepared_rx
+                    .recv()
+                    .expect("the connecting end has its order");
             }
             let acts = if fail {
                 vec![Action::Send(FromAgent::Failed {

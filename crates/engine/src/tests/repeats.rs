@@ -6,7 +6,7 @@ use regatta_model::{Outcome, TrialRecord};
 use super::{EventRecorder, run, run_from};
 use crate::{
     Ending, Event, Plan,
-    tests::fake_bed::{Action, FakeBed, study, healthy_agent},
+    tests::fake_bed::{Action, FakeBed, healthy_agent, study},
 };
 
 /// Returns index, attempt and outcome of each record, in the order in which they were made.

@@ -8,7 +8,7 @@ use regatta_model::TrialRecord;
 use super::{EventRecorder, run_from};
 use crate::{
     Done, Ending, Event, Plan,
-    tests::fake_bed::{Action, FakeBed, study, healthy_agent},
+    tests::fake_bed::{Action, FakeBed, healthy_agent, study},
 };
 
 /// Makes a bed on which these trials fail.
@@ -113,7 +113,11 @@ fn a_resumed_chunk_has_the_same_trials() {
             let anew = done.anew(&plan, rounds.clone());
             let (ending, recorded) = run_from(&mut failing(failing_trials.clone()), &plan, anew);
             assert_eq!(ending.unwrap(), Ending::Complete);
-            assert_eq!(indices(&recorded), expected, "{rounds:?} after {cut} trials");
+            assert_eq!(
+                indices(&recorded),
+                expected,
+                "{rounds:?} after {cut} trials"
+            );
         }
     }
 }

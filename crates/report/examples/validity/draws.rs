@@ -75,7 +75,12 @@ pub fn round_effects(rng: &mut Rng, kind: Kind, rounds: usize) -> Vec<f64> {
 
 /// Returns logarithms of one metric under one condition, by transport and round; `None` where the trial is
 /// missing. `levels` are their means.
-pub fn condition_values(rng: &mut Rng, kind: Kind, levels: &[f64], round: &[f64]) -> Vec<Vec<Option<f64>>> {
+pub fn condition_values(
+    rng: &mut Rng,
+    kind: Kind,
+    levels: &[f64],
+    round: &[f64],
+) -> Vec<Vec<Option<f64>>> {
     let own_rho = if kind == Kind::OwnAr1 { RHO } else { 0.0 };
     (levels.iter().enumerate())
         .map(|(transport, level)| {

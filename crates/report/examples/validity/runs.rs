@@ -162,7 +162,10 @@ impl Setup {
         // The sentence as well: a transport that is named alone is better than all others.
         for verdict in &summary.verdict.conditions {
             let is_named = verdict.text.contains("was fastest");
-            let mut levels = verdict.ranking.iter().map(|ranked| level(&ranked.transport));
+            let mut levels = verdict
+                .ranking
+                .iter()
+                .map(|ranked| level(&ranked.transport));
             let first = levels.next().unwrap_or(0.0);
             is_false |= is_named && levels.any(|level| level >= first);
         }

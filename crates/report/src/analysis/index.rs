@@ -110,7 +110,9 @@ impl<'a> Index<'a> {
     /// Returns the logarithms of a metric of a cell that is compared by it, or that workloads are ranked by.
     pub fn logs(&self, cell: CellKey<'_>, metric: &str) -> &Logs {
         let position = self.logs.binary_search_by(|(known, _)| known.cmp(&cell));
-        let logs = position.ok().and_then(|position| self.logs[position].1.get(metric));
+        let logs = position
+            .ok()
+            .and_then(|position| self.logs[position].1.get(metric));
         logs.map_or(&[], Vec::as_slice)
     }
 

@@ -11,11 +11,11 @@ mod failures;
 mod gates;
 mod index;
 mod noise;
-mod summary_index;
 mod published;
 mod ranking;
 mod stacks;
 mod summary;
+mod summary_index;
 mod sweep_crossings;
 mod sweep_family;
 mod sweep_result;
@@ -34,7 +34,6 @@ pub(crate) use claims::{CORRELATED_CELL, Tested, decide};
 pub use claims::{POWER, PairSpread, pair_spreads, strictest_confidence};
 pub(crate) use comparison::better;
 pub(crate) use index::{ByCell, logs_by_metric, trials_by_cell};
-pub(crate) use summary_index::SummaryIndex;
 pub(crate) use summary::path_quantity;
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
@@ -42,6 +41,7 @@ pub use summary::{
     Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, WorkloadDifference,
     out_of_tolerance,
 };
+pub(crate) use summary_index::SummaryIndex;
 pub(crate) use sweep_family::line_label;
 pub use sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue};
 

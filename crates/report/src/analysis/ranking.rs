@@ -9,8 +9,8 @@ use regatta_stats::compact_letters;
 
 use super::{
     failures,
-    summary_index::SummaryIndex,
     summary::{Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked},
+    summary_index::SummaryIndex,
 };
 use crate::{data::CellGroup, language::tr};
 

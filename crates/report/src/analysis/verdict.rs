@@ -5,10 +5,10 @@ use regatta_model::{Outcome, metric::Unit, metric::id, stack};
 
 use super::{
     noise,
-    summary_index::SummaryIndex,
     ranking::RankedGroup,
     stacks,
     summary::{Cell, Conclusion, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
+    summary_index::SummaryIndex,
     sweep_crossings, workloads,
 };
 use crate::{
@@ -235,12 +235,15 @@ fn overall(summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
             summary.state.trials_saved
         );
     }
-    let (swept, plain): (Vec<&RankedGroup<'_>>, _) = groups.iter().partition(|it| it.cell_group.is_swept);
+    let (swept, plain): (Vec<&RankedGroup<'_>>, _) =
+        groups.iter().partition(|it| it.cell_group.is_swept);
     let (several, alone): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
         (plain.into_iter()).partition(|it: &&RankedGroup<'_>| it.ranking.len() > 1);
     let joined = |groups: Vec<&RankedGroup<'_>>| {
         let groups = grouped(groups.into_iter().map(|group| (fastest(group), at(group))));
-        let mut parts = groups.iter().map(|(names, at)| format!("{names} {}", list(at)));
+        let mut parts = groups
+            .iter()
+            .map(|(names, at)| format!("{names} {}", list(at)));
         parts.join("; ")
     };
     let mut sentences = Vec::new();

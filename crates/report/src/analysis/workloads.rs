@@ -80,7 +80,8 @@ pub fn sentences(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) 
 /// any.
 fn sentence(summary: &Summary, [from, to]: [&RankedGroup<'_>; 2]) -> Option<String> {
     let is_ranked = |transport: &str| {
-        let is_of = |group: &&RankedGroup<'_>| group.ranking.iter().any(|it| it.transport == transport);
+        let is_of =
+            |group: &&RankedGroup<'_>| group.ranking.iter().any(|it| it.transport == transport);
         [from, to].iter().all(is_of)
     };
     let condition = &from.cell_group.condition.name;

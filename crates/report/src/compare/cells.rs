@@ -101,8 +101,7 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
             name: name_of(cell),
             settings_differ: changed.touch(cell),
             measured: [cell.n, other.n],
-            failures: [cell, *other]
-                .map(|cell| cell.failures.iter().map(Failure::text).collect()),
+            failures: [cell, *other].map(|cell| cell.failures.iter().map(Failure::text).collect()),
             fails_more: fails_more(cell, other),
             metrics,
         });

@@ -263,7 +263,8 @@ impl Merge {
                 let of_all = shared.get(host);
                 let differs = |name: &str| of_all.is_none_or(|all| !all.0.contains_key(name));
                 let facts = facts.0.iter().filter(|(name, _)| differs(name));
-                facts_of_part.extend(facts.map(|(name, value)| [host, name, value].map(String::clone)));
+                facts_of_part
+                    .extend(facts.map(|(name, value)| [host, name, value].map(String::clone)));
             }
             facts_of_part
         });

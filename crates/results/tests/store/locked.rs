@@ -17,7 +17,11 @@ static NOTIFICATIONS: Mutex<Option<mpsc::Sender<()>>> = Mutex::new(None);
 fn notify(path: &Path) {
     assert!(path.ends_with(FILE_NAME), "{}", path.display());
     let notifications = NOTIFICATIONS.lock().unwrap();
-    notifications.as_ref().expect("a test waits").send(()).unwrap();
+    notifications
+        .as_ref()
+        .expect("a test waits")
+        .send(())
+        .unwrap();
 }
 
 #[test]

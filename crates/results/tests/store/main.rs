@@ -18,7 +18,9 @@ use std::{
 
 use common::{failed, header, open_to_resume, path_check, trial, warning};
 use regatta_model::{Measurements, PathCheck, TrialRecord};
-use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, exports, checkpoint_ended_run};
+use regatta_results::{
+    FILE_NAME, Reader, ResultsError, RunState, Store, checkpoint_ended_run, exports,
+};
 use tempfile::tempdir;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
@@ -411,7 +413,10 @@ fn a_read_only_medium_is_read_closed_or_crashed() {
             fs::remove_file(crashed.path().join("results.sqlite-shm")).unwrap();
         }
         let output = in_mounts(read_only, "read", crashed.path());
-        let expected = [format!("\nread {stored}\n"), format!("\nread {}\n", stored + 1)];
+        let expected = [
+            format!("\nread {stored}\n"),
+            format!("\nread {}\n", stored + 1),
+        ];
         assert!(
             expected.iter().any(|text| output.contains(text)),
             "{stored}: {output}"
@@ -464,7 +469,10 @@ fn a_run_with_an_open_reader_is_checkpointed_later() {
     assert!(log.metadata().unwrap().len() > 0);
     assert!(dir.path().join(FILE_NAME).metadata().unwrap().len() > 4096);
     assert_eq!(early.trial_indices().unwrap(), [0]);
-    assert!(!checkpoint_ended_run(dir.path()), "the reader is at it still");
+    assert!(
+        !checkpoint_ended_run(dir.path()),
+        "the reader is at it still"
+    );
     drop(early);
     assert!(!Reader::open(dir.path()).unwrap().is_single_file().unwrap());
     assert!(checkpoint_ended_run(dir.path()));

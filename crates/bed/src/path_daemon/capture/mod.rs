@@ -21,7 +21,7 @@ use std::{
 use parking_lot::Mutex;
 
 pub(super) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
-use self::sequence::{Event, CapturedPacket, Sequence};
+use self::sequence::{CapturedPacket, Event, Sequence};
 use super::{
     ADDRESSES,
     clock::{monotonic_ns, unix_ns},
@@ -118,7 +118,9 @@ impl CaptureSender {
             return None;
         }
         let begin = self.batch.bytes.len();
-        self.batch.bytes.extend_from_slice(&packet[..captured_bytes]);
+        self.batch
+            .bytes
+            .extend_from_slice(&packet[..captured_bytes]);
         if let Some((at, checksum)) = corruption::offloaded_checksum(frame)
             && let Some(field) = self.batch.bytes.get_mut(begin + at..begin + at + 2)
         {

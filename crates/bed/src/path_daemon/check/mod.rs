@@ -495,7 +495,12 @@ mod tests {
     fn the_slope_is_exact_with_missing_and_reordered_packets() {
         let mut arrivals: Vec<_> = (0..100u32)
             .filter(|position| position % 7 != 3)
-            .map(|position| (f64::from(position), 5_000_000_000 + u64::from(position) * 120_000))
+            .map(|position| {
+                (
+                    f64::from(position),
+                    5_000_000_000 + u64::from(position) * 120_000,
+                )
+            })
             .collect();
         arrivals.swap(3, 40);
         let fit = slope_ns(&arrivals).expect("a slope");

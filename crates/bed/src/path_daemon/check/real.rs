@@ -52,7 +52,10 @@ pub(crate) fn describe(
         let mut before = first.into_iter().flat_map(|first| &first.quantities);
         let before = before.find(|quantity| quantity.name == name);
         let expected = before.map_or(achieved, |quantity| quantity.achieved);
-        let range = (expected - tolerance(expected), expected + tolerance(expected));
+        let range = (
+            expected - tolerance(expected),
+            expected + tolerance(expected),
+        );
         quantities.push(quantity(name, expected, achieved, range, n));
     };
     if !round_trips.is_empty() {

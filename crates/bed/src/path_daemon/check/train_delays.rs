@@ -67,7 +67,9 @@ impl Delays {
 
 /// Whether the delays of a train can be distinguished from those of the bottleneck's queue.
 fn is_separable(link: &Link, train: Train) -> bool {
-    (link.rate.is_none() || train.measures_rate) && link.trace.is_none() && link.burst_bytes.is_none()
+    (link.rate.is_none() || train.measures_rate)
+        && link.trace.is_none()
+        && link.burst_bytes.is_none()
 }
 
 /// Whether the condition itself asks for jitter that holds packets of dense flows back: drawn for each
@@ -207,7 +209,11 @@ mod tests {
                 link.offer(now, packet);
                 result.departures.push(now);
             }
-            while let Some(due) = link.poll(if position < train.packets { now } else { u64::MAX }) {
+            while let Some(due) = link.poll(if position < train.packets {
+                now
+            } else {
+                u64::MAX
+            }) {
                 let position = u64::from_le_bytes(due.packet[..8].try_into().expect("eight bytes"));
                 let at = match direction {
                     Direction::Forward => due.at + MINUTE_NS,

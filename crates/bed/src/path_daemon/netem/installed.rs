@@ -9,7 +9,7 @@ use super::{
     failed, interface,
     netlink::Counted,
     plan::Stages,
-    qdisc::{Interface, Attachment, Qdisc, Statistics},
+    qdisc::{Attachment, Interface, Qdisc, Statistics},
     sampler::{Sampler, Watched},
 };
 use crate::{
@@ -124,8 +124,11 @@ impl Installed {
     fn watched(&self) -> [Watched; 2] {
         self.installed.each_ref().map(|installed| {
             let installed = installed.iter();
-            let disciplines =
-                installed.flat_map(|it| disciplines(&it.direction, &it.stages).into_iter().skip(RATE));
+            let disciplines = installed.flat_map(|it| {
+                disciplines(&it.direction, &it.stages)
+                    .into_iter()
+                    .skip(RATE)
+            });
             disciplines
                 .filter_map(|(interface, current)| {
                     Some((interface.clone(), matches!(current?, Qdisc::Netem(_))))

@@ -60,7 +60,9 @@ mod tests {
         let times = [Duration::ZERO, Duration::from_millis(5), Duration::MAX];
         let steps = times.into_iter().zip(0..).collect();
         let take = move |number| {
-            sender.send(number).map_err(|_| DaemonError::ForwarderEnded)?;
+            sender
+                .send(number)
+                .map_err(|_| DaemonError::ForwarderEnded)?;
             Ok(())
         };
         let schedule = Schedule::start(Instant::now(), steps, take).expect("a thread");

@@ -15,7 +15,7 @@ use super::{
     failed, missing,
     netlink::{LOOPBACK, Netlink, link_head},
     offload,
-    qdisc::{Interface, Attachment},
+    qdisc::{Attachment, Interface},
 };
 use crate::path_daemon::{error::DaemonError, namespaces::Namespace, second};
 

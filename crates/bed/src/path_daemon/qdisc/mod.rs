@@ -284,7 +284,11 @@ impl Interface {
     }
 
     /// Installs the discipline at an attachment of the interface, or replaces the one that is there.
-    pub(super) fn replace(&self, attachment: Attachment, attributes: &Attributes) -> io::Result<()> {
+    pub(super) fn replace(
+        &self,
+        attachment: Attachment,
+        attributes: &Attributes,
+    ) -> io::Result<()> {
         self.set(attachment, NlmF::CREATE | NlmF::REPLACE, attributes)
     }
 

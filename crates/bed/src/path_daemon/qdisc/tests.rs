@@ -65,7 +65,10 @@ fn rates_beyond_32_bits_have_a_64_bit_attribute() {
     let attributes = &options[NETEM_HEAD_BYTES..];
     let rate = find(attributes, 6).and_then(|bytes| u32_at(bytes, 0));
     let rate64 = find(attributes, 8).and_then(|bytes| u64_at(bytes, 0));
-    assert_eq!((rate, rate64), (Some(u32::MAX), Some(1_000_000_000_000_000)));
+    assert_eq!(
+        (rate, rate64),
+        (Some(u32::MAX), Some(1_000_000_000_000_000))
+    );
 }
 
 /// Rate, limit and burst of `tc qdisc add … tbf rate 100mbit burst 25000 limit 375000`, and a

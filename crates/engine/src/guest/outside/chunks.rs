@@ -176,7 +176,10 @@ fn work(
 
 /// Forwards the events of the guests, events that several of them report once only; returns whether the run has
 /// begun.
-fn forward_events(events: &Receiver<Event>, listener: &mut dyn Listener) -> Result<bool, EngineError> {
+fn forward_events(
+    events: &Receiver<Event>,
+    listener: &mut dyn Listener,
+) -> Result<bool, EngineError> {
     let mut started = false;
     let mut warnings = BTreeSet::new();
     for event in events {

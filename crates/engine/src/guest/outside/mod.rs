@@ -119,7 +119,12 @@ impl GuestRun {
     ) -> Result<Ending, EngineError> {
         let files = Files::make(self.options.files.clone());
         match self.clock() {
-            Clock::Real => self.work(&self.options.done, &files, listener, Some(progress_listener)),
+            Clock::Real => self.work(
+                &self.options.done,
+                &files,
+                listener,
+                Some(progress_listener),
+            ),
             Clock::Virtual => chunks::run(&self, &files, listener),
         }
     }

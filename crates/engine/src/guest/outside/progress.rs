@@ -146,7 +146,9 @@ impl Progress {
             }) if !is_virtual || ended_before == Some(index) => {
                 AfterEnd::HasFailed { index, since }
             }
-            _ if !has_begun || self.guests_without_progress >= MAX_GUESTS_WITHOUT_PROGRESS => AfterEnd::Fails,
+            _ if !has_begun || self.guests_without_progress >= MAX_GUESTS_WITHOUT_PROGRESS => {
+                AfterEnd::Fails
+            }
             _ if is_virtual => AfterEnd::Repeats,
             _ => {
                 self.next_guest();

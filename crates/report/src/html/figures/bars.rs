@@ -10,7 +10,7 @@ use super::{
     published,
     style::Styles,
     svg::{ColourRole, Svg, Text, rectangle},
-    sweep::{all_lines, cells_at, heading_of, unshown_text, combinations, texts_of_lines},
+    sweep::{all_lines, cells_at, combinations, heading_of, texts_of_lines, unshown_text},
     title_of,
 };
 use crate::{

@@ -9,7 +9,7 @@ use super::{
     frame::{Panel, largest},
     style::Styles,
     svg::{Align, COLOURS, ColourRole, Svg, Text, rectangle, width_of},
-    sweep::{LONGEST_VALUE, ParameterAxis, number_of, combination_label, unit_of},
+    sweep::{LONGEST_VALUE, ParameterAxis, combination_label, number_of, unit_of},
     title_of,
 };
 use crate::{

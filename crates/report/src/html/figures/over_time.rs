@@ -54,7 +54,12 @@ enum Ends {
 
 impl Quantity {
     /// Returns a quantity that is no rate of the path, with the title of its figure and how it is measured.
-    const fn new(series: &'static str, ends: Ends, title: &'static str, definition: &'static str) -> Self {
+    const fn new(
+        series: &'static str,
+        ends: Ends,
+        title: &'static str,
+        definition: &'static str,
+    ) -> Self {
         let above = "";
         Self {
             series,
@@ -386,7 +391,11 @@ fn panels_of<'a>(data: &'a RunData, what: &Quantity) -> Vec<PanelData<'a, Row<'a
 }
 
 /// Returns the panels of a quantity, added up over `ends`.
-fn panels_of_ends<'a>(data: &'a RunData, what: &Quantity, ends: &[&str]) -> Vec<PanelData<'a, Row<'a>>> {
+fn panels_of_ends<'a>(
+    data: &'a RunData,
+    what: &Quantity,
+    ends: &[&str],
+) -> Vec<PanelData<'a, Row<'a>>> {
     let interval = data.header.study.sample_interval.as_secs_f64();
     panels(data, |series, cell| {
         let trials: Vec<&TrialRecord> = data.measured(cell).collect();

@@ -221,6 +221,9 @@ mod tests {
         for (n, step) in long.schedule.iter_mut().enumerate() {
             step.forward.rate = Some(BitRate(1_000_000 * (n as u64 + 1)));
         }
-        assert_eq!(description(&long), " `c` has 40 steps: 1 Mbit/s to 40 Mbit/s.");
+        assert_eq!(
+            description(&long),
+            " `c` has 40 steps: 1 Mbit/s to 40 Mbit/s."
+        );
     }
 }

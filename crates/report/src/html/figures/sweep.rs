@@ -167,15 +167,23 @@ pub fn combinations(sweep: &SweepResult, most: usize) -> (Vec<Vec<u32>>, usize) 
         |position: usize| (0..shown).any(|n| n * (all - 1) / (shown - 1).max(1) == position);
     let combinations = combinations.into_iter().enumerate();
     let combinations = combinations.filter(|(position, _)| is_shown(*position));
-    (combinations.map(|(_, combination)| combination.to_vec()).collect(), all)
+    (
+        combinations
+            .map(|(_, combination)| combination.to_vec())
+            .collect(),
+        all,
+    )
 }
 
 /// Names a combination of values on the axes from `first` on.
 pub fn combination_label(sweep: &SweepResult, first: usize, combination: &[u32]) -> String {
-    let mut labels = sweep.axes[first..].iter().zip(combination).map(|(axis, value)| {
-        let text = quantity(axis.text_of(*value));
-        format!("{} {text}", language::text(&axis.title))
-    });
+    let mut labels = sweep.axes[first..]
+        .iter()
+        .zip(combination)
+        .map(|(axis, value)| {
+            let text = quantity(axis.text_of(*value));
+            format!("{} {text}", language::text(&axis.title))
+        });
     labels.join(", ")
 }
 
@@ -249,27 +257,30 @@ pub fn draw(
     let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
     let (combinations, all) = combinations(sweep, MOST_PANELS);
     let id = format!("sweep-{number}-{}", anchor(&sweep.metric));
-    let panels = combinations.iter().enumerate().map(|(position, combination)| {
-        let heading = heading_of(sweep, combination);
-        let curves = curves(sweep, combination, styles, &x_axis, scale);
-        let panel = Panel {
-            id: &format!("{id}-{position}"),
-            title: &tr!("{} against {}, {}", title, x_axis.title, heading),
-            description: &describe(sweep, combination, scale),
-            heading: &heading,
-            y_title: &scale.heading(definition.title),
-            x_title: &x_axis.title,
-            height: HEIGHT,
-            left: Panel::LEFT,
-            right: room_for_labels(&labels),
-            labels: &labels,
-        }
-        .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
-            crossings(svg, chart, sweep, combination, &x_axis);
-            paint(svg, chart, &curves, scale);
+    let panels = combinations
+        .iter()
+        .enumerate()
+        .map(|(position, combination)| {
+            let heading = heading_of(sweep, combination);
+            let curves = curves(sweep, combination, styles, &x_axis, scale);
+            let panel = Panel {
+                id: &format!("{id}-{position}"),
+                title: &tr!("{} against {}, {}", title, x_axis.title, heading),
+                description: &describe(sweep, combination, scale),
+                heading: &heading,
+                y_title: &scale.heading(definition.title),
+                x_title: &x_axis.title,
+                height: HEIGHT,
+                left: Panel::LEFT,
+                right: room_for_labels(&labels),
+                labels: &labels,
+            }
+            .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
+                crossings(svg, chart, sweep, combination, &x_axis);
+                paint(svg, chart, &curves, scale);
+            });
+            x_axis.with_values(panel)
         });
-        x_axis.with_values(panel)
-    });
     Some(Figure {
         id: format!("figure-{id}"),
         title: format!("{title}: {}", sweep.heading(summary)),
@@ -441,6 +452,8 @@ fn describe(sweep: &SweepResult, combination: &[u32], scale: Scale) -> String {
         ),
         _ => format!("{line}: {}", texts.concat()),
     };
-    let mut lines = texts_of_lines(sweep, combination, scale).into_iter().map(of_line);
+    let mut lines = texts_of_lines(sweep, combination, scale)
+        .into_iter()
+        .map(of_line);
     format!("{}.", lines.join("; "))
 }

@@ -7,10 +7,10 @@ use regatta_model::{
     Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, units::format_duration,
 };
 
-use super::{Entry, Row, Table, after_transport, figure, row, transport_row, text_cell};
+use super::{Entry, Row, Table, after_transport, figure, row, text_cell, transport_row};
 use crate::{
     RunData, Summary,
-    analysis::{SummaryIndex, StackRow, path_quantity},
+    analysis::{StackRow, SummaryIndex, path_quantity},
     format::{Scale, list},
     html::figures::Styles,
     language::{self, tr},
@@ -260,7 +260,8 @@ pub fn stacks(data: &RunData, summary: &Summary) -> Table {
             true => tr!("≠ differs"),
             false => "=".to_owned(),
         };
-        let values = across(data, fact.name).map(|value| text_cell(language::sentence(&value.text)));
+        let values =
+            across(data, fact.name).map(|value| text_cell(language::sentence(&value.text)));
         let cells = [text_cell(alike)].into_iter().chain(values);
         (!of_fact.is_empty()).then(|| row(language::text(fact.title), cells))
     });

@@ -10,7 +10,9 @@ use serde::Serialize;
 
 use super::figures::Styles;
 use crate::{Summary, analysis::Cell, data::CellGroup, format::Scale, language::tr};
-pub use background::{conditions, facts, hosts, outcomes, path, unlisted_path_checks, stacks, transports};
+pub use background::{
+    conditions, facts, hosts, outcomes, path, stacks, transports, unlisted_path_checks,
+};
 pub use compared::{comparisons, differences, published, published_notes};
 pub use results::{descriptions, every_metric, loss, means};
 pub use sweeps::sweeps;

@@ -140,11 +140,7 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
                 })
                 .collect();
             if !rows.is_empty() {
-                let caption = tr!(
-                    "{} under {}",
-                    scale.heading(definition.title),
-                    group.text()
-                );
+                let caption = tr!("{} under {}", scale.heading(definition.title), group.text());
                 let table = Table::new(caption, HEAD.map(language::text), rows);
                 tables.push(table.under(&group.condition.name).folded(true));
             }

@@ -37,14 +37,15 @@ pub fn shaped_interfaces() -> io::Result<Vec<ShapedInterface>> {
         let index = u32_at(message, 4)?;
         (discipline.is_ours() && discipline.parent == ROOT).then_some(index)
     });
-    shaped.map(|index| {
-        let name = if_indextoname(index)?;
-        let is_locked = record::is_locked(index.cast_signed());
-        Ok(ShapedInterface {
-            name: name.to_string_lossy().into_owned(),
-            has_record: !matches!(is_locked, Ok(None)),
-            is_in_use: is_locked.ok().map(|locked| locked == Some(true)),
+    shaped
+        .map(|index| {
+            let name = if_indextoname(index)?;
+            let is_locked = record::is_locked(index.cast_signed());
+            Ok(ShapedInterface {
+                name: name.to_string_lossy().into_owned(),
+                has_record: !matches!(is_locked, Ok(None)),
+                is_in_use: is_locked.ok().map(|locked| locked == Some(true)),
+            })
         })
-    })
-    .collect()
+        .collect()
 }

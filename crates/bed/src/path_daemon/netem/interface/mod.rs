@@ -24,7 +24,7 @@ pub use self::{
 use super::{
     attributes::{Attributes, find, u32_at},
     netlink::Netlink,
-    qdisc::{self, Interface, Netem, Attachment, Qdisc, named},
+    qdisc::{self, Attachment, Interface, Netem, Qdisc, named},
     veth::Node,
 };
 use crate::{
