@@ -11,7 +11,7 @@ use regatta_model::{
     Clock, Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload,
     warning_code,
 };
-use regatta_results::{Reader, RunState, checkpoint_ended_run, state_now};
+use regatta_results::{Reader, RunState, checkpoint, state_now};
 
 use crate::{
     ReportError,
@@ -54,7 +54,7 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
     let mut reader = Reader::open(dir)?;
     if !reader.is_plain()? && reader.state()? != RunState::Running {
         drop(reader);
-        checkpoint_ended_run(dir);
+        checkpoint(dir);
         reader = Reader::open(dir)?;
     }
     let (trials, repeated) = last_attempts(reader.trials()?);

@@ -7,7 +7,7 @@
 //! The file is kept in SQLite's write-ahead-log mode while a run goes on, with every commit
 //! flushed to the disk: a power cut loses at most the trial under way, and a reader never makes the
 //! run wait. When the run's [`Store`] is closed, the log is folded in and the file becomes a plain
-//! single one, which can be read on any medium; if a reader is at the file just then, [`checkpoint_ended_run`]
+//! single one, which can be read on any medium; if a reader is at the file just then, [`checkpoint`]
 //! does it later.
 
 mod busy;
@@ -36,9 +36,7 @@ pub use open::has_log;
 pub use query::RunFile;
 pub use reader::Reader;
 pub use replace::replace;
-pub use store::{
-    RunLock, Store, checkpoint_ended_run, is_being_written, is_locked, leftover, state_now,
-};
+pub use store::{RunLock, Store, checkpoint, is_being_written, is_locked, leftover, state_now};
 
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";

@@ -102,7 +102,7 @@ impl Reader {
     }
 
     /// Whether the run is one plain file, without data in a log beside it. A run that is not may be
-    /// under way, or have ended while a reader had it open; see [`crate::checkpoint_ended_run`].
+    /// under way, or have ended while a reader had it open; see [`crate::checkpoint`].
     ///
     /// # Errors
     /// As [`RunFile::header`].

@@ -97,11 +97,11 @@ impl Store {
         self.checkpoint()
     }
 
-    /// Calls [`checkpoint`], unless the name belongs to another file now: SQLite deletes a log by its
+    /// Calls [`checkpoint_file`], unless the name belongs to another file now: SQLite deletes a log by its
     /// name.
     fn checkpoint(&self) -> bool {
         let is_single_file =
-            self.identity.is_at(&self.path) && checkpoint(&self.connection, &self.path);
+            self.identity.is_at(&self.path) && checkpoint_file(&self.connection, &self.path);
         if is_single_file && self.part().is_ok_and(|it| it.shard.is_some()) {
             // Without it the file is as good, and the merge checks the records alone.
             let _ = digest::write(&self.path);
@@ -318,7 +318,7 @@ impl RunLock {
 /// `false` if the run is under way, was killed, or still cannot be merged.
 ///
 /// A damaged file is not changed.
-pub fn checkpoint_ended_run(dir: &Path) -> bool {
+pub fn checkpoint(dir: &Path) -> bool {
     let checkpointed = || -> Result<bool, ResultsError> {
         let claim = RunLock::new(dir)?;
         if claim.reader().state()? == RunState::Running {
@@ -331,7 +331,7 @@ pub fn checkpoint_ended_run(dir: &Path) -> bool {
 
 /// Makes one plain file of a run, or, if a reader has it open, merges as much as that reader
 /// allows. Returns whether the log is empty.
-fn checkpoint(connection: &Connection, path: &Path) -> bool {
+fn checkpoint_file(connection: &Connection, path: &Path) -> bool {
     let _ = connection.busy_timeout(std::time::Duration::ZERO);
     let delete_log = "PRAGMA journal_mode = DELETE";
     let mode = connection.query_row(delete_log, [], |row| row.get::<_, String>(0));

@@ -18,9 +18,7 @@ use std::{
 
 use common::{failed, header, open_to_resume, path_check, trial, warning};
 use regatta_model::{Measurements, PathCheck, TrialRecord};
-use regatta_results::{
-    FILE_NAME, Reader, ResultsError, RunState, Store, checkpoint_ended_run, exports,
-};
+use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, checkpoint, exports};
 use tempfile::tempdir;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1.sqlite");
@@ -407,19 +405,16 @@ fn a_read_only_medium_is_read_closed_or_crashed() {
 
     for drop_index in [false, true] {
         let crashed = tempdir().unwrap();
-        let stored = kill_in_mid_run(crashed.path());
+        let n = kill_in_mid_run(crashed.path());
         if drop_index {
             // As when only the file and its log were copied from elsewhere.
             fs::remove_file(crashed.path().join("results.sqlite-shm")).unwrap();
         }
         let output = in_mounts(read_only, "read", crashed.path());
-        let expected = [
-            format!("\nread {stored}\n"),
-            format!("\nread {}\n", stored + 1),
-        ];
+        let expected = [format!("\nread {n}\n"), format!("\nread {}\n", n + 1)];
         assert!(
             expected.iter().any(|text| output.contains(text)),
-            "{stored}: {output}"
+            "{n}: {output}"
         );
     }
 }
@@ -469,13 +464,10 @@ fn a_run_with_an_open_reader_is_checkpointed_later() {
     assert!(log.metadata().unwrap().len() > 0);
     assert!(dir.path().join(FILE_NAME).metadata().unwrap().len() > 4096);
     assert_eq!(early.trial_indices().unwrap(), [0]);
-    assert!(
-        !checkpoint_ended_run(dir.path()),
-        "the reader is at it still"
-    );
+    assert!(!checkpoint(dir.path()), "the reader is at it still");
     drop(early);
     assert!(!Reader::open(dir.path()).unwrap().is_single_file().unwrap());
-    assert!(checkpoint_ended_run(dir.path()));
+    assert!(checkpoint(dir.path()));
     assert!(!log.exists());
     let reader = Reader::open(dir.path()).unwrap();
     assert!(reader.is_single_file().unwrap());
@@ -484,7 +476,7 @@ fn a_run_with_an_open_reader_is_checkpointed_later() {
     // A run that was ended by force keeps its log until it is resumed.
     let killed = tempdir().unwrap();
     kill_in_mid_run(killed.path());
-    assert!(!checkpoint_ended_run(killed.path()));
+    assert!(!checkpoint(killed.path()));
     assert!(killed.path().join("results.sqlite-wal").exists());
 }
 
