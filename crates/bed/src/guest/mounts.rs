@@ -104,7 +104,7 @@ fn same_file(opened: &File) -> io::Result<()> {
     }
 }
 
-/// Mounts an open file or directory at another place too (a bind mount).
+/// Bind-mounts an open file or directory at `target`.
 fn bind(file: &File, target: &str) -> io::Result<()> {
     let source = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(mount_text(
@@ -116,7 +116,7 @@ fn bind(file: &File, target: &str) -> io::Result<()> {
     )?)
 }
 
-/// Mounts `source` at a place; all arguments of the system call are texts.
+/// Mounts `source` at `target`; all arguments of the system call are texts.
 pub(super) fn mount_text(
     source: Option<&str>,
     target: &str,
