@@ -52,7 +52,7 @@ pub fn load(dir: &Path) -> Result<RunData, ReportError> {
 
 fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
     let mut reader = Reader::open(dir)?;
-    if !reader.is_plain()? && reader.state()? != RunState::Running {
+    if !reader.is_single_file()? && reader.state()? != RunState::Running {
         drop(reader);
         checkpoint(dir);
         reader = Reader::open(dir)?;

@@ -87,7 +87,7 @@ pub fn bundle(args: &BundleArgs) -> Result<Code> {
     // A log of a run that ended is merged first; then nobody writes until the archive is whole.
     let data = regatta_report::load(dir).bad()?;
     let claim = RunLock::new(dir).bad()?;
-    if !claim.reader().is_plain().bad()? {
+    if !claim.reader().is_single_file().bad()? {
         let (dir, shown) = (dir.display(), quoted(dir));
         return Err(Failure::input(
             format!("the run in `{dir}` was killed, or another program reads it"),
