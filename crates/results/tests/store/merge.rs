@@ -230,8 +230,8 @@ fn files_of_other_plans_and_versions_are_refused() {
     let refusal = refused(&other, &good);
     assert!(refusal.to_string().contains("another plan"), "{refusal}");
 
-    let bytes_of_part = part(dir.path(), "no-plan", &header(), &numbered(8..12));
-    let refusal = refused(&bytes_of_part, &good);
+    let original = part(dir.path(), "no-plan", &header(), &numbered(8..12));
+    let refusal = refused(&original, &good);
     assert!(matches!(refusal, Refusal::NoPlan), "{refusal}");
 
     let copy = dir.path().join("copy");
@@ -276,7 +276,7 @@ fn damaged_files_are_refused_or_merged_without_changes() {
     let dir = tempdir().unwrap();
     let good = part(dir.path(), "good", &header_of(1, "n1"), &numbered(0..4));
     let damaged = part(dir.path(), "victim", &header_of(2, "n1"), &numbered(4..8));
-    let bytes_of_part = fs::read(damaged.join(FILE_NAME)).unwrap();
+    let original = fs::read(damaged.join(FILE_NAME)).unwrap();
     let mut state = 20_261_125_u64;
     let mut draw = |most: usize| {
         state = state
@@ -286,16 +286,16 @@ fn damaged_files_are_refused_or_merged_without_changes() {
     };
     let (mut refused, mut unchanged) = (0, 0);
     for case in 0..100 {
-        let mut bytes = bytes_of_part.clone();
+        let mut bytes = original.clone();
         match case % 4 {
-            0 => bytes.truncate(draw(bytes_of_part.len())),
+            0 => bytes.truncate(draw(original.len())),
             1 => {
-                let from = draw(bytes_of_part.len());
-                let to = (from + 1 + draw(8192)).min(bytes_of_part.len());
+                let from = draw(original.len());
+                let to = (from + 1 + draw(8192)).min(original.len());
                 bytes[from..to].fill(0);
             }
             2 => {
-                let at = draw(bytes_of_part.len());
+                let at = draw(original.len());
                 bytes[at] ^= 1 << draw(8);
             }
             _ => {
