@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_by_the_whole_key() {
+    fn values_are_found_by_their_full_key() {
         let text = "ID_LIKE=x\nPRETTY_NAME=\"Some Linux 1 (name)\"\nmodel name\t: A: B\nodd\n";
         assert_eq!(
             value_of(text, "PRETTY_NAME", '=').unwrap(),

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_idle_waiting_or_stolen_is_busy() {
+    fn busy_time_excludes_idle_iowait_and_steal() {
         let tick_ns = 10_000_000;
         let before = HostCpu::parse(b"cpu  100 10 50 9000 800 3 7 600 40 0\n", tick_ns).unwrap();
         assert_eq!(before.free_ns, (9000 + 800 + 600) * tick_ns);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_file_gives_nothing() {
+    fn malformed_file_yields_nothing() {
         for text in [
             &b""[..],
             b"cpu",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_has_had_free_time() {
+    fn free_time_of_this_host_is_read() {
         let mut stat = file::ProcFile::open("/proc/stat").unwrap();
         assert!(super::read(&mut stat).unwrap().free_ns > 0);
     }

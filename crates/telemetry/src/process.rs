@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_holds_what_was_freed_until_it_is_reset() {
+    fn peak_memory_includes_freed_memory_until_reset() {
         reset_peak_memory();
         let before = peak_memory_bytes().unwrap();
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);

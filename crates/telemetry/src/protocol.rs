@@ -148,7 +148,7 @@ mod tests {
         Udp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 9 4 2\nUdpLite: RcvbufErrors\nUdpLite: 8\n";
 
     #[test]
-    fn values_are_found_by_name_not_by_place() {
+    fn values_are_found_by_name_not_by_position() {
         assert_eq!(snmp_value(TWO, "Tcp", "RetransSegs"), Some(17));
         assert_eq!(snmp_value(TWO, "Udp", "RcvbufErrors"), Some(4));
         assert_eq!(snmp_value(TWO, "Udp", "MemErrors"), None);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_of_ip_are_added_up() {
+    fn ipv4_and_ipv6_counters_are_summed() {
         let counts = values([SNMP, NETSTAT, SNMP6, b""]);
         // `TCPRcvQDrop` is not in this kernel's file, and is absent, as is SCTP.
         assert_eq!(counts.len(), COUNTERS.len() - 1 - 5);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_files_give_nothing() {
+    fn malformed_files_yield_nothing() {
         for text in [
             &b""[..],
             b"Tcp: InSegs\n",

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_does_not_add_up_and_missed_samples_are_not_made_up_for() {
+    fn lateness_does_not_accumulate_and_missed_samples_are_skipped() {
         const MS: i64 = 1_000_000;
         let now = Cell::new(1_000 * MS);
         let clock = Late {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_never_gives_a_moment_that_has_passed() {
+    fn schedule_never_returns_a_past_time() {
         let schedule = Schedule::new(5, Duration::from_millis(1));
         assert_eq!(schedule.next_after(-100), 1_000_005);
         assert_eq!(schedule.next_after(5), 1_000_005);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_bytes_in_flight_are_those_of_the_last_window() {
+    fn max_bytes_in_flight_is_of_the_last_window() {
         let shared = Shared::default();
         let sample = |bytes| FlowSample {
             bytes_in_flight: bytes,
@@ -386,7 +386,7 @@ mod tests {
 
     /// The real thread, driven by edges: no figure here depends on how fast this host is.
     #[test]
-    fn a_window_begun_again_forgets_what_was_before() {
+    fn restarted_window_discards_earlier_samples() {
         struct Real;
         impl Gauges for Real {
             fn read(&mut self) -> Reading {

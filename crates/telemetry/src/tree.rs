@@ -230,14 +230,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_stat_is_read_whatever_the_name_is() {
+    fn stat_line_is_parsed_with_any_process_name() {
         let line = "7 (a) b (c) S 1 7 7 0 -1 4194304 100 0 0 0 11 12 13 14 20 0 1 0";
         assert_eq!(ticks(line), Some([11, 12, 13, 14]));
         assert_eq!(ticks("7 (short) S 1"), None);
     }
 
     #[test]
-    fn clones_of_a_subject_share_the_choice_and_the_peak() {
+    fn clones_of_a_subject_share_process_and_peak() {
         let subject = Subject::new();
         let other = subject.clone();
         assert_eq!((other.other(), other.peak_bytes()), (None, None));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_and_its_children_are_charged_and_this_process_is_not() {
+    fn process_tree_is_charged_without_this_process() {
         // A shell that has another one count, and tells when that is done; both then wait.
         let count = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; read x";
         let mut shell = Command::new("sh")
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_begins_between_two_readings_is_in_the_second_one() {
+    fn process_started_between_readings_is_in_the_second() {
         let script = "read x; sleep 1000 & echo begun; wait";
         let mut shell = Command::new("sh")
             .args(["-c", script])

@@ -90,7 +90,7 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
 }
 
 /// A transfer with a duration takes about as long as was asked, and all that was sent arrives.
-pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
+pub fn a_duration_ends_a_transfer_cleanly(driver: &dyn Driver) {
     let ran = run(driver, (1, 20_000), |options, _| {
         options.duration = Some(Duration::from_millis(300));
         options.flows = 2;
@@ -106,7 +106,7 @@ pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
 }
 
 /// Bytes that arrive during the warm-up are counted apart.
-pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
+pub fn a_warm_up_is_excluded(driver: &dyn Driver) {
     let ran = run(driver, (1, 20_000), |options, _| {
         options.duration = Some(Duration::from_millis(600));
         options.warm_up = Duration::from_millis(300);
@@ -210,7 +210,7 @@ pub fn a_file_is_read_and_delivered(driver: &dyn Driver) {
 }
 
 /// The sender closes without waiting: what arrived is known at both ends, and it is flagged.
-pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
+pub fn an_abandoned_transfer_reports_delivered_bytes(driver: &dyn Driver) {
     let ran = run(driver, (3_000_000, 10_000), |options, _| {
         options.finish = Finish::Abandon;
     });

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_is_asked_only_of_those_who_name_it() {
+    fn handshake_requires_its_capability() {
         let plain = driver(false, &[]);
         let tickets = driver(false, &["resumption"]);
         let check = |driver, handshake| check(driver, Carries::Streams, &short(handshake));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_gets_a_stream_over_a_transport_that_multiplexes_whatever_the_options() {
+    fn stream_probe_requires_multiplexing_and_an_applicable_workload() {
         let bulk = |options: BulkOptions| {
             let kind = WorkloadKind::Bulk {
                 size: Bytes(1),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_without_connections_run_neither() {
+    fn message_drivers_support_no_connection_workloads() {
         let driver = driver(true, &["resumption"]);
         for kind in [short(Handshake::Full), many(1, Spread::Connections)] {
             assert!(check(&driver, Carries::Messages, &kind).is_err());

@@ -89,7 +89,7 @@ mod tests {
     const TOKEN: &str = "000102030405060708090a0b0c0d0eFF";
 
     #[test]
-    fn an_opening_is_read_back_and_any_changed_bit_is_refused() {
+    fn opening_round_trips_and_rejects_bit_flips() {
         let token = Token::parse(TOKEN).expect("a token");
         for purpose in [Purpose::IdleProbe, Purpose::LoadProbe, Purpose::Transfer] {
             let bytes = encode(token, purpose);

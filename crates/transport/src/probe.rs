@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probe_takes_a_hundredth_of_the_link_at_most() {
+    fn probe_uses_at_most_one_percent_of_the_link() {
         let mut order = crate::testing::order_for(regatta_control::Role::Sender, "udp", 1, 1);
         order.path.mtu_bytes = 1500;
         order.workload.probe.interval = Duration::from_millis(20);
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_begins_late_leaves_no_departure_out() {
+    fn late_probe_skips_no_departure() {
         let order = crate::testing::order_for(regatta_control::Role::Sender, "udp", 1, 1);
         let plan = ProbePlan::new(&order);
         let since = MonotonicTime(MonotonicTime::now().0 - 1_000_000_000);

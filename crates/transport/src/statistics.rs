@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_end_at_once_share_a_sample() {
+    fn flows_ending_together_share_a_sample() {
         const FLOWS: u64 = 50;
         let (all, slow) = (AllConnections::new("sender"), Arc::new(Slow::default()));
         all.add(slow.clone());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_connection_keeps_its_last_word_in_the_sum_and_in_the_list() {
+    fn closed_connection_keeps_its_last_statistics() {
         let all = AllConnections::new("sender");
         for number in [3, 0, 4] {
             all.add(Arc::new(Fading(Mutex::new(Some(number)))));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_registered_is_not_kept_alive() {
+    fn registered_aborts_are_not_kept_alive() {
         let stop = Stop::new();
         let counter = Arc::new(Counter::default());
         stop.on_stop(&counter);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn dropped_registrations_are_removed() {
         let stop = Stop::new();
         let kept = Arc::new(Counter::default());
         stop.on_stop(&kept);

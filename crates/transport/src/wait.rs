@@ -164,7 +164,7 @@ mod tests {
     use crate::executor::{Blocking, Executor as _};
 
     #[test]
-    fn a_stop_ends_the_waits_of_its_thread_and_nothing_is_missed() {
+    fn stop_ends_waits_of_its_thread_without_losing_readiness() {
         let (mut here, there) = UnixStream::pair().expect("sockets");
         let stop = Stop::new();
         let wait = || {

@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_the_paths_within_the_stacks_range() {
+    fn window_is_clamped_to_the_range_of_the_stack() {
         assert_eq!(stream(Some(704_531), 30), 704_531);
         assert_eq!(stream(Some(1), 30), 131_072);
         assert_eq!(stream(Some(1 << 40), 30), 64 << 20);
     }
 
     #[test]
-    fn without_a_rate_it_is_what_arrives_in_a_round_trip() {
+    fn window_without_a_rate_covers_one_round_trip() {
         assert_eq!(stream(None, 8), 10_000_000);
         assert_eq!(stream(None, 0), 512 << 10);
         assert_eq!(stream(None, 1000), 16 << 20);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_congestion_control_of_no_kernel_is_told_from_one_that_is_there() {
+    fn unknown_congestion_control_is_distinguished_from_an_available_one() {
         // Every kernel has `reno`; where no namespace can be made, nothing is known.
         let expected = [(Some(true), Some(false)), (None, None)];
         let found = (
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_congestion_control_that_is_not_allowed_outside_of_a_namespace_is_said_to_be() {
+    fn congestion_control_not_allowed_outside_a_namespace_is_reported() {
         let refused = |errno| Err(io::Error::from_raw_os_error(errno));
         let said = |inside, outside| tried_control("bbr", &inside, &outside);
         assert!(
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_namespace_is_an_error_of_the_child_not_of_this_process() {
+    fn failure_to_unshare_is_returned_from_the_child() {
         // A flag of `clone` that `unshare` does not take.
         let error = attempt(CloneFlags::CLONE_PARENT, NAMESPACES).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");

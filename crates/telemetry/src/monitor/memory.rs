@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_load_gives_what_is_there() {
+    fn truncated_load_yields_its_leading_values() {
         assert_eq!(values(read_load, b"").len(), 0);
         assert_eq!(values(read_load, b"0.52 0.4").len(), 1);
         assert_eq!(values(read_load, b"x y z 3").len(), 0);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_memory_gives_nothing() {
+    fn malformed_memory_yields_nothing() {
         for text in [
             &b""[..],
             b"MemTotal",

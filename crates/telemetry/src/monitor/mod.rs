@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_given_once() {
+    fn names_are_sent_only_when_they_change() {
         let mut sampler = HostSampler::open();
         let first = sampler.sample();
         // An interface that carries its first packet meanwhile has new names.

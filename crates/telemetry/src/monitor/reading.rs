@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_of_the_time_between_two_readings() {
+    fn values_cover_the_time_between_two_readings() {
         let second = 1_000_000_000;
         let before = reading(
             0,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_less_than_a_few_ticks_are_not_told() {
+    fn ratios_over_less_than_a_few_ticks_are_absent() {
         let at = |ns| reading(ns, &[("time", Value::Time(ns)), ("count", Value::Count(1))]);
         let sample = at(49_000_000).since(&at(0));
         assert_eq!(sample.values, [Some(49e6), None, Some(0.0)]);

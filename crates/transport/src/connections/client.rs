@@ -320,7 +320,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_handshake_is_answered_by_one_kind_only() {
+    fn each_requested_handshake_matches_one_kind() {
         for (asked, right) in [
             (Handshake::Full, HandshakeMade::Full),
             (Handshake::Retry, HandshakeMade::Full),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_what_was_asked_is_counted_and_said() {
+    fn handshakes_that_differ_from_the_request_are_counted_and_reported() {
         let mut tally = Tally::default();
         for (ms, made) in [(10, ALL[2]), (20, ALL[2]), (30, ALL[0])] {
             let at = |ms: i64| MonotonicTime(ms * 1_000_000);

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_back_and_a_changed_bit_is_found() {
+    fn acknowledgement_round_trips_and_rejects_bit_flips() {
         let said = Acknowledgement {
             delivered: Delivered {
                 bytes: 1 << 40,

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_duplication_reordering_and_corruption_are_told_apart() {
+    fn loss_duplication_reordering_and_corruption_are_distinguished() {
         let plan = plan(1005, 100);
         assert_eq!(plan.count, 11);
         let mut check = MessageCheck::new(&plan);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_transfer_is_left_alone() {
+    fn bytes_after_the_transfer_are_not_consumed() {
         let plan = plan(10, 4);
         let mut bytes = stream(&plan);
         bytes.extend_from_slice(b"more");

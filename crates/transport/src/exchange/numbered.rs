@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_carries_its_number() {
+    fn messages_of_every_length_carry_their_number() {
         for length in [1, 2, 3, 4, 5, 15, 16, 17, 100] {
             // The last message is shorter, where it can be.
             let plan = plan(length * 700 - length / 2, length);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_number_is_the_one_nearest_to_what_is_due() {
+    fn truncated_number_decodes_to_the_nearest_due() {
         assert_eq!(nearest(0, 1, 250), Some(256));
         assert_eq!(nearest(255, 1, 256), Some(255));
         assert_eq!(nearest(255, 1, 3), Some(255));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_cut_or_of_another_trial_is_not_read() {
+    fn damaged_truncated_and_foreign_messages_are_rejected() {
         let plan = plan(1000, 100);
         let bytes = message(&plan, 3);
         for position in [0, 15, 16, 99] {

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_has_one_flow_and_its_moment() {
+    fn each_message_has_one_flow_and_one_due_time() {
         let schedule = schedule(3);
         let counts = [0, 1, 2].map(|flow| schedule.of_flow(flow, 10));
         assert_eq!(counts, [4, 3, 3]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_any_length_are_cut_from_pieces_of_any_length() {
+    fn messages_are_parsed_from_any_pieces() {
         let schedule = schedule(1);
         for length in [1, 15, 16, 17, 30] {
             let plan = plan(5, length);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_here_with_its_last_byte_and_its_delay_counts_from_the_schedule() {
+    fn message_delay_counts_from_schedule_to_last_byte() {
         let (schedule, plan) = (schedule(1), plan(3, 20));
         let ms = |ms: i64| MonotonicTime(ms * 1_000_000);
         let mut bytes = bytes_of(&plan, ms(1));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_of_this_ends_clock_is_in_no_delay() {
+    fn clock_offset_is_subtracted_from_delays() {
         let ahead = Schedule {
             clock_offset_ns: Some(3_600_000_000_000),
             ..schedule(1)

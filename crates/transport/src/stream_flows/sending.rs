@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_is_looked_at_each_millisecond_of_a_slow_link() {
+    fn clock_is_read_each_millisecond_on_a_slow_link() {
         assert_eq!(look_bytes(None), LOOK_BYTES);
         assert_eq!(look_bytes(Some(10_000_000_000)), LOOK_BYTES);
         assert_eq!(look_bytes(Some(20_000_000)), 2500);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_99th_percentile_takes_a_hundred_delays() {
+    fn p99_requires_a_hundred_delays() {
         for (delays, said) in [(99, false), (100, true)] {
             let mut distribution = Distribution::default();
             for ms in 1..=delays {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_no_delays() {
+    fn no_delays_report_no_metrics() {
         let mut findings = Findings::default();
         Distribution::default().report(DelayMetrics::MESSAGE, "receiver", &mut findings);
         assert!(

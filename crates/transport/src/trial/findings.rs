@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_filled_by_a_bandwidth_delay_product() {
+    fn path_is_filled_by_its_bandwidth_delay_product() {
         let mut path = crate::testing::order_for(regatta_control::Role::Sender, "tcp", 1, 1).path;
         path.round_trip_delay = Duration::from_millis(30);
         assert!(!fills(&path, Some(u64::MAX)));

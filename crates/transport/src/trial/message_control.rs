@@ -144,7 +144,7 @@ mod tests {
     use regatta_control::Role;
 
     #[test]
-    fn every_control_message_is_read_back_and_a_damaged_one_is_not() {
+    fn control_messages_round_trip_and_reject_bit_flips() {
         let order = testing::order_for(Role::Sender, "udp", 1000, 100);
         let trial = Trial::new(&order, testing::trial_context().0).expect("a trial");
         let counts = Delivered {

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_time_in_which_it_was_blocked_counts() {
+    fn only_blocked_time_is_counted() {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let blocked = Blocked::new(begun);

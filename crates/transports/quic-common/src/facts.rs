@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_packet_at_a_time_is_no_offload() {
+    fn single_packet_batches_count_as_no_offload() {
         assert_eq!(offload(0), "off");
         assert_eq!(offload(1), "off");
         assert_eq!(offload(10), "on, 10 packets at most");

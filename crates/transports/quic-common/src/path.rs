@@ -217,7 +217,7 @@ mod tests {
 
     /// 30 ms at 10 Gbit/s are 37 MB, with which 5 Mbit/s would be busy for a minute.
     #[test]
-    fn what_is_held_follows_the_congestion_window_where_no_rate_is_known() {
+    fn buffer_limit_follows_the_congestion_window_without_a_rate() {
         let held = |path: &PathHints, asked, congestion_window| {
             let mut common = Common::read(&BTreeMap::new());
             common.stream_window_bytes = asked;
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_with_a_limit_gets_no_larger_window_unless_asked() {
+    fn window_is_limited_by_the_stack_unless_configured() {
         let window = |rate, common: &Common| {
             Sizes::with_at_most(1000, &path(1500, rate), IPV4, common)
                 .map(|sizes| sizes.windows.stream_bytes)

@@ -27,13 +27,13 @@ fn text(order: &mut TrialOrder, name: &str, value: &str) {
     option(order, name, OptionValue::Text(value.to_owned()));
 }
 
-regatta_test_contract::test_cases! { what_runs_is_read_back:
+regatta_test_contract::test_cases! { stack_settings_are_read_back:
     cubic("cubic")
     reno("reno")
     bbr2("bbr2")
 }
 
-fn what_runs_is_read_back(name: &str) {
+fn stack_settings_are_read_back(name: &str) {
     let pair = pair(1_000_000, |order| {
         text(order, "cc", name);
         option(order, "gso", OptionValue::Flag(name == "cubic"));
@@ -56,7 +56,7 @@ fn what_runs_is_read_back(name: &str) {
 }
 
 #[test]
-fn a_stream_window_below_the_path_is_seen() {
+fn stream_window_below_the_path_is_reported() {
     let pair = pair(20_000_000, |order| {
         text(order, "stream_window", "64KiB");
         order.sample_interval = Duration::from_millis(5);
@@ -79,14 +79,14 @@ fn a_stream_window_below_the_path_is_seen() {
     );
 }
 
-regatta_test_contract::test_cases! { handshakes_are_what_is_asked_for:
+regatta_test_contract::test_cases! { handshakes_match_the_request:
     full(Handshake::Full, "full")
     resumption(Handshake::Resumed, "resumed")
     early_data(Handshake::EarlyData, "0-RTT")
     retry(Handshake::Retry, "full")
 }
 
-fn handshakes_are_what_is_asked_for(handshake: Handshake, made: &str) {
+fn handshakes_match_the_request(handshake: Handshake, made: &str) {
     let pair = pair(0, |order| {
         order.workload.kind = WorkloadKind::ShortConnections {
             connections: 10,
@@ -108,7 +108,7 @@ fn handshakes_are_what_is_asked_for(handshake: Handshake, made: &str) {
 }
 
 #[test]
-fn a_transfer_goes_on_from_another_port() {
+fn transfer_continues_after_migration() {
     let pair = pair(1 << 40, |order| {
         text(order, "migrate_after", "200ms");
         // Many times as long as the migration and a hundred packets take.
@@ -127,7 +127,7 @@ fn a_transfer_goes_on_from_another_port() {
 }
 
 #[test]
-fn files_are_left_where_the_order_says_and_nowhere_else() {
+fn files_are_written_only_to_the_ordered_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let ask = |order: &mut TrialOrder| {
         option(order, "keylog", OptionValue::Flag(true));

@@ -43,12 +43,12 @@ fn reports(pair: Pair) -> (SideReport, SideReport) {
     )
 }
 
-regatta_test_contract::test_cases! { what_runs_is_read_back:
+regatta_test_contract::test_cases! { stack_settings_are_read_back:
     cubic("cubic")
     bbr("bbr")
 }
 
-fn what_runs_is_read_back(name: &str) {
+fn stack_settings_are_read_back(name: &str) {
     let (sender, receiver) = reports(pair(1_000_000, 10_000, |order| {
         text(order, "cc", name);
         option(order, "gso", OptionValue::Flag(name == "cubic"));
@@ -79,7 +79,7 @@ mod real_time {
 }
 
 #[test]
-fn the_packet_size_is_searched_for_when_asked() {
+fn mtu_discovery_runs_when_enabled() {
     let (sender, _) = reports(pair(20_000_000, 10_000, |order| {
         option(order, "mtu_discovery", OptionValue::Flag(true));
     }));
@@ -93,7 +93,7 @@ fn the_packet_size_is_searched_for_when_asked() {
 }
 
 #[test]
-fn a_stream_window_below_the_path_is_seen() {
+fn stream_window_below_the_path_is_reported() {
     let (sender, _) = reports(pair(20_000_000, 10_000, |order| {
         text(order, "stream_window", "64KiB");
         order.sample_interval = Duration::from_millis(5);
@@ -207,12 +207,12 @@ async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
 /// Number of connections of one test, one after another.
 const CONNECTIONS: u32 = 5;
 
-regatta_test_contract::test_cases! { every_connection_proves_its_address_first_when_asked:
+regatta_test_contract::test_cases! { retry_validates_the_address_of_every_connection:
     full(Handshake::Full, 0)
     retry(Handshake::Retry, CONNECTIONS)
 }
 
-fn every_connection_proves_its_address_first_when_asked(handshake: Handshake, expected: u32) {
+fn retry_validates_the_address_of_every_connection(handshake: Handshake, expected: u32) {
     let server = s2n_driver::streams(&handshakes(Role::Receiver, handshake)).expect("a server");
     let client = s2n_driver::streams(&handshakes(Role::Sender, handshake)).expect("a client");
     let listens = server.listen_address().expect("an address");
@@ -244,7 +244,7 @@ fn every_connection_proves_its_address_first_when_asked(handshake: Handshake, ex
 }
 
 #[test]
-fn secrets_are_left_where_files_may_be_and_nowhere_else() {
+fn secrets_are_written_only_to_the_ordered_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let keylog = |order: &mut TrialOrder| option(order, "keylog", OptionValue::Flag(true));
     let (sender, _) = reports(pair(1000, 1000, |order| {

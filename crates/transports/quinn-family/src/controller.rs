@@ -246,7 +246,7 @@ mod tests {
     use regatta_transport_quic_common::path::LEAST_PAYLOAD_BYTES;
 
     #[test]
-    fn what_a_connection_runs_is_read_from_its_controller() {
+    fn congestion_control_is_read_from_the_controller() {
         for name in CongestionControl::VARIANTS {
             let asked: CongestionControl = name.parse().expect("a name");
             let watch = Arc::new(Watch::default());

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_for_packets_looks_when_one_was_sent() {
+    fn wait_checks_its_condition_when_a_packet_is_sent() {
         let (watch, left, looks) = (Watch::default(), Cell::new(2), Cell::new(0));
         let waited = async {
             let mut waiting = pin!(watch.wait_while(|| {

@@ -179,12 +179,12 @@ fn fact(report: &SideReport, name: &str) -> u64 {
     report.measurements.facts[name].parse().expect("a count")
 }
 
-regatta_test_contract::test_cases! { what_is_lost_is_sent_again:
+regatta_test_contract::test_cases! { lost_packets_are_retransmitted:
     ordered(true)
     unordered(false)
 }
 
-fn what_is_lost_is_sent_again(ordered: bool) {
+fn lost_packets_are_retransmitted(ordered: bool) {
     let harm = Harm {
         lost: 50,
         ..Harm::default()
@@ -194,12 +194,12 @@ fn what_is_lost_is_sent_again(ordered: bool) {
     assert!(fact(&sender, "sctp.retransmitted_chunks.sender") > 3);
 }
 
-regatta_test_contract::test_cases! { packets_that_come_late_or_twice_do_no_harm:
+regatta_test_contract::test_cases! { late_and_duplicate_packets_are_tolerated:
     ordered(true)
     unordered(false)
 }
 
-fn packets_that_come_late_or_twice_do_no_harm(ordered: bool) {
+fn late_and_duplicate_packets_are_tolerated(ordered: bool) {
     let harm = Harm {
         twice: 100,
         late: 100,
@@ -209,7 +209,7 @@ fn packets_that_come_late_or_twice_do_no_harm(ordered: bool) {
 }
 
 #[test]
-fn a_handshake_that_comes_again_does_not_end_the_association() {
+fn repeated_handshake_does_not_end_the_association() {
     let harm = Harm {
         first_again_after: Some(40),
         ..Harm::default()
@@ -217,14 +217,14 @@ fn a_handshake_that_comes_again_does_not_end_the_association() {
     all_is_delivered(true, harm);
 }
 
-regatta_test_contract::test_cases! { a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end:
+regatta_test_contract::test_cases! { dead_path_does_not_hold_up_the_end:
     ordered(true)
     unordered(false)
 }
 
 /// Checks an end whose messages of the probe wait for a retransmission timer that is doubled each
 /// time it expires.
-fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool) {
+fn dead_path_does_not_hold_up_the_end(ordered: bool) {
     let harm = Harm {
         dead_after: Some(60),
         ..Harm::default()
@@ -252,7 +252,7 @@ fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool)
 }
 
 #[test]
-fn packets_that_are_no_sctp_do_no_harm() {
+fn packets_that_are_not_sctp_are_ignored() {
     let harm = Harm {
         noise_after: Some(7),
         ..Harm::default()

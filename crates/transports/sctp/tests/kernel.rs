@@ -145,8 +145,8 @@ mod with_sctp {
 
     /// Checks messages longer than a user message of a stream, and longer than any receive buffer.
     #[test]
-    fn long_messages_arrive_whole() {
-        if !is_here("long_messages_arrive_whole") {
+    fn long_messages_arrive_complete() {
+        if !is_here("long_messages_arrive_complete") {
             return;
         }
         for message in [100_000, 300_000, 5_000_000] {
@@ -179,8 +179,8 @@ mod with_sctp {
 
     /// Checks the warning about a window that is too small for the path.
     #[test]
-    fn a_small_window_is_said() {
-        if !is_here("a_small_window_is_said") {
+    fn window_below_the_path_is_warned_about() {
+        if !is_here("window_below_the_path_is_warned_about") {
             return;
         }
         let pair = testing::run_pair(driver("sctp"), 100_000, 10_000, |order| {

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_receive_buffer_cannot_hold_is_counted() {
+    fn receive_buffer_drops_are_counted() {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (receiver, buffers) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");
         let (sender, _) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn crypto_option_round_trips() {
         for crypto in [Crypto::AwsLc, Crypto::Ring] {
             let option = crypto_option(crypto);
             assert_eq!(Crypto::read(&option, &BTreeMap::new()), crypto);

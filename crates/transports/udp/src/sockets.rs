@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_a_flow_before_it_was_connected_is_the_listeners() {
+    fn datagrams_received_before_connect_are_passed_to_the_listener() {
         let order = order(65_536);
         let listener = Listener::new(&order).expect("a listener");
         let client = || open(&order, SocketAddr::new(order.local, 0)).expect("a socket");

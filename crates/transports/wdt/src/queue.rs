@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_before_goes_last_without_what_arrived() {
+    fn returned_block_is_queued_last_without_its_received_part() {
         let mut queue = Queue::new(&[file("a", 30), file("b", 5)], 0);
         let first = queue.pop().unwrap();
         queue.give_back(first, 12);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_ends_a_wait() {
+    fn readable_descriptor_ends_a_wait() {
         let (waker, other) = (Wakers::default().add().unwrap(), Wakers::default());
         let file = other.add().unwrap();
         assert!(!waker.ready(file.0.as_fd(), PollFlags::POLLIN, Duration::ZERO));

@@ -320,7 +320,7 @@ fn many_cuts_may_come(mode: usize) {
 }
 
 #[test]
-fn a_port_that_is_refused_for_good_leaves_its_work_to_the_others() {
+fn work_of_a_refused_port_moves_to_the_others() {
     for (seed, mode) in MODES.into_iter().enumerate() {
         for from in [0, 1] {
             let case = Case::new(mode, 3, &mut Random::new(seed as u64));
@@ -346,7 +346,7 @@ fn a_port_that_is_refused_for_good_leaves_its_work_to_the_others() {
 }
 
 #[test]
-fn with_tags_the_end_of_one_port_is_not_the_end_of_all() {
+fn with_tags_failure_of_one_port_does_not_fail_all() {
     let gcm = Mode {
         cipher: Some(Cipher::Aes128Gcm),
         checksum: false,
@@ -377,7 +377,7 @@ fn with_tags_the_end_of_one_port_is_not_the_end_of_all() {
 }
 
 #[test]
-fn when_every_port_is_refused_the_transfer_fails_with_its_code() {
+fn transfer_fails_with_its_code_when_every_port_is_refused() {
     let case = Case::new(MODES[0], 2, &mut Random::new(1));
     let refusals = vec![Refusal { port: 0, from: 0 }, Refusal { port: 1, from: 0 }];
     let outcome = case.run(World {

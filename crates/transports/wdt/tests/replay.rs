@@ -123,7 +123,7 @@ impl ReceiverPort<'_> {
 }
 
 #[test]
-fn our_receiver_takes_what_the_recorded_sender_sent() {
+fn receiver_accepts_the_recorded_sender() {
     for name in NAMES {
         let recorded = Recorded::load(name);
         let url = ConnectionUrl::parse(&recorded.url).unwrap();
@@ -282,7 +282,7 @@ fn by_number(recorded: &Recorded, secret: Option<&Secret>) -> MemorySource {
 }
 
 #[test]
-fn our_sender_answers_the_recorded_receiver_as_the_recorded_sender_did() {
+fn sender_replays_the_recorded_sender() {
     for name in NAMES {
         let recorded = Recorded::load(name);
         let url = recorded.sender_url.as_deref().unwrap_or(&recorded.url);

@@ -131,7 +131,7 @@ fn a_tree() -> Files {
 }
 
 #[test]
-fn what_was_counted_does_not_go_again() {
+fn acknowledged_blocks_are_not_resent() {
     for cipher in [None, Some(Cipher::Aes128Ctr), Some(Cipher::Aes128Gcm)] {
         let (sent, all) = resumed(cipher, &a_tree(), &a_tree(), true);
         // 120 kB went over both ports, of which a block or so of each was not whole.
@@ -143,7 +143,7 @@ fn what_was_counted_does_not_go_again() {
 }
 
 #[test]
-fn files_that_changed_their_size_or_are_gone_are_no_hindrance() {
+fn resizing_or_removing_files_does_not_prevent_resumption() {
     let second = files(&[("a/large", 90_000), ("b", 60_000), ("new", 10)]);
     let (sent, all) = resumed(None, &a_tree(), &second, true);
     assert_eq!(sent, all);

@@ -184,7 +184,7 @@ fn reconnections_without_progress_come_to_an_end() {
 }
 
 #[test]
-fn a_sender_speaks_an_older_version_when_it_is_told_so() {
+fn sender_falls_back_to_the_version_of_the_receiver() {
     let (session, mut connection) = sending(1);
     connection.step(ms(0));
     connection.connected(ms(0));
@@ -207,7 +207,7 @@ fn a_sender_speaks_an_older_version_when_it_is_told_so() {
 }
 
 #[test]
-fn a_wrong_key_is_said_as_such() {
+fn wrong_key_is_reported_as_an_encryption_error() {
     // A prologue with an IV that is always the same, and what another key made of a checkpoint.
     let mut other = vec![b'e', 2, 16];
     other.extend([5; 16]);

@@ -189,7 +189,7 @@ fn plain_bytes_are_refused_where_encryption_is_on() {
 }
 
 #[test]
-fn another_key_is_said_at_both_ends() {
+fn different_key_is_reported_at_both_ends() {
     for cipher in [Cipher::Aes128Ctr, Cipher::Aes128Gcm] {
         let bound = bind(2, Some(secret(cipher)));
         let url = ConnectionUrl {
@@ -249,7 +249,7 @@ fn strangers_change_nothing(secret: Option<Secret>, says: &[u8]) {
 }
 
 #[test]
-fn silent_strangers_keep_nobody_waiting() {
+fn silent_strangers_do_not_delay_the_transfer() {
     strangers_change_nothing(None, b"");
 }
 
@@ -276,7 +276,7 @@ fn senders_of_another_transfer_do_not_end_this_one() {
 }
 
 #[test]
-fn nobody_listening_fails_with_its_code() {
+fn sending_to_closed_ports_fails_with_its_code() {
     let (_, mut url) = bind(2, None);
     // Sockets that do not listen keep these ports from other tests.
     let unheard = [(); 2].map(|()| {
@@ -492,7 +492,7 @@ impl Host for GivesUp {
     }
 }
 
-fn a_sender_that_gives_up_tells_the_receiver(cipher: Option<Cipher>) {
+fn aborting_sender_notifies_the_receiver(cipher: Option<Cipher>) {
     let told = Arc::new(AtomicBool::new(false));
     let bound = bind(2, cipher.map(secret));
     let url = bound.1.clone();
@@ -516,13 +516,13 @@ fn a_sender_that_gives_up_tells_the_receiver(cipher: Option<Cipher>) {
 }
 
 #[test]
-fn a_sender_that_gives_up_tells_the_receiver_in_clear() {
-    a_sender_that_gives_up_tells_the_receiver(None);
+fn aborting_sender_notifies_the_receiver_in_clear() {
+    aborting_sender_notifies_the_receiver(None);
 }
 
 #[test]
-fn a_sender_that_gives_up_tells_the_receiver_with_tags() {
-    a_sender_that_gives_up_tells_the_receiver(Some(Cipher::Aes128Gcm));
+fn aborting_sender_notifies_the_receiver_with_tags() {
+    aborting_sender_notifies_the_receiver(Some(Cipher::Aes128Gcm));
 }
 
 /// Stops when it is told.

@@ -183,7 +183,7 @@ fn a_stop_ends_the_wait_for_a_sender() {
 }
 
 #[test]
-fn a_stop_ends_the_wait_for_somebody_who_says_nothing() {
+fn stop_ends_the_wait_for_a_silent_peer() {
     let received = receive(patient(), |program, told, _, port| {
         let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
         told.arrived.recv().unwrap();
@@ -195,7 +195,7 @@ fn a_stop_ends_the_wait_for_somebody_who_says_nothing() {
 }
 
 #[test]
-fn the_admission_of_somebody_who_says_nothing_ends_in_time() {
+fn admission_of_a_silent_peer_times_out() {
     let options = receiver::Options {
         admission: Duration::from_millis(10),
         ..patient()
@@ -209,7 +209,7 @@ fn the_admission_of_somebody_who_says_nothing_ends_in_time() {
 }
 
 #[test]
-fn a_failure_ends_the_wait_for_bytes_and_the_sender_is_told() {
+fn failure_ends_the_wait_for_bytes_and_notifies_the_sender() {
     let received = receive(patient(), |_, told, session, port| {
         let mut peer = TcpStream::connect(("127.0.0.1", port)).unwrap();
         peer.write_all(&bytes(&[Command::Settings(settings())]))

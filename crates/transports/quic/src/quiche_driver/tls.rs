@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_its_address_and_identifiers_alone() {
+    fn retry_token_is_valid_only_for_its_address_and_connection_ids() {
         let tokens = RetryTokens::new().expect("random numbers");
         let from = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let token = tokens.make(from, b"first", b"retry").expect("a token");

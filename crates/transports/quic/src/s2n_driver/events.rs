@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_waited_for_until_enough_was_sent() {
+    fn wait_for_the_send_buffer_ends_when_enough_was_sent() {
         let watch = watch(1000);
         let mut context = Context::from_waker(Waker::noop());
         let mut held = pin!(watch.until_held(3000, |_| 1500));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_waited_for_that_cannot_come() {
+    fn wait_ends_when_no_more_can_be_sent() {
         let mut context = Context::from_waker(Waker::noop());
         // The congestion window collapsed with everything in flight: no new data will be sent.
         let all_sent = watch(3000);

@@ -14,7 +14,7 @@ use regatta_transport::{
 };
 
 for_each_stack! {
-    a_listening_end_lets_other_protocols_pass_by,
+    listening_end_ignores_other_protocols,
     a_connecting_end_gives_up_on_another_protocol_at_its_deadline,
 }
 
@@ -36,7 +36,7 @@ fn other_protocols() -> Vec<Vec<u8>> {
     ]
 }
 
-fn a_listening_end_lets_other_protocols_pass_by(driver: &dyn Driver) {
+fn listening_end_ignores_other_protocols(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let mut order = order_for(Role::Receiver, name, 100_000, 1000);
     let (context, seen) = trial_context();

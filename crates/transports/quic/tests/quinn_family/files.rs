@@ -9,9 +9,9 @@ use regatta_transport::{Driver, TransportError, testing::run_pair};
 use crate::{option, pair};
 
 for_both! {
-    secrets_and_events_are_left_where_they_may_be,
+    secrets_and_events_are_written_to_the_ordered_directory,
     both_ends_know_the_same_secrets,
-    without_a_place_for_files_there_is_a_warning,
+    missing_directory_for_files_is_warned_about,
 }
 
 /// Whether this build writes the events of the driver's connections.
@@ -39,7 +39,7 @@ fn events_of_noq_need_a_build_with_them() {
     }
 }
 
-fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
+fn secrets_and_events_are_written_to_the_ordered_directory(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let directory = tempfile::tempdir().expect("a directory");
     // It is there when the first file is.
@@ -104,7 +104,7 @@ fn both_ends_know_the_same_secrets(driver: &dyn Driver) {
     assert_eq!(sorted("sender"), sorted("receiver"));
 }
 
-fn without_a_place_for_files_there_is_a_warning(driver: &dyn Driver) {
+fn missing_directory_for_files_is_warned_about(driver: &dyn Driver) {
     let pair = pair(driver, 1000, |order| ask(driver, order));
     for report in [pair.sender, pair.receiver] {
         let report = report.expect("a report");

@@ -176,7 +176,7 @@ fn round_trips<S: Stack>(handshake: Handshake, then: HandshakeMade, round_trips:
     );
 }
 
-fn quinn_takes_the_round_trips_that_theory_has(
+fn quinn_handshakes_take_the_expected_round_trips(
     handshake: Handshake,
     then: HandshakeMade,
     trips: u32,
@@ -192,7 +192,7 @@ fn noq_takes_the_round_trips_that_theory_has(
     round_trips::<Noq>(handshake, then, trips);
 }
 
-regatta_test_contract::test_cases! { quinn_takes_the_round_trips_that_theory_has:
+regatta_test_contract::test_cases! { quinn_handshakes_take_the_expected_round_trips:
     full(Handshake::Full, HandshakeMade::Full, 2)
     resumption(Handshake::Resumed, HandshakeMade::Resumed, 2)
     early_data(Handshake::EarlyData, HandshakeMade::EarlyDataTaken, 1)
@@ -230,12 +230,12 @@ fn refused_early_data<S: Stack>() {
 }
 
 #[test]
-fn quinn_sends_early_data_that_is_refused_again() {
+fn quinn_resends_refused_early_data() {
     refused_early_data::<Quinn>();
 }
 
 #[test]
-fn noq_sends_early_data_that_is_refused_again() {
+fn noq_resends_refused_early_data() {
     refused_early_data::<Noq>();
 }
 
@@ -277,12 +277,12 @@ mod real_time {
     }
 
     #[test]
-    fn handshakes_of_quinn_go_on_at_once() {
+    fn handshakes_of_quinn_continue_at_once() {
         many_at_once::<Quinn>();
     }
 
     #[test]
-    fn handshakes_of_noq_go_on_at_once() {
+    fn handshakes_of_noq_continue_at_once() {
         many_at_once::<Noq>();
     }
 }

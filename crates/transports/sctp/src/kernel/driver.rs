@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_it_says_what_to_type() {
+    fn missing_sctp_is_reported_with_commands_to_type() {
         if let Err(unsupported) = Sctp.supported(&BTreeMap::new()) {
             assert!(unsupported.reason.contains("SCTP"), "{unsupported}");
             for line in ["`modprobe sctp`", "`--bed uml`", "`sctp-userspace`"] {

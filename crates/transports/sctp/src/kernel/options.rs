@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_that_is_not_asked_for_gives_way() {
+    fn unset_timeouts_adapt_to_configured_ones() {
         for (set, expected) in [
             (vec![("rto_min", "200ms")], (200, 3000, 60_000)),
             (vec![("rto_max", "500ms")], (500, 500, 500)),

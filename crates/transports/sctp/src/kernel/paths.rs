@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_come_before_is_not_taken_for_the_other_path() {
+    fn data_received_before_the_outage_does_not_end_fail_over() {
         let token = Token([7; 16]);
         let paths = Paths::new([HERE, THERE], Some(Duration::from_millis(1)), token);
         let memory = opening::encode(token, Purpose::Transfer);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_paths_own_packets_are_dropped() {
+    fn filter_drops_only_packets_of_the_path() {
         // Over loopback, with datagrams: the filter looks at the IP header alone.
         let first = Ipv4Addr::new(127, 0, 0, 1);
         let socket = std::net::UdpSocket::bind((first, 0)).expect("a socket");

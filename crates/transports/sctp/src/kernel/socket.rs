@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_stand_one_after_another_are_cut_apart() {
+    fn packed_addresses_are_parsed() {
         let expected: Vec<SocketAddr> = ["10.60.0.2:7", "[fe80::1]:9", "10.60.1.2:7"]
             .map(|text| text.parse().expect("an address"))
             .to_vec();

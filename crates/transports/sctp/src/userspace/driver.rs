@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_carries_depends_on_the_order_of_delivery() {
+    fn carried_kind_depends_on_ordered_delivery() {
         let ordered =
             |ordered| BTreeMap::from([("ordered".to_owned(), OptionValue::Flag(ordered))]);
         assert_eq!(SctpUserspace.carries(&BTreeMap::new()), Carries::Streams);

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_never_has_half_of_its_numbers_under_way() {
+    fn outstanding_chunks_stay_below_half_the_sequence_space() {
         for rate in [None, Some(1_000_000_000_000)] {
             let sizes = sizes(600, rate, IPV4).expect("large enough");
             let limits = sizes.limits(&OptionValues::new(), Duration::ZERO);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_breaks_off_ends_quietly() {
+    fn truncated_packet_yields_no_chunk() {
         let whole = packet(&[DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53, b'x']);
         for length in 0..whole.len() {
             assert!(chunks(&whole[..length]).count() <= 1);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_is_one_that_the_stack_reads() {
+    fn abort_packet_is_valid() {
         let route = Route::of(&packet(&[])).expect("a tag");
         let abort = route.abort();
         assert_eq!(abort.len(), 20);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_no_more_packets_than_the_kernel_takes() {
+    fn batch_respects_the_segment_limit_of_the_kernel() {
         let two = Segmentation {
             packets: 2,
             ..SEGMENTATION
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_whose_time_has_not_come_is_held_back() {
+    fn packet_is_held_until_its_departure_time() {
         let later = Instant::now() + Duration::from_secs(3600);
         let mut times = vec![later, Instant::now(), Instant::now()];
         let mut write = |_: &mut [u8]| Some(packet(9, Some(times.pop()?)));

@@ -285,7 +285,7 @@ async fn accepted(end: &End<Lines>) -> Arc<Handle<Lines>> {
 }
 
 #[test]
-fn messages_come_in_order_and_the_close_of_one_end_ends_the_other() {
+fn messages_arrive_in_order_and_close_ends_the_peer() {
     let sent = [
         b"first".as_slice(),
         b"next1",
@@ -307,7 +307,7 @@ fn messages_come_in_order_and_the_close_of_one_end_ends_the_other() {
 
 /// A virtual clock stands still while a thread is busy: the moment of the packet would never come.
 #[test]
-fn an_expired_timer_waits_for_the_packet_that_is_held_back() {
+fn expired_timer_waits_for_a_paced_packet() {
     let expired = run(
         async |handle, _| {
             let held_until = Instant::now() + Duration::from_millis(100);
@@ -330,7 +330,7 @@ fn an_expired_timer_waits_for_the_packet_that_is_held_back() {
 
 /// A task that is woken may ask for another turn, as one does that has something to write.
 #[test]
-fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_turn() {
+fn lingering_closed_connection_does_not_wake_accept_at_each_turn() {
     let polls = AtomicU64::new(0);
     run(
         async |handle, _| {
@@ -356,7 +356,7 @@ fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_tu
 }
 
 #[test]
-fn a_stop_wakes_who_waits() {
+fn stop_wakes_a_waiting_receiver() {
     run(
         async |handle, stop| {
             let raised = async {
@@ -390,7 +390,7 @@ fn the_first_message_admits_a_connection() {
 }
 
 #[test]
-fn a_timer_sends_again_until_there_is_an_answer() {
+fn timer_retransmits_until_answered() {
     let (end, _) = end(Role::Sender);
     let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = other.local_addr().expect("an address");
@@ -415,7 +415,7 @@ fn a_timer_sends_again_until_there_is_an_answer() {
 }
 
 #[test]
-fn no_answer_times_out_and_an_unknown_connection_is_told() {
+fn unanswered_connect_times_out_and_unknown_connection_gets_a_reply() {
     let (end, _) = end(Role::Sender);
     end.base.runtime.block_on(async {
         let other = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
@@ -443,7 +443,7 @@ fn no_answer_times_out_and_an_unknown_connection_is_told() {
 }
 
 #[test]
-fn packets_of_another_host_are_not_heard() {
+fn packets_of_another_host_are_ignored() {
     let mut order = order(Role::Receiver);
     order.peer = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
     let lines = Lines {

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_described_as_the_kernel_reads_it() {
+    fn address_is_encoded_as_netlink_attributes() {
         use neli::ToBytes;
         let mut bytes = std::io::Cursor::new(Vec::new());
         described(3, Ipv4Addr::new(10, 60, 1, 2))

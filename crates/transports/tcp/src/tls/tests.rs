@@ -193,7 +193,7 @@ const QUESTIONS: [(usize, usize); 4] =
     [(1, 1), (13 << 10, 13 << 10), (300_000, 300_000), (3000, 1)];
 
 #[test]
-fn more_than_fits_the_first_flight_follows_the_handshake() {
+fn data_beyond_the_first_flight_follows_the_handshake() {
     for (length, message) in QUESTIONS {
         let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
         get_tickets(&client, &server);
@@ -205,7 +205,7 @@ fn more_than_fits_the_first_flight_follows_the_handshake() {
 }
 
 #[test]
-fn early_data_that_is_refused_is_sent_again_once() {
+fn refused_early_data_is_resent_once() {
     for (length, message) in QUESTIONS {
         let question = noise(length);
         for forgets in [true, false] {
@@ -228,7 +228,7 @@ fn early_data_that_is_refused_is_sent_again_once() {
 }
 
 #[test]
-fn an_end_that_vanishes_in_the_handshake_is_named() {
+fn peer_vanishing_in_the_handshake_is_reported() {
     let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
     get_tickets(&client, &server);
     let (here, there) = pair();

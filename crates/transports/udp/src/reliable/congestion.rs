@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_doubles_and_a_loss_takes_three_tenths_once_in_a_round_trip() {
+    fn slow_start_doubles_and_loss_reduces_window_once_per_round_trip() {
         let mut congestion = Cubic::new(UNIT);
         assert_eq!(rounds(&mut congestion, 0, 3), [20.0, 40.0, 80.0]);
         let at = |ms: u64| start() + Duration::from_millis(ms);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_back_after_k_and_flat_there() {
+    fn cubic_window_recovers_after_k_and_plateaus() {
         let mut congestion = Cubic {
             window: 1000.0 * UNIT as f64,
             threshold: 0.0,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_begins_again_with_one_datagram_and_an_idle_window_does_not_grow() {
+    fn timeout_resets_window_to_one_datagram_and_idle_window_does_not_grow() {
         let mut congestion = Cubic::new(UNIT);
         rounds(&mut congestion, 0, 3);
         congestion.on_time_out(start() + Duration::from_nanos(1), UNIT);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn large_datagrams_begin_with_two() {
+    fn initial_window_is_two_large_datagrams() {
         assert_eq!(Cubic::new(65_507).window(), 2 * 65_507);
         assert_eq!(Cubic::new(1400).window(), 14_000);
     }

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_read_back() {
+    fn frames_round_trip() {
         let mut place = Vec::new();
         for frame in [
             Frame::Conn { opening: b"abc" },
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_too_long_is_no_frame() {
+    fn truncated_and_overlong_frames_are_rejected() {
         let mut place = Vec::new();
         Frame::Data {
             number: 7,

@@ -287,7 +287,7 @@ fn the_messages_of_the_idle_probe_share_a_round_trip_before_stop_and_wait() {
 }
 
 #[test]
-fn a_loss_costs_stop_and_wait_its_whole_wait_each_time() {
+fn each_loss_costs_stop_and_wait_a_full_timeout() {
     // The third message is lost twice, the acknowledgement of the fifth once.
     let mut lost = (0, 0);
     let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
@@ -315,7 +315,7 @@ fn a_loss_costs_stop_and_wait_its_whole_wait_each_time() {
 }
 
 #[test]
-fn it_gives_up_after_so_many_retransmissions() {
+fn connection_gives_up_after_max_retransmits() {
     for (rules, waits) in [
         (STOP_AND_WAIT, 16),
         (
@@ -375,7 +375,7 @@ fn a_window_fills_the_path_and_repairs_one_loss_within_round_trips() {
 }
 
 #[test]
-fn less_reordering_than_the_threshold_is_no_loss() {
+fn reordering_below_the_threshold_is_no_loss() {
     // Every fifth message comes after the two that follow it.
     let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
         Some((_, Frame::Data { number, .. } | Frame::Fin { number, .. })) => {
@@ -394,7 +394,7 @@ fn less_reordering_than_the_threshold_is_no_loss() {
 }
 
 #[test]
-fn rubbish_changes_nothing() {
+fn invalid_frames_are_ignored() {
     let mut core = Core::accepting(7, SLIDING);
     let mut place = Vec::new();
     while core.poll_frame(start(), &mut place) {}
@@ -478,7 +478,7 @@ fn runner(cases: u32) -> TestRunner {
 }
 
 #[test]
-fn whatever_the_path_does_the_messages_arrive_once_and_in_order() {
+fn messages_arrive_once_in_order_over_any_path() {
     for rules in [
         STOP_AND_WAIT,
         SLIDING,
@@ -508,7 +508,7 @@ fn whatever_the_path_does_the_messages_arrive_once_and_in_order() {
 }
 
 #[test]
-fn a_path_that_dies_makes_it_give_up_with_what_arrived_intact() {
+fn dead_path_ends_the_connection_with_delivered_data_intact() {
     runner(200)
         .run(&(1_usize..60, 0_usize..200), |(count, alive)| {
             let sent = messages(count);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_in_any_order_make_the_whole_once_all_are_there() {
+    fn ranges_in_any_order_complete_the_file() {
         let mut ranges = Ranges::default();
         assert!(ranges.are_all_of(0) && !ranges.are_all_of(1));
         for (start, end) in [(30, 40), (0, 10), (10, 20), (25, 30), (5, 15)] {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_block_counts_as_far_as_the_next_one_takes_it_for_granted() {
+    fn truncated_block_counts_up_to_the_start_of_the_next() {
         // Sent again from its beginning: nothing of the first attempt counts.
         let mut ranges = Ranges::default();
         ranges.begin(0, 90);

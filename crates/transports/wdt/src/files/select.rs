@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_for_names_or_for_paths_and_for_what_lies_below() {
+    fn patterns_match_names_paths_and_descendants() {
         for (pattern, path, expected) in [
             ("*.log", "a.log", true),
             ("*.log", "d/e/a.log", true),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_connection_has_its_turn_twice_a_second() {
+    fn each_connection_sends_twice_a_second() {
         let limit = RateLimit::average(80_000);
         assert_eq!(limit.part_bytes(8), 5_000);
         assert_eq!(limit.part_bytes(1), 40_000);

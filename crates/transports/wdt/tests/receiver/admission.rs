@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn who_does_not_belong_to_a_running_transfer_cannot_end_it() {
+fn strangers_cannot_end_a_running_transfer() {
     let mut receiving = Receiving::new(2, None);
     receiving.connect(0);
     receiving.send(0, &bytes(&[Command::Settings(settings())]));
@@ -34,7 +34,7 @@ fn sealed(secret: Option<&Secret>, plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn whoever_has_not_proved_the_transfers_identity_cannot_end_or_hold_it_up() {
+fn unauthenticated_peers_cannot_end_or_delay_the_transfer() {
     let other_key = Secret {
         key: Key::new([2; 16]),
         ..gcm()
@@ -123,7 +123,7 @@ fn whoever_has_not_proved_the_transfers_identity_cannot_end_or_hold_it_up() {
 }
 
 #[test]
-fn a_receiver_that_only_others_came_to_says_why_they_were_refused() {
+fn receiver_reports_why_all_peers_were_refused() {
     for (secret, wire, status) in [
         (
             None,

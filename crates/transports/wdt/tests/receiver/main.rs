@@ -150,7 +150,7 @@ fn versions_with_the_same_bytes_are_adopted_and_others_refused() {
 }
 
 #[test]
-fn a_newer_sender_may_come_again_with_the_version_it_was_told() {
+fn newer_sender_may_reconnect_with_the_supported_version() {
     let mut receiving = Receiving::new(1, None);
     receiving.connect(0);
     receiving.send(
@@ -175,7 +175,7 @@ fn a_newer_sender_may_come_again_with_the_version_it_was_told() {
 }
 
 #[test]
-fn what_must_not_come_ends_the_transfer_with_its_code() {
+fn invalid_commands_end_the_transfer_with_their_code() {
     let header = |change: fn(&mut FileHeader)| {
         let Command::File(mut header) = file("a", 1, 4) else {
             unreachable!()
@@ -277,7 +277,7 @@ impl Sink for Holey {
 }
 
 #[test]
-fn what_makes_no_whole_is_refused_in_place_of_the_end() {
+fn incomplete_content_is_refused_at_the_end() {
     let sink = Holey(MemorySink::new(1 << 20));
     let session = receiver::Session::new(sink, &url(1, None), receiver::Options::default());
     let session = Arc::new(session);
@@ -345,7 +345,7 @@ fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
 }
 
 #[test]
-fn a_sender_that_resumes_is_told_what_is_there_on_one_connection() {
+fn resuming_sender_gets_chunks_on_one_connection() {
     let mut receiving = Receiving::new(2, None);
     let asks = Settings {
         request_chunks: true,
@@ -441,7 +441,7 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
 }
 
 #[test]
-fn what_a_global_checkpoint_acknowledged_must_still_be_proven() {
+fn global_checkpoint_still_requires_verification() {
     let mut receiving = Receiving::new(2, Some(gcm()));
     receiving.connect(0);
     receiving.seals[0] = Seal::new(Some(&gcm()), 1 << 20).unwrap();

@@ -32,7 +32,7 @@ fn a_port_that_is_never_connected_is_given_up_two_seconds_after_the_first() {
 }
 
 #[test]
-fn signs_of_life_come_five_times_in_the_senders_time_out() {
+fn keep_alives_are_sent_five_times_per_sender_timeout() {
     let mut receiving = Receiving::new(2, None);
     receiving.connect(0);
     receiving.connect(1);
@@ -61,7 +61,7 @@ fn signs_of_life_come_five_times_in_the_senders_time_out() {
 }
 
 #[test]
-fn a_sender_that_heartbeats_keep_from_seeing_the_abort_may_come_again_for_it() {
+fn sender_kept_alive_by_heartbeats_may_reconnect_to_receive_the_abort() {
     for heartbeats in [false, true] {
         let mut receiving = Receiving::new(1, None);
         receiving.connect(0);
