@@ -40,7 +40,7 @@ mod tests {
     fn further_addresses_exclude_the_own_address() {
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert!(!further_addresses(loopback).contains(&Ipv4Addr::LOCALHOST));
-        let nobodys = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-        assert!(further_addresses(nobodys).is_empty());
+        let unassigned = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        assert!(further_addresses(unassigned).is_empty());
     }
 }

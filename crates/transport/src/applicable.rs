@@ -19,7 +19,7 @@ pub const fn capability(handshake: Handshake) -> Option<&'static str> {
 }
 
 /// Describes the handshake, for a driver that does not support it.
-const fn in_words(handshake: Handshake) -> &'static str {
+const fn describe(handshake: Handshake) -> &'static str {
     match handshake {
         Handshake::Full => "a full handshake",
         Handshake::Resumed => "a handshake with a ticket of an earlier connection",
@@ -29,7 +29,7 @@ const fn in_words(handshake: Handshake) -> &'static str {
 }
 
 /// Checks a workload against a driver's descriptor. `carries` is the unit that the driver carries
-/// with the options that are asked for.
+/// with the options of the order.
 pub(crate) fn check(
     driver: &DriverDescriptor,
     carries: Carries,
@@ -53,7 +53,7 @@ pub(crate) fn check(
             Some(needed) if !driver.capabilities.contains(&needed) => (
                 format!(
                     "`{name}` does not have {} (`{needed}`)",
-                    in_words(*handshake)
+                    describe(*handshake)
                 ),
                 "write `handshake = \"full\"`, or choose another transport",
             ),

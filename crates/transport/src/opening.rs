@@ -27,7 +27,7 @@ impl Purpose {
     }
 }
 
-/// The token of a trial: 16 random bytes that both ends were told over control.
+/// The token of a trial: 16 random bytes, which both ends get over control.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token(pub [u8; 16]);
 
@@ -70,7 +70,7 @@ pub fn encode(token: Token, purpose: Purpose) -> [u8; OPENING_BYTES] {
 /// Reads an opening; `None` if it is not one of this trial.
 #[must_use]
 pub fn decode(bytes: &[u8; OPENING_BYTES], token: Token) -> Option<Purpose> {
-    // Every byte of the token is looked at, so that the time taken tells nothing about it.
+    // Every byte of the token is compared, so that the time taken reveals nothing about it.
     let differs = bytes[8..]
         .iter()
         .zip(token.0)

@@ -161,9 +161,9 @@ pub fn idle_messages_at_once(order: &TrialOrder) -> u32 {
 }
 
 /// Writes sequence number and scheduled departure to the beginning of a message.
-pub(crate) fn write_probe(place: &mut [u8], sequence: u64, scheduled: MonotonicTime) {
-    place[..8].copy_from_slice(&sequence.to_le_bytes());
-    place[8..PROBE_HEADER_BYTES].copy_from_slice(&scheduled.0.to_le_bytes());
+pub(crate) fn write_probe(buffer: &mut [u8], sequence: u64, scheduled: MonotonicTime) {
+    buffer[..8].copy_from_slice(&sequence.to_le_bytes());
+    buffer[8..PROBE_HEADER_BYTES].copy_from_slice(&scheduled.0.to_le_bytes());
 }
 
 /// Reads sequence number and scheduled departure from an answer.
@@ -173,14 +173,14 @@ pub(crate) fn read_probe(answer: &[u8]) -> Option<(u64, MonotonicTime)> {
     Some((sequence, MonotonicTime(scheduled)))
 }
 
-/// When the messages of a probe under load depart.
+/// Departures of the messages of a probe under load.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     next: MonotonicTime,
     interval: Duration,
-    /// How long after the transfer late messages and answers are waited for.
+    /// Time after the transfer for which late messages and answers are waited for.
     patience: Duration,
-    /// When it was seen that the transfer is over.
+    /// Moment at which the end of the transfer was seen.
     end: Option<MonotonicTime>,
 }
 
@@ -396,7 +396,7 @@ pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<His
 pub(crate) struct Probed {
     pub delays: Delays,
     /// Error that broke the flow before its end, if any.
-    pub broken: Option<TransportError>,
+    pub error: Option<TransportError>,
 }
 
 #[cfg(test)]
@@ -501,7 +501,7 @@ mod tests {
         assert_eq!(delays.sent(), 0);
     }
 
-    /// Of a transport that takes each message only when the one before it is answered, say.
+    /// Checks a transport that takes each message only when the one before it is answered.
     #[test]
     fn messages_that_the_transport_never_takes_have_no_answer() {
         let (mut schedule, over) = two_late(Duration::ZERO);

@@ -51,10 +51,10 @@ pub struct WindowSizes {
 
 impl WindowSizes {
     /// Returns the sizes for a path, unless an option of the transport gives the stream's window in
-    /// bytes (`asked`), which is taken as it is.
+    /// bytes (`configured`), which is taken as it is.
     #[must_use]
-    pub fn of(path: &PathHints, asked: Option<u64>, range: &WindowRange) -> Self {
-        let stream_bytes = asked.unwrap_or_else(|| range.window(path));
+    pub fn of(path: &PathHints, configured: Option<u64>, range: &WindowRange) -> Self {
+        let stream_bytes = configured.unwrap_or_else(|| range.window(path));
         // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is asked
         // for to allow for that.
         let socket_buffer = stream_bytes.max(LEAST_SOCKET_BUFFER_BYTES);

@@ -1,6 +1,6 @@
 //! Header of a message in a stream, and its check at the receiver.
 
-use super::plan::{HEADER_BYTES, Plan, looks_right};
+use super::plan::{HEADER_BYTES, Plan, matches_samples};
 use crate::trial::watch::Delivered;
 
 /// Encodes a header: sequence number (8 bytes), length (4), check of both and of the trial (4);
@@ -52,7 +52,7 @@ impl StreamCheck {
     }
 
     /// Returns the number of messages that are whole.
-    pub(crate) const fn whole(&self) -> u64 {
+    pub(crate) const fn complete_messages(&self) -> u64 {
         self.delivered.messages + self.corrupted
     }
 
@@ -73,7 +73,7 @@ impl StreamCheck {
 
     /// Takes the next bytes of the stream; returns how many belong to the transfer.
     pub(crate) fn consume(&mut self, mut piece: &[u8]) -> usize {
-        let given = piece.len();
+        let total = piece.len();
         while !piece.is_empty() && !self.is_complete() {
             let taken = self.part(piece);
             self.delivered.bytes += taken as u64;
@@ -83,10 +83,10 @@ impl StreamCheck {
             }
             piece = &piece[taken..];
         }
-        given - piece.len()
+        total - piece.len()
     }
 
-    /// Takes the beginning of `piece`, as far as it belongs to one part of one message.
+    /// Takes the beginning of `piece` up to the end of the header or of the message.
     fn part(&mut self, piece: &[u8]) -> usize {
         let header = Plan::header(self.length);
         if self.offset < header {
@@ -101,7 +101,7 @@ impl StreamCheck {
         }
         let taken = piece.len().min(self.length - self.offset);
         let expected = &self.plan.content[self.offset..self.offset + taken];
-        self.sound &= !self.plan.compared || looks_right(&piece[..taken], expected);
+        self.sound &= !self.plan.compared || matches_samples(&piece[..taken], expected);
         taken
     }
 

@@ -5,7 +5,7 @@
 
 use crate::content::{
     number_at,
-    plan::{HEADER_BYTES, Plan, looks_right},
+    plan::{HEADER_BYTES, Plan, matches_samples},
     stream_check::encode_header,
 };
 
@@ -18,22 +18,22 @@ pub(crate) fn number_bytes(length: usize) -> usize {
     length.min(4)
 }
 
-/// Writes the beginning of message `number` to `place`, which is as long as the message and holds
+/// Writes the beginning of message `number` to `buffer`, which is as long as the message and holds
 /// its content already, but for the beginning of an earlier one.
-pub(crate) fn write(plan: &Plan, number: u64, place: &mut [u8]) {
-    let length = place.len();
+pub(crate) fn write(plan: &Plan, number: u64, buffer: &mut [u8]) {
+    let length = buffer.len();
     if length >= HEADER_BYTES {
-        place[..HEADER_BYTES].copy_from_slice(&encode_header(plan, number, length));
+        buffer[..HEADER_BYTES].copy_from_slice(&encode_header(plan, number, length));
     } else {
         // What was the header of a longer one before is content in this.
-        place.copy_from_slice(&plan.content[..length]);
+        buffer.copy_from_slice(&plan.content[..length]);
         let bytes = number_bytes(length);
-        place[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
+        buffer[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
     }
 }
 
 /// Returns the number of a message, or `None` if it is not one of this plan. A short one can only
-/// be told from others near to the number `near`: from 255 others if it has one byte.
+/// be distinguished from others near to the number `near`: from 255 others if it has one byte.
 pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     let length = message.len();
     let (number, begun) = if let Some(header) = message.first_chunk::<HEADER_BYTES>() {
@@ -50,7 +50,7 @@ pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     };
     let right = number < plan.count
         && length == plan.length(number)
-        && looks_right(&message[begun..], &plan.content[begun..length]);
+        && matches_samples(&message[begun..], &plan.content[begun..length]);
     right.then_some(number)
 }
 

@@ -122,7 +122,7 @@ impl MessageFlow for Wire {
                 .chain((0..copies).map(|_| message.to_vec()))
                 .chain(overtaken)
             {
-                // The other end may be gone, as with a datagram.
+                // The other end may have closed, as with a datagram.
                 let _ = self.end.out.send(message);
             }
         }
@@ -535,7 +535,7 @@ fn messages_queued_in_the_transport_at_the_deadline_are_not_lost() {
         receiver.measurements.metrics["messages_delivered"],
         (DELIVERED - 1) as f64
     );
-    // Those that leave late arrive, and those that never do are nobody's loss.
+    // Those that leave late arrive, and those that never leave are not lost.
     assert_eq!(sender.measurements.metrics["messages_lost"], 1.0);
     assert_eq!(
         sender.measurements.facts["messages_given_up.sender"],
@@ -545,7 +545,7 @@ fn messages_queued_in_the_transport_at_the_deadline_are_not_lost() {
 
 #[test]
 fn ambiguous_messages_and_files_are_unsupported() {
-    let question = |request, response| WorkloadKind::RequestResponse {
+    let request_response = |request, response| WorkloadKind::RequestResponse {
         requests: 10,
         request: Bytes(request),
         response: Bytes(response),
@@ -553,9 +553,9 @@ fn ambiguous_messages_and_files_are_unsupported() {
     };
     let too_short = "choose `request` and `response` of at least 4 B";
     for (kind, hint) in [
-        (question(3, 100), too_short),
-        (question(100, 1), too_short),
-        (question(100, 1001), "choose a message of at most 1000 B"),
+        (request_response(3, 100), too_short),
+        (request_response(100, 1), too_short),
+        (request_response(100, 1001), "choose a message of at most 1000 B"),
         (
             WorkloadKind::StopAndWait {
                 size: Bytes(100),

@@ -169,10 +169,10 @@ impl RequestTracker {
         }
         self.last_answer = now;
         let oldest = self.sent - self.waiting.len() as u64;
-        let place = number
+        let slot = number
             .checked_sub(oldest)
             .and_then(|index| self.waiting.get_mut(usize::try_from(index).ok()?));
-        let Some(departure) = place.and_then(Option::take) else {
+        let Some(departure) = slot.and_then(Option::take) else {
             self.late += 1;
             return Answered::Late;
         };
@@ -223,7 +223,7 @@ impl RequestTracker {
         })
     }
 
-    /// Returns the rate of departures over the rate that was asked for; `None` where none was, and
+    /// Returns the rate of departures over the configured one; `None` without one, and
     /// for a single departure.
     pub(crate) fn rate_ratio(&self) -> Option<f64> {
         let Arrivals::Open {

@@ -5,7 +5,7 @@
 //! flow has its own sending task, so that one that must wait blocks only its own messages. The
 //! measurement therefore shows how the transport's streams block one another. A message's delay
 //! counts from the time when it is due to the arrival of its last byte. Where the ends do not share a
-//! clock, the receiver takes the offset of its clock, as far as it is known, from the difference.
+//! clock, the receiver subtracts the known offset of its clock from the difference.
 //!
 //! The schedule begins when the receiver has all flows, so that delays do not include setting them
 //! up.
@@ -96,8 +96,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the rate of `sent` messages, the last of which had left at `left`, over the rate that was asked for; `None`
-    /// for a single one.
+    /// Returns the rate of `sent` messages, the last of which had left at `left`, over the configured rate;
+    /// `None` for a single one.
     pub(super) fn rate_ratio(&self, begun: Begun, sent: u64, left: MonotonicTime) -> Option<f64> {
         let span_ns = left - begun.start;
         let ratio = || (sent - 1) as f64 * 1e9 / self.per_second / span_ns as f64;
@@ -148,7 +148,7 @@ impl<'a> Arrivals<'a> {
         self.start.extend_from_slice(&piece[..taken]);
         while taken < piece.len() && !self.check.is_complete() {
             let rest = &piece[taken..];
-            let (number, sound) = (self.check.whole(), self.check.delivered.messages);
+            let (number, sound) = (self.check.complete_messages(), self.check.delivered.messages);
             let part = &rest[..rest.len().min(self.check.missing())];
             taken += self.check.consume(part);
             if self.check.delivered.messages > sound {

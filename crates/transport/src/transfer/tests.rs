@@ -169,7 +169,7 @@ fn warm_up_bytes_are_separate_unless_received_again() {
     let warm_up = warm_up(length);
     let content = Content::new(&order(Role::Receiver, 3000, 1000, 1)).expect("a content");
     let incoming = Incoming::new(content, &live, &warm_up, None);
-    let told = || {
+    let counted = || {
         (
             live.bytes_in_warm_up.load(Ordering::Relaxed),
             live.bytes_delivered.load(Ordering::Relaxed),
@@ -177,16 +177,16 @@ fn warm_up_bytes_are_separate_unless_received_again() {
     };
     incoming.part(0).take(&[0; 1000]).expect("within");
     incoming.part(1000).take(&[0; 500]).expect("within");
-    assert_eq!(told(), (1500, 1500));
+    assert_eq!(counted(), (1500, 1500));
     warm_up.begin(MonotonicTime(
         MonotonicTime::now().0 - length.as_nanos() as i64,
     ));
     let mut part = incoming.part(1500);
     part.take(&[0; 700]).expect("within");
-    assert_eq!(told(), (1500, 2200));
+    assert_eq!(counted(), (1500, 2200));
     // What was cut and comes again counts when it comes again.
     incoming.part(0).take(&[0; 1000]).expect("within");
-    assert_eq!(told(), (500, 2200));
+    assert_eq!(counted(), (500, 2200));
 }
 
 #[test]

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn p99_requires_a_hundred_delays() {
-        for (delays, said) in [(99, false), (100, true)] {
+        for (delays, reported) in [(99, false), (100, true)] {
             let mut distribution = Distribution::default();
             for ms in 1..=delays {
                 distribution.add_duration(Duration::from_millis(ms));
@@ -116,7 +116,7 @@ mod tests {
             let metrics = findings.0.measurements.metrics;
             assert_eq!(
                 metrics.contains_key("message_delay_p99_ns"),
-                said,
+                reported,
                 "{delays}"
             );
             assert!(metrics.contains_key("message_delay_p95_ns"));
