@@ -6,7 +6,7 @@ use nix::unistd::SysconfVar;
 
 use crate::{file, process::system_setting};
 
-/// Time of all cores together below which steps of 10 ms say too little of it.
+/// Time of all cores together below which steps of 10 ms are too coarse.
 const LEAST_NS: i64 = 100_000_000;
 
 /// CPU time of all cores since the host began, in steps of (mostly) 10 ms.
@@ -80,7 +80,7 @@ pub fn tick_ns() -> i64 {
     1_000_000_000 / system_setting(SysconfVar::CLK_TCK, 1) as i64
 }
 
-/// Returns the number of cores that were online when it was asked first; at least 1. The C library reads a file for
+/// Returns the number of cores that were online at the first call; at least 1. The C library reads a file for
 /// each answer, which would cost as much as a sample's other readings.
 #[must_use]
 pub fn cores() -> u32 {

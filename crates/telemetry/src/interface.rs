@@ -131,14 +131,14 @@ impl InterfaceInfo {
     /// socket can be made to ask through.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
-        let asker = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
-        let mtu_bytes = ethtool::mtu(asker.as_raw_fd(), name);
-        let ethernet = ethtool::hardware_type(asker.as_raw_fd(), name) == Some(libc::ARPHRD_ETHER);
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
+        let mtu_bytes = ethtool::mtu(socket.as_raw_fd(), name);
+        let ethernet = ethtool::hardware_type(socket.as_raw_fd(), name) == Some(libc::ARPHRD_ETHER);
         Some(Self {
             name: name.to_owned(),
             mtu_bytes,
             link_header_bytes: if ethernet { 14 } else { 0 },
-            offloads: ethtool::offloads(asker.as_raw_fd(), name),
+            offloads: ethtool::offloads(socket.as_raw_fd(), name),
         })
     }
 }

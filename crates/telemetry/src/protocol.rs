@@ -90,8 +90,8 @@ pub(crate) fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64>
 /// Returns the value of `name` in the form of `/proc/net/snmp6`: a name and a number on each line.
 pub(crate) fn snmp6_value(text: &[u8], name: &str) -> Option<u64> {
     file::lines(text).find_map(|line| {
-        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-        (words.next()? == name).then(|| words.next()?.parse().ok())?
+        let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        (fields.next()? == name).then(|| fields.next()?.parse().ok())?
     })
 }
 
@@ -105,7 +105,7 @@ impl ProtocolFiles {
     }
 
     /// Opens files of protocols whose modules may have been loaded meanwhile.
-    pub(crate) fn look_for_modules(&mut self) {
+    pub(crate) fn reopen_missing(&mut self) {
         if self.0.iter().any(Option::is_none) {
             for (file, now) in self.0.iter_mut().zip(Self::open().0) {
                 *file = file.take().or(now);

@@ -12,7 +12,7 @@ use crate::{
     tree::{Subject, Tree, TreeUse},
 };
 
-/// All counters at one moment. What the kernel does not tell is absent.
+/// All counters at one moment. Those that the kernel does not provide are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Monotonic clock, in nanoseconds.
@@ -265,7 +265,7 @@ mod tests {
         let deltas = WindowDeltas::between(&start, &end);
         let ours = deltas.cpu_ratio.unwrap();
         let host = deltas.cpu_host_ratio.unwrap() * f64::from(cores());
-        // The kernel tells idle time, waiting time and stolen time in steps of 10 ms each.
+        // The kernel counts idle, waiting and stolen time in steps of 10 ms each.
         let steps = 0.03 / deltas.elapsed.as_secs_f64();
         assert!(host >= ours - steps, "host {host}, this process {ours}");
     }

@@ -20,12 +20,12 @@
 ///
 /// Before `=>` stands what the driver carries, which chooses its clauses: `streams`, `messages`,
 /// `reliable_messages` or `files`. One more test, `tcp::carries::streams`, asserts that the
-/// descriptor says the same. `tested_drivers()` returns the names of the drivers.
+/// descriptor has the same. `tested_drivers()` returns the names of the drivers.
 ///
-/// A driver of which only some clauses can be asked has their names after its kind,
+/// A driver to which only some clauses apply has their names after its kind,
 /// `framed: messages[probes_are_answered, the_deadline_is_kept] => …`: of [`contract`](crate::contract) then.
 ///
-/// With `, if GUARD` behind the driver a test whose name below the caller's module is `name`
+/// With `, if GUARD` after the driver a test whose name below the caller's module is `name`
 /// returns at once unless `GUARD(name)`: a function `fn(&str) -> bool` that runs the test elsewhere
 /// where it returns `false`.
 #[macro_export]

@@ -63,7 +63,7 @@ pub fn workloads_without_files_are_unsupported(driver: &dyn Driver, kind: Worklo
         .applicable(&Default::default(), &kind)
         .expect_err(&what);
     assert!(!refused.hint.is_empty(), "{what}");
-    // An agent that is asked all the same says so too.
+    // An agent that gets the order all the same refuses it too.
     let (context, _) = trial_context();
     let mut order = order_for(Role::Receiver, name(driver), 1, 1);
     order.workload.kind = kind.clone();

@@ -95,7 +95,7 @@ fn congestion_control(flags: CloneFlags, name: &str) -> io::Result<()> {
 }
 
 /// Returns an RTM_NEWQDISC for loopback with netem's parameters, in the layout of linux/rtnetlink.h and
-/// linux/pkt_sched.h, in words.
+/// linux/pkt_sched.h.
 fn netem_request() -> Vec<u8> {
     const WORDS: u32 = 19;
     const LOOPBACK: u32 = 1;
@@ -234,15 +234,15 @@ pub(super) fn capabilities() -> Vec<Capability> {
         let result = congestion_control(flags, control);
         let hint = without_namespace(module_hint(&format!("tcp_{control}"), setting));
         let outside = congestion_control(CloneFlags::empty(), control);
-        let tried = tried_control(control, &result, &outside);
+        let tried = describe_attempt(control, &result, &outside);
         all.push(Capability::tried(name, &tried, result, hint));
     }
     all
 }
 
-/// Says how a congestion control was tried: in a namespace, and outside of one, where an ordinary user may set only those
-/// that the kernel allows to everybody.
-fn tried_control(control: &str, inside: &io::Result<()>, outside: &io::Result<()>) -> String {
+/// Describes how a congestion control was tried: in a namespace, and outside of one, where an ordinary user may set only
+/// those that the kernel allows to every user.
+fn describe_attempt(control: &str, inside: &io::Result<()>, outside: &io::Result<()>) -> String {
     let tried = format!("set `{control}` on a TCP socket in a namespace");
     match (inside, outside) {
         (Ok(()), Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => format!(
@@ -280,14 +280,14 @@ mod tests {
     #[test]
     fn congestion_control_not_allowed_outside_a_namespace_is_reported() {
         let refused = |errno| Err(io::Error::from_raw_os_error(errno));
-        let said = |inside, outside| tried_control("bbr", &inside, &outside);
+        let description = |inside, outside| describe_attempt("bbr", &inside, &outside);
         assert!(
-            said(Ok(()), refused(libc::EPERM))
+            description(Ok(()), refused(libc::EPERM))
                 .ends_with("`net.ipv4.tcp_allowed_congestion_control`")
         );
         let plain = "set `bbr` on a TCP socket in a namespace";
-        assert_eq!(said(Ok(()), Ok(())), plain);
-        assert_eq!(said(refused(libc::ENOENT), refused(libc::ENOENT)), plain);
+        assert_eq!(description(Ok(()), Ok(())), plain);
+        assert_eq!(description(refused(libc::ENOENT), refused(libc::ENOENT)), plain);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Capabilities of this machine that Regatta needs, each with a hint where it is missing.
 //!
 //! All are tried, not guessed from names: namespaces and devices in a child process that ends at
-//! once, sockets by opening them. Nothing stays behind, except that the kernel may load a module
-//! that was asked for (`sch_netem`), as `tc` would have it do.
+//! once, sockets by opening them. No trace is left, except that the kernel may load a module
+//! that was needed (`sch_netem`), as `tc` would have it do.
 
 mod child;
 mod sockets;

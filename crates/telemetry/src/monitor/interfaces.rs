@@ -16,7 +16,7 @@ const MOST_INTERFACES: usize = 32;
 #[derive(Debug)]
 pub(super) struct Interfaces {
     file: Option<ProcFile>,
-    /// Offloads by interface, as they were last asked for.
+    /// Offloads by interface, as they were last read.
     offloads: BTreeMap<String, Vec<(&'static str, bool)>>,
 }
 

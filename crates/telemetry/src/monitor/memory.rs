@@ -6,9 +6,9 @@ use crate::file::bytes_of;
 /// Adds the load average and the number of runnable tasks.
 pub(super) fn read_load(text: &[u8], values: &mut Values) {
     let text = String::from_utf8_lossy(text);
-    let mut words = text.split_ascii_whitespace();
-    let average = words.next().and_then(|word| word.parse().ok());
-    let runnable = words.nth(2).and_then(|word| word.split_once('/'));
+    let mut fields = text.split_ascii_whitespace();
+    let average = fields.next().and_then(|field| field.parse().ok());
+    let runnable = fields.nth(2).and_then(|field| field.split_once('/'));
     let runnable = runnable.and_then(|(runnable, _)| runnable.parse().ok());
     add(values, "load.average_1min", average);
     add(values, "load.runnable_tasks", runnable);

@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let text = format!("host-monitor: {}", causes(&error).join(": "));
-            // With standard error gone there is nobody to tell.
+            // A closed standard error leaves no place for the message.
             let _ = writeln!(io::stderr(), "{}", printable(&text));
             ExitCode::from(error.exit_code())
         }
@@ -104,7 +104,7 @@ fn serve(mut input: impl Read + AsFd, output: impl Write) -> Result<(), MonitorE
             pending.extend_from_slice(&part[..length]);
             while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = pending.drain(..=end).collect();
-                monitor.obey(&line)?;
+                monitor.handle_request(&line)?;
             }
             if pending.len() > LONGEST_LINE {
                 return Err(MonitorError::TooLong);
@@ -128,9 +128,9 @@ struct Monitor<W> {
 }
 
 impl<W: Write> Monitor<W> {
-    /// Follows a request. Where a trial begins or ends, the time before gets a sample of its own. Empty
-    /// lines are passed over.
-    fn obey(&mut self, line: &[u8]) -> Result<(), MonitorError> {
+    /// Applies the request of a line. Where a trial begins or ends, the time before gets a sample of its own. Empty
+    /// lines are skipped.
+    fn handle_request(&mut self, line: &[u8]) -> Result<(), MonitorError> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(());
