@@ -73,8 +73,8 @@ pub(crate) fn offloads(socket: RawFd, name: &str) -> Vec<(&'static str, bool)> {
             request.ifr_ifru.ifru_data = (&raw mut value).cast();
             // SAFETY: the request points at `value`, which has the layout that these commands
             // expect, and both outlive the call.
-            let ioctl = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) };
-            (ioctl == 0).then_some((offload, value.data != 0))
+            let status = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) };
+            (status == 0).then_some((offload, value.data != 0))
         })
         .collect()
 }
