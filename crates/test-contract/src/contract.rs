@@ -369,7 +369,7 @@ pub(crate) fn check_deadline_warning(connecting: &SideReport, delivered: f64, wh
 }
 
 /// Waits until the receiver has got some data.
-pub(crate) fn until_under_way(receiver: &TrialContext) {
+pub(crate) fn wait_for_data(receiver: &TrialContext) {
     let begun = Instant::now();
     while receiver.live.bytes_delivered.load(Ordering::Relaxed) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(10), "nothing arrives");
@@ -381,7 +381,7 @@ const ENDLESS: u64 = 40_000_000_000_000;
 
 /// The host can end a trial at any time.
 pub fn an_abort_ends_both_ends(driver: &dyn Driver) {
-    run_pair_stopped(driver, ENDLESS, 10_000, |_| {}, until_under_way);
+    run_pair_stopped(driver, ENDLESS, 10_000, |_| {}, wait_for_data);
 }
 
 /// The host can end a receiver without a sender at any time.
@@ -412,7 +412,7 @@ pub fn a_vanished_receiver_is_noticed(driver: &dyn Driver) {
         10_000,
         |order| order.deadline = Duration::from_secs(2),
         |_, receiver| {
-            until_under_way(receiver);
+            wait_for_data(receiver);
             receiver.stop.stop();
         },
     )
@@ -432,7 +432,7 @@ pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
         10_000,
         |_| {},
         |sender, receiver| {
-            until_under_way(receiver);
+            wait_for_data(receiver);
             sender.stop.stop();
         },
     )

@@ -12,7 +12,7 @@ use regatta_transport::{
 
 use crate::contract::{
     check_absent, check_delivery, check_edges, check_goodput, check_warning, check_within,
-    connected_time, metric, name, pair, until_under_way,
+    connected_time, metric, name, pair, wait_for_data,
 };
 
 fn stop_and_wait(size: u64, message: u64) -> WorkloadKind {
@@ -160,5 +160,5 @@ pub fn an_abort_ends_an_exchange(driver: &dyn Driver) {
     };
     let kind = request_response(1_000_000, 100, 100, slow);
     let change = |order: &mut TrialOrder| order.workload.kind = kind.clone();
-    run_pair_stopped(driver, 0, 1, change, until_under_way);
+    run_pair_stopped(driver, 0, 1, change, wait_for_data);
 }

@@ -127,14 +127,14 @@ fn least_interval(order: &TrialOrder, message: usize) -> Duration {
 
 /// Most messages of the idle probe that are under way at once: with the opening, fewer than the ten packets that a
 /// connection may send at its beginning (RFC 6928). A further one would wait for an acknowledgement.
-pub(crate) const MOST_UNDER_WAY: u64 = 8;
+pub(crate) const MOST_IN_FLIGHT: u64 = 8;
 
 /// Whether no message of the idle probe holds up another: by the path, by the window of a connection that begins (at
 /// least 4380 bytes, RFC 9260), or by an option of the transport, such as a rate or Nagle's algorithm.
 fn may_be_at_once(order: &TrialOrder, message: usize) -> bool {
     const AT_ONCE_BYTES: u64 = 4000;
     order.path.treats_alike
-        && message as u64 * MOST_UNDER_WAY <= AT_ONCE_BYTES
+        && message as u64 * MOST_IN_FLIGHT <= AT_ONCE_BYTES
         && order.transport.options.keys().all(|name| name == "cc")
 }
 

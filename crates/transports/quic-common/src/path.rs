@@ -59,7 +59,7 @@ pub struct Sizes {
     pub first_payload_bytes: u16,
     /// Sizes of windows and buffers.
     pub windows: WindowSizes,
-    /// Receive and send buffer that is asked of the socket, in bytes.
+    /// Receive and send buffer that is requested of the socket, in bytes.
     pub socket_buffers_bytes: (usize, usize),
     /// Whether what the stack holds of the application's data follows the congestion window ([`Self::held_bytes`]): over
     /// a path whose rate is not known. The flow-control window there is that of a fast path. With a send buffer of that
@@ -110,7 +110,7 @@ impl Sizes {
                 ..=most(packets.min(MOST_WINDOW_WITHOUT_RATE_PACKETS)),
         };
         let windows = WindowSizes::of(path, options.stream_window_bytes, &range);
-        let buffer = |asked: Option<usize>| asked.unwrap_or(windows.socket_buffer_bytes);
+        let buffer = |configured: Option<usize>| configured.unwrap_or(windows.socket_buffer_bytes);
         Ok(Self {
             payload_bytes,
             first_payload_bytes: match options.mtu_discovery {
@@ -218,9 +218,9 @@ mod tests {
     /// 30 ms at 10 Gbit/s are 37 MB, with which 5 Mbit/s would be busy for a minute.
     #[test]
     fn buffer_limit_follows_the_congestion_window_without_a_rate() {
-        let held = |path: &PathHints, asked, congestion_window| {
+        let held = |path: &PathHints, configured, congestion_window| {
             let mut common = Common::read(&BTreeMap::new());
-            common.stream_window_bytes = asked;
+            common.stream_window_bytes = configured;
             let sizes = Sizes::of(path, IPV4, &common).expect("large enough");
             sizes.held_bytes(congestion_window)
         };

@@ -75,7 +75,7 @@ fn timeouts_of_a_closed_connection_are_reported() {
             .measurements
             .metrics
             .contains_key("retransmission_timeouts"),
-        kernel_tells_time_outs(),
+        kernel_counts_timeouts(),
     );
 }
 
@@ -109,7 +109,7 @@ fn connection_wakes_only_its_own_waiters() {
     assert!(waits < CONNECTIONS * 50, "{waits} waits");
 }
 
-fn kernel_tells_time_outs() -> bool {
+fn kernel_counts_timeouts() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let mut numbers = release
         .split('.')

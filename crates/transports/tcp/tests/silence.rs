@@ -108,7 +108,7 @@ fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running(name: &str) {
     let sender = driver(name)
         .prepare(&order(Role::Sender), sender_context)
         .expect("a sender");
-    // One that is gone again, one that speaks something else.
+    // One that has closed again, one of another protocol.
     drop(TcpStream::connect(peer).expect("connected"));
     let mut other = TcpStream::connect(peer).expect("connected");
     other

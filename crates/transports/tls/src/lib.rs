@@ -36,7 +36,7 @@ pub const ALPN: &[u8] = b"regatta";
 /// cannot do without, as it protects Initial packets (RFC 9001 §5.2).
 pub const CIPHER_SUITE: &str = "TLS13_AES_128_GCM_SHA256";
 
-/// The only version that is spoken.
+/// The only version that is supported.
 const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// Early data that a listening end takes over QUIC: RFC 9001 §4.6.1 knows no other size, as

@@ -57,13 +57,13 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Appends the frame to `place`.
-    fn append(self, place: &mut Vec<u8>) {
-        place.put_u8(self.kind as u8);
-        place.put_u64_le(self.session);
-        place.put_u64_le(self.number);
-        place.put_u32_le(self.message.len() as u32);
-        place.put_slice(self.message);
+    /// Appends the frame to `buffer`.
+    fn append(self, buffer: &mut Vec<u8>) {
+        buffer.put_u8(self.kind as u8);
+        buffer.put_u64_le(self.session);
+        buffer.put_u64_le(self.number);
+        buffer.put_u32_le(self.message.len() as u32);
+        buffer.put_slice(self.message);
     }
 }
 

@@ -118,7 +118,7 @@ fn messages_in_flight_at_the_deadline_are_not_lost() {
     assert!(sent <= 1210.0, "{sent}");
     assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
     assert_eq!(sender.measurements.metrics["message_loss_ratio"], 0.0);
-    // It was not delivered in time either: 200 ms of it, less what arrives until a busy receiver is told.
+    // It was not delivered in time either: 200 ms of it, less what arrives until a busy receiver has the note.
     let delivered = receiver.measurements.metrics["messages_delivered"];
     assert!(delivered <= sent - 50.0, "{delivered} of {sent}");
     assert_eq!(

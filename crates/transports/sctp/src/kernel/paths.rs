@@ -38,7 +38,7 @@ pub(crate) struct Paths {
 #[derive(Debug, Default)]
 struct State {
     /// Whether the first data was examined.
-    looked: bool,
+    examined: bool,
     down: Option<MonotonicTime>,
     /// Whether all data that came before the failure is taken.
     drained: bool,
@@ -111,7 +111,7 @@ impl Paths {
             return;
         };
         let mut state = self.state.lock();
-        if !std::mem::replace(&mut state.looked, true) {
+        if !std::mem::replace(&mut state.examined, true) {
             let opening = first.data(memory).first_chunk();
             let purpose =
                 opening.and_then(|bytes: &[u8; OPENING_BYTES]| opening::decode(bytes, self.token));
@@ -153,8 +153,8 @@ impl Paths {
         Some(state.given_up?.since(state.down?))
     }
 
-    /// Returns the result of taking the primary path down, in words; `None` if that was not asked
-    /// for.
+    /// Describes the result of taking the primary path down; `None` if that was not
+    /// configured.
     pub(crate) fn outcome(&self) -> Option<String> {
         self.down_after?;
         let state = self.state.lock();

@@ -23,7 +23,7 @@ const IP_HEADER_BYTES: u32 = 20;
 /// Source of an association's statistics, which does not keep the association open.
 pub(crate) struct Statistics {
     association: Weak<Association>,
-    known: Arc<StatisticsCache>,
+    statistics_cache: Arc<StatisticsCache>,
     /// `sender` or `receiver`.
     side: &'static str,
     /// Congestion window and largest packet of the first path when the association was new, in
@@ -35,9 +35,9 @@ impl Statistics {
     pub(crate) fn new(association: &Arc<Association>, side: &'static str) -> Self {
         Self {
             association: Arc::downgrade(association),
-            known: Arc::clone(association.known()),
+            statistics_cache: Arc::clone(association.statistics_cache()),
             side,
-            first: association.look().map(|seen| {
+            first: association.snapshot().map(|seen| {
                 let path = seen.status.primary;
                 (path.congestion_window_bytes, path.mtu)
             }),
@@ -69,7 +69,7 @@ fn sample(seen: &StatisticsSnapshot) -> ProtocolSample {
         bytes_in_flight: Some(u64::from(chunks) * u64::from(chunk)),
         packets_sent: seen.counts.map(|counts| counts.packets_sent),
         retransmitted_packets: seen.counts.map(|counts| counts.retransmitted_chunks),
-        // The kernel tells neither the least round-trip time, nor how often the window was reduced,
+        // The kernel reports neither the least round-trip time, nor how often the window was reduced,
         // nor for how long the peer's window was closed.
         ..ProtocolSample::default()
     }
@@ -107,14 +107,14 @@ fn facts(seen: &StatisticsSnapshot) -> Vec<(&'static str, String)> {
 
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
-        self.association.upgrade()?.look().as_deref().map(sample)
+        self.association.upgrade()?.snapshot().as_deref().map(sample)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
         if let Some(association) = self.association.upgrade() {
-            association.look();
+            association.snapshot();
         }
-        let Some(seen) = self.known.seen() else {
+        let Some(seen) = self.statistics_cache.latest() else {
             return BTreeMap::new();
         };
         let mut found = facts(&seen);
@@ -123,7 +123,7 @@ impl StatisticsSource for Statistics {
             found.push(("initial_window", stack::packets(window.into(), packet)));
             found.push(("packet_size", format!("{mtu} B, fixed")));
         }
-        if let Some(paths) = &self.known.paths {
+        if let Some(paths) = &self.statistics_cache.paths {
             let states: Vec<_> = seen
                 .paths
                 .iter()
@@ -143,7 +143,7 @@ impl StatisticsSource for Statistics {
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         // Only the receiver sees when its application gets data again.
-        let paths = (self.known.paths.as_ref()).filter(|_| self.side == "receiver");
+        let paths = (self.statistics_cache.paths.as_ref()).filter(|_| self.side == "receiver");
         let time = paths.and_then(|paths| paths.fail_over_time());
         let metric = |time: Duration| (id::FAIL_OVER_TIME_NS, time.as_nanos() as f64);
         time.map(metric).into_iter().collect()

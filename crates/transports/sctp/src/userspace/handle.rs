@@ -74,7 +74,7 @@ impl association::Association for Handle {
     async fn write(&self, id: u16, memory: &mut Memory, head: &[u8], body: Bytes) -> Result<()> {
         let message = memory.message(head, body);
         {
-            // One that is gone has no writers.
+            // One that has ended has no writers.
             let _turn = OnDrop(|| {
                 let _ = self.with(|one| one.dequeue_writer(id));
             });

@@ -1,5 +1,5 @@
-//! Parser of SCTP packets, as far as this driver needs one, and encoder of an ABORT: the stack
-//! counts no packets, and does not tell the other end when an association is aborted.
+//! Parser of the parts of SCTP packets that this driver needs, and encoder of an ABORT: the stack
+//! counts no packets, and sends the other end nothing when an association is aborted.
 //!
 //! Source: RFC 9260 §3.
 
@@ -20,7 +20,7 @@ const SACK: u8 = 3;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// Error cause of an ABORT that the application asked for (RFC 9260 §3.3.10.12).
+/// Error cause of an ABORT by the application (RFC 9260 §3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
 
 const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
@@ -85,7 +85,7 @@ impl Route {
         (route[4..] != [0; 4]).then_some(Self(route))
     }
 
-    /// Returns the packet that tells the other end that this one has aborted the association.
+    /// Returns the packet with which this end aborts the association.
     pub(crate) fn abort(self) -> Vec<u8> {
         let mut packet = self.0.to_vec();
         packet.extend([0; 4]);
@@ -123,10 +123,10 @@ mod tests {
 
     #[test]
     fn truncated_packet_yields_no_chunk() {
-        let whole = packet(&[DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53, b'x']);
-        for length in 0..whole.len() {
-            assert!(chunks(&whole[..length]).count() <= 1);
-            assert_eq!(initiate_tag(&whole[..length]), None);
+        let complete = packet(&[DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53, b'x']);
+        for length in 0..complete.len() {
+            assert!(chunks(&complete[..length]).count() <= 1);
+            assert_eq!(initiate_tag(&complete[..length]), None);
         }
         // A length of zero would never end.
         assert_eq!(chunks(&packet(&[200, 0, 0, 0, 200, 0, 0, 0])).count(), 0);

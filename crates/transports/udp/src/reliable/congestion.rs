@@ -88,23 +88,23 @@ impl Cubic {
         self.window as u64
     }
 
-    /// Notes that `bytes` were acknowledged, `under_way` bytes being in flight before.
+    /// Notes that `bytes` were acknowledged, `in_flight` bytes being in flight before.
     pub(crate) fn on_acknowledged(
         &mut self,
         now: Instant,
         bytes: u64,
-        under_way: u64,
+        in_flight: u64,
         unit: usize,
         round_trip: Duration,
     ) {
-        let (bytes, under_way, unit) = (bytes as f64, under_way as f64, unit as f64);
-        // A window that is not used says nothing about the path (RFC 9002 §7.8). In slow start
+        let (bytes, in_flight, unit) = (bytes as f64, in_flight as f64, unit as f64);
+        // A window that is not used shows nothing about the path (RFC 9002 §7.8). In slow start
         // half of it is enough, as the other half is what the last round trip has added.
         if self.window < self.threshold {
-            if under_way * 2.0 >= self.window {
+            if in_flight * 2.0 >= self.window {
                 self.window += bytes;
             }
-        } else if under_way + unit > self.window {
+        } else if in_flight + unit > self.window {
             self.avoid(now, bytes, unit, round_trip);
         }
     }
@@ -142,8 +142,8 @@ mod tests {
                 let window = congestion.window();
                 for _ in 0..window / UNIT as u64 {
                     // The sender fills the window as it grows.
-                    let under_way = congestion.window();
-                    congestion.on_acknowledged(now, UNIT as u64, under_way, UNIT, ROUND_TRIP);
+                    let in_flight = congestion.window();
+                    congestion.on_acknowledged(now, UNIT as u64, in_flight, UNIT, ROUND_TRIP);
                 }
                 congestion.window() as f64 / UNIT as f64
             })
