@@ -443,8 +443,8 @@ pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
     check_within(begun, 15.0, what);
 }
 
-/// Longest time that data of a sender that has ended is still under way on loopback.
-const UNDER_WAY: Duration = Duration::from_millis(100);
+/// Longest time that data of a sender that has ended is in flight on loopback.
+const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Runs a pair in which the sender must not be admitted.
 fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> Pair {
@@ -460,7 +460,7 @@ fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -
             change(order);
         },
         |receiver| {
-            thread::sleep(UNDER_WAY);
+            thread::sleep(DRAIN_TIME);
             live = Some(Arc::clone(&receiver.live));
             receiver.stop.stop();
         },

@@ -150,7 +150,7 @@ fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
     order
 }
 
-/// Sends a word and receives it back over a connection of its own.
+/// Sends five bytes and receives them back over a connection of its own.
 async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = client
@@ -176,7 +176,7 @@ async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
     connection.close(soon).await;
 }
 
-/// Receives a word and sends it back over the next connection.
+/// Receives five bytes and sends them back over the next connection.
 async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = match server
@@ -262,7 +262,7 @@ fn secrets_are_written_only_to_the_ordered_directory() {
         lines
     };
     assert_eq!(sorted(&ours), sorted(&theirs.expect("a file")));
-    // Without a directory nothing is left, which is said.
+    // Without a directory nothing is written, with a warning.
     let (sender, _) = reports(pair(1000, 1000, keylog));
     assert!(!sender.measurements.facts.contains_key("keylog.sender"));
     assert!(

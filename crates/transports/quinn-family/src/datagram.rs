@@ -102,7 +102,7 @@ pub struct DatagramFlow {
     end: &'static str,
     /// Number of messages that the stack has taken.
     handed_over: u64,
-    /// Number of messages that were left in the stack when the flow was stopped, as far as they are
+    /// Number of messages that were left in the stack when the flow was stopped, where they are
     /// counted.
     left: AtomicU64,
     /// Number of messages received from this flow.
@@ -125,7 +125,7 @@ fn stack_error(error: ConnectionError) -> TransportError {
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
-/// from a UDP peer that is gone.
+/// from a closed UDP socket.
 fn is_gone(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ApplicationClosed(_))
 }
@@ -220,7 +220,7 @@ impl MessageFlow for DatagramFlow {
             self.send(message).await?;
         }
         if batch.len() <= message_bytes {
-            // One message, for which somebody waits: the connection has its turn at once.
+            // One message, for which the other end waits: the connection has its turn at once.
             tokio::task::yield_now().await;
         }
         Ok(())

@@ -144,7 +144,7 @@ impl ByteStream for QuicStream {
                 }
                 Some(Ok(None)) => return Ok(Received::Closed),
                 Some(Err(ReadError::ZeroRttRejected)) if self.send_again().await? => {}
-                // A connection that the other end closed in good order has no more to say.
+                // A connection that the other end closed in good order sends no more.
                 Some(Err(ReadError::ConnectionLost(ConnectionError::ApplicationClosed(
                     ref close,
                 )))) if close.error_code.into_inner() == 0 => return Ok(Received::Closed),

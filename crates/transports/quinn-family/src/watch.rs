@@ -13,7 +13,7 @@ pub(crate) const OPEN_WINDOW_BYTES: u64 = 1 << 40;
 pub(crate) struct Watch {
     closing: AtomicBool,
     in_flight_bytes: AtomicU64,
-    /// Whether somebody waits for packets to be sent.
+    /// Whether a task waits for packets to be sent.
     is_awaited: AtomicBool,
     sent: Notify,
 }

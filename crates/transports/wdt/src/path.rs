@@ -41,7 +41,7 @@ impl RelativePath {
     /// Checks a path, by its names alone.
     ///
     /// # Errors
-    /// [`UnsafePath`] says what is wrong with it.
+    /// [`UnsafePath`] for a path that is not safe.
     pub fn new(path: &[u8]) -> Result<Self, UnsafePath> {
         match path {
             [] => return Err(UnsafePath::Empty),
@@ -65,7 +65,7 @@ impl RelativePath {
     /// reference accepts such paths from a sender and creates them as they are.
     ///
     /// # Errors
-    /// [`UnsafePath`] says what is wrong with it: a trailing `/`, for example.
+    /// [`UnsafePath`] for one that is not safe: with a trailing `/`, for example.
     pub fn normalised(path: &[u8]) -> Result<Self, UnsafePath> {
         match path {
             [b'/', ..] => return Err(UnsafePath::Absolute),
@@ -142,15 +142,15 @@ mod tests {
 
     #[test]
     fn empty_and_dot_components_are_removed() {
-        for (given, normal) in [
+        for (input, normal) in [
             ("./x", "x"),
             ("a//b", "a/b"),
             ("././a/.//.///b", "a/b"),
             ("a/./b/.", "a/b"),
             ("...", "..."),
         ] {
-            let taken = RelativePath::normalised(given.as_bytes()).unwrap();
-            assert_eq!(taken.as_path(), Path::new(normal), "{given:?}");
+            let taken = RelativePath::normalised(input.as_bytes()).unwrap();
+            assert_eq!(taken.as_path(), Path::new(normal), "{input:?}");
         }
         for (bad, why) in [
             ("", UnsafePath::Empty),

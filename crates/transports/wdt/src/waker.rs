@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 /// Pause after an error that the next call would give at once, too, such as that no descriptor is left.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
-/// Longest wait; whoever waits longer waits again.
+/// Longest wait of one call; longer waits are repeated.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The wakers of all threads of a transfer. Clones are the same.

@@ -90,7 +90,7 @@ fn files_are_renamed_when_complete_and_temporaries_removed() {
     put(&sink, &block(1, "a/b/file", 100, 60, 40), &data[60..]).expect("written");
     put(&sink, &block(1, "a/b/file", 100, 0, 60), &[7; 60]).expect("written");
     put(&sink, &block(2, "empty", 0, 0, 0), &[]).expect("written");
-    // It was not what the sender had sent, as a tag said: what comes again counts.
+    // By its tag it was not what the sender had sent: what comes again counts.
     put(&sink, &block(1, "a/b/file", 100, 0, 60), &data[..60]).expect("written");
     assert_eq!(sink.commit().expect("all is there"), 2);
     drop(sink);
@@ -442,7 +442,7 @@ fn a_manifest_names_the_files_that_are_sent() {
         contents(&select("link", true).expect("followed"))[0].1,
         b"x"
     );
-    for (text, says) in [
+    for (text, expected) in [
         ("link", "link"),
         ("missing", "missing"),
         ("a", "not a file"),
@@ -454,7 +454,7 @@ fn a_manifest_names_the_files_that_are_sent() {
             .expect("a cause")
             .to_string();
         assert!(
-            format!("{error}: {cause}").contains(says),
+            format!("{error}: {cause}").contains(expected),
             "{error}: {cause}"
         );
     }
@@ -548,8 +548,8 @@ fn unreadable_and_unwritable_paths_fail_before_sending() {
         assert!(as_ordinary_user(|| everything(&tree)).is_ok());
         mode(&tree.join(path), 0);
         match as_ordinary_user(|| everything(&tree)) {
-            Err(TreeError::Read { path: told, source }) => {
-                assert_eq!(told, tree.join(path));
+            Err(TreeError::Read { path: reported, source }) => {
+                assert_eq!(reported, tree.join(path));
                 assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
             }
             other => panic!("{path}: {other:?}"),

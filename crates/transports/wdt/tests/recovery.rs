@@ -1,5 +1,5 @@
 //! Whatever breaks, the tree arrives whole or the transfer fails with a code; it is never silently
-//! short. In simulated time, so that every fault comes at the byte that its seed says.
+//! short. In simulated time, so that every fault comes at the byte of its seed.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod memory;
@@ -124,26 +124,26 @@ impl Case {
             ..sender::Options::default()
         };
         let options = (options, receiver::Options::default());
-        let place = tempfile::tempdir().expect("a directory");
+        let temp = tempfile::tempdir().expect("a directory");
         let to_disk = DirectoryOptions {
             sync: false,
             ..DirectoryOptions::default()
         };
-        let disk = DirectorySink::new(place.path(), to_disk).expect("a sink");
+        let disk = DirectorySink::new(temp.path(), to_disk).expect("a sink");
         let sink = Tee(self.sink.clone(), disk.clone());
-        self.disk.replace(Some((disk, place)));
+        self.disk.replace(Some((disk, temp)));
         world.run(source, sink, &self.url(), sender_url, options)
     }
 
     /// Checks the content of the directory after the same transfer.
     fn check_disk(&self, what: &str) {
-        let (disk, place) = self.disk.take().expect("it ran");
+        let (disk, temp) = self.disk.take().expect("it ran");
         let named = disk
             .commit()
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(named, self.files.len() as u64, "{what}");
         for (path, content) in &self.files {
-            let there = std::fs::read(place.path().join(path.as_path())).expect("a file");
+            let there = std::fs::read(temp.path().join(path.as_path())).expect("a file");
             assert!(there == *content, "{what}: `{path}`");
         }
     }
@@ -245,11 +245,11 @@ fn any_byte_may_be_the_last(mode: usize) {
         let mode = MODES[mode];
         let ports = random.below(4) as usize + 1;
         let case = Case::new(mode, ports, &mut random);
-        let whole = case.run(world(seed, Vec::new()));
+        let complete = case.run(world(seed, Vec::new()));
         case.sink.clear();
         let of_sender = random.below(4) > 0;
         let share = if of_sender {
-            2 * whole.bytes / ports as u64
+            2 * complete.bytes / ports as u64
         } else {
             80
         };
@@ -263,7 +263,7 @@ fn any_byte_may_be_the_last(mode: usize) {
         let outcome = case.run(world(seed, vec![cut]));
         let what = format!("seed {seed}, {mode:?}, {ports} ports, {cut:?}");
         case.check(&outcome, &what);
-        // Of the receiver's last bytes nobody can know whether they came; with tags they are worth
+        // The sender cannot know whether the receiver's last bytes came; with tags they are worth
         // something.
         let tags = mode.cipher == Some(Cipher::Aes128Gcm);
         if of_sender || !tags {
@@ -298,7 +298,7 @@ fn many_cuts_may_come(mode: usize) {
                 silent: random.below(4) == 0,
             })
             .collect();
-        // Sometimes a port is gone for good from some connection on.
+        // Sometimes a port is lost for good from some connection on.
         let refusals = (0..random.below(4) / 3)
             .map(|_| Refusal {
                 port: random.below(ports as u64) as usize,

@@ -73,8 +73,8 @@ impl Relay {
                 let (client_back, server_back) =
                     (client.try_clone().unwrap(), server.try_clone().unwrap());
                 scope.spawn(move || hand_on(client, server, &left));
-                let whole = Arc::new(AtomicI64::new(i64::MAX));
-                scope.spawn(move || hand_on(server_back, client_back, &whole));
+                let uncut = Arc::new(AtomicI64::new(i64::MAX));
+                scope.spawn(move || hand_on(server_back, client_back, &uncut));
             }
         });
     }

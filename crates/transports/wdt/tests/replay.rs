@@ -238,7 +238,7 @@ impl SenderPort<'_> {
 
 /// Returns the commands of a sender on a connection, without those that differ for good reasons:
 /// our settings ask for no heartbeats, and SIZE comes when the files are known.
-fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
+fn commands(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
     let mut plain = Plain::new(wire.to_vec(), secret);
     let mut commands = Vec::new();
     while let Some(command) = plain.next(Command::decode) {
@@ -265,7 +265,7 @@ fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
 fn by_number(recorded: &Recorded, secret: Option<&Secret>) -> MemorySource {
     let mut numbers = BTreeMap::new();
     for connection in &recorded.connections {
-        for command in said(&connection.stream(Direction::S2r), secret) {
+        for command in commands(&connection.stream(Direction::S2r), secret) {
             if let Command::File(header) = command {
                 numbers.insert(header.sequence, header.path);
             }
@@ -321,7 +321,7 @@ fn sender_replays_the_recorded_sender() {
                 ended: false,
             })
             .collect();
-        // Both sides of a recorded checkpoint must be there when it is said, so the ports that are
+        // Both sides of a recorded checkpoint must be there when it is sent, so the ports that are
         // cut go first.
         ports.sort_by_key(|port| !port.recorded.iter().any(|connection| connection.was_cut()));
         let mut now = Duration::ZERO;
@@ -345,7 +345,7 @@ fn sender_replays_the_recorded_sender() {
         assert_eq!(ports[0].sent.len(), recorded.connections.len(), "{name}");
         for (connection, sent) in &ports[0].sent {
             let theirs = connection.stream(Direction::S2r);
-            let (ours, theirs) = (said(sent, secret), said(&theirs, secret));
+            let (ours, theirs) = (commands(sent, secret), commands(&theirs, secret));
             assert_eq!(ours, theirs, "{name}");
         }
     }

@@ -50,7 +50,7 @@ pub(super) struct QuicheFlow {
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
-/// from a UDP peer that is gone.
+/// from a closed UDP socket.
 fn is_gone(end: &End) -> bool {
     matches!(
         end,

@@ -62,12 +62,12 @@ impl From<Gone> for End {
 }
 
 /// Close that waits for room in the congestion window: quiche does not send a closing packet into a
-/// full window, and processes no acknowledgements after it is told to close.
+/// full window, and processes no acknowledgements after the call to close.
 pub(super) struct Closing {
     pub code: u64,
     pub reason: &'static [u8],
     pub since: Instant,
-    /// Stream that carries no data, whose capacity tells whether there is room.
+    /// Stream that carries no data, whose capacity shows whether there is room.
     pub gauge: u64,
 }
 

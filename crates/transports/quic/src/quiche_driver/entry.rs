@@ -188,7 +188,7 @@ impl Entry {
             return;
         }
         if self.repeated_close.is_some() {
-            // RFC 9000, 10.2.1: who still speaks has not heard that it is closed.
+            // RFC 9000, 10.2.1: a peer that still sends has not got the close.
             self.answers = true;
         }
         if let Err(error) = self.quiche.recv(packet, way) {
@@ -291,7 +291,7 @@ impl Entry {
             });
         }
         if self.closing.is_none() {
-            // One that has ended already says so.
+            // One that has ended already is reported as such.
             let _ = self.quiche.close(true, code, reason);
         }
         if self.end.is_none() {
@@ -346,7 +346,7 @@ impl Entry {
         self.quiche.is_closed().then_some(End::Gone)
     }
 
-    /// Takes over what quiche has to tell, and wakes the tasks that wait for a change.
+    /// Takes over the new state of quiche, and wakes the tasks that wait for a change.
     fn notice(&mut self) {
         if self.end.is_none() {
             self.end = self.ended();
@@ -378,7 +378,7 @@ impl Entry {
         if self.flushed {
             let quiche = &mut self.quiche;
             self.writers.retain(|stream, waker| {
-                // A stream that has broken is looked at too.
+                // A stream that has failed is included.
                 let waits = matches!(quiche.stream_capacity(*stream), Ok(0));
                 if !waits {
                     waker.wake_by_ref();
@@ -415,7 +415,7 @@ impl Entry {
     /// Returns a ticket that arrived since the last call, if there is one.
     pub fn new_ticket(&mut self) -> Option<Vec<u8>> {
         let ticket = self.quiche.session()?;
-        // The address of quiche's copy tells a new ticket from an old one.
+        // The address of quiche's copy distinguishes a new ticket from an old one.
         let address = ticket.as_ptr() as usize;
         if address == self.ticket_address {
             return None;
@@ -448,7 +448,7 @@ impl Connection for Entry {
     fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
         self.close_with_room(now);
         let was_draining = self.quiche.is_draining();
-        // Once more after an error: quiche says so in its next packet.
+        // Once more after an error: quiche sends it in its next packet.
         for _ in 0..2 {
             match self.quiche.send(place) {
                 Ok((bytes, info)) => {

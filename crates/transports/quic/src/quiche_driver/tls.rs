@@ -162,7 +162,7 @@ impl RetryTokens {
         hmac_sha256(&self.0, &data).ok()
     }
 
-    /// Returns a token for a peer that wrote to `first` and is told to write to `retry`.
+    /// Returns a token for a peer that wrote to `first` and is to write to `retry`.
     pub fn make(&self, from: std::net::SocketAddr, first: &[u8], retry: &[u8]) -> Option<Vec<u8>> {
         let mut token = self.code(from, first, retry)?.to_vec();
         token.extend_from_slice(first);

@@ -45,7 +45,7 @@ impl Endpoint for Datagrams {
     type Receiver = Half;
 
     fn create_connection(&mut self, info: &ConnectionInfo) -> (Half, Half) {
-        // A transfer over streams is asked for datagrams at every packet as well.
+        // A transfer over streams is polled for datagrams at every packet as well.
         let queues = self.offered.then(|| {
             Arc::new(Queues {
                 outgoing: Mutex::default(),

@@ -1,4 +1,4 @@
-//! Peers that speak another protocol.
+//! Peers of another protocol.
 
 use std::{
     net::UdpSocket,

@@ -31,7 +31,7 @@ pub fn relay(front: &UdpSocket, receiver: SocketAddr, delay: Duration, stop: &At
         {
             while line.front().is_some_and(|(due, _)| *due <= Instant::now()) {
                 let (_, data) = line.pop_front().expect("it is there");
-                // Who is gone gets nothing.
+                // A closed socket gets nothing.
                 let _ = to.map(|to| from.send_to(&data, to));
             }
         }

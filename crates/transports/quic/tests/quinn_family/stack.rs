@@ -102,7 +102,7 @@ fn stream_window_below_the_path_is_reported(driver: &dyn Driver) {
         .iter()
         .any(|warning| warning.code == "window_limited");
     if driver.descriptor().name == "quic-noq" {
-        // noq does not say when flow control blocks it.
+        // noq does not report when flow control blocks it.
         assert_eq!((frames, warned), (None, false));
     } else {
         assert!(frames.is_some_and(|frames| frames > 0));

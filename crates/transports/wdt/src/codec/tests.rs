@@ -158,7 +158,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     ]
 }
 
-/// Decodes like a reader of a stream: with only as many bytes as [`Decoded::Needs`] asked for.
+/// Decodes like a reader of a stream: with only as many bytes as [`Decoded::Needs`] has.
 fn by_need<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<Decoded<T>, Malformed>) -> (T, usize) {
     let mut held = 0;
     loop {

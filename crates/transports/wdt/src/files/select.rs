@@ -174,7 +174,7 @@ mod tests {
                 listed("last", None)
             ]
         );
-        for (text, line, says) in [
+        for (text, line, expected) in [
             ("a\n../b", 2, "`..`"),
             ("/a", 1, "absolute"),
             ("a\tmany", 1, "no number"),
@@ -182,7 +182,7 @@ mod tests {
         ] {
             let error = read_manifest(text.as_bytes()).unwrap_err();
             assert_eq!(error.line, line);
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 }

@@ -82,9 +82,9 @@ struct State {
     ports: Vec<Port>,
     /// Failure that ended the whole transfer.
     failure: Option<Failure>,
-    /// The source failed, or this end was told to stop: nothing more is sent but DONE with this status.
+    /// The source failed, or this end was stopped: nothing more is sent but DONE with this status.
     given_up: Option<Failure>,
-    /// The receiver said on one connection that it has everything.
+    /// The receiver has confirmed everything on one connection.
     confirmed: Option<Instant>,
     version: u32,
     /// Counter raised when all connections must begin again with another version.
@@ -93,7 +93,7 @@ struct State {
 
 #[derive(Default)]
 struct Port {
-    /// Outcome so far, without its blocks, which the history counts.
+    /// Current outcome, without its blocks, which the history counts.
     report: PortReport,
     history: History,
     /// Whether the receiver has given the port up.
@@ -168,7 +168,7 @@ impl<S: Source> Session<S> {
         self.state.lock().queue.blocks
     }
 
-    /// Returns the time at which the receiver first said that it has everything.
+    /// Returns the time at which the receiver first confirmed everything.
     pub fn confirmed(&self) -> Option<Instant> {
         self.state.lock().confirmed
     }
@@ -181,7 +181,7 @@ impl<S: Source> Session<S> {
     /// Returns the outcome, once every connection has ended.
     ///
     /// # Errors
-    /// The reason of the failure, also if the receiver never said that it has everything.
+    /// The reason of the failure, also if the receiver never confirmed everything.
     pub fn finish(&self) -> Result<Report, Failure> {
         let state = self.state.lock();
         if let Some(failure) = state.given_up.as_ref().or(state.failure.as_ref()) {
@@ -262,7 +262,7 @@ impl<S: Source> Session<S> {
             checksum: self.options.checksum,
             request_chunks: state.asks_for_chunks,
             whole_files: self.options.block_bytes == 0,
-            // What it would say is known from the connection itself.
+            // The connection itself shows it.
             heartbeats: false,
         }
     }
@@ -380,12 +380,12 @@ impl<S: Source> Session<S> {
         Ok(())
     }
 
-    /// Changes to `version`, which the receiver asked for on a connection of `generation`; all
+    /// Changes to `version`, which the receiver requested on a connection of `generation`; all
     /// connections begin again with it.
     pub(super) fn renegotiate(&self, version: u32, generation: u32) -> Result<(), Failure> {
         let state = &mut *self.state.lock();
         if generation != state.generation {
-            // Another connection was told before; this one learns of it from the session.
+            // Another connection got the request before; this one has it from the session.
             return Ok(());
         }
         if version >= state.version || version < OLDEST_VERSION {

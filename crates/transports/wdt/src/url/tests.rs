@@ -24,8 +24,8 @@ fn the_key_is_never_shown() {
     let shown = format!("{url:?} {:?}", url.secret);
     assert!(!shown.contains("4d68"), "{shown}");
     assert!(shown.contains("1037705050"), "{shown}");
-    let broken = SECRET.replace("4d68", "4dxx");
-    let error = ConnectionUrl::parse(&broken).unwrap_err();
+    let invalid = SECRET.replace("4d68", "4dxx");
+    let error = ConnectionUrl::parse(&invalid).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("b299"), "{error:?}");
 }
 

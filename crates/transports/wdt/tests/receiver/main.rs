@@ -112,7 +112,7 @@ impl Receiving {
         }
     }
 
-    fn says(&mut self, port: usize) -> Vec<Reply> {
+    fn replies(&mut self, port: usize) -> Vec<Reply> {
         self.receive(port).0
     }
 
@@ -140,7 +140,7 @@ fn versions_with_the_same_bytes_are_adopted_and_others_refused() {
                 ..settings()
             })]),
         );
-        assert_eq!(receiving.says(0), answer, "version {version}");
+        assert_eq!(receiving.replies(0), answer, "version {version}");
         assert_eq!(
             receiving.session.failure().is_some(),
             version < 30,
@@ -160,7 +160,7 @@ fn newer_sender_may_reconnect_with_the_supported_version() {
             ..settings()
         })]),
     );
-    assert_eq!(receiving.says(0), abort(32, Status::VersionMismatch));
+    assert_eq!(receiving.replies(0), abort(32, Status::VersionMismatch));
     receiving.break_off(0);
     assert!(
         matches!(receiving.receive(0), (replies, receiver::Step::Accept(_)) if replies.is_empty())
@@ -168,7 +168,7 @@ fn newer_sender_may_reconnect_with_the_supported_version() {
     receiving.connect(0);
     receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
     assert_eq!(
-        receiving.says(0),
+        receiving.replies(0),
         [Reply::Done],
         "and no checkpoint, as nothing was lost"
     );
@@ -246,7 +246,7 @@ fn invalid_commands_end_the_transfer_with_their_code() {
         receiving.connect(0);
         receiving.send(0, &bytes(&[Command::Settings(settings())]));
         receiving.send(0, &wire);
-        let replies = receiving.says(0);
+        let replies = receiving.replies(0);
         let code = match replies.last() {
             Some(Reply::Abort(abort)) => abort.code,
             other => panic!("{what}: {other:?}"),
@@ -327,7 +327,7 @@ fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
         receiving.send(0, &spelled(spelling));
         receiving.send(0, b"data");
         receiving.send(0, &bytes(&[done(1, 4)]));
-        assert_eq!(receiving.says(0), [Reply::Done], "{spelling}");
+        assert_eq!(receiving.replies(0), [Reply::Done], "{spelling}");
         assert_eq!(receiving.sink.contents()[&path(taken)], b"data");
     }
     for refused in ["../x", "/x/y", "a/b/"] {
@@ -355,15 +355,15 @@ fn resuming_sender_gets_chunks_on_one_connection() {
         receiving.connect(port);
         receiving.send(port, &bytes(&[Command::Settings(asks.clone())]));
     }
-    // Nothing is there; the other port waits, and is told when the sender has answered.
-    assert_eq!(receiving.says(0), [Reply::Chunks { files: 0 }]);
-    assert_eq!(receiving.says(1), []);
+    // Nothing is there; the other port waits, and gets a reply when the sender has answered.
+    assert_eq!(receiving.replies(0), [Reply::Chunks { files: 0 }]);
+    assert_eq!(receiving.replies(1), []);
     receiving.now = ms(1000);
-    assert_eq!(receiving.says(1), [Reply::Wait]);
+    assert_eq!(receiving.replies(1), [Reply::Wait]);
     receiving.send(0, &bytes(&[Command::Ack, done(0, 0)]));
-    assert_eq!(receiving.says(1), [Reply::Ack]);
+    assert_eq!(receiving.replies(1), [Reply::Ack]);
     receiving.send(1, &bytes(&[done(0, 0)]));
-    assert_eq!(receiving.says(0), [Reply::Done]);
+    assert_eq!(receiving.replies(0), [Reply::Done]);
 }
 
 #[test]
@@ -389,14 +389,14 @@ fn a_block_with_a_wrong_footer_is_not_counted() {
         blocks: 1,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(one)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(one)]);
     receiving.send(0, &bytes(&[checked, file("b", 2, 4)]));
     receiving.send(0, b"data");
     receiving.send(
         0,
         &bytes(&[Command::Footer(footer(0, b"data")), done(2, 8)]),
     );
-    assert_eq!(receiving.says(0), [Reply::Done]);
+    assert_eq!(receiving.replies(0), [Reply::Done]);
     assert_eq!(receiving.sink.contents()[&path("b")], b"data");
 }
 
@@ -416,10 +416,10 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
     rest.extend([7; 40]);
     rest.extend(bytes(&[done(2, 44)]));
     receiving.send(0, &rest);
-    // DONE is 256 bytes, so tags stand behind the block: it is authentic, and WAIT may be said.
+    // DONE is 256 bytes, so tags follow the block: it is authentic, and WAIT may be sent.
     receiving.now = ms(1000);
-    assert_eq!(receiving.says(0), [Reply::Wait]);
-    // A port whose block ends after its last tag says only that it is alive.
+    assert_eq!(receiving.replies(0), [Reply::Wait]);
+    // A port whose block ends after its last tag sends heartbeats only.
     let mut receiving = Receiving::new(2, Some(gcm()));
     receiving.connect(0);
     receiving.connect(1);
@@ -429,7 +429,7 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
     receiving.send(0, b"data");
     receiving.send(0, &bytes(&[done(1, 4)]));
     receiving.now = ms(1000);
-    assert_eq!(receiving.says(0), [Reply::Heartbeat]);
+    assert_eq!(receiving.replies(0), [Reply::Heartbeat]);
     receiving.break_off(0);
     receiving.receive(0);
     receiving.connect(0);
@@ -437,7 +437,7 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
         port: 1,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(nothing)]);
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn global_checkpoint_still_requires_verification() {
     receiving.send(0, &bytes(&[done(1, 4)]));
     receiving.now = ms(2000);
     assert_eq!(receiving.receive(1).1, receiver::Step::End);
-    assert!(matches!(receiving.says(0)[..], [Reply::Errors(_)]));
+    assert!(matches!(receiving.replies(0)[..], [Reply::Errors(_)]));
     receiving.break_off(0);
     assert_eq!(receiving.failure().status, Status::Encryption);
 }

@@ -10,17 +10,17 @@ fn a_port_that_is_never_connected_is_given_up_two_seconds_after_the_first() {
     receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
     receiving.now = ms(21_999);
     assert!(matches!(receiving.receive(1).1, receiver::Step::Accept(until) if until == ms(22_000)));
-    assert_eq!(receiving.says(0), [Reply::Wait]);
+    assert_eq!(receiving.replies(0), [Reply::Wait]);
     receiving.now = ms(22_000);
     assert_eq!(receiving.receive(1).1, receiver::Step::End);
     let lost = Checkpoint {
         port: 2,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::Errors(vec![lost])]);
+    assert_eq!(receiving.replies(0), [Reply::Errors(vec![lost])]);
     // The sender has nothing to send for it.
     receiving.send(0, &bytes(&[done(0, 0)]));
-    assert_eq!(receiving.says(0), [Reply::Done]);
+    assert_eq!(receiving.replies(0), [Reply::Done]);
     receiving.send(0, b"D");
     assert_eq!(receiving.receive(0).1, receiver::Step::Shutdown);
     assert_eq!(receiving.receive(0).1, receiver::Step::End);
@@ -49,7 +49,7 @@ fn keep_alives_are_sent_five_times_per_sender_timeout() {
         for (port, signs) in signs.iter_mut().enumerate() {
             signs.extend(
                 receiving
-                    .says(port)
+                    .replies(port)
                     .into_iter()
                     .map(|reply| (tick * 100, reply)),
             );
@@ -72,19 +72,19 @@ fn sender_kept_alive_by_heartbeats_may_reconnect_to_receive_the_abort() {
         receiving.send(0, &bytes(&[settings, file("a", 1, 100)]));
         receiving.now = ms(1000);
         receiving.send(0, b"x");
-        assert_eq!(receiving.says(0).contains(&Reply::Heartbeat), heartbeats);
+        assert_eq!(receiving.replies(0).contains(&Reply::Heartbeat), heartbeats);
         let stopped = Failure::new(Status::Abort, "the transfer was stopped here");
         receiving.session.fail(stopped);
-        assert_eq!(receiving.says(0), abort(32, Status::Abort));
+        assert_eq!(receiving.replies(0), abort(32, Status::Abort));
         receiving.now = ms(2000);
         if heartbeats {
             // One byte is what the reference reads after a write that failed: the heartbeat.
             assert_eq!(receiving.receive(0).1, receiver::Step::Accept(ms(3500)));
             receiving.connect(0);
-            let said = receiving.says(0);
+            let replies = receiving.replies(0);
             assert!(
-                matches!(said[..], [Reply::LocalCheckpoint(_), Reply::Abort(_)]),
-                "{said:?}"
+                matches!(replies[..], [Reply::LocalCheckpoint(_), Reply::Abort(_)]),
+                "{replies:?}"
             );
             receiving.now = ms(3500);
         }
@@ -110,20 +110,20 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
     receiving.now = ms(5000);
     assert!(matches!(receiving.receive(0).1, receiver::Step::Accept(until) if until == ms(11_000)));
     receiving.connect(0);
-    let kept = Checkpoint {
+    let checkpoint = Checkpoint {
         port: 1,
         blocks: 0,
         partial_bytes: 3,
         partial_sequence: 1,
         partial_offset: 0,
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(checkpoint)]);
     receiving.break_off(0);
-    // It says so again, as nothing shows that the sender has heard it.
+    // It sends that again, as nothing shows that the sender has read it.
     receiving.receive(0);
     receiving.connect(0);
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
-    // SETTINGS show it: the sender goes on behind what was kept.
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(checkpoint)]);
+    // SETTINGS show it: the sender continues after the checkpoint.
     receiving.send(0, &bytes(&[Command::Settings(settings())]));
     receiving.break_off(0);
     receiving.receive(0);
@@ -132,7 +132,7 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
         port: 1,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing_new)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(nothing_new)]);
     receiving.break_off(0);
     receiving.receive(0);
     receiving.now = ms(20_000);

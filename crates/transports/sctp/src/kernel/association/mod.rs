@@ -138,7 +138,7 @@ pub(crate) struct Association {
     flags: u16,
     /// Number of streams in each direction that this end requested.
     requested_streams: u16,
-    statistics_cache: Arc<StatisticsCache>,
+    cache: Arc<StatisticsCache>,
     state: Mutex<State>,
 }
 
@@ -152,7 +152,7 @@ pub(crate) struct StatisticsSnapshot {
 
 /// Statistics of an association, available after its end too.
 pub(crate) struct StatisticsCache {
-    seen: Mutex<Option<Arc<StatisticsSnapshot>>>,
+    latest: Mutex<Option<Arc<StatisticsSnapshot>>>,
     /// Paths of an association that may have several.
     pub paths: Option<Arc<Paths>>,
 }
@@ -160,16 +160,16 @@ pub(crate) struct StatisticsCache {
 impl StatisticsCache {
     /// Returns the most recent snapshot.
     pub(crate) fn latest(&self) -> Option<Arc<StatisticsSnapshot>> {
-        self.seen.lock().clone()
+        self.latest.lock().clone()
     }
 
     fn store(&self, snapshot: StatisticsSnapshot) {
         if let Some(paths) = &self.paths {
-            for (address, info) in &seen.paths {
+            for (address, info) in &snapshot.paths {
                 paths.seen(*address, info.state);
             }
         }
-        *self.seen.lock() = Some(Arc::new(seen));
+        *self.latest.lock() = Some(Arc::new(snapshot));
     }
 }
 
@@ -194,8 +194,8 @@ impl Association {
                 false => libc::SCTP_UNORDERED as u16,
             },
             requested_streams: options::streams(values),
-            statistics_cache: Arc::new(StatisticsCache {
-                seen: Mutex::default(),
+            cache: Arc::new(StatisticsCache {
+                latest: Mutex::default(),
                 paths,
             }),
             state: Mutex::default(),
@@ -207,12 +207,12 @@ impl Association {
     }
 
     pub(crate) fn paths(&self) -> Option<&Arc<Paths>> {
-        self.statistics_cache.paths.as_ref()
+        self.cache.paths.as_ref()
     }
 
     /// Returns the statistics of the association, available after its end too.
-    pub(crate) fn statistics_cache(&self) -> &Arc<StatisticsCache> {
-        &self.statistics_cache
+    pub(crate) fn cache(&self) -> &Arc<StatisticsCache> {
+        &self.cache
     }
 
     fn status(&self) -> io::Result<Status> {
@@ -225,18 +225,18 @@ impl Association {
         if let Ok(status) = self.status() {
             let counts = socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok();
             let paths = self.path_infos(&status);
-            self.statistics_cache.store(StatisticsSnapshot {
+            self.cache.store(StatisticsSnapshot {
                 status,
                 counts,
                 paths,
             });
         }
-        self.statistics_cache.latest()
+        self.cache.latest()
     }
 
     /// Returns the state of each path, by the peer's address.
     fn path_infos(&self, status: &Status) -> Vec<(IpAddr, PeerAddrInfo)> {
-        if self.statistics_cache.paths.is_none() {
+        if self.cache.paths.is_none() {
             return vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), status.primary)];
         }
         let info = |address: SocketAddr| {
@@ -292,15 +292,15 @@ impl Association {
 
     /// Records that the handshake is done.
     pub(crate) fn established(&self) {
-        let seen = self.snapshot();
-        let streams = seen.map_or(self.requested_streams, |seen| {
-            seen.status.out_streams.min(seen.status.in_streams)
+        let snapshot = self.snapshot();
+        let streams = snapshot.map_or(self.requested_streams, |snapshot| {
+            snapshot.status.out_streams.min(snapshot.status.in_streams)
         });
         let mut state = self.state.lock();
         state.open = true;
         state.streams = streams.max(1);
         drop(state);
-        if let Some(paths) = &self.statistics_cache.paths {
+        if let Some(paths) = &self.cache.paths {
             paths.confirm(self.socket());
         }
     }

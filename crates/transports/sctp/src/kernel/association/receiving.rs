@@ -112,13 +112,13 @@ impl Association {
         let received = ready!(self.socket.poll_read_ready(context)).and_then(|mut guard| {
             let received = socket::receive(self.socket(), memory, slot_bytes, *more, pieces);
             *more = received.as_ref().is_ok_and(|after| after.more);
-            if let (Ok(_), Some(paths)) = (&received, &self.statistics_cache.paths) {
+            if let (Ok(_), Some(paths)) = (&received, &self.cache.paths) {
                 paths.delivered(pieces, memory);
             }
             if received.as_ref().err().is_none_or(waits) && !*more {
                 // Whatever arrives from now on is notified anew.
                 guard.clear_ready();
-                if let Some(paths) = &self.statistics_cache.paths {
+                if let Some(paths) = &self.cache.paths {
                     paths.nothing_left();
                 }
             }

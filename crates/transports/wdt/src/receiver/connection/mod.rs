@@ -89,7 +89,7 @@ enum State<W> {
     },
     /// The sender asks for the chunks held from an earlier transfer.
     Listing {
-        told: bool,
+        sent: bool,
     },
     Commands,
     Payload(Arriving<W>),
@@ -178,7 +178,7 @@ impl<K: Sink> Connection<K> {
                 let detail = format!("a connection to port {} said nothing", self.port);
                 self.timed_out(detail, now)
             }
-            State::Listing { told: false } => self.list(now),
+            State::Listing { sent: false } => self.list(now),
             State::Listing { .. }
             | State::Commands
             | State::Payload(_)
@@ -227,7 +227,7 @@ impl<K: Sink> Connection<K> {
     }
 
     /// Returns the state machine of one of several connections to this port that are open at once
-    /// while [`Step::Accept`] is asked for. The first that [is admitted](Self::is_admitted) takes
+    /// while the step is [`Step::Accept`]. The first that [is admitted](Self::is_admitted) takes
     /// the place of this one; each of the others ends in [`Connection::turned_away`].
     #[must_use]
     pub fn candidate(&self, now: Duration) -> Self {
@@ -252,7 +252,7 @@ impl<K: Sink> Connection<K> {
         candidate.refusal
     }
 
-    /// Reports an accepted connection, of the sender or somebody else.
+    /// Reports an accepted connection, of the sender or of a stranger.
     pub fn accepted(&mut self, now: Duration) {
         self.inbox = Inbox::new(self.session.url.secret.as_ref());
         self.out.clear();
@@ -313,7 +313,7 @@ impl<K: Sink> Connection<K> {
             self.last_received = now;
             self.state = match reply {
                 Reply::Ack => State::Commands,
-                _ => State::Listing { told: true },
+                _ => State::Listing { sent: true },
             };
         } else if !self.sign_is_due(now) {
             return Step::Wait(self.next_sign);
@@ -326,7 +326,7 @@ impl<K: Sink> Connection<K> {
     }
 
     fn wait(&mut self, now: Duration) -> Step {
-        let reply = match self.session.judge(self.index) {
+        let reply = match self.session.due_reply(self.index) {
             Some(reply) => {
                 self.last_received = now;
                 self.state = State::Confirming;
@@ -372,7 +372,7 @@ impl<K: Sink> Connection<K> {
         self.next_sign = now + interval.unwrap_or(LINGER);
     }
 
-    /// Whether the sender's settings say so.
+    /// Whether the sender's settings have a property.
     fn settled(&self, on: fn(&Settings) -> bool) -> bool {
         self.settings.as_ref().is_some_and(on)
     }
@@ -472,7 +472,7 @@ impl<K: Sink> Connection<K> {
                 self.state = State::Dropping(After::Accept);
                 return;
             }
-            // Both sides have said that they have it all.
+            // Both sides have confirmed that everything arrived.
             State::Answering => return self.end(),
             State::Payload(arriving) if self.parts_count() => Checkpoint {
                 partial_bytes: arriving.got,

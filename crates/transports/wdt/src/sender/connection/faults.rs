@@ -74,7 +74,7 @@ impl<S: Source> Connection<S> {
         self.lost(failure.status, failure.detail);
     }
 
-    /// This end was told to stop: the receiver is told in place of DONE. It is in the middle of what was
+    /// This end was stopped: the receiver gets the status in place of DONE. It is in the middle of what was
     /// being sent, so that this takes another connection.
     pub fn stop(&mut self, failure: Failure) {
         self.session.give_up(failure.clone());
