@@ -28,7 +28,7 @@ use regatta_transport::{
 };
 
 /// Interval at which a waiting accept looks for a connection and for its stop.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 // 1. What the registry shows, and which options a study may set.
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
@@ -144,7 +144,7 @@ impl StreamEndpoint for Endpoint {
                     return Connection::new(socket, stop).map(Accepted::Connection);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if stop.wait_until(MonotonicTime::now() + LOOK) {
+                    if stop.wait_until(MonotonicTime::now() + POLL_INTERVAL) {
                         return Err(TransportError::Cancelled);
                     }
                     if until.has_passed() {

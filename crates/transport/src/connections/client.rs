@@ -32,7 +32,7 @@ use crate::{
 const SCRATCH_BYTES: usize = 64 << 10;
 
 /// Longest time after the deadline for which an exchange may go on if nothing else ends it.
-const BEHIND_DEADLINE: Duration = Duration::from_secs(2);
+const AFTER_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Longest time, beyond the path's round trip, that a ticket may take.
 const TICKET_SLACK: Duration = Duration::from_millis(50);
@@ -67,7 +67,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
         transfer: &Stop,
     ) -> Tally {
         let live = &self.trial.context.live;
-        let until = deadline + BEHIND_DEADLINE;
+        let until = deadline + AFTER_DEADLINE;
         let mut tally = Tally::default();
         for number in 0..self.work.connections {
             let stop = transfer.child();

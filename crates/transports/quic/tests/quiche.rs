@@ -117,24 +117,24 @@ fn transfer_continues_after_migration() {
         text(order, "stream_window", "256KiB");
     });
     let sender = pair.sender.expect("a report");
-    let told = &sender.measurements.facts["migration"];
+    let migration = &sender.measurements.facts["migration"];
     assert!(
-        told.starts_with("to another port after 0.2 s, validated"),
-        "{told}"
+        migration.starts_with("to another port after 0.2 s, validated"),
+        "{migration}"
     );
-    let sent = told.split_whitespace().rev().nth(4).expect("a number");
-    assert!(sent.parse::<u64>().expect("a number") > 100, "{told}");
+    let sent = migration.split_whitespace().rev().nth(4).expect("a number");
+    assert!(sent.parse::<u64>().expect("a number") > 100, "{migration}");
 }
 
 #[test]
 fn files_are_written_only_to_the_ordered_directory() {
     let directory = tempfile::tempdir().expect("a directory");
-    let ask = |order: &mut TrialOrder| {
+    let request_files = |order: &mut TrialOrder| {
         option(order, "keylog", OptionValue::Flag(true));
         option(order, "qlog", OptionValue::Flag(true));
     };
     let pair = pair(100_000, |order| {
-        ask(order);
+        request_files(order);
         order.files = Some(directory.path().to_owned());
     });
     let facts = pair.sender.expect("a report").measurements.facts;
@@ -146,7 +146,7 @@ fn files_are_written_only_to_the_ordered_directory() {
         events.contains("transport:packet_received") || events.contains("quic:packet_received")
     );
 
-    let without = self::pair(100_000, ask);
+    let without = self::pair(100_000, request_files);
     let facts = without.sender.expect("a report").measurements.facts;
     assert!(facts["keylog.sender"].starts_with("not written"));
     assert!(facts["qlog.sender"].starts_with("not written"));

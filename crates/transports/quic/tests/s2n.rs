@@ -121,18 +121,18 @@ fn relay(front: &UdpSocket, server: SocketAddr, retries: &AtomicU32, stop: &Atom
         let brief = Some(Duration::from_micros(200));
         socket.set_read_timeout(brief).expect("a time");
     }
-    let (mut client, mut place) = (None, [0; 65_536]);
+    let (mut client, mut buffer) = (None, [0; 65_536]);
     while !stop.load(Ordering::Relaxed) {
-        if let Ok((length, from)) = front.recv_from(&mut place) {
+        if let Ok((length, from)) = front.recv_from(&mut buffer) {
             client = Some(from);
-            let _ = back.send_to(&place[..length], server);
+            let _ = back.send_to(&buffer[..length], server);
         }
-        if let (Ok((length, _)), Some(client)) = (back.recv_from(&mut place), client) {
+        if let (Ok((length, _)), Some(client)) = (back.recv_from(&mut buffer), client) {
             // A long header of type 3; RFC 9000 §17.2.5.
-            if place[0] & 0xf0 == 0xf0 {
+            if buffer[0] & 0xf0 == 0xf0 {
                 retries.fetch_add(1, Ordering::Relaxed);
             }
-            let _ = front.send_to(&place[..length], client);
+            let _ = front.send_to(&buffer[..length], client);
         }
     }
 }
@@ -159,11 +159,11 @@ async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
         .expect("a connection");
     assert_eq!(connection.handshake(), Some(HandshakeMade::Full));
     let mut stream = connection.open_stream().await.expect("a stream");
-    let word = bytes::Bytes::from_static(b"ahoy!");
-    stream.send_message(&[], &word).await.expect("sent");
+    let request = bytes::Bytes::from_static(b"ahoy!");
+    stream.send_message(&[], &request).await.expect("sent");
     stream.flush().await.expect("sent");
     let mut back = Vec::new();
-    while back.len() < word.len() {
+    while back.len() < request.len() {
         let received = stream
             .receive(&mut [], soon, &mut |piece: &[u8]| {
                 back.extend_from_slice(piece)
@@ -172,7 +172,7 @@ async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
             .expect("received");
         assert!(matches!(received, Received::Bytes(_)));
     }
-    assert_eq!(back, word);
+    assert_eq!(back, request);
     connection.close(soon).await;
 }
 
@@ -187,17 +187,17 @@ async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
         other => panic!("{:?}", other.err()),
     };
     let mut stream = connection.accept_stream(soon).await.expect("a stream");
-    let mut word = Vec::new();
-    while word.len() < 5 {
+    let mut received = Vec::new();
+    while received.len() < 5 {
         stream
             .receive(&mut [], soon, &mut |piece: &[u8]| {
-                word.extend_from_slice(piece)
+                received.extend_from_slice(piece)
             })
             .await
             .expect("received");
     }
     stream
-        .send_message(&word, &bytes::Bytes::new())
+        .send_message(&received, &bytes::Bytes::new())
         .await
         .expect("sent");
     stream.finish().await.expect("sent");

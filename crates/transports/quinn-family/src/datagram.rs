@@ -126,7 +126,7 @@ fn stack_error(error: ConnectionError) -> TransportError {
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
 /// from a closed UDP socket.
-fn is_gone(error: &ConnectionError) -> bool {
+fn is_closed_by_peer(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ApplicationClosed(_))
 }
 
@@ -193,9 +193,9 @@ impl DatagramFlow {
         match within(moment, received).await {
             Some(Ok(Some(message))) => Ok(Some(message)),
             Some(Ok(None)) => Err(TransportError::Cancelled),
-            Some(Err(error)) if is_gone(&error) => {
-                // Nothing more comes until then, and who is stopped must hear of it: it would ask
-                // for ever.
+            Some(Err(error)) if is_closed_by_peer(&error) => {
+                // Nothing more comes until then, and a stop must end the wait: the caller would
+                // poll for ever.
                 match within(moment, self.stopper.0.wait()).await {
                     Some(_) => Err(TransportError::Cancelled),
                     None => Ok(None),

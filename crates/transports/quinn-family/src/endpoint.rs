@@ -225,7 +225,7 @@ impl QuicEndpoint {
                         });
                     }
                     // There is no ticket yet.
-                    Err(whole) => connecting = whole,
+                    Err(unchanged) => connecting = unchanged,
                 }
             }
             (connecting, Beginning::Ticket(tickets))

@@ -77,16 +77,16 @@ mod tests {
 
     #[test]
     fn wait_checks_its_condition_when_a_packet_is_sent() {
-        let (watch, left, looks) = (Watch::default(), Cell::new(2), Cell::new(0));
+        let (watch, left, checks) = (Watch::default(), Cell::new(2), Cell::new(0));
         let waited = async {
             let mut waiting = pin!(watch.wait_while(|| {
-                looks.set(looks.get() + 1);
+                checks.set(checks.get() + 1);
                 left.get() > 0
             }));
             for expected in [1, 2] {
                 assert!(waiting.as_mut().now_or_never().is_none());
                 assert!(waiting.as_mut().now_or_never().is_none());
-                assert_eq!(looks.get(), expected);
+                assert_eq!(checks.get(), expected);
                 left.set(left.get() - 1);
                 watch.on_sent(1000);
             }

@@ -16,10 +16,10 @@ const MOST: usize = 16;
 
 /// Tickets of the one server that an end of a trial connects to, the newest first.
 #[derive(Debug, Default)]
-pub(crate) struct Tickets(Mutex<Kept>);
+pub(crate) struct Tickets(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct State {
     group: Option<NamedGroup>,
     tickets: VecDeque<Tls13ClientSessionValue>,
 }

@@ -137,7 +137,7 @@ fn connections_without_a_block_are_reported_at_the_deadline() {
         order.deadline = Duration::from_millis(400);
     });
     let sender = pair.expect("both ends").sender.expect("a report");
-    let said = |code: &str| {
+    let warned = |code: &str| {
         sender
             .measurements
             .warnings
@@ -145,9 +145,9 @@ fn connections_without_a_block_are_reported_at_the_deadline() {
             .any(|warning| warning.code == code)
     };
     assert!(
-        said("deadline_reached"),
+        warned("deadline_reached"),
         "{:?}",
         sender.measurements.warnings
     );
-    assert!(said("wdt_few_blocks"), "{:?}", sender.measurements.warnings);
+    assert!(warned("wdt_few_blocks"), "{:?}", sender.measurements.warnings);
 }

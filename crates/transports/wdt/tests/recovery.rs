@@ -19,7 +19,7 @@ use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, Tee, World};
+use simulated::{Cut, Outcome, Refusal, Tee, Simulation};
 use tempfile::TempDir;
 
 const DELAY: Duration = Duration::from_millis(40);
@@ -108,11 +108,11 @@ impl Case {
         }
     }
 
-    fn run(&self, world: World) -> Outcome {
-        self.run_from(world, &self.url())
+    fn run(&self, simulation: Simulation) -> Outcome {
+        self.run_from(simulation, &self.url())
     }
 
-    fn run_from(&self, world: World, sender_url: &ConnectionUrl) -> Outcome {
+    fn run_from(&self, simulation: Simulation, sender_url: &ConnectionUrl) -> Outcome {
         let mut source = MemorySource::new();
         for (path, content) in &self.files {
             source.add(path.clone(), content.clone());
@@ -132,7 +132,7 @@ impl Case {
         let disk = DirectorySink::new(temp.path(), to_disk).expect("a sink");
         let sink = Tee(self.sink.clone(), disk.clone());
         self.disk.replace(Some((disk, temp)));
-        world.run(source, sink, &self.url(), sender_url, options)
+        simulation.run(source, sink, &self.url(), sender_url, options)
     }
 
     /// Checks the content of the directory after the same transfer.
@@ -178,8 +178,8 @@ impl Case {
     }
 }
 
-fn world(seed: u64, cuts: Vec<Cut>) -> World {
-    World {
+fn simulation(seed: u64, cuts: Vec<Cut>) -> Simulation {
+    Simulation {
         delay: DELAY,
         cuts,
         refusals: Vec::new(),
@@ -226,7 +226,7 @@ fn everything_arrives(mode: usize) {
     let mode = MODES[mode];
     for ports in [1, 2, 5, 64] {
         let case = Case::new(mode, ports, &mut Random::new(seed));
-        let outcome = case.run(world(seed, Vec::new()));
+        let outcome = case.run(simulation(seed, Vec::new()));
         let what = format!("{mode:?} over {ports} ports");
         both_succeed(&outcome, &what);
         case.check(&outcome, &what);
@@ -245,7 +245,7 @@ fn any_byte_may_be_the_last(mode: usize) {
         let mode = MODES[mode];
         let ports = random.below(4) as usize + 1;
         let case = Case::new(mode, ports, &mut random);
-        let complete = case.run(world(seed, Vec::new()));
+        let complete = case.run(simulation(seed, Vec::new()));
         case.sink.clear();
         let of_sender = random.below(4) > 0;
         let share = if of_sender {
@@ -260,7 +260,7 @@ fn any_byte_may_be_the_last(mode: usize) {
             after: random.below(share),
             silent: random.below(4) == 0,
         };
-        let outcome = case.run(world(seed, vec![cut]));
+        let outcome = case.run(simulation(seed, vec![cut]));
         let what = format!("seed {seed}, {mode:?}, {ports} ports, {cut:?}");
         case.check(&outcome, &what);
         // The sender cannot know whether the receiver's last bytes came; with tags they are worth
@@ -305,9 +305,9 @@ fn many_cuts_may_come(mode: usize) {
                 from: random.below(3) as usize,
             })
             .collect();
-        let outcome = case.run(World {
+        let outcome = case.run(Simulation {
             refusals,
-            ..world(seed, cuts)
+            ..simulation(seed, cuts)
         });
         case.check(&outcome, &format!("seed {seed}, {mode:?}, {ports} ports"));
         succeeded += usize::from(outcome.sent.is_ok() && outcome.received.is_ok());
@@ -332,9 +332,9 @@ fn work_of_a_refused_port_moves_to_the_others() {
                 silent: false,
             }];
             let refusals = vec![Refusal { port: 1, from }];
-            let outcome = case.run(World {
+            let outcome = case.run(Simulation {
                 refusals,
-                ..world(seed as u64, cuts)
+                ..simulation(seed as u64, cuts)
             });
             let what = format!("{mode:?}, refused from connection {from} on");
             both_succeed(&outcome, &what);
@@ -363,9 +363,9 @@ fn with_tags_failure_of_one_port_does_not_fail_all() {
         }];
         let refusals = vec![Refusal { port: 1, from: 1 }];
         let case = Case::new(gcm, 2, &mut Random::new(seed));
-        let outcome = case.run(World {
+        let outcome = case.run(Simulation {
             refusals,
-            ..world(seed, cuts)
+            ..simulation(seed, cuts)
         });
         case.check(&outcome, &format!("seed {seed}"));
         failed += usize::from(outcome.sent.is_err());
@@ -380,9 +380,9 @@ fn with_tags_failure_of_one_port_does_not_fail_all() {
 fn transfer_fails_with_its_code_when_every_port_is_refused() {
     let case = Case::new(MODES[0], 2, &mut Random::new(1));
     let refusals = vec![Refusal { port: 0, from: 0 }, Refusal { port: 1, from: 0 }];
-    let outcome = case.run(World {
+    let outcome = case.run(Simulation {
         refusals,
-        ..world(1, Vec::new())
+        ..simulation(1, Vec::new())
     });
     assert_eq!(outcome.sent.unwrap_err().status, Status::Connection);
     assert_eq!(outcome.received.unwrap_err().status, Status::Connection);

@@ -25,7 +25,7 @@ use regatta_transport_wdt::{receiver, sender};
 const TICK: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Returns the messages of a receiver, without those that are only signs of life.
+/// Returns the messages of a receiver, without those that are only keep-alives.
 fn significant(wire: &[u8], secret: Option<&Secret>) -> Vec<Reply> {
     let mut plain = Plain::new(wire.to_vec(), secret);
     let mut replies = Vec::new();

@@ -279,14 +279,14 @@ fn senders_of_another_transfer_do_not_end_this_one() {
 fn sending_to_closed_ports_fails_with_its_code() {
     let (_, mut url) = bind(2, None);
     // Sockets that do not listen keep these ports from other tests.
-    let unheard = [(); 2].map(|()| {
+    let unused = [(); 2].map(|()| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket
             .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
             .unwrap();
         socket
     });
-    url.ports = (unheard.iter())
+    url.ports = (unused.iter())
         .map(|socket| socket.local_addr().unwrap().as_socket().unwrap().port())
         .collect();
     let session = sender::Session::new(source(&files(&[5])), &url, sender::Options::default());

@@ -98,7 +98,7 @@ impl Statistics {
         };
         fact("quic.handshake", handshake.to_owned());
         if let Some(migration) = &entry.migration {
-            let migration = migration.in_words(&entry.quiche);
+            let migration = migration.describe(&entry.quiche);
             facts.insert("migration".to_owned(), migration);
         }
         facts
@@ -131,8 +131,8 @@ impl StatisticsSource for Statistics {
         })??;
         // quiche does not expose the bytes in flight. What was sent and is neither acknowledged nor
         // lost is more than that by the packets of acknowledgements alone, of which a sender has few.
-        let gone = stats.acked_bytes.saturating_add(stats.lost_bytes);
-        let in_flight = stats.sent_bytes.saturating_sub(gone);
+        let left_network = stats.acked_bytes.saturating_add(stats.lost_bytes);
+        let in_flight = stats.sent_bytes.saturating_sub(left_network);
         let frames = blocked_frames(&stats);
         let window = path.cwnd as u64;
         Some(ProtocolSample {

@@ -86,8 +86,8 @@ fn messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported(driver: &dy
     let refused = run_pair(driver, 10 * (longest + 1), longest + 1, in_datagrams);
     let error = refused.err().expect("one byte too long");
     assert_eq!(error.kind(), FailureKind::Unsupported, "{name}");
-    let told = format!("at most {longest} B");
-    assert!(error.hint().contains(&told), "{name}: {}", error.hint());
+    let limit = format!("at most {longest} B");
+    assert!(error.hint().contains(&limit), "{name}: {}", error.hint());
 }
 
 fn messages_in_flight_or_queued_at_the_deadline_are_not_lost(driver: &dyn Driver) {

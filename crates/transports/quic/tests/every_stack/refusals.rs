@@ -38,8 +38,8 @@ fn another_certificate_with_the_same_name_is_refused(driver: &dyn Driver) {
     let reasons = error.reasons().join(": ");
     // s2n-quic does not report whose.
     let whose = if name == "quic-s2n" { "" } else { "peer " };
-    let told = format!("invalid {whose}certificate");
-    assert!(reasons.contains(&told), "{name}: {reasons}");
+    let reason = format!("invalid {whose}certificate");
+    assert!(reasons.contains(&reason), "{name}: {reasons}");
 }
 
 fn a_certificate_without_its_key_is_refused(driver: &dyn Driver) {

@@ -78,9 +78,9 @@ fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Dr
     let over = AtomicBool::new(false);
     let error = thread::scope(|scope| {
         scope.spawn(|| {
-            let mut place = [0; 2048];
+            let mut buffer = [0; 2048];
             while !over.load(Ordering::Relaxed) {
-                if let Ok((_, from)) = other.recv_from(&mut place) {
+                if let Ok((_, from)) = other.recv_from(&mut buffer) {
                     for packet in other_protocols() {
                         other.send_to(&packet, from).expect("sent");
                     }

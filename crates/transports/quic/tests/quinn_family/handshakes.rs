@@ -108,7 +108,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
 type Made = (Option<HandshakeMade>, Duration);
 
 /// Makes one connection with one question; returns its handshake and the time until its answer.
-async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
+async fn exchange<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
     let begun = Instant::now();
     let stop = Stop::new();
     let connection = end
@@ -139,7 +139,7 @@ fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (
         let made = client.executor().block_on(async {
             let mut made = Vec::new();
             for _ in 0..CONNECTIONS {
-                made.push(ask(&client, address).await);
+                made.push(exchange(&client, address).await);
             }
             made
         });
@@ -219,8 +219,8 @@ fn refused_early_data<S: Stack>() {
         let answering = scope.spawn(move || answer_all(first, stop));
         let other = scope.spawn(move || answer_all(second, stop));
         client.executor().block_on(async {
-            assert_eq!(ask(&client, peers[0]).await.0, Some(HandshakeMade::Full));
-            let (made, _) = ask(&client, peers[1]).await;
+            assert_eq!(exchange(&client, peers[0]).await.0, Some(HandshakeMade::Full));
+            let (made, _) = exchange(&client, peers[1]).await;
             assert_eq!(made, Some(HandshakeMade::EarlyDataRefused));
         });
         stop.stop();
@@ -260,7 +260,7 @@ mod real_time {
             let client = &client;
             let made = client.executor().block_on(client.executor().join_all(vec![
                 move || async move {
-                    ask(client, address).await.0
+                    exchange(client, address).await.0
                 };
                 CONNECTIONS
             ]));

@@ -24,7 +24,7 @@ use std::{
 use regatta_transport::{Purpose, TransportError};
 
 pub use end::{End, Settings};
-pub use handle::{Gone, Handle};
+pub use handle::{Dropped, Handle};
 pub use state::{Connections, Incoming};
 
 /// Number of a connection at its end, chosen by the protocol.

@@ -21,7 +21,7 @@ use regatta_transport::{
 };
 
 use super::{
-    Admission, Arrived, Connection, Connections, End, Gone, Handle, Incoming, Number, Protocol,
+    Admission, Arrived, Connection, Connections, End, Dropped, Handle, Incoming, Number, Protocol,
     Settings, Transmit, Wakers,
 };
 use crate::{
@@ -138,7 +138,7 @@ impl Admission for Line {
     fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>> {
         match self.received.pop_front() {
             Some(message) => Poll::Ready(Ok(message)),
-            None if self.ended => Poll::Ready(Err(Gone.into())),
+            None if self.ended => Poll::Ready(Err(Dropped.into())),
             None => {
                 self.tasks.register(context);
                 Poll::Pending

@@ -187,7 +187,7 @@ fn put_header(out: &mut Vec<u8>, header: &FileHeader) {
     if let Some(previous) = header.allocation.replaces() {
         put_uvar(out, previous);
     }
-    // A path is at most 4095 bytes, so the header has fewer than 15 bits count.
+    // A path is at most 4095 bytes, so the length of the header fits in 15 bits.
     let length = (out.len() - start) as i16;
     out[start + 2..start + 4].copy_from_slice(&length.to_le_bytes());
 }

@@ -347,13 +347,13 @@ fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
 #[test]
 fn resuming_sender_gets_chunks_on_one_connection() {
     let mut receiving = Receiving::new(2, None);
-    let asks = Settings {
+    let resuming = Settings {
         request_chunks: true,
         ..settings()
     };
     for port in [0, 1] {
         receiving.connect(port);
-        receiving.send(port, &bytes(&[Command::Settings(asks.clone())]));
+        receiving.send(port, &bytes(&[Command::Settings(resuming.clone())]));
     }
     // Nothing is there; the other port waits, and gets a reply when the sender has answered.
     assert_eq!(receiving.replies(0), [Reply::Chunks { files: 0 }]);

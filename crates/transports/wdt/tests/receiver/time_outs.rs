@@ -1,4 +1,4 @@
-//! Times at which a receiver gives up, and its signs of life.
+//! Times at which a receiver gives up, and its keep-alive messages.
 
 use super::*;
 
@@ -36,18 +36,18 @@ fn keep_alives_are_sent_five_times_per_sender_timeout() {
     let mut receiving = Receiving::new(2, None);
     receiving.connect(0);
     receiving.connect(1);
-    let lively = Settings {
+    let with_heartbeats = Settings {
         heartbeats: true,
         ..settings()
     };
-    receiving.send(0, &bytes(&[Command::Settings(lively), file("a", 1, 100)]));
+    receiving.send(0, &bytes(&[Command::Settings(with_heartbeats), file("a", 1, 100)]));
     receiving.send(1, &bytes(&[Command::Settings(settings()), done(1, 100)]));
-    let mut signs = [Vec::new(), Vec::new()];
+    let mut keep_alives = [Vec::new(), Vec::new()];
     for tick in 1..=40 {
         receiving.now = ms(tick * 100);
         receiving.send(0, b"x");
-        for (port, signs) in signs.iter_mut().enumerate() {
-            signs.extend(
+        for (port, keep_alives) in keep_alives.iter_mut().enumerate() {
+            keep_alives.extend(
                 receiving
                     .replies(port)
                     .into_iter()
@@ -56,8 +56,8 @@ fn keep_alives_are_sent_five_times_per_sender_timeout() {
         }
     }
     let at = |reply: Reply| [1000, 2000, 3000, 4000].map(|at| (at, reply.clone()));
-    assert_eq!(signs[0], at(Reply::Heartbeat));
-    assert_eq!(signs[1], at(Reply::Wait));
+    assert_eq!(keep_alives[0], at(Reply::Heartbeat));
+    assert_eq!(keep_alives[1], at(Reply::Wait));
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl SinkWriter for TeeWriter {
     }
 }
 
-pub struct World {
+pub struct Simulation {
     pub delay: Duration,
     pub cuts: Vec<Cut>,
     pub refusals: Vec<Refusal>,
@@ -126,7 +126,7 @@ enum Did {
     Ended,
 }
 
-impl World {
+impl Simulation {
     pub fn run(
         mut self,
         source: MemorySource,

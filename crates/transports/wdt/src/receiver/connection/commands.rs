@@ -122,7 +122,7 @@ impl<K: Sink> Connection<K> {
         self.session.settled(self.index, now);
         let requests_chunks = settings.request_chunks;
         self.settings = Some(settings);
-        self.schedule_sign(now);
+        self.schedule_keep_alive(now);
         self.state = match requests_chunks {
             true => State::Listing { sent: false },
             false => State::Commands,
@@ -256,7 +256,7 @@ impl<K: Sink> Connection<K> {
         self.session.lost_ports_seen(self.index);
         self.session.done(self.index, done);
         self.state = State::Waiting;
-        self.schedule_sign(now);
+        self.schedule_keep_alive(now);
         Ok(true)
     }
 

@@ -71,7 +71,7 @@ pub struct Connection<K: Sink> {
     out: Vec<u8>,
     settings: Option<Settings>,
     last_received: Duration,
-    next_sign: Duration,
+    next_keep_alive: Duration,
     /// Whole blocks after the last tag, with the position of their end in the stream.
     unverified: VecDeque<(u64, FileHeader)>,
     /// End of the blocks that were acknowledged before a tag verified them, as a position in the
@@ -140,7 +140,7 @@ impl<K: Sink> Connection<K> {
             out: Vec::new(),
             settings: None,
             last_received: Duration::ZERO,
-            next_sign: Duration::ZERO,
+            next_keep_alive: Duration::ZERO,
             unverified: VecDeque::new(),
             trusted_until: 0,
             last_fault: Failure::new(Status::Connection, never),
@@ -160,8 +160,8 @@ impl<K: Sink> Connection<K> {
             self.state,
             State::Commands | State::Payload(_) | State::Footer(_)
         );
-        let beats = reads && self.settled(|settings| settings.heartbeats);
-        if beats && now < read_until && self.sign_is_due(now) {
+        let sends_heartbeats = reads && self.settled(|settings| settings.heartbeats);
+        if sends_heartbeats && now < read_until && self.keep_alive_is_due(now) {
             self.reply(&Reply::Heartbeat);
             self.heartbeats = true;
             return Step::Write;
@@ -187,8 +187,8 @@ impl<K: Sink> Connection<K> {
             | State::Ending
                 if now < read_until =>
             {
-                let sign_at = if beats { self.next_sign } else { read_until };
-                Step::Read(read_until.min(sign_at))
+                let keep_alive_at = if sends_heartbeats { self.next_keep_alive } else { read_until };
+                Step::Read(read_until.min(keep_alive_at))
             }
             State::Confirming | State::Ending => {
                 let detail = format!("the sender did not end port {}", self.port);
@@ -315,8 +315,8 @@ impl<K: Sink> Connection<K> {
                 Reply::Ack => State::Commands,
                 _ => State::Listing { sent: true },
             };
-        } else if !self.sign_is_due(now) {
-            return Step::Wait(self.next_sign);
+        } else if !self.keep_alive_is_due(now) {
+            return Step::Wait(self.next_keep_alive);
         }
         let mut plain = Vec::new();
         reply.encode(&mut plain);
@@ -337,7 +337,7 @@ impl<K: Sink> Connection<K> {
                 reply
             }
             None if self.session.failed() => return self.step(now),
-            None if !self.sign_is_due(now) => return Step::Wait(self.next_sign),
+            None if !self.keep_alive_is_due(now) => return Step::Wait(self.next_keep_alive),
             // WAIT acknowledges; what no tag has authenticated is not acknowledged yet.
             None if self.unverified.is_empty() => Reply::Wait,
             None => Reply::Heartbeat,
@@ -355,21 +355,21 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    fn sign_is_due(&mut self, now: Duration) -> bool {
-        let due = now >= self.next_sign;
+    fn keep_alive_is_due(&mut self, now: Duration) -> bool {
+        let due = now >= self.next_keep_alive;
         if due {
-            self.schedule_sign(now);
+            self.schedule_keep_alive(now);
         }
         due
     }
 
-    fn schedule_sign(&mut self, now: Duration) {
+    fn schedule_keep_alive(&mut self, now: Duration) {
         let of = |settings: &Settings| Duration::from_millis(settings.read_timeout_ms.into());
         let interval = self
             .settings
             .as_ref()
             .map(|settings| of(settings) / SIGNS_OF_LIFE);
-        self.next_sign = now + interval.unwrap_or(LINGER);
+        self.next_keep_alive = now + interval.unwrap_or(LINGER);
     }
 
     /// Whether the sender's settings have a property.

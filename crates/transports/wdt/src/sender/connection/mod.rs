@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::answer_timer::AnswerTimer;
 use super::outgoing::{Current, Outgoing, Output};
-use super::session::{Session, Verdict};
+use super::session::{Session, PortStatus};
 use crate::codec::{Abort, Checkpoint, Command, FileChunks, FileHeader, Reply, decode_frame};
 use crate::failure::Failure;
 use crate::inbox::Inbox;
@@ -52,7 +52,7 @@ pub struct Connection<S: Source> {
     /// Whether the next connection must begin with the receiver's checkpoint.
     again: bool,
     /// Number of failed connections in a row without progress.
-    fruitless: u32,
+    failures_without_progress: u32,
     last_fault: Failure,
     /// Bytes of payload written since the rate limit was last applied.
     uncounted: u64,
@@ -116,7 +116,7 @@ impl<S: Source> Connection<S> {
             },
             generation: 0,
             again: false,
-            fruitless: 0,
+            failures_without_progress: 0,
             understood: false,
             uncounted: 0,
             payload_at: Duration::ZERO,
@@ -126,13 +126,13 @@ impl<S: Source> Connection<S> {
 
     /// Returns the next action.
     pub fn step(&mut self, now: Duration) -> Step {
-        match self.session.verdict(self.index) {
-            Verdict::Over => self.drop_and(After::End),
-            Verdict::Dead if !matches!(self.state, State::Closing { .. }) => {
+        match self.session.port_status(self.index) {
+            PortStatus::Ended => self.drop_and(After::End),
+            PortStatus::GivenUp if !matches!(self.state, State::Closing { .. }) => {
                 let fault = self.last_fault.clone();
                 self.give_up(fault);
             }
-            Verdict::Generation(generation) if generation != self.generation => {
+            PortStatus::Generation(generation) if generation != self.generation => {
                 self.generation = generation;
                 self.session.begin_again(self.index);
                 self.drop_and(After::Begin);
@@ -407,7 +407,7 @@ impl<S: Source> Connection<S> {
         let applied = self.session.local_checkpoint(self.index, checkpoint);
         if let Some(progress) = self.or_give_up(applied) {
             if progress {
-                self.fruitless = 0;
+                self.failures_without_progress = 0;
             }
             self.begin(now);
         }
