@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_host_is_described() {
+    fn host_facts_are_not_empty() {
         let facts = host_facts().0;
         for name in [
             "kernel.release",

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn several_streams_of_one_connection_need_a_transport_that_multiplexes() {
+    fn several_streams_require_multiplexing() {
         let one = driver(false, &[]);
         let check = |driver, kind| check(driver, Carries::Streams, &kind);
         assert!(check(&one, many(1, Spread::Streams)).is_ok());

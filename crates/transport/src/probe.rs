@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_are_due_when_the_transfer_ends_depart_still() {
+    fn messages_due_at_the_end_of_the_transfer_still_depart() {
         let (mut schedule, over) = two_late(Duration::from_secs(60));
         let mut departures = 0;
         while schedule.next(&over).is_some() {
@@ -503,7 +503,7 @@ mod tests {
 
     /// Checks a transport that takes each message only when the one before it is answered.
     #[test]
-    fn messages_that_the_transport_never_takes_have_no_answer() {
+    fn messages_never_sent_count_as_unanswered() {
         let (mut schedule, over) = two_late(Duration::ZERO);
         assert_eq!(schedule.next(&over), None, "nobody waits any more");
         let mut delays = Delays::default();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_replaces_the_window_and_all_that_follows_from_it() {
+    fn window_option_overrides_derived_sizes() {
         let path = path(Some(704_531), Duration::from_millis(30));
         let sizes = WindowSizes::of(&path, Some(20_000_000), &RANGE);
         assert_eq!(sizes.stream_bytes, 20_000_000);

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_has_the_kernels_layout() {
+    fn netem_request_has_the_kernel_layout() {
         // nlmsghdr 16, tcmsg 20, two attributes of 4 + 8 and 4 + 24.
         let request = netem_request();
         assert_eq!(request.len(), 16 + 20 + 12 + 28);

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_division_into_pieces_counts_the_same() {
+    fn counts_do_not_depend_on_the_pieces() {
         for (size, message) in [
             (1, 1),
             (40, 1),

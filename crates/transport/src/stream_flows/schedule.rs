@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_between_the_first_message_and_the_last() {
+    fn rate_spans_first_to_last_message() {
         let schedule = schedule(3);
         let (start, deadline) = (MonotonicTime(7), MonotonicTime::NEVER);
         let begun = Begun { start, deadline };

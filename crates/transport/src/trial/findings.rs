@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paced_receiver_goodput_is_the_rate_and_not_above_it() {
+    fn paced_goodput_does_not_exceed_the_rate() {
         // Eleven deliveries of 1000 bytes, one each millisecond: 8 Mbit/s.
         let mut deliveries = None;
         for number in 1..=11 {

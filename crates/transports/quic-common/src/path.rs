@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_fills_the_path_and_no_more() {
+    fn packet_size_equals_the_path_mtu() {
         let payload = |mtu, local| sizes(&path(mtu, None), local).map(|s| s.payload_bytes);
         assert_eq!(payload(1500, IPV4), Ok(1472));
         assert_eq!(payload(1500, IPV6), Ok(1452));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_stays_below_what_the_kernel_takes() {
+    fn batch_size_is_below_the_kernel_limit() {
         for mtu in [1228, 1500, 9000, 65_536] {
             let sizes = sizes(&path(mtu, None), IPV4).expect("large enough");
             assert!(sizes.most_segments() * usize::from(sizes.payload_bytes) <= 65_507);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_stream_is_the_paths() {
+    fn stream_window_is_that_of_the_path() {
         let window = |rate| sizes(&path(1500, rate), IPV4).map(|sizes| sizes.windows.stream_bytes);
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(10_000_000)), Ok(75_000));

@@ -82,8 +82,8 @@ mod with_sctp {
 
     /// Checks that the figures of the association are those of the kernel.
     #[test]
-    fn the_kernels_figures_are_reported() {
-        if !is_here("the_kernels_figures_are_reported") {
+    fn kernel_statistics_are_reported() {
+        if !is_here("kernel_statistics_are_reported") {
             return;
         }
         let pair = testing::run_pair(driver("sctp"), 10_000_000, 10_000, |_| {})

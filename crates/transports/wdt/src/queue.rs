@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_blocks_go_first_then_lower_offsets_then_names() {
+    fn queue_orders_by_length_then_offset_then_name() {
         let files = [
             file("z", 25),
             file("b", 10),

@@ -92,7 +92,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_thread_is_woken_once_also_before_it_waits() {
+    fn wake_up_is_delivered_once_also_before_the_wait() {
         let wakers = Wakers::default();
         let (first, second) = (wakers.add().unwrap(), wakers.add().unwrap());
         wakers.wake();

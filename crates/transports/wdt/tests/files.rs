@@ -461,7 +461,7 @@ fn a_manifest_names_the_files_that_are_sent() {
 }
 
 #[test]
-fn one_file_is_sent_by_its_name_and_a_link_by_its_own() {
+fn single_file_keeps_its_name_and_a_link_its_own() {
     let temp = tempfile::tempdir().expect("a directory");
     fs::write(temp.path().join("file"), "content").expect("written");
     symlink("file", temp.path().join("link")).expect("a link");
@@ -479,7 +479,7 @@ fn one_file_is_sent_by_its_name_and_a_link_by_its_own() {
 }
 
 #[test]
-fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
+fn file_changed_while_reading_is_an_error() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("f");
     fs::write(&file, "0123456789").expect("written");

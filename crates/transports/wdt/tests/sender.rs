@@ -57,7 +57,7 @@ fn reply(reply: &Reply) -> Vec<u8> {
 }
 
 #[test]
-fn a_sender_waits_for_its_answer_as_long_as_bytes_still_go_out() {
+fn sender_waits_for_its_answer_while_bytes_are_in_flight() {
     let (session, mut connection) = sending(1);
     assert_eq!(connection.step(ms(0)), sender::Step::Connect);
     connection.connected(ms(0));
@@ -98,7 +98,7 @@ fn a_sender_waits_for_its_answer_as_long_as_bytes_still_go_out() {
 }
 
 #[test]
-fn a_sender_with_a_rate_rests_between_parts() {
+fn paced_sender_pauses_between_parts() {
     let mut source = MemorySource::new();
     source.add(path("a"), vec![7; 100_000]);
     let options = sender::Options {

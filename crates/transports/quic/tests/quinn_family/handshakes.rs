@@ -21,7 +21,7 @@ use crate::relay::relay;
 /// Number of connections: one to get tickets, and more than it brings.
 const CONNECTIONS: usize = 8;
 
-const QUESTION: &[u8] = b"how many round trips?";
+const REQUEST: &[u8] = b"how many round trips?";
 const ANSWER: &[u8] = b"as many as theory has";
 
 fn order(role: Role, handshake: Handshake) -> TrialOrder {
@@ -30,7 +30,7 @@ fn order(role: Role, handshake: Handshake) -> TrialOrder {
     order.workload.kind = WorkloadKind::ShortConnections {
         connections: 1,
         handshake,
-        request: Size(QUESTION.len() as u64),
+        request: Size(REQUEST.len() as u64),
         response: Size(ANSWER.len() as u64),
     };
     order
@@ -85,7 +85,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
                 panic!("a handshake failed");
             };
             let mut stream = connection.accept_stream(soon()).await.expect("a stream");
-            assert_eq!(take(&mut stream, QUESTION.len()).await, QUESTION);
+            assert_eq!(take(&mut stream, REQUEST.len()).await, QUESTION);
             stream
                 .send_message(ANSWER, &Bytes::new())
                 .await
@@ -117,7 +117,7 @@ async fn exchange<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
         .expect("a connection");
     let mut stream = connection.open_stream().await.expect("a stream");
     stream
-        .send_message(QUESTION, &Bytes::new())
+        .send_message(REQUEST, &Bytes::new())
         .await
         .expect("taken");
     stream.flush().await.expect("sent");
@@ -184,7 +184,7 @@ fn quinn_handshakes_take_the_expected_round_trips(
     round_trips::<Quinn>(handshake, then, trips);
 }
 
-fn noq_takes_the_round_trips_that_theory_has(
+fn noq_handshakes_take_the_expected_round_trips(
     handshake: Handshake,
     then: HandshakeMade,
     trips: u32,
@@ -199,7 +199,7 @@ regatta_test_contract::test_cases! { quinn_handshakes_take_the_expected_round_tr
     retry(Handshake::Retry, HandshakeMade::Full, 3)
 }
 
-regatta_test_contract::test_cases! { noq_takes_the_round_trips_that_theory_has:
+regatta_test_contract::test_cases! { noq_handshakes_take_the_expected_round_trips:
     full(Handshake::Full, HandshakeMade::Full, 2)
     resumption(Handshake::Resumed, HandshakeMade::Resumed, 2)
     early_data(Handshake::EarlyData, HandshakeMade::EarlyDataTaken, 1)

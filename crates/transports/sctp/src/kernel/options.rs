@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_the_paths() {
+    fn window_is_that_of_the_path() {
         let path = |link_rate_bps: Option<u64>| PathHints {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_the_one_that_is_built() {
+    fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../../Cargo.lock");
         let entry = format!("name = \"sctp-proto\"\nversion = \"{STACK_VERSION}\"");
         assert!(lock.contains(&entry));

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_the_paths_within_limits() {
+    fn window_follows_the_path_within_limits() {
         let window = |rate| sizes(1500, rate, IPV4).map(|sizes| sizes.window_bytes);
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(1_000_000)), Ok(131_072));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_chunk_of_a_packet_is_seen() {
+    fn every_chunk_of_a_packet_is_parsed() {
         let mut bytes = vec![SACK, 0, 0, 16, 0, 0, 0, 7, 0, 1, 0, 0, 0, 0, 0, 0];
         // One byte of user data, padded to four.
         bytes.extend([DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initiate_tag_is_read_from_an_init_alone() {
+    fn initiate_tag_is_read_only_from_init() {
         assert_eq!(
             initiate_tag(&packet(&[INIT, 0, 0, 20, 9, 8, 7, 6])),
             Some(0x0908_0706)

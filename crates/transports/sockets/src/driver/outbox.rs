@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_the_path_fragments_go_one_by_one() {
+    fn fragmented_packets_are_sent_singly() {
         let small = Segmentation {
             packet_bytes: 8,
             ..SEGMENTATION
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_stays_below_what_the_kernel_takes() {
+    fn batch_size_is_below_the_kernel_limit() {
         for batch in batches(&[8972; 20], SEGMENTATION) {
             assert!(batch.iter().sum::<usize>() <= MOST_BATCH_BYTES);
         }

@@ -189,12 +189,12 @@ fn exchange(
 
 /// Lengths of questions and of their messages, in bytes; also messages whose records add more bytes
 /// than the data.
-const QUESTIONS: [(usize, usize); 4] =
+const REQUESTS: [(usize, usize); 4] =
     [(1, 1), (13 << 10, 13 << 10), (300_000, 300_000), (3000, 1)];
 
 #[test]
 fn data_beyond_the_first_flight_follows_the_handshake() {
-    for (length, message) in QUESTIONS {
+    for (length, message) in REQUESTS {
         let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
         get_tickets(&client, &server);
         let request = noise(length);
@@ -206,7 +206,7 @@ fn data_beyond_the_first_flight_follows_the_handshake() {
 
 #[test]
 fn refused_early_data_is_resent_once() {
-    for (length, message) in QUESTIONS {
+    for (length, message) in REQUESTS {
         let request = noise(length);
         for forgets in [true, false] {
             let (client, server) = (layer(Role::Sender), layer(Role::Receiver));

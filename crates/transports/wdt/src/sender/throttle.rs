@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_holds_and_a_pause_is_made_up_for_at_the_peak() {
+    fn throttle_keeps_its_average_and_catches_up_at_the_peak_rate() {
         let second = Duration::from_secs;
         let mut throttle = Throttle::new(RateLimit::average(10_000));
         let mut now = second(5);

@@ -122,7 +122,7 @@ impl Receiving {
 }
 
 #[test]
-fn versions_with_the_same_bytes_are_adopted_and_others_refused() {
+fn compatible_versions_are_adopted_and_others_refused() {
     for (version, answer) in [
         (32, vec![]),
         (31, vec![]),
@@ -309,7 +309,7 @@ fn incomplete_content_is_refused_at_the_end() {
 }
 
 #[test]
-fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
+fn paths_are_normalised_or_refused_by_name() {
     let spelled = |spelling: &str| {
         let length = spelling.len();
         let mut wire = bytes(&[file(&"x".repeat(length), 1, 4)]);

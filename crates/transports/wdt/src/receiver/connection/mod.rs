@@ -24,7 +24,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// connects again.
 const ABORT_AGAIN: Duration = Duration::from_millis(1500);
 /// Number of WAIT or HEARTBEAT messages within the sender's read time-out.
-const SIGNS_OF_LIFE: u32 = 5;
+const KEEP_ALIVES_PER_TIMEOUT: u32 = 5;
 
 /// Next action that a [`Connection`] asks for; the caller does it and reports the result.
 #[derive(Debug, PartialEq, Eq)]
@@ -368,7 +368,7 @@ impl<K: Sink> Connection<K> {
         let interval = self
             .settings
             .as_ref()
-            .map(|settings| of(settings) / SIGNS_OF_LIFE);
+            .map(|settings| of(settings) / KEEP_ALIVES_PER_TIMEOUT);
         self.next_keep_alive = now + interval.unwrap_or(LINGER);
     }
 
