@@ -13,7 +13,7 @@ const LEAST_NS: i64 = 100_000_000;
 ///
 /// The kernel charges work to whatever runs when the timer ticks, so that the columns of busy time
 /// miss most of what is shorter than a tick and ends before it, as the work for single packets is.
-/// It measures the time without work with the clock, however, so that busy time is what is left.
+/// The kernel measures the time without work with the clock, however, so that busy time is what is left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostCpu {
     /// Idle, waiting for I/O, or taken by a hypervisor: in nanoseconds.

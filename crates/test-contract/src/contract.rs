@@ -144,7 +144,7 @@ pub(crate) fn check_goodput(report: &SideReport, delivered: f64, what: &str) {
     assert!(off <= goodput * 1e-9, "{what}: {delivered}");
 }
 
-/// It has taken less than this time, in seconds.
+/// Less than this time, in seconds, has passed since `begun`.
 pub(crate) fn check_within(begun: Instant, seconds: f64, what: &str) {
     let took = begun.elapsed();
     assert!(took.as_secs_f64() < seconds, "{what}: {took:?}");

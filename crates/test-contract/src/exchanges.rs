@@ -25,7 +25,12 @@ fn stop_and_wait(size: u64, message: u64) -> WorkloadKind {
     }
 }
 
-fn request_response(requests: u64, request: u64, response: u64, arrivals: Arrivals) -> WorkloadKind {
+fn request_response(
+    requests: u64,
+    request: u64,
+    response: u64,
+    arrivals: Arrivals,
+) -> WorkloadKind {
     WorkloadKind::RequestResponse {
         requests,
         request: Bytes(request),

@@ -7,7 +7,7 @@ use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKin
 use regatta_transport::Driver;
 
 use crate::contract::{
-    check_digests, check_metrics, check_warning, metric, pair, check_deadline_warning,
+    check_deadline_warning, check_digests, check_metrics, check_warning, metric, pair,
 };
 
 /// Time after which the deadline ends a transfer that would take longer.
@@ -157,7 +157,11 @@ pub fn flows_of_messages_of_a_size_are_sent(
         options.flows = flows;
     });
     let what = &ran.what;
-    assert_eq!(ran.total("bytes_sent"), ran.in_all_directions(size), "{what}");
+    assert_eq!(
+        ran.total("bytes_sent"),
+        ran.in_all_directions(size),
+        "{what}"
+    );
     let (sent, lost) = (ran.total("messages_sent"), ran.total("messages_lost"));
     assert_eq!(sent, ran.total("messages_delivered") + lost, "{what}");
     assert_eq!(ran.total("messages_corrupted"), 0.0, "{what}");

@@ -287,7 +287,10 @@ mod tests {
         );
         let plain = "set `bbr` on a TCP socket in a namespace";
         assert_eq!(description(Ok(()), Ok(())), plain);
-        assert_eq!(description(refused(libc::ENOENT), refused(libc::ENOENT)), plain);
+        assert_eq!(
+            description(refused(libc::ENOENT), refused(libc::ENOENT)),
+            plain
+        );
     }
 
     #[test]

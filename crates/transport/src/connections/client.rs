@@ -328,7 +328,11 @@ mod tests {
             (Handshake::EarlyData, HandshakeMade::EarlyDataTaken),
         ] {
             for made in ALL {
-                assert_eq!(satisfies(requested, Some(made)), made == right, "{requested:?}");
+                assert_eq!(
+                    satisfies(requested, Some(made)),
+                    made == right,
+                    "{requested:?}"
+                );
             }
             assert!(satisfies(requested, None), "what is unknown is not wrong");
         }

@@ -112,7 +112,10 @@ mod tests {
             digest: 0xdead_beef,
         };
         let bytes = acknowledgement.encode();
-        assert_eq!(Acknowledgement::decode(&bytes).expect("sound"), acknowledgement);
+        assert_eq!(
+            Acknowledgement::decode(&bytes).expect("sound"),
+            acknowledgement
+        );
         for bit in 0..BYTES * 8 {
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);

@@ -31,7 +31,7 @@ pub(crate) struct StreamCheck {
     offset: usize,
     header: [u8; HEADER_BYTES],
     sound: bool,
-    /// Bytes so far, of this transfer, and whole messages whose check held.
+    /// Bytes of this transfer that have arrived, and whole messages whose check held.
     pub delivered: Delivered,
     /// Whole messages whose check failed.
     pub corrupted: u64,

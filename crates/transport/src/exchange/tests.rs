@@ -555,7 +555,10 @@ fn ambiguous_messages_and_files_are_unsupported() {
     for (kind, hint) in [
         (request_response(3, 100), too_short),
         (request_response(100, 1), too_short),
-        (request_response(100, 1001), "choose a message of at most 1000 B"),
+        (
+            request_response(100, 1001),
+            "choose a message of at most 1000 B",
+        ),
         (
             WorkloadKind::StopAndWait {
                 size: Bytes(100),

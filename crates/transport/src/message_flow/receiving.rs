@@ -213,7 +213,9 @@ impl<'a> Receiver<'a> {
         let (shared, delivered) = (self.shared, self.sink.counts().delivered);
         Deliveries::note(&mut self.deliveries, now, delivered.bytes);
         let received = delivered - std::mem::replace(&mut self.counted, delivered);
-        shared.warm_up.count(&shared.trial.context.live, now, received);
+        shared
+            .warm_up
+            .count(&shared.trial.context.live, now, received);
     }
 
     /// Carries the flow's part to its end, and acknowledges what arrived.

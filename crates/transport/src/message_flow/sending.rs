@@ -176,7 +176,9 @@ async fn send_data<E: MessageEndpoint>(
     }
     if let Some(bytes_per_ns) = pace.filter(|_| next > began) {
         let scheduled_ns = handed_over.bytes as f64 / bytes_per_ns;
-        shared.tally().note_rate(scheduled_ns / (next - began) as f64);
+        shared
+            .tally()
+            .note_rate(scheduled_ns / (next - began) as f64);
     }
     Ok((handed_over, next))
 }
@@ -219,8 +221,7 @@ pub(crate) async fn agree<F: MessageFlow>(
     // What a reliable flow still sends again is not lost. The receiver acknowledges without a request when
     // it has everything, which may be before the flow itself knows.
     let mut early = None;
-    while early.is_none() && shared.theirs().is_none() && !flow.is_drained() && !stop.is_stopped()
-    {
+    while early.is_none() && shared.theirs().is_none() && !flow.is_drained() && !stop.is_stopped() {
         let until = MonotonicTime::now() + again_after;
         early = await_acknowledgement(shared, flow, until).await?;
     }

@@ -201,7 +201,8 @@ impl Shared<'_> {
     pub(super) fn report_flows(&self, findings: &mut Findings) {
         if let super::Content::Bulk(_) = &self.work.content {
             let (out, back) = self.directions();
-            let per_direction = self.work.flows.len() / (usize::from(out) + usize::from(back)).max(1);
+            let per_direction =
+                self.work.flows.len() / (usize::from(out) + usize::from(back)).max(1);
             findings.fact("flows", per_direction.to_string());
         }
         let tally = self.tally();

@@ -147,7 +147,10 @@ async fn accept_next<E: StreamEndpoint>(
 }
 
 /// Serves one connection: its flows, or the probe under load.
-async fn serve_connection<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admitted<FlowOf<E>>) {
+async fn serve_connection<E: StreamEndpoint>(
+    serving: &Serving<'_, E>,
+    mut admitted: Admitted<FlowOf<E>>,
+) {
     let (shared, end) = (serving.shared, serving.end);
     let (trial, over) = (end.trial, &Stop::new());
     if admitted.purpose != Purpose::Transfer {

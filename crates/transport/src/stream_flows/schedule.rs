@@ -148,7 +148,10 @@ impl<'a> Arrivals<'a> {
         self.start.extend_from_slice(&piece[..taken]);
         while taken < piece.len() && !self.check.is_complete() {
             let rest = &piece[taken..];
-            let (number, sound) = (self.check.complete_messages(), self.check.delivered.messages);
+            let (number, sound) = (
+                self.check.complete_messages(),
+                self.check.delivered.messages,
+            );
             let part = &rest[..rest.len().min(self.check.missing())];
             taken += self.check.consume(part);
             if self.check.delivered.messages > sound {

@@ -24,7 +24,9 @@ const CLOCK_CHECK_BYTES: u64 = 64 << 10;
 
 /// Bytes between two looks at the clock over a link of this rate: those of a millisecond at most.
 fn clock_check_bytes(link_rate_bps: Option<u64>) -> u64 {
-    link_rate_bps.map_or(CLOCK_CHECK_BYTES, |rate| (rate / 8 / 1000).min(CLOCK_CHECK_BYTES))
+    link_rate_bps.map_or(CLOCK_CHECK_BYTES, |rate| {
+        (rate / 8 / 1000).min(CLOCK_CHECK_BYTES)
+    })
 }
 
 /// Sends a flow's part, and waits for its acknowledgement unless it is abandoned; returns the moment

@@ -215,7 +215,10 @@ impl IncomingPart {
         let received = piece.len() as u64;
         let mut at = self.start + self.part.length;
         if at.checked_add(received).is_none_or(|end| end > plan.size) {
-            let what = format!("{received} bytes came for place {at} of {} bytes", plan.size);
+            let what = format!(
+                "{received} bytes came for place {at} of {} bytes",
+                plan.size
+            );
             return Err(TransportError::protocol(what));
         }
         if let Some(digest) = &mut self.part.digest {

@@ -52,7 +52,12 @@ impl WarmUp {
     }
 
     /// Counts what has been delivered since the last call, at `now`; returns all bytes that are here.
-    pub(crate) fn count(&self, live: &LiveCounters, now: MonotonicTime, delivered: Delivered) -> u64 {
+    pub(crate) fn count(
+        &self,
+        live: &LiveCounters,
+        now: MonotonicTime,
+        delivered: Delivered,
+    ) -> u64 {
         if !self.is_over(now) {
             live.bytes_in_warm_up
                 .fetch_add(delivered.bytes, Ordering::Relaxed);

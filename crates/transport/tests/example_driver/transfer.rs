@@ -18,7 +18,7 @@ use regatta_transport::{
     transfer::{Connections, Incoming, Outgoing},
 };
 
-use super::{Endpoint, POLL_INTERVAL, MonotonicTime};
+use super::{Endpoint, MonotonicTime, POLL_INTERVAL};
 
 /// Bytes of a block.
 const BLOCK: u64 = 50_001;

@@ -90,7 +90,10 @@ fn relay(socket: &UdpSocket, to: SocketAddr, impairment: Impairment, over: &Atom
         if impairment.first_again_after == Some(count) {
             send(first.as_deref().unwrap_or_default(), to);
         }
-        if impairment.noise_after.is_some_and(|after| count % after == 0) {
+        if impairment
+            .noise_after
+            .is_some_and(|after| count % after == 0)
+        {
             send(b"GET / HTTP/1.1\r\nHost: regatta\r\n\r\n", target);
             send(&[0; 3], target);
             // A packet of the association with a damaged byte.
@@ -120,7 +123,11 @@ type Ended = Result<SideReport, TransportError>;
 
 /// Runs a trial through the relay, and returns the results of both ends, which are stopped after
 /// `limit`.
-fn run_until(limit: Duration, impairment: Impairment, order: impl Fn(Role) -> TrialOrder) -> (Ended, Ended) {
+fn run_until(
+    limit: Duration,
+    impairment: Impairment,
+    order: impl Fn(Role) -> TrialOrder,
+) -> (Ended, Ended) {
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
     sender_seen.connect(&receiver_context.notes);
@@ -160,7 +167,9 @@ fn report(side: Ended) -> SideReport {
 
 /// Runs a trial through the relay, and returns the reports of both ends.
 fn run(ordered: bool, impairment: Impairment) -> (SideReport, SideReport) {
-    let ends = run_until(Duration::from_secs(120), impairment, |role| order(role, ordered));
+    let ends = run_until(Duration::from_secs(120), impairment, |role| {
+        order(role, ordered)
+    });
     (report(ends.0), report(ends.1))
 }
 

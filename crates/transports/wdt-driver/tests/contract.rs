@@ -149,5 +149,9 @@ fn connections_without_a_block_are_reported_at_the_deadline() {
         "{:?}",
         sender.measurements.warnings
     );
-    assert!(warned("wdt_few_blocks"), "{:?}", sender.measurements.warnings);
+    assert!(
+        warned("wdt_few_blocks"),
+        "{:?}",
+        sender.measurements.warnings
+    );
 }

@@ -13,7 +13,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 /// A path below the directory of a transfer: none of its names is empty, `.`, `..`, too long or
 /// holds a zero byte, so that the path neither begins nor ends with `/` and cannot climb.
 ///
-/// Whoever opens the path must make sure that no directory on its way is a symbolic link elsewhere.
+/// The caller that opens the path must make sure that no directory on its way is a symbolic link elsewhere.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelativePath(Box<[u8]>);
 

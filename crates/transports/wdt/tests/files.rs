@@ -548,7 +548,10 @@ fn unreadable_and_unwritable_paths_fail_before_sending() {
         assert!(as_ordinary_user(|| everything(&tree)).is_ok());
         mode(&tree.join(path), 0);
         match as_ordinary_user(|| everything(&tree)) {
-            Err(TreeError::Read { path: reported, source }) => {
+            Err(TreeError::Read {
+                path: reported,
+                source,
+            }) => {
                 assert_eq!(reported, tree.join(path));
                 assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
             }

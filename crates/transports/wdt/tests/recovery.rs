@@ -1,4 +1,4 @@
-//! Whatever breaks, the tree arrives whole or the transfer fails with a code; it is never silently
+//! Under any fault, the tree arrives complete or the transfer fails with a code; it is never silently
 //! short. In simulated time, so that every fault comes at the byte of its seed.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
@@ -19,7 +19,7 @@ use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, Tee, Simulation};
+use simulated::{Cut, Outcome, Refusal, Simulation, Tee};
 use tempfile::TempDir;
 
 const DELAY: Duration = Duration::from_millis(40);

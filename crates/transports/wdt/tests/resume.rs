@@ -18,7 +18,7 @@ use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, Tee, Simulation};
+use simulated::{Cut, Outcome, Refusal, Simulation, Tee};
 
 type Files = BTreeMap<RelativePath, Vec<u8>>;
 

@@ -497,7 +497,10 @@ fn aborting_sender_notifies_the_receiver(cipher: Option<Cipher>) {
     let bound = bind(2, cipher.map(secret));
     let url = bound.1.clone();
     let (sent, received) = transfer(
-        Opened(source(&files(&[50_000_000, 50_000_000])), Arc::clone(&opened)),
+        Opened(
+            source(&files(&[50_000_000, 50_000_000])),
+            Arc::clone(&opened),
+        ),
         MemorySink::new(1 << 30),
         bound,
         &url,

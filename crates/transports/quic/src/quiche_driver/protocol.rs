@@ -142,7 +142,12 @@ impl Quic {
 
     /// Sends a Retry packet (RFC 9000 §8.1.2); if it is lost, the peer sends its first packet
     /// again.
-    fn send_retry(&self, header: &Header<'_>, recv_info: RecvInfo, connections: &mut Connections<Entry>) {
+    fn send_retry(
+        &self,
+        header: &Header<'_>,
+        recv_info: RecvInfo,
+        connections: &mut Connections<Entry>,
+    ) {
         let Ok(next) = tls::random::<ID_BYTES>() else {
             return;
         };

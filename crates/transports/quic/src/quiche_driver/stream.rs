@@ -34,11 +34,13 @@ fn stack_error(end: End) -> TransportError {
 /// Returns the reason for the end of the connection that a stream's error implies.
 fn end_of(error: quiche::Error) -> End {
     match error {
-        quiche::Error::StreamStopped(code) | quiche::Error::StreamReset(code) => End::ClosedByPeer {
-            application: true,
-            code,
-            reason: "the stream was given up".to_owned(),
-        },
+        quiche::Error::StreamStopped(code) | quiche::Error::StreamReset(code) => {
+            End::ClosedByPeer {
+                application: true,
+                code,
+                reason: "the stream was given up".to_owned(),
+            }
+        }
         error => End::ClosedByStack(0, Some(error)),
     }
 }

@@ -64,7 +64,8 @@ fn secrets_and_events_are_written_to_the_ordered_directory(driver: &dyn Driver) 
             "{:?}",
             report.measurements.warnings
         );
-        let secrets = fs::read_to_string(trial_directory.join(format!("{end}.keylog"))).expect("a key log");
+        let secrets =
+            fs::read_to_string(trial_directory.join(format!("{end}.keylog"))).expect("a key log");
         let of_transfers = secrets
             .lines()
             .filter(|line| line.starts_with("CLIENT_TRAFFIC_SECRET_0 "));

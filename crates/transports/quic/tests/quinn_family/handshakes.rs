@@ -85,7 +85,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
                 panic!("a handshake failed");
             };
             let mut stream = connection.accept_stream(soon()).await.expect("a stream");
-            assert_eq!(take(&mut stream, REQUEST.len()).await, QUESTION);
+            assert_eq!(take(&mut stream, REQUEST.len()).await, REQUEST);
             stream
                 .send_message(ANSWER, &Bytes::new())
                 .await
@@ -219,7 +219,10 @@ fn refused_early_data<S: Stack>() {
         let answering = scope.spawn(move || answer_all(first, stop));
         let other = scope.spawn(move || answer_all(second, stop));
         client.executor().block_on(async {
-            assert_eq!(exchange(&client, peers[0]).await.0, Some(HandshakeMade::Full));
+            assert_eq!(
+                exchange(&client, peers[0]).await.0,
+                Some(HandshakeMade::Full)
+            );
             let (made, _) = exchange(&client, peers[1]).await;
             assert_eq!(made, Some(HandshakeMade::EarlyDataRefused));
         });

@@ -59,7 +59,10 @@ fn sample(snapshot: &StatisticsSnapshot) -> ProtocolSample {
     let paths = || snapshot.paths.iter().map(|(_, path)| path);
     let rtt_ticks = paths().map(|path| path.smoothed_rtt_ticks);
     let windows = paths().map(|path| u64::from(path.congestion_window_bytes));
-    let (chunks, chunk) = (snapshot.status.unacknowledged, snapshot.status.fragmentation_point);
+    let (chunks, chunk) = (
+        snapshot.status.unacknowledged,
+        snapshot.status.fragmentation_point,
+    );
     ProtocolSample {
         smoothed_rtt: rtt_ticks
             .filter(|ticks| *ticks > 0)
@@ -107,7 +110,11 @@ fn facts(snapshot: &StatisticsSnapshot) -> Vec<(&'static str, String)> {
 
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
-        self.association.upgrade()?.snapshot().as_deref().map(sample)
+        self.association
+            .upgrade()?
+            .snapshot()
+            .as_deref()
+            .map(sample)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

@@ -43,7 +43,11 @@ impl<P: Protocol> Handle<P> {
     /// [`Dropped`].
     pub fn with<T>(&self, act: impl FnOnce(&mut P::Connection) -> T) -> Result<T, Dropped> {
         let mut state = self.driver.state.lock();
-        state.connections.get_mut(self.number).map(act).ok_or(Dropped)
+        state
+            .connections
+            .get_mut(self.number)
+            .map(act)
+            .ok_or(Dropped)
     }
 
     /// Calls `act` with the connection until it is ready; `act` registers the waker itself.

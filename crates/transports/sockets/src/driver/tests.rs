@@ -21,7 +21,7 @@ use regatta_transport::{
 };
 
 use super::{
-    Admission, Arrived, Connection, Connections, End, Dropped, Handle, Incoming, Number, Protocol,
+    Admission, Arrived, Connection, Connections, Dropped, End, Handle, Incoming, Number, Protocol,
     Settings, Transmit, Wakers,
 };
 use crate::{

@@ -189,8 +189,7 @@ fn exchange(
 
 /// Lengths of questions and of their messages, in bytes; also messages whose records add more bytes
 /// than the data.
-const REQUESTS: [(usize, usize); 4] =
-    [(1, 1), (13 << 10, 13 << 10), (300_000, 300_000), (3000, 1)];
+const REQUESTS: [(usize, usize); 4] = [(1, 1), (13 << 10, 13 << 10), (300_000, 300_000), (3000, 1)];
 
 #[test]
 fn data_beyond_the_first_flight_follows_the_handshake() {

@@ -327,7 +327,8 @@ impl Sink for DirectorySink {
         if complete == bytes {
             return Ok(());
         }
-        let wrong = format!("blocks of {bytes} bytes were sent for files of {complete}: some overlap");
+        let wrong =
+            format!("blocks of {bytes} bytes were sent for files of {complete}: some overlap");
         Err(io::Error::other(wrong))
     }
 

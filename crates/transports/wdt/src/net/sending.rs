@@ -72,7 +72,7 @@ struct Thread<'a, S> {
     addresses: &'a [IpAddr],
     host: &'a dyn Host,
     waker: Arc<Waker>,
-    /// When the transfer began at this end.
+    /// Time at which the transfer began at this end.
     began: Instant,
     /// Whether the kernel may hold back the end of the bytes written.
     held_back: bool,

@@ -101,7 +101,8 @@ impl<'a> Connected<'a> {
     pub(super) fn undelivered(&self) -> u64 {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one `int`, at a place that is valid for that.
-        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        let result =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
         if result == 0 {
             u64::try_from(bytes).unwrap_or(0)
         } else {

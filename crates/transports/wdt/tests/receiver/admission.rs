@@ -13,7 +13,10 @@ fn strangers_cannot_end_a_running_transfer() {
         matches!(receiving.receive(1), (replies, receiver::Step::Accept(_)) if replies.is_empty())
     );
     receiving.connect(1);
-    assert!(matches!(receiving.replies(1)[..], [Reply::LocalCheckpoint(_)]));
+    assert!(matches!(
+        receiving.replies(1)[..],
+        [Reply::LocalCheckpoint(_)]
+    ));
     let other = Settings {
         transfer_id: b"other".to_vec(),
         ..settings()

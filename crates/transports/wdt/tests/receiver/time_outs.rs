@@ -40,7 +40,10 @@ fn keep_alives_are_sent_five_times_per_sender_timeout() {
         heartbeats: true,
         ..settings()
     };
-    receiving.send(0, &bytes(&[Command::Settings(with_heartbeats), file("a", 1, 100)]));
+    receiving.send(
+        0,
+        &bytes(&[Command::Settings(with_heartbeats), file("a", 1, 100)]),
+    );
     receiving.send(1, &bytes(&[Command::Settings(settings()), done(1, 100)]));
     let mut keep_alives = [Vec::new(), Vec::new()];
     for tick in 1..=40 {

@@ -187,7 +187,11 @@ impl<K: Sink> Connection<K> {
             | State::Ending
                 if now < read_until =>
             {
-                let keep_alive_at = if sends_heartbeats { self.next_keep_alive } else { read_until };
+                let keep_alive_at = if sends_heartbeats {
+                    self.next_keep_alive
+                } else {
+                    read_until
+                };
                 Step::Read(read_until.min(keep_alive_at))
             }
             State::Confirming | State::Ending => {

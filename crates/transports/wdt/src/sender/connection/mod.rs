@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::answer_timer::AnswerTimer;
 use super::outgoing::{Current, Outgoing, Output};
-use super::session::{Session, PortStatus};
+use super::session::{PortStatus, Session};
 use crate::codec::{Abort, Checkpoint, Command, FileChunks, FileHeader, Reply, decode_frame};
 use crate::failure::Failure;
 use crate::inbox::Inbox;
