@@ -14,7 +14,7 @@ pub(crate) fn clock_ns(clock: ClockId) -> i64 {
     time.map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec())
 }
 
-/// State of the wall clock, as the NTP or PTP client that steers it has told the kernel.
+/// State of the wall clock, as the NTP or PTP client that steers it has set it in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Synchronisation {
     /// Whether a client steers the clock.
@@ -25,7 +25,7 @@ pub(crate) struct Synchronisation {
 }
 
 impl Synchronisation {
-    /// Reads the state, by adjtimex(2); `None` where the kernel does not tell.
+    /// Reads the state, by adjtimex(2); `None` where the kernel does not provide it.
     pub(crate) fn read() -> Option<Self> {
         // SAFETY: all bytes of the structure may be zero; no mode is set, so that nothing is changed.
         let mut state: libc::timex = unsafe { std::mem::zeroed() };
@@ -49,8 +49,8 @@ const CLIENTS: [&str; 6] = [
     "systemd-timesyn",
 ];
 
-/// Returns the state of this host's clock in words: the kernel's, and the NTP or PTP programs that run; `None` where
-/// the kernel does not tell.
+/// Describes the state of this host's clock: the kernel's, and the NTP or PTP programs that run; `None` where
+/// the kernel does not provide it.
 #[must_use]
 pub fn synchronisation() -> Option<String> {
     Some(with_clients(Synchronisation::read()?.to_string()))

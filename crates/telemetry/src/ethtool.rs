@@ -30,24 +30,24 @@ fn request(name: &str) -> Option<libc::ifreq> {
     if bytes.is_empty() || bytes.len() >= request.ifr_name.len() || bytes.contains(&0) {
         return None;
     }
-    for (place, &byte) in request.ifr_name.iter_mut().zip(bytes) {
-        *place = byte as libc::c_char;
+    for (target, &byte) in request.ifr_name.iter_mut().zip(bytes) {
+        *target = byte as libc::c_char;
     }
     Some(request)
 }
 
-/// Asks `question` about interface `name`; returns the answer of the kernel.
-fn answer(socket: RawFd, name: &str, question: libc::c_ulong) -> Option<libc::ifreq> {
+/// Makes the `ioctl` request `request_code` for interface `name`; returns the structure that the kernel filled in.
+fn ioctl(socket: RawFd, name: &str, request_code: libc::c_ulong) -> Option<libc::ifreq> {
     let mut request = request(name)?;
     // SAFETY: the request outlives the call.
-    let answered = unsafe { libc::ioctl(socket, question as _, &raw mut request) } == 0;
-    answered.then_some(request)
+    let succeeded = unsafe { libc::ioctl(socket, request_code as _, &raw mut request) } == 0;
+    succeeded.then_some(request)
 }
 
 /// Returns the largest packet of interface `name`, in bytes.
 pub(crate) fn mtu(socket: RawFd, name: &str) -> Option<u32> {
     // SAFETY: the kernel has written this member.
-    let mtu = unsafe { answer(socket, name, libc::SIOCGIFMTU)?.ifr_ifru.ifru_mtu };
+    let mtu = unsafe { ioctl(socket, name, libc::SIOCGIFMTU)?.ifr_ifru.ifru_mtu };
     u32::try_from(mtu).ok()
 }
 
@@ -55,14 +55,14 @@ pub(crate) fn mtu(socket: RawFd, name: &str) -> Option<u32> {
 pub(crate) fn hardware_type(socket: RawFd, name: &str) -> Option<u16> {
     // SAFETY: the kernel has written this member.
     Some(unsafe {
-        answer(socket, name, libc::SIOCGIFHWADDR)?
+        ioctl(socket, name, libc::SIOCGIFHWADDR)?
             .ifr_ifru
             .ifru_hwaddr
             .sa_family
     })
 }
 
-/// Offloads and whether they are on; those that the interface's driver does not tell are absent.
+/// Offloads and whether they are on; those that the interface's driver does not report are absent.
 pub(crate) fn offloads(socket: RawFd, name: &str) -> Vec<(&'static str, bool)> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     OFFLOADS
@@ -73,8 +73,8 @@ pub(crate) fn offloads(socket: RawFd, name: &str) -> Vec<(&'static str, bool)> {
             request.ifr_ifru.ifru_data = (&raw mut value).cast();
             // SAFETY: the request points at `value`, which has the layout that these commands
             // expect, and both outlive the call.
-            let answer = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) };
-            (answer == 0).then_some((offload, value.data != 0))
+            let status = unsafe { libc::ioctl(socket, SIOCETHTOOL as _, &raw mut request) };
+            (status == 0).then_some((offload, value.data != 0))
         })
         .collect()
 }

@@ -129,7 +129,7 @@ pub fn sysctl(name: &str) -> Option<String> {
     Some(value.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the value behind the first `key` in lines of `key SEPARATOR value`.
+/// Returns the value after the first `key` in lines of `key SEPARATOR value`.
 fn value_of(text: &str, key: &str, separator: char) -> Option<String> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(separator)?;
@@ -153,7 +153,7 @@ pub(crate) fn governor() -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Names the virtual machine or container in which this process runs, as far as the kernel tells.
+/// Names the virtual machine or container in which this process runs, by what the kernel shows.
 fn virtualisation(cpu: &str) -> Option<String> {
     let machine =
         ["sys_vendor", "product_name"].map(|name| line(&format!("/sys/class/dmi/id/{name}")));
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_host_is_described() {
+    fn host_facts_are_not_empty() {
         let facts = host_facts().0;
         for name in [
             "kernel.release",
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_found_by_the_whole_key() {
+    fn values_are_found_by_their_full_key() {
         let text = "ID_LIKE=x\nPRETTY_NAME=\"Some Linux 1 (name)\"\nmodel name\t: A: B\nodd\n";
         assert_eq!(
             value_of(text, "PRETTY_NAME", '=').unwrap(),

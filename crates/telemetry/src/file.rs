@@ -50,11 +50,11 @@ impl ProcFile {
     }
 }
 
-/// Returns the numbers of a line, as far as they are numbers.
+/// Returns the numbers at the beginning of a line, up to the first field that is none.
 pub(crate) fn numbers(line: &[u8]) -> impl Iterator<Item = u64> + '_ {
     line.split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
-        .map_while(|word| std::str::from_utf8(word).ok()?.parse().ok())
+        .filter(|field| !field.is_empty())
+        .map_while(|field| std::str::from_utf8(field).ok()?.parse().ok())
 }
 
 /// Returns the lines of a file, without their ends.
@@ -66,7 +66,7 @@ pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
 pub(crate) fn bytes_of(text: &[u8], name: &str) -> Option<u64> {
     let rest =
         lines(text).find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
-    let mut words = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
-    let kibibytes: u64 = words.next()?.parse().ok()?;
-    (words.next()? == "kB").then(|| kibibytes.checked_mul(1024))?
+    let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
+    let kibibytes: u64 = fields.next()?.parse().ok()?;
+    (fields.next()? == "kB").then(|| kibibytes.checked_mul(1024))?
 }

@@ -6,14 +6,14 @@ use nix::unistd::SysconfVar;
 
 use crate::{file, process::system_setting};
 
-/// Time of all cores together below which steps of 10 ms say too little of it.
+/// Time of all cores together below which steps of 10 ms are too coarse.
 const LEAST_NS: i64 = 100_000_000;
 
 /// CPU time of all cores since the host began, in steps of (mostly) 10 ms.
 ///
 /// The kernel charges work to whatever runs when the timer ticks, so that the columns of busy time
 /// miss most of what is shorter than a tick and ends before it, as the work for single packets is.
-/// It measures the time without work with the clock, however, so that busy time is what is left.
+/// The kernel measures the time without work with the clock, however, so that busy time is what is left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostCpu {
     /// Idle, waiting for I/O, or taken by a hypervisor: in nanoseconds.
@@ -80,7 +80,7 @@ pub fn tick_ns() -> i64 {
     1_000_000_000 / system_setting(SysconfVar::CLK_TCK, 1) as i64
 }
 
-/// Returns the number of cores that were online when it was asked first; at least 1. The C library reads a file for
+/// Returns the number of cores that were online at the first call; at least 1. The C library reads a file for
 /// each answer, which would cost as much as a sample's other readings.
 #[must_use]
 pub fn cores() -> u32 {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_idle_waiting_or_stolen_is_busy() {
+    fn busy_time_excludes_idle_iowait_and_steal() {
         let tick_ns = 10_000_000;
         let before = HostCpu::parse(b"cpu  100 10 50 9000 800 3 7 600 40 0\n", tick_ns).unwrap();
         assert_eq!(before.free_ns, (9000 + 800 + 600) * tick_ns);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_file_gives_nothing() {
+    fn malformed_file_yields_nothing() {
         for text in [
             &b""[..],
             b"cpu",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_has_had_free_time() {
+    fn free_time_of_this_host_is_read() {
         let mut stat = file::ProcFile::open("/proc/stat").unwrap();
         assert!(super::read(&mut stat).unwrap().free_ns > 0);
     }

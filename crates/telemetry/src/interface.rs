@@ -131,14 +131,14 @@ impl InterfaceInfo {
     /// socket can be made to ask through.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
-        let asker = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
-        let mtu_bytes = ethtool::mtu(asker.as_raw_fd(), name);
-        let ethernet = ethtool::hardware_type(asker.as_raw_fd(), name) == Some(libc::ARPHRD_ETHER);
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).ok()?;
+        let mtu_bytes = ethtool::mtu(socket.as_raw_fd(), name);
+        let ethernet = ethtool::hardware_type(socket.as_raw_fd(), name) == Some(libc::ARPHRD_ETHER);
         Some(Self {
             name: name.to_owned(),
             mtu_bytes,
             link_header_bytes: if ethernet { 14 } else { 0 },
-            offloads: ethtool::offloads(asker.as_raw_fd(), name),
+            offloads: ethtool::offloads(socket.as_raw_fd(), name),
         })
     }
 }
@@ -180,7 +180,7 @@ mod tests {
   eth0:100 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n";
 
     #[test]
-    fn columns_are_where_the_kernel_writes_them() {
+    fn columns_match_proc_net_dev() {
         let lo = InterfaceCounters::parse(DEV, "lo").unwrap();
         assert_eq!((lo.received_bytes, lo.sent_packets), (3193, 29));
         let eth0 = InterfaceCounters::parse(DEV, "eth0:1").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn all_interfaces_are_read_and_odd_lines_left_out() {
+    fn all_interfaces_are_read_and_malformed_lines_skipped() {
         let names = |text: &[u8]| -> Vec<String> {
             let all = InterfaceCounters::parse_all(text);
             all.into_iter().map(|(name, _)| name).collect()
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_owns_its_addresses_and_nobody_a_strange_one() {
+    fn interface_of_address_is_found_or_none() {
         assert_eq!(interface_of("127.0.0.1".parse().unwrap()).unwrap(), "lo");
         assert_eq!(interface_of("127.7.7.7".parse().unwrap()).unwrap(), "lo");
         assert_eq!(interface_of("192.0.2.77".parse().unwrap()), None);

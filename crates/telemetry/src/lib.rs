@@ -3,8 +3,8 @@
 //!
 //! Nothing here knows of transports or of the control protocol. What a transport knows of itself
 //! comes in through [`FlowSource`]. Everything is read from the network namespace of the thread
-//! that opens it (`/proc/thread-self/net`, not sysfs, which shows the mount's namespace), and what
-//! a kernel does not tell is absent, never zero.
+//! that opens it (`/proc/thread-self/net`, not sysfs, which shows the mount's namespace), and
+//! values that a kernel does not provide are absent, never zero.
 
 pub mod capability;
 pub mod clock;

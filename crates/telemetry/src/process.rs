@@ -63,7 +63,7 @@ pub fn thread_cpu_ns() -> i64 {
 
 /// Steps in which a thread's CPU time is looked at until it changes: about 0.1 s in the slowest kernels that count it by
 /// ticks, and less than a microsecond in others.
-const MOST_LOOKS: usize = 50_000;
+const MOST_READINGS: usize = 50_000;
 
 /// Returns the smallest amount by which CPU time grows on this kernel, as found by using some; `None` if it did not grow,
 /// as with a virtual clock.
@@ -75,8 +75,8 @@ pub fn cpu_time_step() -> Option<Duration> {
     static STEP: OnceLock<Option<Duration>> = OnceLock::new();
     *STEP.get_or_init(|| {
         let next = |from: i64| {
-            let mut looks = std::iter::repeat_with(thread_cpu_ns).take(MOST_LOOKS);
-            looks.find(|now| *now > from)
+            let mut readings = std::iter::repeat_with(thread_cpu_ns).take(MOST_READINGS);
+            readings.find(|now| *now > from)
         };
         let first = next(thread_cpu_ns())?;
         let second = next(first)?;
@@ -90,7 +90,7 @@ pub(crate) fn resident_bytes(statm: &mut file::ProcFile) -> Option<u64> {
     Some(pages * system_setting(SysconfVar::PAGE_SIZE, 4096))
 }
 
-/// Returns a setting of the system, at least 1; `otherwise` where the system does not tell.
+/// Returns a setting of the system, at least 1; `otherwise` where the system does not have it.
 pub(crate) fn system_setting(setting: SysconfVar, otherwise: u64) -> u64 {
     let value = sysconf(setting).ok().flatten();
     let value = value.and_then(|value| u64::try_from(value).ok());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_holds_what_was_freed_until_it_is_reset() {
+    fn peak_memory_includes_freed_memory_until_reset() {
         reset_peak_memory();
         let before = peak_memory_bytes().unwrap();
         let block = std::hint::black_box(vec![1_u8; 64 << 20]);

@@ -90,8 +90,8 @@ pub(crate) fn snmp_value(text: &[u8], protocol: &str, name: &str) -> Option<u64>
 /// Returns the value of `name` in the form of `/proc/net/snmp6`: a name and a number on each line.
 pub(crate) fn snmp6_value(text: &[u8], name: &str) -> Option<u64> {
     file::lines(text).find_map(|line| {
-        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-        (words.next()? == name).then(|| words.next()?.parse().ok())?
+        let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        (fields.next()? == name).then(|| fields.next()?.parse().ok())?
     })
 }
 
@@ -105,7 +105,7 @@ impl ProtocolFiles {
     }
 
     /// Opens files of protocols whose modules may have been loaded meanwhile.
-    pub(crate) fn look_for_modules(&mut self) {
+    pub(crate) fn reopen_missing(&mut self) {
         if self.0.iter().any(Option::is_none) {
             for (file, now) in self.0.iter_mut().zip(Self::open().0) {
                 *file = file.take().or(now);
@@ -148,7 +148,7 @@ mod tests {
         Udp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 9 4 2\nUdpLite: RcvbufErrors\nUdpLite: 8\n";
 
     #[test]
-    fn values_are_found_by_name_not_by_place() {
+    fn values_are_found_by_name_not_by_position() {
         assert_eq!(snmp_value(TWO, "Tcp", "RetransSegs"), Some(17));
         assert_eq!(snmp_value(TWO, "Udp", "RcvbufErrors"), Some(4));
         assert_eq!(snmp_value(TWO, "Udp", "MemErrors"), None);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_of_ip_are_added_up() {
+    fn ipv4_and_ipv6_counters_are_summed() {
         let counts = values([SNMP, NETSTAT, SNMP6, b""]);
         // `TCPRcvQDrop` is not in this kernel's file, and is absent, as is SCTP.
         assert_eq!(counts.len(), COUNTERS.len() - 1 - 5);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_files_give_nothing() {
+    fn malformed_files_yield_nothing() {
         for text in [
             &b""[..],
             b"Tcp: InSegs\n",

@@ -12,7 +12,7 @@ use crate::{
     tree::{Subject, Tree, TreeUse},
 };
 
-/// All counters at one moment. What the kernel does not tell is absent.
+/// All counters at one moment. Those that the kernel does not provide are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Monotonic clock, in nanoseconds.
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deltas_divide_by_the_time_between_and_keep_what_is_absent_absent() {
+    fn deltas_are_per_elapsed_time_and_keep_absent_values_absent() {
         let start = Reading {
             monotonic_ns: 1_000_000_000,
             process: ProcessCpu {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_shorter_than_a_tick_is_work_of_the_host_too() {
+    fn work_shorter_than_a_tick_counts_as_host_cpu() {
         let mut instruments = Instruments::open(None);
         let start = instruments.read_start();
         for _ in 0..300 {
@@ -265,13 +265,13 @@ mod tests {
         let deltas = WindowDeltas::between(&start, &end);
         let ours = deltas.cpu_ratio.unwrap();
         let host = deltas.cpu_host_ratio.unwrap() * f64::from(cores());
-        // The kernel tells idle time, waiting time and stolen time in steps of 10 ms each.
+        // The kernel counts idle, waiting and stolen time in steps of 10 ms each.
         let steps = 0.03 / deltas.elapsed.as_secs_f64();
         assert!(host >= ours - steps, "host {host}, this process {ours}");
     }
 
     #[test]
-    fn the_instruments_of_this_host_all_tell() {
+    fn all_instruments_of_this_host_return_values() {
         let mut instruments = Instruments::open(Some("lo"));
         let start = instruments.read_start();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

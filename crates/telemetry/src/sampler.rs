@@ -57,13 +57,13 @@ trait Clock {
 /// State shared by the session's threads and the sampler's thread.
 #[derive(Debug, Default)]
 struct Orders {
-    /// Number of beginnings so far: a window may begin again before it ends.
+    /// Number of times that the window has begun: it may begin again before it ends.
     begun: u64,
     start: Option<Reading>,
     end: Option<(Reading, FlowSample)>,
     /// Most bytes in flight of any sample of the window that began last.
     max_bytes_in_flight: Option<u64>,
-    quit: bool,
+    cancelled: bool,
 }
 
 #[derive(Debug, Default)]
@@ -128,7 +128,7 @@ impl Clock for RealClock<'_> {
     fn wait_until(&self, moment_ns: i64) -> bool {
         let mut orders = self.shared.orders.lock();
         loop {
-            if orders.quit || orders.end.is_some() || orders.begun != self.begun {
+            if orders.cancelled || orders.end.is_some() || orders.begun != self.begun {
                 return false;
             }
             let left = moment_ns - monotonic_ns();
@@ -221,7 +221,7 @@ impl Sampler {
     #[must_use]
     pub fn finish(mut self) -> Vec<Series> {
         self.shared
-            .change(|orders| orders.quit = orders.end.is_none());
+            .change(|orders| orders.cancelled = orders.end.is_none());
         // A panic of the sampler loses the series, not the trial.
         let series = self.thread.take().map(JoinHandle::join);
         series.and_then(Result::ok).unwrap_or_default()
@@ -230,7 +230,7 @@ impl Sampler {
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        self.shared.change(|orders| orders.quit = true);
+        self.shared.change(|orders| orders.cancelled = true);
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -247,10 +247,10 @@ fn run(
     let mut window = None;
     loop {
         let mut orders = shared.orders.lock();
-        while !orders.quit && orders.end.is_none() && orders.start.is_none() {
+        while !orders.cancelled && orders.end.is_none() && orders.start.is_none() {
             shared.changed.wait(&mut orders);
         }
-        if orders.quit {
+        if orders.cancelled {
             return None;
         }
         let (begun, start, end) = (orders.begun, orders.start.take(), orders.end);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_does_not_add_up_and_missed_samples_are_not_made_up_for() {
+    fn lateness_does_not_accumulate_and_missed_samples_are_skipped() {
         const MS: i64 = 1_000_000;
         let now = Cell::new(1_000 * MS);
         let clock = Late {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_never_gives_a_moment_that_has_passed() {
+    fn schedule_never_returns_a_past_time() {
         let schedule = Schedule::new(5, Duration::from_millis(1));
         assert_eq!(schedule.next_after(-100), 1_000_005);
         assert_eq!(schedule.next_after(5), 1_000_005);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_bytes_in_flight_are_those_of_the_last_window() {
+    fn max_bytes_in_flight_is_of_the_last_window() {
         let shared = Shared::default();
         let sample = |bytes| FlowSample {
             bytes_in_flight: bytes,
@@ -386,7 +386,7 @@ mod tests {
 
     /// The real thread, driven by edges: no figure here depends on how fast this host is.
     #[test]
-    fn a_window_begun_again_forgets_what_was_before() {
+    fn restarted_window_discards_earlier_samples() {
         struct Real;
         impl Gauges for Real {
             fn read(&mut self) -> Reading {

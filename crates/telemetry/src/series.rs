@@ -155,7 +155,7 @@ mod tests {
     use crate::{interface::InterfaceCounters, process::ProcessCpu};
 
     #[test]
-    fn an_interval_is_divided_by_its_own_length() {
+    fn rates_use_the_length_of_their_interval() {
         let mut builder = SeriesBuilder::new(
             Reading {
                 monotonic_ns: 1_000_000_000,

@@ -55,7 +55,7 @@ impl Subject {
         Some(self.0.process.load(Ordering::Acquire)).filter(|process| *process > 0)
     }
 
-    /// Raises the largest resident set of the tree to `bytes`, from a reading by anybody.
+    /// Raises the largest resident set of the tree to `bytes`, from a reading by any thread.
     pub(crate) fn note_peak(&self, bytes: Option<u64>) {
         let bytes = bytes.unwrap_or_default();
         self.0.peak_bytes.fetch_max(bytes, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Subject {
     }
 }
 
-/// CPU time and memory that a tree of processes has used so far.
+/// CPU time and memory that a tree of processes has used until now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeUse {
     /// CPU time of all its processes, those included that have ended and were waited for. Of the
@@ -76,7 +76,7 @@ pub struct TreeUse {
     pub cpu: ProcessCpu,
     /// Resident sets of all its processes, in bytes. Memory that two of them share counts twice.
     pub resident_bytes: Option<u64>,
-    /// Largest resident set so far, in bytes: the kernel's own mark of a single process. Of
+    /// Largest resident set until now, in bytes: the kernel's own mark of a single process. Of
     /// several it is what they have together now, or the largest mark if that is more.
     pub peak_bytes: Option<u64>,
 }
@@ -120,7 +120,7 @@ impl Tree {
     }
 
     /// Reads all processes; `None` if there is no process `root` any more. One that has ended and was not
-    /// waited for still tells its CPU time.
+    /// waited for still has its CPU time.
     pub fn read(&mut self) -> Option<TreeUse> {
         self.search();
         let mut read = TreeUse::default();
@@ -230,14 +230,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_stat_is_read_whatever_the_name_is() {
+    fn stat_line_is_parsed_with_any_process_name() {
         let line = "7 (a) b (c) S 1 7 7 0 -1 4194304 100 0 0 0 11 12 13 14 20 0 1 0";
         assert_eq!(ticks(line), Some([11, 12, 13, 14]));
         assert_eq!(ticks("7 (short) S 1"), None);
     }
 
     #[test]
-    fn clones_of_a_subject_share_the_choice_and_the_peak() {
+    fn clones_of_a_subject_share_process_and_peak() {
         let subject = Subject::new();
         let other = subject.clone();
         assert_eq!((other.other(), other.peak_bytes()), (None, None));
@@ -251,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn a_child_and_its_children_are_charged_and_this_process_is_not() {
-        // A shell that has another one count, and tells when that is done; both then wait.
+    fn process_tree_is_charged_without_this_process() {
+        // A shell that has another one count, and prints `done` after that; both then wait.
         let count = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; read x";
         let mut shell = Command::new("sh")
             .args(["-c", "exec 3<&0; sh -c \"$1\" <&3 & wait", "sh", count])
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_begins_between_two_readings_is_in_the_second_one() {
+    fn process_started_between_readings_is_in_the_second() {
         let script = "read x; sleep 1000 & echo begun; wait";
         let mut shell = Command::new("sh")
             .args(["-c", script])

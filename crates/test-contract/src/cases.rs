@@ -20,12 +20,12 @@
 ///
 /// Before `=>` stands what the driver carries, which chooses its clauses: `streams`, `messages`,
 /// `reliable_messages` or `files`. One more test, `tcp::carries::streams`, asserts that the
-/// descriptor says the same. `tested_drivers()` returns the names of the drivers.
+/// descriptor has the same. `tested_drivers()` returns the names of the drivers.
 ///
-/// A driver of which only some clauses can be asked has their names after its kind,
+/// A driver to which only some clauses apply has their names after its kind,
 /// `framed: messages[probes_are_answered, the_deadline_is_kept] => …`: of [`contract`](crate::contract) then.
 ///
-/// With `, if GUARD` behind the driver a test whose name below the caller's module is `name`
+/// With `, if GUARD` after the driver a test whose name below the caller's module is `name`
 /// returns at once unless `GUARD(name)`: a function `fn(&str) -> bool` that runs the test elsewhere
 /// where it returns `false`.
 #[macro_export]
@@ -203,10 +203,10 @@ macro_rules! contract_clauses {
                 both_3_flows(Direction::Both, 3, 1_000_003, 10_000)
                 both_3_flows_size_17(Direction::Both, 3, 17, 5)
             }
-            a_duration_ends_a_transfer_in_good_order
-            a_warm_up_is_left_out
+            a_duration_ends_a_transfer_cleanly
+            a_warm_up_is_excluded
             a_file_is_read_and_delivered
-            an_abandoned_transfer_says_what_was_delivered
+            an_abandoned_transfer_reports_delivered_bytes
             the_deadline_ends_every_flow {
                 forward(Direction::Forward)
                 reverse(Direction::Reverse)
@@ -263,8 +263,8 @@ macro_rules! contract_clauses {
                 file_size_1000003(Pattern::File, 1_000_003, 10_000)
                 file_size_3000017(Pattern::File, 3_000_017, 1_000_001)
             }
-            a_transfer_s_warm_up_is_left_out
-            what_files_cannot_do_is_unsupported {
+            the_warm_up_of_a_file_transfer_is_excluded
+            workloads_without_files_are_unsupported {
                 several_flows(workloads::bulk(|it| it.flows = 2))
                 the_other_direction(workloads::bulk(|it| it.direction = Direction::Reverse))
                 both_directions(workloads::bulk(|it| it.direction = Direction::Both))
@@ -313,13 +313,13 @@ macro_rules! contract_clauses {
 ///
 /// ```ignore
 /// regatta_test_contract::driver_tests! {
-///     [a_path_with_too_small_packets_is_unsupported, what_runs_is_read_back]
+///     [a_path_with_too_small_packets_is_unsupported, stack_settings_are_read_back]
 ///     quinn => &QuicQuinn;
 ///     noq => &QuicNoq;
 /// }
 /// ```
 ///
-/// makes `mod quinn { #[test] fn what_runs_is_read_back() {…} … }` and the same for `noq`.
+/// makes `mod quinn { #[test] fn stack_settings_are_read_back() {…} … }` and the same for `noq`.
 #[macro_export]
 macro_rules! driver_tests {
     ($tests:tt $($module:ident => $driver:expr);+ $(;)?) => {

@@ -32,7 +32,7 @@ fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pai
     })
 }
 
-/// The driver says that it cannot run this workload, before anything is tried.
+/// The driver refuses this workload as unsupported, before anything is tried.
 fn is_unsupported(driver: &dyn Driver, kind: &WorkloadKind) {
     let refused = run_pair(driver, 0, 1, |order| order.workload.kind = kind.clone());
     assert!(
@@ -43,26 +43,26 @@ fn is_unsupported(driver: &dyn Driver, kind: &WorkloadKind) {
     );
 }
 
-/// The handshakes are those that were asked for. Where a connection can be done before the ticket
+/// The handshakes are the requested ones. Where a connection can be done before the ticket
 /// for the next one is here, a host that is busy with something else may make full ones meanwhile;
-/// then that is said.
-fn check_handshakes(asked: Handshake, connections: u32, sender: &SideReport, what: &str) {
+/// then there is a warning.
+fn check_handshakes(requested: Handshake, connections: u32, sender: &SideReport, what: &str) {
     let made = |name: &str| -> u32 {
         let fact = sender.measurements.facts.get(&format!("handshakes.{name}"));
         fact.map_or(0, |count| count.parse().expect("a count"))
     };
-    let as_asked = match asked {
+    let as_requested = match requested {
         Handshake::Full | Handshake::Retry => made("full"),
         Handshake::Resumed => made("resumed"),
         Handshake::EarlyData => made("early_data_taken"),
     };
-    let others = match asked {
+    let others = match requested {
         Handshake::EarlyData => made("full"),
         _ => 0,
     };
-    let all = as_asked + others + made("unknown");
+    let all = as_requested + others + made("unknown");
     assert_eq!(all, connections, "{what}: {:?}", sender.measurements.facts);
-    assert!(as_asked + made("unknown") >= 1, "{what}");
+    assert!(as_requested + made("unknown") >= 1, "{what}");
     let codes = sender.measurements.warnings.iter().map(|w| w.code.as_str());
     // Of loopback's one address, and of no handshake.
     let codes: Vec<_> = codes.filter(|code| *code != "mptcp_one_path").collect();
@@ -110,7 +110,7 @@ pub fn short_connections_have_their_answers(
     check_edges(&pair, &what);
 }
 
-/// A driver of messages says that it makes no short connections.
+/// A driver of messages refuses short connections as unsupported.
 pub fn short_connections_are_unsupported(driver: &dyn Driver, handshake: Handshake) {
     is_unsupported(driver, &short(20, handshake, 100, 1000));
 }
@@ -201,7 +201,7 @@ pub fn messages_over_many_streams_arrive(
     check_edges(&pair, &what);
 }
 
-/// A driver of messages says that it has no streams to spread messages over.
+/// A driver of messages has no streams to spread messages over, and refuses them as unsupported.
 pub fn messages_over_many_streams_are_unsupported(
     driver: &dyn Driver,
     streams: u32,

@@ -49,13 +49,13 @@ pub(crate) fn pair(
     message: u64,
     change: impl Fn(&mut TrialOrder),
 ) -> (SideReport, SideReport, Pair) {
-    let words = std::cell::RefCell::new(String::new());
+    let workload = std::cell::RefCell::new(String::new());
     let pair = run_pair(driver, size, message, |order| {
         change(order);
-        *words.borrow_mut() = order.workload.kind.in_words();
+        *workload.borrow_mut() = order.workload.kind.in_words();
     })
     .expect("both ends can be prepared");
-    let what = format!("{}: {}", name(driver), words.into_inner());
+    let what = format!("{}: {}", name(driver), workload.into_inner());
     let report = |side: &Result<SideReport>, end: &str| match side {
         Ok(report) => report.clone(),
         Err(error) => panic!("{what}: {end}: {}", error.reasons().join(": ")),
@@ -144,7 +144,7 @@ pub(crate) fn check_goodput(report: &SideReport, delivered: f64, what: &str) {
     assert!(off <= goodput * 1e-9, "{what}: {delivered}");
 }
 
-/// It has taken less than this time, in seconds.
+/// Less than this time, in seconds, has passed since `begun`.
 pub(crate) fn check_within(begun: Instant, seconds: f64, what: &str) {
     let took = begun.elapsed();
     assert!(took.as_secs_f64() < seconds, "{what}: {took:?}");
@@ -352,24 +352,24 @@ pub fn the_deadline_is_kept(driver: &dyn Driver) {
     }
     check_times(&sender, delivered as u64, what);
     assert!(metric(&sender, "bytes_sent") >= delivered, "{what}");
-    says_the_deadline(&sender, delivered, what);
+    check_deadline_warning(&sender, delivered, what);
     assert_eq!(pair.receiver_seen.edges().last(), Some(&WindowEdge::End));
 }
 
-/// The connecting end says that its deadline ended the transfer, and as many delivered bytes as are
-/// counted at the end that got them: what comes after it counts at neither.
-pub(crate) fn says_the_deadline(connecting: &SideReport, delivered: f64, what: &str) {
-    let mut said = connecting.measurements.warnings.iter();
-    let said = said.find(|warning| warning.code == "deadline_reached");
-    let said = said.map_or("", |warning| &warning.message);
+/// The connecting end warns that its deadline ended the transfer, with the delivered bytes that are counted at
+/// the end that got them: bytes after the deadline count at neither.
+pub(crate) fn check_deadline_warning(connecting: &SideReport, delivered: f64, what: &str) {
+    let mut warnings = connecting.measurements.warnings.iter();
+    let warning = warnings.find(|warning| warning.code == "deadline_reached");
+    let message = warning.map_or("", |warning| &warning.message);
     let bytes = format!(": {} of ", Bytes(delivered as u64));
-    assert!(said.contains(&bytes), "{what}: {said:?}, {delivered}");
+    assert!(message.contains(&bytes), "{what}: {message:?}, {delivered}");
     // To the byte, which the sentence rounds.
     check_goodput(connecting, delivered, what);
 }
 
 /// Waits until the receiver has got some data.
-pub(crate) fn until_under_way(receiver: &TrialContext) {
+pub(crate) fn wait_for_data(receiver: &TrialContext) {
     let begun = Instant::now();
     while receiver.live.bytes_delivered.load(Ordering::Relaxed) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(10), "nothing arrives");
@@ -381,10 +381,10 @@ const ENDLESS: u64 = 40_000_000_000_000;
 
 /// The host can end a trial at any time.
 pub fn an_abort_ends_both_ends(driver: &dyn Driver) {
-    run_pair_stopped(driver, ENDLESS, 10_000, |_| {}, until_under_way);
+    run_pair_stopped(driver, ENDLESS, 10_000, |_| {}, wait_for_data);
 }
 
-/// The host can end a receiver to which nobody comes at any time.
+/// The host can end a receiver without a sender at any time.
 pub fn an_abort_ends_a_receiver_that_waits(driver: &dyn Driver) {
     let mut aborted = Instant::now();
     let order = order_for(Role::Receiver, name(driver), 1000, 1000);
@@ -403,7 +403,7 @@ pub fn an_abort_ends_a_receiver_that_waits(driver: &dyn Driver) {
     check_within(aborted, 1.0, name(driver));
 }
 
-/// A sender whose receiver is gone fails, or stops at its deadline, and says why.
+/// A sender whose receiver has vanished fails, or stops at its deadline, with the reason.
 pub fn a_vanished_receiver_is_noticed(driver: &dyn Driver) {
     let begun = Instant::now();
     let pair = run_pair_while(
@@ -412,7 +412,7 @@ pub fn a_vanished_receiver_is_noticed(driver: &dyn Driver) {
         10_000,
         |order| order.deadline = Duration::from_secs(2),
         |_, receiver| {
-            until_under_way(receiver);
+            wait_for_data(receiver);
             receiver.stop.stop();
         },
     )
@@ -423,7 +423,7 @@ pub fn a_vanished_receiver_is_noticed(driver: &dyn Driver) {
     check_within(begun, 15.0, what);
 }
 
-/// A receiver whose sender is gone fails and says why.
+/// A receiver whose sender has vanished fails with the reason.
 pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
     let begun = Instant::now();
     let pair = run_pair_while(
@@ -432,7 +432,7 @@ pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
         10_000,
         |_| {},
         |sender, receiver| {
-            until_under_way(receiver);
+            wait_for_data(receiver);
             sender.stop.stop();
         },
     )
@@ -443,8 +443,8 @@ pub fn a_vanished_sender_is_noticed(driver: &dyn Driver) {
     check_within(begun, 15.0, what);
 }
 
-/// Longest time that data of a sender that has ended is still under way on loopback.
-const UNDER_WAY: Duration = Duration::from_millis(100);
+/// Longest time that data of a sender that has ended is in flight on loopback.
+const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Runs a pair in which the sender must not be admitted.
 fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> Pair {
@@ -460,7 +460,7 @@ fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -
             change(order);
         },
         |receiver| {
-            thread::sleep(UNDER_WAY);
+            thread::sleep(DRAIN_TIME);
             live = Some(Arc::clone(&receiver.live));
             receiver.stop.stop();
         },
@@ -471,7 +471,7 @@ fn nothing_is_delivered(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -
     assert_eq!(delivered, Some(0), "{}", name(driver));
     check_within(begun, 15.0, name(driver));
     if let Ok(sender) = &pair.sender {
-        // A transport of messages cannot tell a refusal from a path that loses everything.
+        // A transport of messages cannot distinguish a refusal from a path that loses everything.
         let expected = [(sender, "goodput_bps", 0.0), (sender, "bytes_sent", 0.0)];
         check_metrics(&expected, name(driver));
     }

@@ -12,7 +12,7 @@ use regatta_transport::{
 
 use crate::contract::{
     check_absent, check_delivery, check_edges, check_goodput, check_warning, check_within,
-    connected_time, metric, name, pair, until_under_way,
+    connected_time, metric, name, pair, wait_for_data,
 };
 
 fn stop_and_wait(size: u64, message: u64) -> WorkloadKind {
@@ -25,7 +25,12 @@ fn stop_and_wait(size: u64, message: u64) -> WorkloadKind {
     }
 }
 
-fn questions(requests: u64, request: u64, response: u64, arrivals: Arrivals) -> WorkloadKind {
+fn request_response(
+    requests: u64,
+    request: u64,
+    response: u64,
+    arrivals: Arrivals,
+) -> WorkloadKind {
     WorkloadKind::RequestResponse {
         requests,
         request: Bytes(request),
@@ -83,7 +88,7 @@ pub fn stop_and_wait_has_each_message_acknowledged(driver: &dyn Driver, size: u6
     }
 }
 
-/// Answers smaller and larger than their questions, one and several under way.
+/// Answers smaller and larger than their requests, one and several under way.
 pub fn requests_have_their_answers(
     driver: &dyn Driver,
     requests: u64,
@@ -92,7 +97,7 @@ pub fn requests_have_their_answers(
     outstanding: u32,
 ) {
     let closed = Arrivals::Closed { outstanding };
-    let kind = questions(requests, request, response, closed);
+    let kind = request_response(requests, request, response, closed);
     let what = what(driver, &kind);
     let (sender, receiver, _) = run(driver, &kind);
     check(&sender, &receiver, (requests, requests * request), &what);
@@ -111,7 +116,7 @@ pub fn requests_keep_their_rate(driver: &dyn Driver) {
     let at_a_rate = Arrivals::Open {
         requests_per_second: 1000.0,
     };
-    let kind = questions(200, 100, 500, at_a_rate);
+    let kind = request_response(200, 100, 500, at_a_rate);
     let what = what(driver, &kind);
     let (sender, receiver, _) = run(driver, &kind);
     check(&sender, &receiver, (200, 20_000), &what);
@@ -124,11 +129,11 @@ pub fn requests_keep_their_rate(driver: &dyn Driver) {
     assert!((200.0..=1006.0).contains(&rate), "{what}: {rate}");
 }
 
-/// Has more under way each way than both ends of a reliable transport can hold, and yet neither
+/// Has more under way in each direction than both ends of a reliable transport can hold, and yet neither
 /// waits for the other for ever.
 pub fn neither_end_blocks_the_other(driver: &dyn Driver) {
     let closed = Arrivals::Closed { outstanding: 100 };
-    let kind = questions(100, 60_000, 60_000, closed);
+    let kind = request_response(100, 60_000, 60_000, closed);
     let what = what(driver, &kind);
     let (sender, receiver, _) = run(driver, &kind);
     check(&sender, &receiver, (100, 6_000_000), &what);
@@ -137,7 +142,7 @@ pub fn neither_end_blocks_the_other(driver: &dyn Driver) {
 
 /// An exchange that takes too long is measured on what was answered by its deadline.
 pub fn the_deadline_ends_an_exchange(driver: &dyn Driver) {
-    let kind = questions(10_000_000, 100, 100, Arrivals::Closed { outstanding: 4 });
+    let kind = request_response(10_000_000, 100, 100, Arrivals::Closed { outstanding: 4 });
     let what = what(driver, &kind);
     let begun = Instant::now();
     let (sender, receiver, _) = pair(driver, 0, 1, |order: &mut TrialOrder| {
@@ -158,7 +163,7 @@ pub fn an_abort_ends_an_exchange(driver: &dyn Driver) {
     let slow = Arrivals::Open {
         requests_per_second: 100.0,
     };
-    let kind = questions(1_000_000, 100, 100, slow);
+    let kind = request_response(1_000_000, 100, 100, slow);
     let change = |order: &mut TrialOrder| order.workload.kind = kind.clone();
-    run_pair_stopped(driver, 0, 1, change, until_under_way);
+    run_pair_stopped(driver, 0, 1, change, wait_for_data);
 }

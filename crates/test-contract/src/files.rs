@@ -12,7 +12,7 @@ use regatta_transport::{
 use crate::contract::{check_digests, metric, name, pair};
 
 /// Bytes that arrive during the warm-up of a transfer that its deadline ends are counted apart.
-pub fn a_transfer_s_warm_up_is_left_out(driver: &dyn Driver) {
+pub fn the_warm_up_of_a_file_transfer_is_excluded(driver: &dyn Driver) {
     let change = |order: &mut TrialOrder| {
         order.deadline = Duration::from_millis(1000);
         if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
@@ -57,13 +57,13 @@ pub fn digests_agree_from_memory_and_from_a_file(
 }
 
 /// A workload that files cannot carry is refused before anything is tried, with what to do instead.
-pub fn what_files_cannot_do_is_unsupported(driver: &dyn Driver, kind: WorkloadKind) {
+pub fn workloads_without_files_are_unsupported(driver: &dyn Driver, kind: WorkloadKind) {
     let what = format!("{} with {}", name(driver), kind.in_words());
     let refused = driver
         .applicable(&Default::default(), &kind)
         .expect_err(&what);
     assert!(!refused.hint.is_empty(), "{what}");
-    // An agent that is asked all the same says so too.
+    // An agent that gets the order all the same refuses it too.
     let (context, _) = trial_context();
     let mut order = order_for(Role::Receiver, name(driver), 1, 1);
     order.workload.kind = kind.clone();

@@ -7,7 +7,7 @@ use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKin
 use regatta_transport::Driver;
 
 use crate::contract::{
-    check_digests, check_metrics, check_warning, metric, pair, says_the_deadline,
+    check_deadline_warning, check_digests, check_metrics, check_warning, metric, pair,
 };
 
 /// Time after which the deadline ends a transfer that would take longer.
@@ -34,8 +34,8 @@ impl Ran {
         [&self.sender, &self.receiver][usize::from(self.direction == Direction::Reverse)]
     }
 
-    /// Returns the bytes of both ways of a transfer of `size` bytes each way.
-    fn both_ways(&self, size: u64) -> f64 {
+    /// Returns the bytes of all directions of a transfer of `size` bytes in each.
+    fn in_all_directions(&self, size: u64) -> f64 {
         match self.direction {
             Direction::Both => 2.0 * size as f64,
             Direction::Forward | Direction::Reverse => size as f64,
@@ -78,7 +78,7 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
         options.flows = flows;
         options.verify = Verify::Digest;
     });
-    let (what, bytes) = (&ran.what, ran.both_ways(size));
+    let (what, bytes) = (&ran.what, ran.in_all_directions(size));
     assert_eq!(ran.total("bytes_sent"), bytes, "{what}");
     assert_eq!(ran.total("bytes_delivered"), bytes, "{what}");
     let sent = ran.total("messages_sent");
@@ -89,8 +89,8 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
     check_digests(&ran.sender, &ran.receiver, what);
 }
 
-/// A transfer with a duration takes about as long as was asked, and all that was sent arrives.
-pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
+/// A transfer with a duration takes about that time, and all that was sent arrives.
+pub fn a_duration_ends_a_transfer_cleanly(driver: &dyn Driver) {
     let ran = run(driver, (1, 20_000), |options, _| {
         options.duration = Some(Duration::from_millis(300));
         options.flows = 2;
@@ -106,7 +106,7 @@ pub fn a_duration_ends_a_transfer_in_good_order(driver: &dyn Driver) {
 }
 
 /// Bytes that arrive during the warm-up are counted apart.
-pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
+pub fn a_warm_up_is_excluded(driver: &dyn Driver) {
     let ran = run(driver, (1, 20_000), |options, _| {
         options.duration = Some(Duration::from_millis(600));
         options.warm_up = Duration::from_millis(300);
@@ -118,8 +118,8 @@ pub fn a_warm_up_is_left_out(driver: &dyn Driver) {
     assert!(warm > 0.0 && warm < all, "{what}: {warm} of {all}");
 }
 
-/// Flows of messages are sent for as long as was asked, each message is delivered or lost, and what
-/// arrives during the warm-up is told apart.
+/// Flows of messages are sent for their duration, each message is delivered or lost, and bytes
+/// of the warm-up are counted separately.
 pub fn flows_of_messages_end_after_their_duration(
     driver: &dyn Driver,
     direction: Direction,
@@ -157,7 +157,11 @@ pub fn flows_of_messages_of_a_size_are_sent(
         options.flows = flows;
     });
     let what = &ran.what;
-    assert_eq!(ran.total("bytes_sent"), ran.both_ways(size), "{what}");
+    assert_eq!(
+        ran.total("bytes_sent"),
+        ran.in_all_directions(size),
+        "{what}"
+    );
     let (sent, lost) = (ran.total("messages_sent"), ran.total("messages_lost"));
     assert_eq!(sent, ran.total("messages_delivered") + lost, "{what}");
     assert_eq!(ran.total("messages_corrupted"), 0.0, "{what}");
@@ -178,7 +182,7 @@ pub fn the_deadline_ends_flows_of_messages(driver: &dyn Driver, direction: Direc
     let (what, delivered) = (&ran.what, ran.total("bytes_delivered"));
     assert!(delivered > 0.0, "{what}");
     assert!(ran.total("bytes_sent") >= delivered, "{what}");
-    says_the_deadline(ran.connecting(), delivered, what);
+    check_deadline_warning(ran.connecting(), delivered, what);
     let loss = ran.sender.measurements.metrics.get("messages_lost");
     match (loss.copied(), direction, driver.descriptor().reliable) {
         (Some(lost), Direction::Forward, false) => {
@@ -210,7 +214,7 @@ pub fn a_file_is_read_and_delivered(driver: &dyn Driver) {
 }
 
 /// The sender closes without waiting: what arrived is known at both ends, and it is flagged.
-pub fn an_abandoned_transfer_says_what_was_delivered(driver: &dyn Driver) {
+pub fn an_abandoned_transfer_reports_delivered_bytes(driver: &dyn Driver) {
     let ran = run(driver, (3_000_000, 10_000), |options, _| {
         options.finish = Finish::Abandon;
     });
@@ -235,12 +239,12 @@ pub fn the_deadline_ends_every_flow(driver: &dyn Driver, direction: Direction) {
     let (what, delivered) = (&ran.what, metric(&ran.receiver, "bytes_delivered"));
     assert!(delivered > 0.0, "{what}");
     assert!(metric(&ran.sender, "bytes_sent") >= delivered, "{what}");
-    // From the first of the connections on; their mean is what is told.
+    // From the first of the connections on; the metric is their mean.
     let (time, set_up) = (
         metric(ran.connecting(), "transfer_time_ns"),
         metric(ran.connecting(), "set_up_time_ns"),
     );
     assert!(time > 300e6, "{what}");
     assert!(time < 300e6 + set_up * 2.0 + 1e9, "{what}");
-    says_the_deadline(ran.connecting(), delivered, what);
+    check_deadline_warning(ran.connecting(), delivered, what);
 }

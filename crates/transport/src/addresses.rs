@@ -31,16 +31,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_is_known_by_its_device() {
+    fn alias_label_is_stripped_from_device_name() {
         assert_eq!(device("path0:1"), "path0");
         assert_eq!(device("path0"), "path0");
     }
 
     #[test]
-    fn an_address_is_not_further_than_itself() {
+    fn further_addresses_exclude_the_own_address() {
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         assert!(!further_addresses(loopback).contains(&Ipv4Addr::LOCALHOST));
-        let nobodys = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-        assert!(further_addresses(nobodys).is_empty());
+        let unassigned = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        assert!(further_addresses(unassigned).is_empty());
     }
 }

@@ -19,7 +19,7 @@ pub const fn capability(handshake: Handshake) -> Option<&'static str> {
 }
 
 /// Describes the handshake, for a driver that does not support it.
-const fn in_words(handshake: Handshake) -> &'static str {
+const fn describe(handshake: Handshake) -> &'static str {
     match handshake {
         Handshake::Full => "a full handshake",
         Handshake::Resumed => "a handshake with a ticket of an earlier connection",
@@ -29,7 +29,7 @@ const fn in_words(handshake: Handshake) -> &'static str {
 }
 
 /// Checks a workload against a driver's descriptor. `carries` is the unit that the driver carries
-/// with the options that are asked for.
+/// with the options of the order.
 pub(crate) fn check(
     driver: &DriverDescriptor,
     carries: Carries,
@@ -53,7 +53,7 @@ pub(crate) fn check(
             Some(needed) if !driver.capabilities.contains(&needed) => (
                 format!(
                     "`{name}` does not have {} (`{needed}`)",
-                    in_words(*handshake)
+                    describe(*handshake)
                 ),
                 "write `handshake = \"full\"`, or choose another transport",
             ),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_is_asked_only_of_those_who_name_it() {
+    fn handshake_requires_its_capability() {
         let plain = driver(false, &[]);
         let tickets = driver(false, &["resumption"]);
         let check = |driver, handshake| check(driver, Carries::Streams, &short(handshake));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn several_streams_of_one_connection_need_a_transport_that_multiplexes() {
+    fn several_streams_require_multiplexing() {
         let one = driver(false, &[]);
         let check = |driver, kind| check(driver, Carries::Streams, &kind);
         assert!(check(&one, many(1, Spread::Streams)).is_ok());
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_gets_a_stream_over_a_transport_that_multiplexes_whatever_the_options() {
+    fn stream_probe_requires_multiplexing_and_an_applicable_workload() {
         let bulk = |options: BulkOptions| {
             let kind = WorkloadKind::Bulk {
                 size: Bytes(1),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_without_connections_run_neither() {
+    fn message_drivers_support_no_connection_workloads() {
         let driver = driver(true, &["resumption"]);
         for kind in [short(Handshake::Full), many(1, Spread::Connections)] {
             assert!(check(&driver, Carries::Messages, &kind).is_err());

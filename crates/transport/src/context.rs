@@ -158,7 +158,7 @@ pub struct ProtocolSample {
     pub packets_sent: Option<u64>,
     /// Retransmitted segments (TCP), or packets declared lost (QUIC), since it began.
     pub retransmitted_packets: Option<u64>,
-    /// Number of times that the congestion control was told of congestion, since the connection
+    /// Number of congestion events that the congestion control has handled since the connection
     /// began.
     pub congestion_events: Option<u64>,
     /// Time during which the peer's receive window limited the sender, since it began.
@@ -210,7 +210,7 @@ pub struct WindowLimited {
 
 /// A connection whose statistics can be read from another thread at any time.
 pub trait StatisticsSource: Send + Sync {
-    /// Returns the current state; `None` once the connection is gone.
+    /// Returns the current state; `None` once the connection is closed.
     fn sample(&self) -> Option<ProtocolSample>;
 
     /// Returns facts about the connection, by the full name of the fact as in `TrialRecord::facts`:

@@ -440,7 +440,7 @@ mod tests {
     };
 
     #[test]
-    fn an_earlier_name_is_taken_unless_todays_is_there_too() {
+    fn former_option_name_is_accepted_unless_both_are_set() {
         let size = || OptionValue::Text("1MiB".to_owned());
         let mut options = BTreeMap::from([("window".to_owned(), size())]);
         assert_eq!(DRIVER.check(&options), Ok(()));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_name_of_a_value_is_that_of_today() {
+    fn former_value_name_maps_to_the_current_one() {
         let control = |names| OptionDefinition {
             name: "cc",
             kind: OptionKind::OneOf(names),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_read_as_it_is_written_or_as_its_default_is() {
+    fn options_parse_to_their_value_or_default() {
         let option = |name, kind, default| OptionDefinition {
             name,
             kind,
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_is_offered() {
+    fn unknown_option_suggests_the_nearest_name() {
         let error = check("raet", OptionValue::Flag(true)).expect_err("unknown");
         assert_eq!(error.to_string(), "`raft` has no option `raet`");
         assert_eq!(error.hint(), "did you mean `rate`?");

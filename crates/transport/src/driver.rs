@@ -102,7 +102,7 @@ pub trait Session: Send {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unsupported {
-    /// The reason, in words.
+    /// The reason, for users.
     pub reason: String,
     /// Command or setting that may help; empty if nothing can be done.
     pub hint: String,

@@ -1,6 +1,6 @@
 //! Driver traits, and the workloads, which are written once for all drivers.
 //!
-//! A driver is registered as a [`Driver`]: it describes itself, checks its options, says whether it
+//! A driver is registered as a [`Driver`]: it describes itself, checks its options, checks whether it
 //! can run on this host, and prepares a [`Session`] for one end of one trial. The rest is generic
 //! code. A driver of streams implements [`StreamEndpoint`], [`StreamConnection`] and [`ByteStream`]
 //! and passes them to [`StreamSession`]. A driver of messages implements [`MessageEndpoint`] and

@@ -27,7 +27,7 @@ impl Purpose {
     }
 }
 
-/// The token of a trial: 16 random bytes that both ends were told over control.
+/// The token of a trial: 16 random bytes, which both ends get over control.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Token(pub [u8; 16]);
 
@@ -70,7 +70,7 @@ pub fn encode(token: Token, purpose: Purpose) -> [u8; OPENING_BYTES] {
 /// Reads an opening; `None` if it is not one of this trial.
 #[must_use]
 pub fn decode(bytes: &[u8; OPENING_BYTES], token: Token) -> Option<Purpose> {
-    // Every byte of the token is looked at, so that the time taken tells nothing about it.
+    // Every byte of the token is compared, so that the time taken reveals nothing about it.
     let differs = bytes[8..]
         .iter()
         .zip(token.0)
@@ -89,7 +89,7 @@ mod tests {
     const TOKEN: &str = "000102030405060708090a0b0c0d0eFF";
 
     #[test]
-    fn an_opening_is_read_back_and_any_changed_bit_is_refused() {
+    fn opening_round_trips_and_rejects_bit_flips() {
         let token = Token::parse(TOKEN).expect("a token");
         for purpose in [Purpose::IdleProbe, Purpose::LoadProbe, Purpose::Transfer] {
             let bytes = encode(token, purpose);

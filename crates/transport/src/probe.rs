@@ -127,14 +127,14 @@ fn least_interval(order: &TrialOrder, message: usize) -> Duration {
 
 /// Most messages of the idle probe that are under way at once: with the opening, fewer than the ten packets that a
 /// connection may send at its beginning (RFC 6928). A further one would wait for an acknowledgement.
-pub(crate) const MOST_UNDER_WAY: u64 = 8;
+pub(crate) const MOST_IN_FLIGHT: u64 = 8;
 
 /// Whether no message of the idle probe holds up another: by the path, by the window of a connection that begins (at
 /// least 4380 bytes, RFC 9260), or by an option of the transport, such as a rate or Nagle's algorithm.
 fn may_be_at_once(order: &TrialOrder, message: usize) -> bool {
     const AT_ONCE_BYTES: u64 = 4000;
     order.path.treats_alike
-        && message as u64 * MOST_UNDER_WAY <= AT_ONCE_BYTES
+        && message as u64 * MOST_IN_FLIGHT <= AT_ONCE_BYTES
         && order.transport.options.keys().all(|name| name == "cc")
 }
 
@@ -161,9 +161,9 @@ pub fn idle_messages_at_once(order: &TrialOrder) -> u32 {
 }
 
 /// Writes sequence number and scheduled departure to the beginning of a message.
-pub(crate) fn write_probe(place: &mut [u8], sequence: u64, scheduled: MonotonicTime) {
-    place[..8].copy_from_slice(&sequence.to_le_bytes());
-    place[8..PROBE_HEADER_BYTES].copy_from_slice(&scheduled.0.to_le_bytes());
+pub(crate) fn write_probe(buffer: &mut [u8], sequence: u64, scheduled: MonotonicTime) {
+    buffer[..8].copy_from_slice(&sequence.to_le_bytes());
+    buffer[8..PROBE_HEADER_BYTES].copy_from_slice(&scheduled.0.to_le_bytes());
 }
 
 /// Reads sequence number and scheduled departure from an answer.
@@ -173,14 +173,14 @@ pub(crate) fn read_probe(answer: &[u8]) -> Option<(u64, MonotonicTime)> {
     Some((sequence, MonotonicTime(scheduled)))
 }
 
-/// When the messages of a probe under load depart.
+/// Departures of the messages of a probe under load.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     next: MonotonicTime,
     interval: Duration,
-    /// How long after the transfer late messages and answers are waited for.
+    /// Time after the transfer for which late messages and answers are waited for.
     patience: Duration,
-    /// When it was seen that the transfer is over.
+    /// Moment at which the end of the transfer was seen.
     end: Option<MonotonicTime>,
 }
 
@@ -396,7 +396,7 @@ pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<His
 pub(crate) struct Probed {
     pub delays: Delays,
     /// Error that broke the flow before its end, if any.
-    pub broken: Option<TransportError>,
+    pub error: Option<TransportError>,
 }
 
 #[cfg(test)]
@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_probe_takes_a_hundredth_of_the_link_at_most() {
+    fn probe_uses_at_most_one_percent_of_the_link() {
         let mut order = crate::testing::order_for(regatta_control::Role::Sender, "udp", 1, 1);
         order.path.mtu_bytes = 1500;
         order.workload.probe.interval = Duration::from_millis(20);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_are_due_when_the_transfer_ends_depart_still() {
+    fn messages_due_at_the_end_of_the_transfer_still_depart() {
         let (mut schedule, over) = two_late(Duration::from_secs(60));
         let mut departures = 0;
         while schedule.next(&over).is_some() {
@@ -501,9 +501,9 @@ mod tests {
         assert_eq!(delays.sent(), 0);
     }
 
-    /// Of a transport that takes each message only when the one before it is answered, say.
+    /// Checks a transport that takes each message only when the one before it is answered.
     #[test]
-    fn messages_that_the_transport_never_takes_have_no_answer() {
+    fn messages_never_sent_count_as_unanswered() {
         let (mut schedule, over) = two_late(Duration::ZERO);
         assert_eq!(schedule.next(&over), None, "nobody waits any more");
         let mut delays = Delays::default();
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_begins_late_leaves_no_departure_out() {
+    fn late_probe_skips_no_departure() {
         let order = crate::testing::order_for(regatta_control::Role::Sender, "udp", 1, 1);
         let plan = ProbePlan::new(&order);
         let since = MonotonicTime(MonotonicTime::now().0 - 1_000_000_000);

@@ -18,7 +18,7 @@ use crate::{
     trial::{self, Trial, messages::Messages, streams::Streams},
 };
 
-/// Ends a session: stops what is left of it, tells the other end that the connections are closed, adds the facts
+/// Ends a session: stops what is left of it, notes over control that the connections are closed, adds the facts
 /// about this end beside its flows, and completes those by which stacks are compared.
 fn end(
     trial: &Trial,

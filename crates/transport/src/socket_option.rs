@@ -39,9 +39,9 @@ pub fn set<T: Copy>(
     value: &T,
 ) -> io::Result<()> {
     let (socket, length) = (socket.as_raw_fd(), size_of::<T>() as libc::socklen_t);
-    let place = std::ptr::from_ref(value).cast();
+    let pointer = std::ptr::from_ref(value).cast();
     // SAFETY: the kernel reads as many bytes as the value has.
-    match unsafe { libc::setsockopt(socket, level, name, place, length) } {
+    match unsafe { libc::setsockopt(socket, level, name, pointer, length) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -59,10 +59,10 @@ pub fn get_into<T: Plain>(
     value: &mut T,
 ) -> io::Result<usize> {
     let mut length = size_of::<T>() as libc::socklen_t;
-    let (socket, place) = (socket.as_raw_fd(), std::ptr::from_mut(value).cast());
+    let (socket, pointer) = (socket.as_raw_fd(), std::ptr::from_mut(value).cast());
     // SAFETY: the kernel writes at most `length` bytes to a place of that length, and whatever it
     // writes is valid.
-    match unsafe { libc::getsockopt(socket, level, name, place, &raw mut length) } {
+    match unsafe { libc::getsockopt(socket, level, name, pointer, &raw mut length) } {
         0 => Ok(length as usize),
         _ => Err(io::Error::last_os_error()),
     }

@@ -19,14 +19,14 @@ struct Source {
     last: Option<ProtocolSample>,
 }
 
-/// The connections of one end so far, in the order in which they were made.
+/// The connections that one end has made, in the order in which they were made.
 #[derive(Default)]
 pub struct AllConnections {
     /// `sender` or `receiver`.
     end: &'static str,
     sources: Mutex<Vec<Source>>,
-    /// Calls of `remember` so far, and those that a sample has answered, which changes under the lock.
-    asked: AtomicU64,
+    /// Number of calls of `remember`, and of those that a sample has answered, which changes under the lock.
+    calls: AtomicU64,
     answered: AtomicU64,
 }
 
@@ -53,14 +53,14 @@ impl AllConnections {
     /// A sample that begins while several callers wait answers them all: a thousand flows that end at once would
     /// sample a million connections.
     pub(crate) fn remember(&self) {
-        let call = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         let mut sources = self.sources.lock();
         if self.answered.load(Ordering::SeqCst) >= call {
             return;
         }
-        let asked = self.asked.load(Ordering::SeqCst);
+        let calls = self.calls.load(Ordering::SeqCst);
         sample_all(&mut sources);
-        self.answered.store(asked, Ordering::SeqCst);
+        self.answered.store(calls, Ordering::SeqCst);
     }
 }
 
@@ -80,12 +80,12 @@ type Figure = fn(&ProtocolSample) -> Option<u64>;
 /// unknown.
 fn each(sources: &[Source], figure: Figure) -> Option<String> {
     let figures = sources.iter().map(|source| figure(source.last.as_ref()?));
-    let words = figures.map(|figure| figure.map_or("-".to_owned(), |it| it.to_string()));
-    let words: Vec<_> = words.collect();
-    words
+    let values = figures.map(|figure| figure.map_or("-".to_owned(), |it| it.to_string()));
+    let values: Vec<_> = values.collect();
+    values
         .iter()
-        .any(|word| word != "-")
-        .then(|| words.join(" "))
+        .any(|value| value != "-")
+        .then(|| values.join(" "))
 }
 
 impl StatisticsSource for AllConnections {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_end_at_once_share_a_sample() {
+    fn flows_ending_together_share_a_sample() {
         const FLOWS: u64 = 50;
         let (all, slow) = (AllConnections::new("sender"), Arc::new(Slow::default()));
         all.add(slow.clone());
@@ -180,13 +180,13 @@ mod tests {
             for _ in 0..FLOWS {
                 scope.spawn(|| all.remember());
             }
-            while all.asked.load(Ordering::SeqCst) < FLOWS {
+            while all.calls.load(Ordering::SeqCst) < FLOWS {
                 thread::yield_now();
             }
             *slow.may_end.lock() = true;
             slow.ended.notify_all();
         });
-        // That under way when the last one asked, and one that began after.
+        // The reading under way at the last call, and at most one that began after it.
         let readings = slow.readings.load(Ordering::SeqCst);
         assert!((1..=2).contains(&readings), "{readings}");
         all.remember();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_connection_keeps_its_last_word_in_the_sum_and_in_the_list() {
+    fn closed_connection_keeps_its_last_statistics() {
         let all = AllConnections::new("sender");
         for number in [3, 0, 4] {
             all.add(Arc::new(Fading(Mutex::new(Some(number)))));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_registered_is_not_kept_alive() {
+    fn registered_aborts_are_not_kept_alive() {
         let stop = Stop::new();
         let counter = Arc::new(Counter::default());
         stop.on_stop(&counter);
@@ -258,10 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn dropped_registrations_are_removed() {
         let stop = Stop::new();
-        let kept = Arc::new(Counter::default());
-        stop.on_stop(&kept);
+        let registered_abort = Arc::new(Counter::default());
+        stop.on_stop(&registered_abort);
         for _ in 0..1000 {
             let _ = stop.child();
             stop.on_stop(&Arc::new(Counter::default()));
@@ -270,6 +270,6 @@ mod tests {
         assert!(registered.aborts.len() < 10 && registered.children.len() < 10);
         drop(registered);
         stop.stop();
-        assert_eq!(kept.0.load(Ordering::Relaxed), 1);
+        assert_eq!(registered_abort.0.load(Ordering::Relaxed), 1);
     }
 }

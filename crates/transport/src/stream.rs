@@ -96,7 +96,7 @@ pub trait StreamConnection: Send + Sync {
     fn accept_stream(&self, until: MonotonicTime) -> impl Future<Output = Result<Self::Stream>>;
 
     /// Returns the handshake that the connection made, by its stack's account once data has come
-    /// from the other end. `None` where the stack does not tell.
+    /// from the other end. `None` where the stack does not report it.
     fn handshake(&self) -> Option<HandshakeMade> {
         Some(HandshakeMade::Full)
     }
@@ -106,7 +106,7 @@ pub trait StreamConnection: Send + Sync {
 
     /// Closes in good order once both ends have agreed that all is done: what was sent still
     /// reaches the other end if it is there. Takes at most until `until`, at the connecting end no time: there
-    /// the packets that close are sent once, and the other end is told over control as well.
+    /// the packets that close are sent once, and a note over control follows.
     fn close(self, until: MonotonicTime) -> impl Future<Output = ()>;
 }
 
@@ -216,7 +216,7 @@ pub(crate) async fn send_now<S: ByteStream>(stream: &mut S, bytes: &[u8]) -> Res
 }
 
 /// Receives and discards until the other end has closed, at most until `until`. The other end
-/// closes when it has what was sent to it, and may be gone when that is seen here.
+/// closes when it has what was sent to it, and may have vanished when that is seen here.
 pub(crate) async fn await_close<S: ByteStream>(stream: &mut S, until: MonotonicTime) {
     let (mut scratch, mut discard) = ([0; 256], |_: &[u8]| {});
     while let Ok(Received::Bytes(_)) = stream.receive(&mut scratch, until, &mut discard).await {}

@@ -37,15 +37,15 @@ impl<T> Watched<T> {
         }
     }
 
-    /// Waits until `look` finds something in the value, at most until the moment.
+    /// Waits until `find` finds something in the value, at most until the moment.
     pub(crate) fn wait_for<R>(
         &self,
         until: MonotonicTime,
-        mut look: impl FnMut(&mut T) -> Option<R>,
+        mut find: impl FnMut(&mut T) -> Option<R>,
     ) -> Option<R> {
         let mut value = self.lock();
         loop {
-            let found = look(&mut value);
+            let found = find(&mut value);
             if found.is_some() || until.has_passed() {
                 return found;
             }

@@ -27,7 +27,7 @@ use crate::{
     stop::Stop,
 };
 
-/// An observer that keeps what it is told, and passes notes on to the other end.
+/// An observer that records its calls, and passes notes on to the other end.
 #[derive(Default)]
 pub struct Recorder {
     edges: Mutex<Vec<WindowEdge>>,
@@ -55,7 +55,7 @@ impl Recorder {
         self.notes.lock().clone()
     }
 
-    /// Samples of the transfer's connection: when it is known, if it tells then, and at the end of the
+    /// Samples of the transfer's connection: when it is known, if it has one then, and at the end of the
     /// window.
     #[must_use]
     pub fn samples(&self) -> Vec<ProtocolSample> {
@@ -274,8 +274,8 @@ pub fn run_pair_then(
     run_both(driver, (size, message), change, &Stop::new(), meanwhile)
 }
 
-/// Runs both ends, which `both` stops; `meanwhile` has both contexts (sender, receiver), and is told
-/// when the sender has ended.
+/// Runs both ends, which `both` stops; `meanwhile` has both contexts (sender, receiver), and a flag
+/// that is set when the sender has ended.
 fn run_both(
     driver: &dyn Driver,
     (size, message): (u64, u64),

@@ -142,14 +142,14 @@ pub fn for_next<T>(
     // The listening socket cannot be woken by the stop, which belongs to one flow.
     let event = StopEvent::new(stop).map_err(failed())?;
     while !stop.is_stopped() {
-        // Before the wait too: somebody may be known whom the socket does not tell of any more.
+        // Before the wait too: a peer may have been taken in already, for which the socket is not ready any more.
         if let Some(taken) = take()? {
             return Ok(taken);
         }
-        let came =
+        let ready =
             ready_or_stopped(listener, libc::POLLIN, until, Some(&event)).map_err(failed())?;
         // The moment has come, or the wait has ended as if it had.
-        if !came && !stop.is_stopped() {
+        if !ready && !stop.is_stopped() {
             return Err(TransportError::timed_out_since(what.to_owned(), begun));
         }
     }
@@ -164,7 +164,7 @@ mod tests {
     use crate::executor::{Blocking, Executor as _};
 
     #[test]
-    fn a_stop_ends_the_waits_of_its_thread_and_nothing_is_missed() {
+    fn stop_ends_waits_of_its_thread_without_losing_readiness() {
         let (mut here, there) = UnixStream::pair().expect("sockets");
         let stop = Stop::new();
         let wait = || {

@@ -51,10 +51,10 @@ pub struct WindowSizes {
 
 impl WindowSizes {
     /// Returns the sizes for a path, unless an option of the transport gives the stream's window in
-    /// bytes (`asked`), which is taken as it is.
+    /// bytes (`configured`), which is taken as it is.
     #[must_use]
-    pub fn of(path: &PathHints, asked: Option<u64>, range: &WindowRange) -> Self {
-        let stream_bytes = asked.unwrap_or_else(|| range.window(path));
+    pub fn of(path: &PathHints, configured: Option<u64>, range: &WindowRange) -> Self {
+        let stream_bytes = configured.unwrap_or_else(|| range.window(path));
         // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is asked
         // for to allow for that.
         let socket_buffer = stream_bytes.max(LEAST_SOCKET_BUFFER_BYTES);
@@ -98,21 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_the_paths_within_the_stacks_range() {
+    fn window_is_clamped_to_the_range_of_the_stack() {
         assert_eq!(stream(Some(704_531), 30), 704_531);
         assert_eq!(stream(Some(1), 30), 131_072);
         assert_eq!(stream(Some(1 << 40), 30), 64 << 20);
     }
 
     #[test]
-    fn without_a_rate_it_is_what_arrives_in_a_round_trip() {
+    fn window_without_a_rate_covers_one_round_trip() {
         assert_eq!(stream(None, 8), 10_000_000);
         assert_eq!(stream(None, 0), 512 << 10);
         assert_eq!(stream(None, 1000), 16 << 20);
     }
 
     #[test]
-    fn an_option_replaces_the_window_and_all_that_follows_from_it() {
+    fn window_option_overrides_derived_sizes() {
         let path = path(Some(704_531), Duration::from_millis(30));
         let sizes = WindowSizes::of(&path, Some(20_000_000), &RANGE);
         assert_eq!(sizes.stream_bytes, 20_000_000);

@@ -28,7 +28,7 @@ use regatta_transport::{
 };
 
 /// Interval at which a waiting accept looks for a connection and for its stop.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 // 1. What the registry shows, and which options a study may set.
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
@@ -53,7 +53,7 @@ impl Driver for TcpStd {
         &DESCRIPTOR
     }
 
-    // A host that cannot run it says so here: the cell is then *unsupported*, with the reason.
+    // Checks here whether the host can run it: if not, the cell is *unsupported*, with the reason.
     fn supported(&self, _: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
         Ok(())
     }
@@ -144,7 +144,7 @@ impl StreamEndpoint for Endpoint {
                     return Connection::new(socket, stop).map(Accepted::Connection);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if stop.wait_until(MonotonicTime::now() + LOOK) {
+                    if stop.wait_until(MonotonicTime::now() + POLL_INTERVAL) {
                         return Err(TransportError::Cancelled);
                     }
                     if until.has_passed() {
@@ -158,22 +158,22 @@ impl StreamEndpoint for Endpoint {
 
     // What a reader must know to compare this stack with others: a value, or why there is none.
     fn facts(&self) -> BTreeMap<String, String> {
-        let not_told = || Cow::Owned(format!("{}: std does not tell it", stack::NOT_KNOWN));
+        let unknown = || Cow::Owned(format!("{}: std does not tell it", stack::NOT_KNOWN));
         let stated = StackFacts {
-            initial_window: not_told(),
-            slow_start_exit: not_told(),
-            pacing: not_told(),
-            packet_size: not_told(),
+            initial_window: unknown(),
+            slow_start_exit: unknown(),
+            pacing: unknown(),
+            packet_size: unknown(),
             cipher: "none".into(),
             crypto: "none".into(),
             threads: stack::KERNEL_THREAD.into(),
             offloads: stack::OF_INTERFACE.into(),
-            acknowledgements: not_told(),
+            acknowledgements: unknown(),
             flow_control: "tuned by the kernel".into(),
         };
         let end = self.role.name();
         let mut facts = stated.of_end(end);
-        facts.insert(format!("congestion_control.{end}"), not_told().into_owned());
+        facts.insert(format!("congestion_control.{end}"), unknown().into_owned());
         facts
     }
 }
@@ -225,7 +225,7 @@ impl StreamConnection for Connection {
         self.open_stream().await
     }
 
-    // What the stack does not tell is absent from the results, never zero.
+    // Values that the stack does not report are absent from the results, never zero.
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
         struct Nothing;
         impl StatisticsSource for Nothing {

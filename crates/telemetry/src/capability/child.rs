@@ -95,7 +95,7 @@ fn congestion_control(flags: CloneFlags, name: &str) -> io::Result<()> {
 }
 
 /// Returns an RTM_NEWQDISC for loopback with netem's parameters, in the layout of linux/rtnetlink.h and
-/// linux/pkt_sched.h, in words.
+/// linux/pkt_sched.h.
 fn netem_request() -> Vec<u8> {
     const WORDS: u32 = 19;
     const LOOPBACK: u32 = 1;
@@ -234,15 +234,15 @@ pub(super) fn capabilities() -> Vec<Capability> {
         let result = congestion_control(flags, control);
         let hint = without_namespace(module_hint(&format!("tcp_{control}"), setting));
         let outside = congestion_control(CloneFlags::empty(), control);
-        let tried = tried_control(control, &result, &outside);
+        let tried = describe_attempt(control, &result, &outside);
         all.push(Capability::tried(name, &tried, result, hint));
     }
     all
 }
 
-/// Says how a congestion control was tried: in a namespace, and outside of one, where an ordinary user may set only those
-/// that the kernel allows to everybody.
-fn tried_control(control: &str, inside: &io::Result<()>, outside: &io::Result<()>) -> String {
+/// Describes how a congestion control was tried: in a namespace, and outside of one, where an ordinary user may set only
+/// those that the kernel allows to every user.
+fn describe_attempt(control: &str, inside: &io::Result<()>, outside: &io::Result<()>) -> String {
     let tried = format!("set `{control}` on a TCP socket in a namespace");
     match (inside, outside) {
         (Ok(()), Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => format!(
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_has_the_kernels_layout() {
+    fn netem_request_has_the_kernel_layout() {
         // nlmsghdr 16, tcmsg 20, two attributes of 4 + 8 and 4 + 24.
         let request = netem_request();
         assert_eq!(request.len(), 16 + 20 + 12 + 28);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_congestion_control_of_no_kernel_is_told_from_one_that_is_there() {
+    fn unknown_congestion_control_is_distinguished_from_an_available_one() {
         // Every kernel has `reno`; where no namespace can be made, nothing is known.
         let expected = [(Some(true), Some(false)), (None, None)];
         let found = (
@@ -278,20 +278,23 @@ mod tests {
     }
 
     #[test]
-    fn a_congestion_control_that_is_not_allowed_outside_of_a_namespace_is_said_to_be() {
+    fn congestion_control_not_allowed_outside_a_namespace_is_reported() {
         let refused = |errno| Err(io::Error::from_raw_os_error(errno));
-        let said = |inside, outside| tried_control("bbr", &inside, &outside);
+        let description = |inside, outside| describe_attempt("bbr", &inside, &outside);
         assert!(
-            said(Ok(()), refused(libc::EPERM))
+            description(Ok(()), refused(libc::EPERM))
                 .ends_with("`net.ipv4.tcp_allowed_congestion_control`")
         );
         let plain = "set `bbr` on a TCP socket in a namespace";
-        assert_eq!(said(Ok(()), Ok(())), plain);
-        assert_eq!(said(refused(libc::ENOENT), refused(libc::ENOENT)), plain);
+        assert_eq!(description(Ok(()), Ok(())), plain);
+        assert_eq!(
+            description(refused(libc::ENOENT), refused(libc::ENOENT)),
+            plain
+        );
     }
 
     #[test]
-    fn an_impossible_namespace_is_an_error_of_the_child_not_of_this_process() {
+    fn failure_to_unshare_is_returned_from_the_child() {
         // A flag of `clone` that `unshare` does not take.
         let error = attempt(CloneFlags::CLONE_PARENT, NAMESPACES).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");

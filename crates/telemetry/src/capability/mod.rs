@@ -1,8 +1,8 @@
 //! Capabilities of this machine that Regatta needs, each with a hint where it is missing.
 //!
 //! All are tried, not guessed from names: namespaces and devices in a child process that ends at
-//! once, sockets by opening them. Nothing stays behind, except that the kernel may load a module
-//! that was asked for (`sch_netem`), as `tc` would have it do.
+//! once, sockets by opening them. No trace is left, except that the kernel may load a module
+//! that was needed (`sch_netem`), as `tc` would have it do.
 
 mod child;
 mod sockets;
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_capability_is_named_once_and_explains_itself() {
+    fn capabilities_have_unique_names_and_details() {
         let all = capabilities();
         let mut names: Vec<_> = all.iter().map(|capability| capability.name).collect();
         names.sort_unstable();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn trying_leaves_nothing_behind() {
+    fn capability_checks_have_no_side_effects() {
         let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap();
         let before = (namespace("net"), namespace("user"));
         let interfaces = crate::interface::interfaces_up();

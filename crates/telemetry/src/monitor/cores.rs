@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn each_core_has_its_times_and_the_sum_is_left_out() {
+    fn times_are_per_core_without_the_total() {
         let values = values(
             b"cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu12 1 0 0 0 0 0 0 0 0 0\nintr 5\n",
         );
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_file_gives_nothing() {
+    fn malformed_file_yields_nothing() {
         for text in [
             &b""[..],
             b"cpu",

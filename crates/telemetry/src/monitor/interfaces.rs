@@ -16,7 +16,7 @@ const MOST_INTERFACES: usize = 32;
 #[derive(Debug)]
 pub(super) struct Interfaces {
     file: Option<ProcFile>,
-    /// Offloads by interface, as they were last asked for.
+    /// Offloads by interface, as they were last read.
     offloads: BTreeMap<String, Vec<(&'static str, bool)>>,
 }
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_containers_is_cut_off() {
+    fn number_of_interfaces_is_limited() {
         let line = |n| format!("veth{n}: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
         let text: String = (0..100).map(line).collect();
         let found = carrying(text.as_bytes());

@@ -6,9 +6,9 @@ use crate::file::bytes_of;
 /// Adds the load average and the number of runnable tasks.
 pub(super) fn read_load(text: &[u8], values: &mut Values) {
     let text = String::from_utf8_lossy(text);
-    let mut words = text.split_ascii_whitespace();
-    let average = words.next().and_then(|word| word.parse().ok());
-    let runnable = words.nth(2).and_then(|word| word.split_once('/'));
+    let mut fields = text.split_ascii_whitespace();
+    let average = fields.next().and_then(|field| field.parse().ok());
+    let runnable = fields.nth(2).and_then(|field| field.split_once('/'));
     let runnable = runnable.and_then(|(runnable, _)| runnable.parse().ok());
     add(values, "load.average_1min", average);
     add(values, "load.runnable_tasks", runnable);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_load_gives_what_is_there() {
+    fn truncated_load_yields_its_leading_values() {
         assert_eq!(values(read_load, b"").len(), 0);
         assert_eq!(values(read_load, b"0.52 0.4").len(), 1);
         assert_eq!(values(read_load, b"x y z 3").len(), 0);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_memory_gives_nothing() {
+    fn malformed_memory_yields_nothing() {
         for text in [
             &b""[..],
             b"MemTotal",

@@ -37,8 +37,8 @@ pub struct HostSampler {
     interfaces: interfaces::Interfaces,
     protocols: ProtocolFiles,
     tick_ns: i64,
-    /// Monotonic time of the last look at what changes seldom.
-    looked_ns: i64,
+    /// Monotonic time of the last reading of values that change seldom.
+    last_seldom_ns: i64,
     last: Reading,
     names: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl HostSampler {
             interfaces: interfaces::Interfaces::open(),
             protocols: ProtocolFiles::open(),
             tick_ns: crate::host_cpu::tick_ns(),
-            looked_ns: monotonic_ns(),
+            last_seldom_ns: monotonic_ns(),
             last: Reading::default(),
             names: Vec::new(),
         };
@@ -91,10 +91,10 @@ impl HostSampler {
             unix_ns: clock_ns(ClockId::CLOCK_REALTIME),
             values: Vec::with_capacity(self.last.values.len()),
         };
-        if reading.monotonic_ns - self.looked_ns >= SELDOM_NS {
-            self.looked_ns = reading.monotonic_ns;
+        if reading.monotonic_ns - self.last_seldom_ns >= SELDOM_NS {
+            self.last_seldom_ns = reading.monotonic_ns;
             self.interfaces.forget_offloads();
-            self.protocols.look_for_modules();
+            self.protocols.reopen_missing();
         }
         let mut text = |file: &mut Option<ProcFile>, parse: reading::Parse| {
             if let Some(text) = file.as_mut().and_then(|file| file.read().ok()) {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_given_once() {
+    fn names_are_sent_only_when_they_change() {
         let mut sampler = HostSampler::open();
         let first = sampler.sample();
         // An interface that carries its first packet meanwhile has new names.

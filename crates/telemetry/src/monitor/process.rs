@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let text = format!("host-monitor: {}", causes(&error).join(": "));
-            // With standard error gone there is nobody to tell.
+            // A closed standard error leaves no place for the message.
             let _ = writeln!(io::stderr(), "{}", printable(&text));
             ExitCode::from(error.exit_code())
         }
@@ -104,7 +104,7 @@ fn serve(mut input: impl Read + AsFd, output: impl Write) -> Result<(), MonitorE
             pending.extend_from_slice(&part[..length]);
             while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = pending.drain(..=end).collect();
-                monitor.obey(&line)?;
+                monitor.handle_request(&line)?;
             }
             if pending.len() > LONGEST_LINE {
                 return Err(MonitorError::TooLong);
@@ -128,9 +128,9 @@ struct Monitor<W> {
 }
 
 impl<W: Write> Monitor<W> {
-    /// Follows a request. Where a trial begins or ends, the time before gets a sample of its own. Empty
-    /// lines are passed over.
-    fn obey(&mut self, line: &[u8]) -> Result<(), MonitorError> {
+    /// Applies the request of a line. Where a trial begins or ends, the time before gets a sample of its own. Empty
+    /// lines are skipped.
+    fn handle_request(&mut self, line: &[u8]) -> Result<(), MonitorError> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return Ok(());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_ends_a_sample_and_begins_another_interval() {
+    fn request_ends_a_sample_and_starts_the_next_interval() {
         let mut served = start();
         served
             .input
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_input_ends_it_with_a_last_sample() {
+    fn end_of_input_yields_a_last_sample() {
         let mut served = start();
         drop(served.input);
         let line: MonitorLine =
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_ends_it() {
+    fn invalid_request_is_an_error() {
         for text in [
             &b"hello\n"[..],
             b"{\"interval\":1}\n",
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_end_ends_it() {
+    fn overlong_request_is_an_error() {
         let mut served = start();
         let written = served.input.write_all(&[b' '; 3 * LONGEST_LINE]);
         let error = served.end.join().unwrap().unwrap_err();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_gone_ends_it() {
+    fn closed_output_is_an_error() {
         let mut served = start();
         drop(served.lines);
         served.input.write_all(b"{\"interval_ns\":1}\n").unwrap();

@@ -2,7 +2,7 @@
 
 use regatta_model::{HostSample, host_sample::ELAPSED};
 
-/// Shortest time of which shares are told: the kernel counts in steps of mostly 10 ms.
+/// Shortest time of which ratios are given: the kernel counts in steps of mostly 10 ms.
 const LEAST_NS: i64 = 50_000_000;
 
 /// One instrument at one moment.
@@ -67,7 +67,7 @@ fn difference(now: Value, before: Option<Value>, elapsed_ns: i64) -> Option<f64>
         let share = (now - before) as f64 / elapsed_ns as f64;
         (elapsed_ns >= LEAST_NS).then(|| share.clamp(0.0, 1.0))
     };
-    // Digits below a tick say nothing, and take space.
+    // Digits below a tick carry no information, and take space.
     let rounded = |share: f64| (share * 1e4).round() / 1e4;
     match (now, before) {
         (Value::State(value), _) => value.is_finite().then_some(value),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_of_the_time_between_two_readings() {
+    fn values_cover_the_time_between_two_readings() {
         let second = 1_000_000_000;
         let before = reading(
             0,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_less_than_a_few_ticks_are_not_told() {
+    fn ratios_over_less_than_a_few_ticks_are_absent() {
         let at = |ns| reading(ns, &[("time", Value::Time(ns)), ("count", Value::Count(1))]);
         let sample = at(49_000_000).since(&at(0));
         assert_eq!(sample.values, [Some(49e6), None, Some(0.0)]);

@@ -32,7 +32,7 @@ use crate::{
 const SCRATCH_BYTES: usize = 64 << 10;
 
 /// Longest time after the deadline for which an exchange may go on if nothing else ends it.
-const BEHIND_DEADLINE: Duration = Duration::from_secs(2);
+const AFTER_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Longest time, beyond the path's round trip, that a ticket may take.
 const TICKET_SLACK: Duration = Duration::from_millis(50);
@@ -67,7 +67,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
         transfer: &Stop,
     ) -> Tally {
         let live = &self.trial.context.live;
-        let until = deadline + BEHIND_DEADLINE;
+        let until = deadline + AFTER_DEADLINE;
         let mut tally = Tally::default();
         for number in 0..self.work.connections {
             let stop = transfer.child();
@@ -79,7 +79,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
                     live.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
                     live.messages_sent.fetch_add(1, Ordering::Relaxed);
                 }
-                // The other end is told of the deadline first, and may close before this one is stopped.
+                // The other end gets the note of the deadline first, and may close before this one is stopped.
                 Err(_) if transfer.is_stopped() || deadline.has_passed() => break,
                 Err(error) => {
                     tally.failed += 1;
@@ -133,7 +133,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
         if self.work.handshake == Handshake::EarlyData {
             self.await_ticket(&mut stream, scratch).await?;
         }
-        // Everything is here, so that nobody waits for the closing: letting go of the connection
+        // Everything is here, so the closing is not waited for: dropping the connection
         // begins it, and the transport does the rest while the next one is made.
         Ok(Exchanged {
             begun,
@@ -166,20 +166,20 @@ pub(crate) struct Tally {
     first_byte: Distribution,
     completion: Distribution,
     made: BTreeMap<&'static str, u64>,
-    as_asked: u64,
+    as_requested: u64,
     failed: u64,
     last_error: Option<TransportError>,
     facts: BTreeMap<String, String>,
 }
 
 impl Tally {
-    fn add(&mut self, exchanged: Exchanged, asked: Handshake) {
+    fn add(&mut self, exchanged: Exchanged, requested: Handshake) {
         let begun = exchanged.begun;
         self.set_up.add(begun, exchanged.connected);
         self.first_byte.add(begun, exchanged.first_byte);
         self.completion.add(begun, exchanged.completed);
         *self.made.entry(name(exchanged.handshake)).or_default() += 1;
-        self.as_asked += u64::from(is_as_asked(asked, exchanged.handshake));
+        self.as_requested += u64::from(satisfies(requested, exchanged.handshake));
         self.facts = exchanged.facts;
     }
 
@@ -201,14 +201,14 @@ impl Tally {
         for (name, count) in &self.made {
             findings.fact(&format!("handshakes.{name}"), count.to_string());
         }
-        let others = self.completed() - self.as_asked;
+        let others = self.completed() - self.as_requested;
         if others > 0 {
             let made = self.made.iter();
             let made = made.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
             let made = made.collect::<Vec<_>>().join(", ");
-            let (all, asked) = (self.completed(), Named::as_str(work.handshake));
+            let (all, requested) = (self.completed(), Named::as_str(work.handshake));
             let message = format!(
-                "{others} of {all} connections made another handshake than `{asked}`: {made}"
+                "{others} of {all} connections made another handshake than `{requested}`: {made}"
             );
             findings.warn("handshake_differs", message, "");
         }
@@ -234,10 +234,10 @@ const fn name(made: Option<HandshakeMade>) -> &'static str {
     }
 }
 
-/// Whether a connection made the handshake that was asked for, as far as its stack tells: a Retry
-/// comes before a handshake that is a full one.
-const fn is_as_asked(asked: Handshake, made: Option<HandshakeMade>) -> bool {
-    match (asked, made) {
+/// Whether the handshake that a connection made is the requested one; true where the stack does not report it.
+/// A Retry comes before a handshake that is a full one.
+const fn satisfies(requested: Handshake, made: Option<HandshakeMade>) -> bool {
+    match (requested, made) {
         (_, None) => true,
         (Handshake::Full | Handshake::Retry, Some(made)) => matches!(made, HandshakeMade::Full),
         (Handshake::Resumed, Some(made)) => matches!(made, HandshakeMade::Resumed),
@@ -284,7 +284,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges
     ) -> Result<()> {
         let trial = ended.trial;
         if !ended.by_deadline() {
-            // The other end serves until it is told.
+            // The other end serves until this note.
             let sent = Delivered::sent(&trial.context.live);
             trial.send_note(sent.sent_note(false));
         }
@@ -299,7 +299,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges
             });
         }
         ended.carrier.describe(findings);
-        // What a connection told stands over what its end knew before.
+        // Facts of a connection replace those that its end had before.
         tally.report(self, findings);
         let of_all = format!("the {} of {}", tally.completed(), self.connections);
         let done = format!("{of_all} connections that were done");
@@ -320,22 +320,26 @@ mod tests {
     ];
 
     #[test]
-    fn each_handshake_is_answered_by_one_kind_only() {
-        for (asked, right) in [
+    fn each_requested_handshake_matches_one_kind() {
+        for (requested, right) in [
             (Handshake::Full, HandshakeMade::Full),
             (Handshake::Retry, HandshakeMade::Full),
             (Handshake::Resumed, HandshakeMade::Resumed),
             (Handshake::EarlyData, HandshakeMade::EarlyDataTaken),
         ] {
             for made in ALL {
-                assert_eq!(is_as_asked(asked, Some(made)), made == right, "{asked:?}");
+                assert_eq!(
+                    satisfies(requested, Some(made)),
+                    made == right,
+                    "{requested:?}"
+                );
             }
-            assert!(is_as_asked(asked, None), "what is unknown is not wrong");
+            assert!(satisfies(requested, None), "what is unknown is not wrong");
         }
     }
 
     #[test]
-    fn what_differs_from_what_was_asked_is_counted_and_said() {
+    fn handshakes_that_differ_from_the_request_are_counted_and_reported() {
         let mut tally = Tally::default();
         for (ms, made) in [(10, ALL[2]), (20, ALL[2]), (30, ALL[0])] {
             let at = |ms: i64| MonotonicTime(ms * 1_000_000);

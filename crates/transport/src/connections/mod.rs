@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_expected_may_come_in_any_pieces_and_nothing_else_may() {
+    fn expected_bytes_match_in_any_pieces() {
         let all = b"question";
         for cut in 0..=all.len() {
             let mut expected = Expected::new(all);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_stands_after_the_opening() {
+    fn connection_number_follows_the_opening() {
         let token = Token([7; 16]);
         let head = head(token, 0x0102);
         let opening: [u8; OPENING_BYTES] = head[..OPENING_BYTES].try_into().expect("an opening");

@@ -69,8 +69,8 @@ impl<E: StreamEndpoint> Server<'_, E> {
             end.refuse(admission.refused);
             match admitted {
                 Ok(mut admitted) => {
-                    // A connection that breaks is counted at the other end, which knows better how
-                    // far it had come.
+                    // A connection that breaks is counted at the other end, which knows
+                    // its state.
                     drop(self.answer(&mut admitted, &mut scratch).await);
                 }
                 Err(_) if serving.is_stopped() => break,
@@ -86,7 +86,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
     /// Answers one connection's request and waits for its end.
     async fn answer(&self, admitted: &mut Admitted<FlowOf<E>>, scratch: &mut [u8]) -> Result<()> {
         // The other end has one connection at a time, so the one before has had its answer. The
-        // word that it is closed may be lost: it is not waited for any longer.
+        // packet that closes it may be lost, so it is not waited for any longer.
         let before = self.state.lock().last.replace(admitted.stop.clone());
         if let Some(before) = before {
             before.stop();
@@ -114,7 +114,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
         }
         stream.send_message(&[], &self.work.response).await?;
         stream.flush().await?;
-        // The other end closes when it has the answer, and may be gone when that is seen here.
+        // The other end closes when it has the answer, and may have vanished when that is seen here.
         await_close(stream, self.end.watch.limit).await;
         Ok(())
     }

@@ -21,8 +21,8 @@ pub(crate) fn encode_totals<const N: usize>(
     let (bytes, messages) = (totals.bytes.to_le_bytes(), totals.messages.to_le_bytes());
     let content = [head, &bytes, &messages, tail].concat();
     let mut frame = [0; N];
-    let (place, check) = frame.split_at_mut(content.len());
-    place.copy_from_slice(&content);
+    let (target, check) = frame.split_at_mut(content.len());
+    target.copy_from_slice(&content);
     check.copy_from_slice(&crc32fast::hash(&content).to_le_bytes());
     frame
 }
@@ -47,7 +47,7 @@ const BYTES: usize = HEAD.len() + TOTALS_BYTES + 8;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
     pub delivered: Delivered,
-    /// CRC-32 of all data, where it was asked for; else zero.
+    /// CRC-32 of all data, where the order has digests; else zero.
     pub digest: u64,
 }
 
@@ -103,16 +103,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_read_back_and_a_changed_bit_is_found() {
-        let said = Acknowledgement {
+    fn acknowledgement_round_trips_and_rejects_bit_flips() {
+        let acknowledgement = Acknowledgement {
             delivered: Delivered {
                 bytes: 1 << 40,
                 messages: 77,
             },
             digest: 0xdead_beef,
         };
-        let bytes = said.encode();
-        assert_eq!(Acknowledgement::decode(&bytes).expect("sound"), said);
+        let bytes = acknowledgement.encode();
+        assert_eq!(
+            Acknowledgement::decode(&bytes).expect("sound"),
+            acknowledgement
+        );
         for bit in 0..BYTES * 8 {
             let mut changed = bytes;
             changed[bit / 8] ^= 1 << (bit % 8);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{
     BitSet,
-    plan::{HEADER_BYTES, Plan, looks_right},
+    plan::{HEADER_BYTES, Plan, matches_samples},
     stream_check::check,
 };
 use crate::{clock::MonotonicTime, trial::watch::Delivered};
@@ -14,11 +14,11 @@ pub(crate) const MOST_MESSAGES: u64 = u32::MAX as u64;
 
 /// Writes a header: sequence number (4 bytes), time of sending (8), check of both and of the trial
 /// (4); little-endian. The length is the message's own.
-pub(crate) fn write_header(plan: &Plan, sequence: u64, sent: MonotonicTime, place: &mut [u8]) {
-    place[..4].copy_from_slice(&(sequence as u32).to_le_bytes());
-    place[4..12].copy_from_slice(&sent.0.to_le_bytes());
-    let check = check(plan.salt, &place[..12]);
-    place[12..HEADER_BYTES].copy_from_slice(&check.to_le_bytes());
+pub(crate) fn write_header(plan: &Plan, sequence: u64, sent: MonotonicTime, buffer: &mut [u8]) {
+    buffer[..4].copy_from_slice(&(sequence as u32).to_le_bytes());
+    buffer[4..12].copy_from_slice(&sent.0.to_le_bytes());
+    let check = check(plan.salt, &buffer[..12]);
+    buffer[12..HEADER_BYTES].copy_from_slice(&check.to_le_bytes());
 }
 
 /// Reads a header: sequence number and time of sending; `None` if its check fails.
@@ -149,7 +149,7 @@ impl MessageSink for MessageCheck {
         let read = read_header(plan, message).filter(|(sequence, _)| {
             *sequence < plan.count
                 && message.len() == plan.length(*sequence)
-                && looks_right(
+                && matches_samples(
                     &message[HEADER_BYTES..],
                     &plan.content[HEADER_BYTES..message.len()],
                 )
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_duplication_reordering_and_corruption_are_told_apart() {
+    fn loss_duplication_reordering_and_corruption_are_distinguished() {
         let plan = plan(1005, 100);
         assert_eq!(plan.count, 11);
         let mut check = MessageCheck::new(&plan);

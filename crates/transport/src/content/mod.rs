@@ -11,8 +11,8 @@ pub(crate) mod stream_check;
 pub(crate) use bit_set::BitSet;
 
 /// Reads the little-endian number at this place.
-pub(crate) fn number_at(bytes: &[u8], place: usize) -> u64 {
+pub(crate) fn number_at(bytes: &[u8], position: usize) -> u64 {
     let mut number = [0; 8];
-    number.copy_from_slice(&bytes[place..place + 8]);
+    number.copy_from_slice(&bytes[position..position + 8]);
     u64::from_le_bytes(number)
 }

@@ -28,14 +28,14 @@ pub(crate) struct Noise {
 }
 
 /// Returns the directory of the file, in which Regatta keeps other things for this user as well.
-fn place() -> PathBuf {
+fn directory() -> PathBuf {
     directories::cache().unwrap_or_else(|| "/var/tmp/regatta".into())
 }
 
 /// Returns the path of the file of white noise of this size.
 #[must_use]
 pub fn noise_file(size: u64) -> PathBuf {
-    place().join(format!("noise-{size}.bin"))
+    directory().join(format!("noise-{size}.bin"))
 }
 
 /// Makes the file under another name first, so that a file with the right name is always whole.

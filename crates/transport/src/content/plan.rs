@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     pub count: u64,
     /// A whole message, as it is apart from its header.
     pub content: Bytes,
-    /// Salt of the headers' checks, which tells this trial's headers from those of any other.
+    /// Salt of the headers' checks, which differs between trials.
     pub salt: u32,
     /// Whether what arrives can be compared with [`Plan::content`]: both ends have it in memory.
     pub compared: bool,
@@ -47,8 +47,7 @@ impl Plan {
         Self::of(order, "", size, message, pattern)
     }
 
-    /// Makes the messages of one part of a trial; the name `part` tells them from those of its
-    /// other parts.
+    /// Makes the messages of one part of a trial; the headers depend on its name `part`.
     pub(crate) fn of(
         order: &TrialOrder,
         part: &str,
@@ -80,8 +79,8 @@ impl Plan {
         })
     }
 
-    /// Returns messages of the same length with `size` bytes in all. `number` tells their headers
-    /// from those of other parts.
+    /// Returns messages of the same length with `size` bytes in all. The headers depend on
+    /// the part's `number`.
     pub(crate) fn part(&self, size: u64, number: u32) -> Self {
         Self {
             size,
@@ -104,7 +103,7 @@ impl Plan {
 
     /// Returns the number of the message in which the byte at `offset` lies, and the byte's
     /// position in it.
-    pub(crate) fn place(&self, offset: u64) -> (u64, usize) {
+    pub(crate) fn locate(&self, offset: u64) -> (u64, usize) {
         let message = self.message as u64;
         (offset / message, (offset % message) as usize)
     }
@@ -153,10 +152,10 @@ pub fn message_content(pattern: Pattern, length: usize, seed: u64) -> Bytes {
 /// Bytes that are compared at the beginning and at the end of each piece of a message.
 const SAMPLE: usize = 32;
 
-/// Whether a piece of a message is what the plan says, looking at its first and last bytes.
+/// Whether the first and last bytes of a piece of a message are those of the plan.
 ///
 /// `expected` has the same length. Comparing all of it would cost more CPU than moving it.
-pub(crate) fn looks_right(piece: &[u8], expected: &[u8]) -> bool {
+pub(crate) fn matches_samples(piece: &[u8], expected: &[u8]) -> bool {
     if piece.len() <= 2 * SAMPLE {
         return piece == expected;
     }

@@ -1,6 +1,6 @@
 //! Header of a message in a stream, and its check at the receiver.
 
-use super::plan::{HEADER_BYTES, Plan, looks_right};
+use super::plan::{HEADER_BYTES, Plan, matches_samples};
 use crate::trial::watch::Delivered;
 
 /// Encodes a header: sequence number (8 bytes), length (4), check of both and of the trial (4);
@@ -31,7 +31,7 @@ pub(crate) struct StreamCheck {
     offset: usize,
     header: [u8; HEADER_BYTES],
     sound: bool,
-    /// Bytes so far, of this transfer, and whole messages whose check held.
+    /// Bytes of this transfer that have arrived, and whole messages whose check held.
     pub delivered: Delivered,
     /// Whole messages whose check failed.
     pub corrupted: u64,
@@ -52,7 +52,7 @@ impl StreamCheck {
     }
 
     /// Returns the number of messages that are whole.
-    pub(crate) const fn whole(&self) -> u64 {
+    pub(crate) const fn complete_messages(&self) -> u64 {
         self.delivered.messages + self.corrupted
     }
 
@@ -73,7 +73,7 @@ impl StreamCheck {
 
     /// Takes the next bytes of the stream; returns how many belong to the transfer.
     pub(crate) fn consume(&mut self, mut piece: &[u8]) -> usize {
-        let given = piece.len();
+        let total = piece.len();
         while !piece.is_empty() && !self.is_complete() {
             let taken = self.part(piece);
             self.delivered.bytes += taken as u64;
@@ -83,10 +83,10 @@ impl StreamCheck {
             }
             piece = &piece[taken..];
         }
-        given - piece.len()
+        total - piece.len()
     }
 
-    /// Takes the beginning of `piece`, as far as it belongs to one part of one message.
+    /// Takes the beginning of `piece` up to the end of the header or of the message.
     fn part(&mut self, piece: &[u8]) -> usize {
         let header = Plan::header(self.length);
         if self.offset < header {
@@ -101,7 +101,7 @@ impl StreamCheck {
         }
         let taken = piece.len().min(self.length - self.offset);
         let expected = &self.plan.content[self.offset..self.offset + taken];
-        self.sound &= !self.plan.compared || looks_right(&piece[..taken], expected);
+        self.sound &= !self.plan.compared || matches_samples(&piece[..taken], expected);
         taken
     }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_division_into_pieces_counts_the_same() {
+    fn counts_do_not_depend_on_the_pieces() {
         for (size, message) in [
             (1, 1),
             (40, 1),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_transfer_is_left_alone() {
+    fn bytes_after_the_transfer_are_not_consumed() {
         let plan = plan(10, 4);
         let mut bytes = stream(&plan);
         bytes.extend_from_slice(b"more");

@@ -76,13 +76,13 @@ impl Exchange {
         self.requests.message.max(self.responses.message)
     }
 
-    /// Asks all questions, and agrees with the other end on those that came there.
+    /// Sends all requests, and agrees with the other end on those that came there.
     pub(crate) async fn send<E: MessageEndpoint>(
         &self,
         shared: &Shared<'_>,
         endpoint: &E,
         flow: &mut E::Flow,
-        asked: &mut ExchangeResult,
+        result: &mut ExchangeResult,
     ) -> Result<Agreed> {
         let trial = shared.trial;
         // A rate that the transport was given holds here as well.
@@ -91,9 +91,9 @@ impl Exchange {
             Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
         });
         let rules = self.rules(!endpoint.reliable(), gap);
-        asked.patience = rules.patience;
-        asked.tracker = Some(RequestTracker::new(rules, MonotonicTime::now()));
-        let exchanging = self.exchange(trial, (endpoint, flow), &shared.stop, asked);
+        result.patience = rules.patience;
+        result.tracker = Some(RequestTracker::new(rules, MonotonicTime::now()));
+        let exchanging = self.exchange(trial, (endpoint, flow), &shared.stop, result);
         let early = exchanging.await?;
         let over = MonotonicTime::now();
         if let Some(delivered) = early {
@@ -105,21 +105,21 @@ impl Exchange {
         Ok(Agreed { at: over, ..agreed })
     }
 
-    /// Sends all questions and takes their answers. Returns the other end's account of what it got,
-    /// if it came: the other end sends it unasked when it has everything.
+    /// Sends all requests and takes their answers. Returns the other end's account of what it got,
+    /// if it came: the other end sends it without a request when it has everything.
     async fn exchange<E: MessageEndpoint>(
         &self,
         trial: &Trial,
         (endpoint, flow): (&E, &mut E::Flow),
         stop: &Stop,
-        asked: &mut ExchangeResult,
+        result: &mut ExchangeResult,
     ) -> Result<Option<Delivered>> {
         let ExchangeResult {
             tracker: Some(tracker),
             stray,
             held_back,
             patience,
-        } = asked
+        } = result
         else {
             return Ok(None);
         };
@@ -129,7 +129,7 @@ impl Exchange {
         let waits = executor.waits(stop);
         let mut batch = Vec::new();
         let mut early = None;
-        let mut gone = false;
+        let mut peer_closed = false;
         let mut bytes = 0;
         loop {
             let now = MonotonicTime::now();
@@ -166,16 +166,16 @@ impl Exchange {
                 false => tracker.next_due(),
             };
             let until = next_due.min(tracker.next_given_up());
-            if gone {
+            if peer_closed {
                 executor.sleep_unless_stopped(until, stop).await;
                 continue;
             }
-            let mut came = None;
+            let mut arrived_at = None;
             let mut consume = |arrival: Arrival<'_>| match Control::decode(trial, arrival.data) {
                 Some((_, Control::Acknowledgement(delivered))) => early = Some(delivered),
                 Some(_) => {}
                 None => {
-                    let now = *came.get_or_insert_with(MonotonicTime::now);
+                    let now = *arrived_at.get_or_insert_with(MonotonicTime::now);
                     let answered = numbered::read(&self.responses, arrival.data, tracker.sent)
                         .map(|number| tracker.answer(number, now));
                     if !matches!(answered, Some(Answered::InTime | Answered::Late)) {
@@ -188,7 +188,7 @@ impl Exchange {
                 None | Some(Ok(_)) => {}
                 // The other end has everything, has answered all of it and may have left; answers
                 // that are lost keep their time all the same.
-                Some(Err(_)) if early.is_some() && !stop.is_stopped() => gone = true,
+                Some(Err(_)) if early.is_some() && !stop.is_stopped() => peer_closed = true,
                 Some(Err(error)) => return Err(error),
             }
         }

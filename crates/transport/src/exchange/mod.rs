@@ -36,7 +36,7 @@ use tracker::{RequestTracker, Rules};
 /// application that is there takes longer.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes of questions, or of answers, that both ends and the path hold even if nobody reads them,
+/// Bytes of requests, or of answers, that both ends and the path hold even if no application reads them,
 /// over any stream: less than the least receive window of the drivers.
 const HELD_BYTES: u64 = 64 << 10;
 
@@ -50,7 +50,7 @@ enum Kind {
     RequestResponse,
 }
 
-/// Questions and their answers. Both ends make the same from their orders.
+/// Requests and their answers. Both ends make the same from their orders.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     kind: Kind,
@@ -132,7 +132,7 @@ impl Exchange {
         }
     }
 
-    /// Refuses what cannot be told apart where messages can be lost.
+    /// Refuses messages that cannot be distinguished where some can be lost.
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] for messages too short for their number,
@@ -157,15 +157,15 @@ impl Exchange {
         Ok(())
     }
 
-    /// Whether one more question may be under way beside `unanswered` others: the other end must be
-    /// able to send the answers of all before this one if nobody reads them, or to leave the
-    /// questions unread. Else each end could wait for the other to read.
+    /// Whether one more request may be under way beside `unanswered` others: the other end must be
+    /// able to send the answers of all before this one if no application reads them, or to leave the
+    /// requests unread. Else each end could wait for the other to read.
     fn fits(&self, unanswered: u64) -> bool {
         let least = self.requests.message.min(self.responses.message) as u64;
         unanswered == 0 || (unanswered + 1).saturating_mul(least) <= HELD_BYTES
     }
 
-    /// Returns the rules by which the questions leave. `patience` says whether an answer can be
+    /// Returns the rules by which the requests leave. `patience` says whether an answer can be
     /// lost.
     fn rules(&self, patience: bool, gap: Duration) -> Rules {
         Rules {
@@ -182,9 +182,9 @@ impl Exchange {
 pub(crate) struct ExchangeResult {
     /// Absent until the flow is open.
     tracker: Option<RequestTracker>,
-    /// Answers that came damaged, or that nobody asked for.
+    /// Answers that came damaged, or that belong to no request.
     stray: u64,
-    /// Questions that waited because neither end may block the other.
+    /// Requests that waited because neither end may block the other.
     held_back: bool,
     /// Time after which an answer was given up, where it can be lost.
     patience: Option<Duration>,
@@ -196,15 +196,15 @@ impl Exchange {
         self.kind == Kind::StopAndWait
     }
 
-    /// Adds the results of the end that asks to its report.
-    pub(crate) fn report(&self, asked: &ExchangeResult, findings: &mut Findings) {
-        let Some(tracker) = &asked.tracker else {
+    /// Adds the results of the end that sends the requests to its report.
+    pub(crate) fn report(&self, result: &ExchangeResult, findings: &mut Findings) {
+        let Some(tracker) = &result.tracker else {
             return;
         };
         let delays = &tracker.delays;
         delays.report(DelayMetrics::MESSAGE, "sender", findings);
         match self.kind {
-            Kind::StopAndWait if asked.patience.is_some() => {
+            Kind::StopAndWait if result.patience.is_some() => {
                 findings.count(id::MESSAGES_UNACKNOWLEDGED, tracker.given_up);
             }
             Kind::StopAndWait => {}
@@ -214,15 +214,15 @@ impl Exchange {
                 findings.count(id::REQUESTS_UNANSWERED, tracker.sent - tracker.delays.len());
             }
         }
-        if let Some(patience) = asked.patience {
+        if let Some(patience) = result.patience {
             findings.fact("answers.timeout", format_duration(patience));
             findings.count(id::LATE_ANSWERS, tracker.late);
         }
-        if asked.stray > 0 {
-            let message = format!("{} answers came damaged, or twice", asked.stray);
+        if result.stray > 0 {
+            let message = format!("{} answers came damaged, or twice", result.stray);
             findings.warn("answers_corrupted", message, "");
         }
-        if asked.held_back {
+        if result.held_back {
             findings.warn(
                 "requests_held_back",
                 "requests waited for answers so that neither end could block the other: no more may \

@@ -5,35 +5,35 @@
 
 use crate::content::{
     number_at,
-    plan::{HEADER_BYTES, Plan, looks_right},
+    plan::{HEADER_BYTES, Plan, matches_samples},
     stream_check::encode_header,
 };
 
 /// Longest distance from the number that is due at which a number without a check is believed: more
 /// messages are never lost in one go, and each number that is believed costs memory up to it.
-const FARTHEST: u64 = 1 << 20;
+const MOST_DISTANCE: u64 = 1 << 20;
 
 /// Returns the number of bytes of its own number that a short message of `length` bytes carries.
 pub(crate) fn number_bytes(length: usize) -> usize {
     length.min(4)
 }
 
-/// Writes the beginning of message `number` to `place`, which is as long as the message and holds
+/// Writes the beginning of message `number` to `buffer`, which is as long as the message and holds
 /// its content already, but for the beginning of an earlier one.
-pub(crate) fn write(plan: &Plan, number: u64, place: &mut [u8]) {
-    let length = place.len();
+pub(crate) fn write(plan: &Plan, number: u64, buffer: &mut [u8]) {
+    let length = buffer.len();
     if length >= HEADER_BYTES {
-        place[..HEADER_BYTES].copy_from_slice(&encode_header(plan, number, length));
+        buffer[..HEADER_BYTES].copy_from_slice(&encode_header(plan, number, length));
     } else {
         // What was the header of a longer one before is content in this.
-        place.copy_from_slice(&plan.content[..length]);
+        buffer.copy_from_slice(&plan.content[..length]);
         let bytes = number_bytes(length);
-        place[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
+        buffer[..bytes].copy_from_slice(&number.to_le_bytes()[..bytes]);
     }
 }
 
 /// Returns the number of a message, or `None` if it is not one of this plan. A short one can only
-/// be told from others near to the number `near`: from 255 others if it has one byte.
+/// be distinguished from others near to the number `near`: from 255 others if it has one byte.
 pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     let length = message.len();
     let (number, begun) = if let Some(header) = message.first_chunk::<HEADER_BYTES>() {
@@ -50,12 +50,12 @@ pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
     };
     let right = number < plan.count
         && length == plan.length(number)
-        && looks_right(&message[begun..], &plan.content[begun..length]);
+        && matches_samples(&message[begun..], &plan.content[begun..length]);
     right.then_some(number)
 }
 
 /// Returns the number nearest to `near` whose lowest `bytes` bytes are `low`; `None` if it is
-/// farther than [`FARTHEST`].
+/// further than [`MOST_DISTANCE`].
 fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
     if bytes == 0 {
         return None;
@@ -66,7 +66,7 @@ fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
         .into_iter()
         .flatten()
         .min_by_key(|candidate| candidate.abs_diff(near))
-        .filter(|candidate| candidate.abs_diff(near) <= FARTHEST)
+        .filter(|candidate| candidate.abs_diff(near) <= MOST_DISTANCE)
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_carries_its_number() {
+    fn messages_of_every_length_carry_their_number() {
         for length in [1, 2, 3, 4, 5, 15, 16, 17, 100] {
             // The last message is shorter, where it can be.
             let plan = plan(length * 700 - length / 2, length);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_number_is_the_one_nearest_to_what_is_due() {
+    fn truncated_number_decodes_to_the_nearest_due() {
         assert_eq!(nearest(0, 1, 250), Some(256));
         assert_eq!(nearest(255, 1, 256), Some(255));
         assert_eq!(nearest(255, 1, 3), Some(255));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_cut_or_of_another_trial_is_not_read() {
+    fn damaged_truncated_and_foreign_messages_are_rejected() {
         let plan = plan(1000, 100);
         let bytes = message(&plan, 3);
         for position in [0, 15, 16, 99] {

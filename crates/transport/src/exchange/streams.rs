@@ -16,7 +16,7 @@ use crate::{
     trial::Trial,
 };
 
-/// Most questions that are handed over before answers are looked for.
+/// Most requests that are handed over before answers are read.
 const AT_ONCE: u64 = 64;
 
 /// Hands one message of a plan to a stream.
@@ -58,11 +58,11 @@ impl Sink for Responder {
     }
 
     async fn answer<S: ByteStream>(&mut self, stream: &mut S) -> Result<()> {
-        let whole = self.requests.whole();
-        if self.answered == whole {
+        let complete = self.requests.complete_messages();
+        if self.answered == complete {
             return Ok(());
         }
-        while self.answered < whole {
+        while self.answered < complete {
             send_one(&self.responses, self.answered, stream).await?;
             self.answered += 1;
         }
@@ -75,30 +75,30 @@ impl Sink for Responder {
 }
 
 impl Exchange {
-    /// Asks all questions over a stream and waits for the acknowledgement of them; returns it with
+    /// Sends all requests over a stream and waits for the acknowledgement of them; returns it with
     /// the moment of its arrival.
     pub(crate) async fn ask<S: ByteStream>(
         &self,
         trial: &Trial,
         stream: &mut S,
-        asked: &mut ExchangeResult,
+        result: &mut ExchangeResult,
     ) -> Result<(MonotonicTime, Acknowledgement)> {
         let live = &trial.context.live;
         let rules = self.rules(false, std::time::Duration::ZERO);
         let tracker = RequestTracker::new(rules, MonotonicTime::now());
-        let tracker = asked.tracker.insert(tracker);
+        let tracker = result.tracker.insert(tracker);
         let mut answers = StreamCheck::new(&self.responses);
         let mut after = Vec::new();
         let some_answers = self.responses.message.saturating_mul(16).max(4096);
         let mut scratch = vec![0; SCRATCH_BYTES.min(some_answers)];
-        let (mut known, mut bytes) = (0, 0);
+        let (mut answered, mut bytes) = (0, 0);
         while !answers.is_complete() {
             let due = tracker.due(MonotonicTime::now(), AT_ONCE);
             let mut held = false;
             for _ in 0..due {
                 held = !self.fits(tracker.unanswered);
                 if held {
-                    asked.held_back = true;
+                    result.held_back = true;
                     break;
                 }
                 let number = tracker.depart(MonotonicTime::now());
@@ -114,20 +114,20 @@ impl Exchange {
                 true => MonotonicTime::NEVER,
                 false => tracker.next_due(),
             };
-            let mut came = None;
+            let mut arrived_at = None;
             let mut take = |piece: &[u8]| {
-                came.get_or_insert_with(MonotonicTime::now);
+                arrived_at.get_or_insert_with(MonotonicTime::now);
                 let taken = answers.consume(piece);
                 after.extend_from_slice(&piece[taken..]);
             };
             if stream.receive(&mut scratch, until, &mut take).await? == Received::Closed {
                 return Err(TransportError::Closed { flow: "transfer" });
             }
-            asked.stray = answers.corrupted;
-            if let Some(now) = came {
-                while known < answers.whole() {
-                    tracker.answer(known, now);
-                    known += 1;
+            result.stray = answers.corrupted;
+            if let Some(now) = arrived_at {
+                while answered < answers.complete_messages() {
+                    tracker.answer(answered, now);
+                    answered += 1;
                 }
             }
         }

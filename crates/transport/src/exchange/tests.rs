@@ -122,7 +122,7 @@ impl MessageFlow for Wire {
                 .chain((0..copies).map(|_| message.to_vec()))
                 .chain(overtaken)
             {
-                // The other end may be gone, as with a datagram.
+                // The other end may have closed, as with a datagram.
                 let _ = self.end.out.send(message);
             }
         }
@@ -313,7 +313,7 @@ fn run(wire: &Lossy, kind: &WorkloadKind) -> Pair {
 const TIMEOUT: Duration = Duration::from_millis(400);
 
 #[test]
-fn lost_late_and_doubled_messages_are_told_apart() {
+fn lost_late_and_duplicate_messages_are_distinguished() {
     let wire = Lossy::new(
         |length, number| match (length, number) {
             (100, 2) => Impairment::Lost,
@@ -362,7 +362,7 @@ fn lost_late_and_doubled_messages_are_told_apart() {
 }
 
 #[test]
-fn a_receiver_waits_for_what_comes_and_does_not_look_meanwhile() {
+fn receiver_waits_for_messages_without_polling() {
     let wire = Lossy::new(
         |_, _| Impairment::Delivered,
         |length, number| match (length, number) {
@@ -413,7 +413,7 @@ fn a_deadline_ends_the_wait_for_an_answer() {
 }
 
 #[test]
-fn a_deadline_ends_the_wait_for_the_last_answer_of_an_end_that_has_left() {
+fn deadline_ends_the_wait_for_the_last_answer_of_a_finished_end() {
     let report = run_to_the_deadline(|length, number| match (length, number) {
         (16, 2) => Impairment::Lost,
         _ => Impairment::Delivered,
@@ -422,7 +422,7 @@ fn a_deadline_ends_the_wait_for_the_last_answer_of_an_end_that_has_left() {
 }
 
 #[test]
-fn messages_of_one_byte_are_told_apart_as_well() {
+fn one_byte_messages_are_distinguished() {
     let wire = Lossy::new(
         |length, _| {
             assert!(length == 1 || length > 16);
@@ -451,7 +451,7 @@ fn messages_of_one_byte_are_told_apart_as_well() {
 }
 
 #[test]
-fn requests_without_answer_are_counted_and_let_the_others_go_on() {
+fn unanswered_requests_are_counted_and_block_no_others() {
     let wire = Lossy::new(
         |length, number| match (length, number) {
             (200, 1) => Impairment::Lost,
@@ -491,7 +491,7 @@ fn requests_without_answer_are_counted_and_let_the_others_go_on() {
 }
 
 #[test]
-fn the_last_answer_is_waited_for_when_the_other_end_has_left() {
+fn last_answer_of_a_finished_end_is_awaited() {
     let wire = Lossy::new(
         |_, _| Impairment::Delivered,
         |length, number| match (length, number) {
@@ -514,7 +514,7 @@ fn the_last_answer_is_waited_for_when_the_other_end_has_left() {
 }
 
 #[test]
-fn what_waits_in_the_transport_at_the_deadline_is_not_lost() {
+fn messages_queued_in_the_transport_at_the_deadline_are_not_lost() {
     const DELIVERED: u64 = 1020;
     let wire = Lossy::new(
         |length, number| match (length, number) {
@@ -535,7 +535,7 @@ fn what_waits_in_the_transport_at_the_deadline_is_not_lost() {
         receiver.measurements.metrics["messages_delivered"],
         (DELIVERED - 1) as f64
     );
-    // Those that leave late arrive, and those that never do are nobody's loss.
+    // Those that leave late arrive, and those that never leave are not lost.
     assert_eq!(sender.measurements.metrics["messages_lost"], 1.0);
     assert_eq!(
         sender.measurements.facts["messages_given_up.sender"],
@@ -544,8 +544,8 @@ fn what_waits_in_the_transport_at_the_deadline_is_not_lost() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_or_read_is_unsupported() {
-    let question = |request, response| WorkloadKind::RequestResponse {
+fn ambiguous_messages_and_files_are_unsupported() {
+    let request_response = |request, response| WorkloadKind::RequestResponse {
         requests: 10,
         request: Bytes(request),
         response: Bytes(response),
@@ -553,9 +553,12 @@ fn what_cannot_be_told_apart_or_read_is_unsupported() {
     };
     let too_short = "choose `request` and `response` of at least 4 B";
     for (kind, hint) in [
-        (question(3, 100), too_short),
-        (question(100, 1), too_short),
-        (question(100, 1001), "choose a message of at most 1000 B"),
+        (request_response(3, 100), too_short),
+        (request_response(100, 1), too_short),
+        (
+            request_response(100, 1001),
+            "choose a message of at most 1000 B",
+        ),
         (
             WorkloadKind::StopAndWait {
                 size: Bytes(100),
@@ -576,7 +579,7 @@ fn what_cannot_be_told_apart_or_read_is_unsupported() {
 }
 
 #[test]
-fn what_the_end_marker_overtakes_is_not_lost_where_all_arrives() {
+fn message_overtaken_by_the_end_marker_is_lost_only_if_unreliable() {
     for (reliable, lost) in [(true, 0.0), (false, 1.0)] {
         let mut wire = Lossy::new(
             |length, number| match (length, number) {

@@ -169,10 +169,10 @@ impl RequestTracker {
         }
         self.last_answer = now;
         let oldest = self.sent - self.waiting.len() as u64;
-        let place = number
+        let slot = number
             .checked_sub(oldest)
             .and_then(|index| self.waiting.get_mut(usize::try_from(index).ok()?));
-        let Some(departure) = place.and_then(Option::take) else {
+        let Some(departure) = slot.and_then(Option::take) else {
             self.late += 1;
             return Answered::Late;
         };
@@ -223,7 +223,7 @@ impl RequestTracker {
         })
     }
 
-    /// Returns the rate of departures over the rate that was asked for; `None` where none was, and
+    /// Returns the rate of departures over the configured one; `None` without one, and
     /// for a single departure.
     pub(crate) fn rate_ratio(&self) -> Option<f64> {
         let Arrivals::Open {
@@ -265,7 +265,7 @@ mod tests {
     };
 
     #[test]
-    fn an_open_loop_keeps_its_schedule_and_counts_waiting() {
+    fn open_loop_keeps_its_schedule_and_includes_waiting_in_delays() {
         let mut tracker = tracker(4, HUNDRED_A_SECOND, None);
         assert_eq!(tracker.due(at(0), 9), 1);
         assert_eq!(tracker.depart(at(0)), 0);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_was_held_up_did_not_reach_its_rate() {
+    fn delayed_sender_reports_a_rate_below_its_target() {
         let mut tracker = tracker(11, HUNDRED_A_SECOND, None);
         for number in 0..11 {
             tracker.depart(at(number * 20));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_has_so_many_under_way() {
+    fn closed_loop_limits_outstanding_requests() {
         let mut tracker = tracker(4, Arrivals::Closed { outstanding: 2 }, None);
         assert_eq!(tracker.due(at(0), 9), 2);
         assert_eq!((tracker.depart(at(0)), tracker.depart(at(1))), (0, 1));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn late_and_stray_answers_are_told_apart_and_do_not_count() {
+    fn late_and_stray_answers_are_distinguished_and_not_counted() {
         let mut tracker = tracker(3, Arrivals::Closed { outstanding: 1 }, Some(100));
         tracker.depart(at(0));
         assert_eq!(tracker.next_given_up(), at(100));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_given_up_in_their_order_past_those_that_are_answered() {
+    fn requests_time_out_in_order_skipping_answered_ones() {
         let mut tracker = tracker(4, HUNDRED_A_SECOND, Some(50));
         for number in 0..4 {
             tracker.depart(at(number * 10));
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_keeps_departures_apart() {
+    fn gap_spaces_departures() {
         let rules = Rules {
             count: 3,
             arrivals: Arrivals::Closed { outstanding: 3 },

@@ -28,7 +28,7 @@ impl Bulk {
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for what only streams can do.
     pub(super) fn work(order: &TrialOrder) -> Result<Work> {
-        let mut whole = Plan::new(order)?;
+        let mut all_messages = Plan::new(order)?;
         let WorkloadKind::Bulk {
             size,
             message,
@@ -53,22 +53,22 @@ impl Bulk {
         if duration.is_some() {
             // A message is not cut to a size that does not count.
             let all = Bytes(message.0.saturating_mul(MOST_MESSAGES));
-            whole = Plan::of(order, "", all, message, pattern)?;
+            all_messages = Plan::of(order, "", all, message, pattern)?;
         }
         let parts = Part::of_bulk(&options, size.0, |part, index| match duration {
-            None => whole.part(part, index),
-            Some(_) => whole.part(whole.size, index),
+            None => all_messages.part(part, index),
+            Some(_) => all_messages.part(all_messages.size, index),
         })?;
         if let Some(part) = parts.iter().find(|part| part.plan.count > MOST_MESSAGES) {
             let what = format!("{} messages are more than 2^32 - 1", part.plan.count);
             return Err(TransportError::order(what));
         }
-        let ways = 1 + u64::from(options.direction == Direction::Both);
+        let directions = 1 + u64::from(options.direction == Direction::Both);
         Ok(Work {
             flows: parts.iter().map(|part| part.sent_by).collect(),
-            size: size.0 * ways,
+            size: size.0 * directions,
             has_goodput: true,
-            longest_message: whole.message,
+            longest_message: all_messages.message,
             warm_up: options.warm_up,
             content: Content::Bulk(Self { parts, duration }),
         })

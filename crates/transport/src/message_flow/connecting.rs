@@ -55,7 +55,7 @@ impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
         findings: &mut Findings,
     ) -> Result<()> {
         let (trial, work) = (shared.trial, self);
-        let (sends, receives) = shared.ways();
+        let (sends, receives) = shared.directions();
         let ours = ended.end.delivered();
         let handed_over = match ended.end {
             SenderEnd::Deadline { sent, .. } => sent,
@@ -90,16 +90,16 @@ fn report_sent<E: MessageEndpoint>(
 ) {
     let by_deadline = ended.by_deadline();
     let arrived = match by_deadline {
-        // What a reliable flow would have sent again is not known, and of the other way nobody waits for
-        // what was under way.
-        true if shared.reliable || shared.ways().1 => None,
+        // What a reliable flow would have sent again is not known, and with data in both directions
+        // messages under way are not waited for.
+        true if shared.reliable || shared.directions().1 => None,
         true if theirs.messages < handed_over.messages => arrived_late(shared),
         _ => Some(theirs.messages),
     };
     findings.acknowledgement(shared.tally().all_in_band && !by_deadline);
     match &shared.work.content {
         Content::Bulk(_) => findings.warm_up(shared.work.warm_up),
-        Content::Exchange(exchange) => exchange.report(&shared.tally().asked, findings),
+        Content::Exchange(exchange) => exchange.report(&shared.tally().exchange, findings),
     }
     findings.counters(shared.trial, ended.time());
     let sent = Sent {
@@ -126,7 +126,7 @@ fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered> {
 fn arrived_late(shared: &Shared<'_>) -> Option<u64> {
     let trial = shared.trial;
     let until = MonotonicTime::now() + LEAVING + trial.late_arrivals_within()? + LATE_ANSWER;
-    if let Some(arrived) = shared.heard(|heard| heard.arrived, |_| None) {
+    if let Some(arrived) = shared.noted(|notes| notes.arrived, |_| None) {
         return Some(arrived);
     }
     while let Some(note) = trial.context.notes.take_until(until) {

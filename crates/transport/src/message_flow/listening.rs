@@ -43,14 +43,14 @@ impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
         let (trial, watch) = (end.trial, &end.watch);
         if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
             && trial.late_arrivals_within().is_some()
-            && shared.ways().1
+            && shared.directions().1
         {
             let messages = arrived_of(end, &shared, sent);
             trial.send_note(Note::Arrived { messages });
         }
         findings.stack(shared.tally().statistics.as_ref());
         shared.report_flows(findings);
-        let (sends, receives) = shared.ways();
+        let (sends, receives) = shared.directions();
         if receives {
             shared.report_received(outcome.delivered, findings);
         }
@@ -89,7 +89,7 @@ async fn serve_all<'a, E: MessageEndpoint>(
         first.arrived,
         Watch::Listening(Arc::clone(&end.watch)),
     );
-    // One at a time waits for a flow: a wait may find the first message of another one, which wakes nobody else.
+    // One at a time waits for a flow: a wait may find the first message of another one, which wakes no other task.
     let next = async |_: &WaitQueue, _: usize| admit_next(end, &shared).await;
     let serve = async |admitted| serve(&shared, endpoint, admitted).await;
     let tasks = (work.flows.len(), &shared.stop);
@@ -103,9 +103,9 @@ async fn admit_next<E: MessageEndpoint>(
     shared: &Shared<'_>,
 ) -> Option<Admitted<E::Flow>> {
     let limit = end.watch.limit;
-    let mut judge = |message: &[u8]| end.admission().flow(end.trial, message);
+    let mut accept = |message: &[u8]| end.admission().flow(end.trial, message);
     while !shared.stop.is_stopped() {
-        let admitting = end.carrier.admit_by(end.trial, limit, &mut judge);
+        let admitting = end.carrier.admit_by(end.trial, limit, &mut accept);
         let executor = end.carrier.0.executor();
         match executor
             .wait_unless_stopped(&shared.stop, admitting)
@@ -165,7 +165,7 @@ fn arrived_of<E: MessageEndpoint>(
     let mut arrived = 0;
     for received in &shared.tally().received {
         // All have waited until nothing more can come.
-        let left = match received.is_whole {
+        let left = match received.is_complete {
             true => None,
             false => end.watch.left_after_break(received.flow),
         };

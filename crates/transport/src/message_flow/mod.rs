@@ -46,7 +46,7 @@ pub(crate) struct Work {
     content: Content,
     /// Flows, by the role of the end that sends on each.
     flows: Vec<Role>,
-    /// Bytes that the workload means to deliver, both ways.
+    /// Bytes that the workload means to deliver, in both directions.
     size: u64,
     /// Whether the workload's goodput is meaningful.
     has_goodput: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Work {
 #[derive(Debug)]
 enum Content {
     Bulk(Bulk),
-    /// Questions and answers, which the only flow carries.
+    /// Requests and their answers, which the only flow carries.
     Exchange(Exchange),
 }
 
@@ -114,7 +114,7 @@ struct ReceivedNotes {
     arrived: Option<u64>,
 }
 
-/// Watch of an end, which ends the transfer and hears what the other end says over control.
+/// Watch of an end: ends the transfer, and takes the notes that the other end sends over control.
 enum Watch {
     Connecting(Arc<SenderEnding>, Mutex<ReceivedNotes>),
     Listening(Arc<ReceiverEnding>),
@@ -176,54 +176,56 @@ impl<'a> Shared<'a> {
     }
 
     /// Returns whether flows carry data from this end, and whether flows carry data to it.
-    fn ways(&self) -> (bool, bool) {
+    fn directions(&self) -> (bool, bool) {
         let here = self.trial.order.role;
         let out = self.work.flows.contains(&here);
         (out, self.work.flows.iter().any(|sent_by| *sent_by != here))
     }
 
     /// Returns what this end has got, by its live counters.
-    fn here(&self) -> Delivered {
+    fn delivered(&self) -> Delivered {
         Delivered::received(&self.trial.context.live)
     }
 
-    /// Takes the notes of the other end, where no watch does, and returns the others' value.
-    fn heard<T>(
+    /// Returns a value of the notes of the other end: at a connecting end by `connecting`, after taking those that
+    /// have arrived; at a listening end by `listening`, whose watch takes them.
+    fn noted<T>(
         &self,
-        heard: impl Fn(&ReceivedNotes) -> T,
-        watched: impl Fn(&ReceiverEnding) -> T,
+        connecting: impl Fn(&ReceivedNotes) -> T,
+        listening: impl Fn(&ReceiverEnding) -> T,
     ) -> T {
-        let kept = match &self.watch {
-            Watch::Listening(watch) => return watched(watch),
-            Watch::Connecting(_, kept) => kept,
+        let notes = match &self.watch {
+            Watch::Listening(watch) => return listening(watch),
+            Watch::Connecting(_, notes) => notes,
         };
-        let mut kept = kept.lock();
+        let mut notes = notes.lock();
         while let Some(note) = self.trial.context.notes.try_take() {
             let now = MonotonicTime::now();
             match note {
-                Note::Sent { .. } => _ = kept.sent.get_or_insert(now),
+                Note::Sent { .. } => _ = notes.sent.get_or_insert(now),
                 Note::Received { messages, bytes } => {
-                    kept.theirs
+                    notes
+                        .theirs
                         .get_or_insert((now, Delivered { bytes, messages }));
                 }
-                Note::Arrived { messages } => kept.arrived = Some(messages),
+                Note::Arrived { messages } => notes.arrived = Some(messages),
                 Note::Left { .. } | Note::Closed => {}
             }
         }
-        heard(&kept)
+        connecting(&notes)
     }
 
     /// Returns the arrival of the note that the other end has sent everything.
     fn sent_there(&self) -> Option<MonotonicTime> {
-        self.heard(|heard| heard.sent, |watch| Some(watch.sent()?.0))
+        self.noted(|notes| notes.sent, |watch| Some(watch.sent()?.0))
     }
 
     /// Returns the arrival of the other end's account of what it got, and the account.
     fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
-        self.heard(|heard| heard.theirs, |watch| watch.theirs())
+        self.noted(|notes| notes.theirs, |watch| watch.theirs())
     }
 
-    /// Notes that a flow from this end has sent everything; the other end is told of the last one's.
+    /// Notes that a flow from this end has sent everything. For the last one, a note tells the other end.
     fn has_sent(&self) {
         if self.to_send.fetch_sub(1, Ordering::AcqRel) == 1 {
             let sent = Delivered::sent(&self.trial.context.live);
@@ -249,10 +251,10 @@ impl<'a> Shared<'a> {
         match &self.watch {
             _ if self.stop.is_stopped() => false,
             Watch::Connecting(watch, _) if is_last => {
-                watch.acknowledged(last_end, self.here());
+                watch.acknowledged(last_end, self.delivered());
                 true
             }
-            Watch::Listening(watch) if is_last => watch.complete(self.here()),
+            Watch::Listening(watch) if is_last => watch.complete(self.delivered()),
             _ => true,
         }
     }

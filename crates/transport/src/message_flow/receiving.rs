@@ -31,7 +31,7 @@ use crate::{
 struct Ending {
     /// Arrival of the first end marker.
     marker: Option<MonotonicTime>,
-    /// Number of messages that were sent, which the end marker tells.
+    /// Number of messages that were sent, by the end marker.
     sent: u64,
     /// Whether a marker came that is not answered yet.
     unanswered: bool,
@@ -55,7 +55,7 @@ impl Ending {
         }
     }
 
-    /// Returns the moment after which nothing that counts can come any more, as far as is known.
+    /// Returns the moment after which nothing that counts can arrive, by what is known now.
     /// `arrived` messages are here, the damaged ones included; `last` is when the last ones came.
     fn moment(
         &self,
@@ -113,14 +113,14 @@ impl<'a> Late<'a> {
         }
     }
 
-    /// Returns the number of messages that left the sender: all that were sent, unless it says
-    /// otherwise.
+    /// Returns the number of messages that left the sender: all that were sent, without a note
+    /// about fewer.
     fn left(&self) -> u64 {
         let left = self.watch.left(self.flow);
         left.map_or(self.sent, |(_, messages)| messages.min(self.sent))
     }
 
-    /// Returns the moment from which nothing can come any more, as far as is known.
+    /// Returns the moment from which nothing can arrive, by what is known now.
     fn moment(&self) -> MonotonicTime {
         let last = match self.watch.left(self.flow) {
             Some((at, _)) => at,
@@ -212,14 +212,16 @@ impl<'a> Receiver<'a> {
     fn count(&mut self, now: MonotonicTime) {
         let (shared, delivered) = (self.shared, self.sink.counts().delivered);
         Deliveries::note(&mut self.deliveries, now, delivered.bytes);
-        let came = delivered - std::mem::replace(&mut self.counted, delivered);
-        shared.warm_up.count(&shared.trial.context.live, now, came);
+        let received = delivered - std::mem::replace(&mut self.counted, delivered);
+        shared
+            .warm_up
+            .count(&shared.trial.context.live, now, received);
     }
 
-    /// Carries the flow's part to its end, and tells the other end what came.
+    /// Carries the flow's part to its end, and acknowledges what arrived.
     pub(super) async fn carry<F: MessageFlow>(mut self, executor: &impl Executor, flow: &mut F) {
         let result = self.carry_all(executor, flow).await;
-        let (shared, is_whole) = (self.shared, matches!(result, Ok(true)));
+        let (shared, is_complete) = (self.shared, matches!(result, Ok(true)));
         let Self {
             sink,
             deliveries,
@@ -232,15 +234,15 @@ impl<'a> Receiver<'a> {
         let received = Received {
             flow: index,
             sink,
-            is_whole,
+            is_complete,
         };
         shared.tally().add(received, deliveries, &one_way);
-        let told = match result {
+        let acknowledged = match result {
             Ok(true) => acknowledge(shared, flow, delivered, ending).await,
             Ok(false) => Ok(()),
             Err(error) => Err(error),
         };
-        if let Err(error) = told {
+        if let Err(error) = acknowledged {
             shared.broke(error);
         }
     }
@@ -254,7 +256,7 @@ impl<'a> Receiver<'a> {
         let shared = self.shared;
         let trial = shared.trial;
         let mut late: Option<Late<'_>> = None;
-        // A sender that is gone says nothing; one that is there is stopped by its deadline.
+        // A sender that has vanished sends no note; any other is stopped by its deadline.
         let patience = trial.order.deadline + MARGIN;
         let give_up = MonotonicTime::now() + patience;
         let mut change = shared.change();
@@ -321,7 +323,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// Ends a flow of which everything that counts has come, and tells the other end so, unless the
+/// Acknowledges a flow of which everything that counts has arrived, unless the
 /// transfer has ended otherwise.
 async fn acknowledge<F: MessageFlow>(
     shared: &Shared<'_>,
@@ -337,7 +339,7 @@ async fn acknowledge<F: MessageFlow>(
     let acknowledgement = Control::Acknowledgement(delivered);
     message_control::send(trial, flow, Purpose::Transfer, acknowledgement).await?;
     if is_last {
-        let here = shared.here();
+        let here = shared.delivered();
         trial.send_note(here.received_note());
     }
     shared.close_window();

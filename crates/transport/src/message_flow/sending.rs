@@ -50,7 +50,7 @@ impl Agreed {
     }
 }
 
-/// Carries a flow's part to its end; says so to the other end.
+/// Sends a flow's part, and agrees on its end with the other end.
 pub(super) async fn carry<E: MessageEndpoint>(
     shared: &Shared<'_>,
     endpoint: &E,
@@ -68,9 +68,9 @@ pub(super) async fn carry<E: MessageEndpoint>(
             }
         }
         Content::Exchange(exchange) => {
-            let mut asked = Default::default();
-            let agreed = exchange.send(shared, endpoint, flow, &mut asked).await;
-            shared.tally().asked = asked;
+            let mut exchanged = Default::default();
+            let agreed = exchange.send(shared, endpoint, flow, &mut exchanged).await;
+            shared.tally().exchange = exchanged;
             let live = &shared.trial.context.live;
             sent.store(Delivered::sent(live).messages, Ordering::Relaxed);
             agreed
@@ -94,7 +94,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
     }
     shared.ended(agreed.at);
     if agreed.in_band {
-        say_done(shared, flow).await;
+        send_done(shared, flow).await;
     }
 }
 
@@ -104,9 +104,9 @@ fn is_over_by_deadline(shared: &Shared<'_>) -> bool {
 }
 
 /// Gives the messages that are in the flow at the deadline a while to leave it; notes how many have
-/// left this end of those `handed_over`, and tells the receiver.
+/// left this end of those `handed_over`, and sends that number to the receiver.
 async fn settle<F: MessageFlow>(shared: &Shared<'_>, index: u16, flow: &mut F, handed_over: u64) {
-    // The counters lag behind by the batch under way, whose messages are among those given up.
+    // The counters do not include the batch under way, whose messages are among those given up.
     let messages = handed_over.saturating_sub(flow.settle().await);
     shared.tally().left += messages;
     let flow = index;
@@ -114,8 +114,8 @@ async fn settle<F: MessageFlow>(shared: &Shared<'_>, index: u16, flow: &mut F, h
 }
 
 /// Sends every message of a flow, or as many as fit until `until`, and counts them in `sent`; returns what was handed over, and the moment
-/// when the last message's time at the asked rate is over, which has passed if no rate was asked for. Notes
-/// the part of that rate that was kept.
+/// when the last message's time at the configured rate is over, which has passed without one. Notes
+/// the ratio of the rate reached to the configured one.
 async fn send_data<E: MessageEndpoint>(
     shared: &Shared<'_>,
     endpoint: &E,
@@ -175,8 +175,10 @@ async fn send_data<E: MessageEndpoint>(
         }
     }
     if let Some(bytes_per_ns) = pace.filter(|_| next > began) {
-        let asked_ns = handed_over.bytes as f64 / bytes_per_ns;
-        shared.tally().note_rate(asked_ns / (next - began) as f64);
+        let scheduled_ns = handed_over.bytes as f64 / bytes_per_ns;
+        shared
+            .tally()
+            .note_rate(scheduled_ns / (next - began) as f64);
     }
     Ok((handed_over, next))
 }
@@ -202,11 +204,11 @@ async fn await_acknowledgement<F: MessageFlow>(
     Ok(answer)
 }
 
-/// Asks for the acknowledgement until it comes: in the flow, or, if the way back does not let it
-/// through, over control.
+/// Asks for the acknowledgement until it comes: in the flow, or, if the path back loses it,
+/// over control.
 ///
 /// Before `over` it does not ask, and takes no acknowledgement as one: else N messages would have
-/// been sent in the time of N − 1, faster than the rate that was asked for.
+/// been sent in the time of N − 1, faster than the configured rate.
 pub(crate) async fn agree<F: MessageFlow>(
     shared: &Shared<'_>,
     flow: &mut F,
@@ -216,23 +218,22 @@ pub(crate) async fn agree<F: MessageFlow>(
     let (trial, stop) = (shared.trial, &shared.stop);
     let round_trip = trial.order.path.round_trip_delay;
     let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
-    // What a reliable flow still sends again is not lost. The receiver says so unasked when it has
-    // everything, which may be before the flow itself knows.
-    let mut unasked = None;
-    while unasked.is_none() && shared.theirs().is_none() && !flow.is_drained() && !stop.is_stopped()
-    {
-        let look = MonotonicTime::now() + again_after;
-        unasked = await_acknowledgement(shared, flow, look).await?;
+    // What a reliable flow still sends again is not lost. The receiver acknowledges without a request when
+    // it has everything, which may be before the flow itself knows.
+    let mut early = None;
+    while early.is_none() && shared.theirs().is_none() && !flow.is_drained() && !stop.is_stopped() {
+        let until = MonotonicTime::now() + again_after;
+        early = await_acknowledgement(shared, flow, until).await?;
     }
     shared.has_sent();
-    if let Some(delivered) = unasked
+    if let Some(delivered) = early
         && over.has_passed()
     {
         return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
     }
     let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
     if !over.has_passed() {
-        // A receiver that has everything says so unasked, and may be gone before it is asked.
+        // A receiver that has everything acknowledges it without a request, and may have closed before one.
         let early = await_acknowledgement(shared, flow, over).await?;
         while !stop.is_stopped() && !over.has_passed() {
             flow.receive_batch(over, &mut |_| {}).await?;
@@ -263,8 +264,8 @@ pub(crate) async fn agree<F: MessageFlow>(
 }
 
 /// Tells the other end that its acknowledgement is here, which spares it a wait; if all copies of
-/// that are lost it waits. After the first one it may be gone already.
-async fn say_done<F: MessageFlow>(shared: &Shared<'_>, flow: &mut F) {
+/// that are lost it waits. After the first one it may have closed already.
+async fn send_done<F: MessageFlow>(shared: &Shared<'_>, flow: &mut F) {
     for _ in 0..3 {
         let _ = message_control::send(shared.trial, flow, Purpose::Transfer, Control::Done).await;
     }

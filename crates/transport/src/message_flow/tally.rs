@@ -28,7 +28,7 @@ pub(super) struct Received {
     pub flow: u16,
     pub sink: Box<dyn MessageSink>,
     /// Whether it came to its end before the deadline.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 /// Totals over the flows.
@@ -43,10 +43,10 @@ pub(super) struct Tally {
     /// Number of messages that have left this end, of flows that the deadline stopped and of those that
     /// had ended.
     pub left: u64,
-    /// Part of the asked rate that the flow which kept least of it kept, of paced flows from this end.
+    /// Smallest ratio of a flow's rate to the configured one, over the paced flows from this end.
     pub rate_ratio: Option<f64>,
     /// Results of an exchange at the end that asks.
-    pub asked: ExchangeResult,
+    pub exchange: ExchangeResult,
     /// Latest end of a flow; the beginning of the transfer before the first.
     pub last_end: MonotonicTime,
     pub statistics: Arc<AllConnections>,
@@ -66,7 +66,7 @@ impl Tally {
             all_in_band: true,
             left: 0,
             rate_ratio: None,
-            asked: ExchangeResult::default(),
+            exchange: ExchangeResult::default(),
             last_end: started,
             statistics: Arc::new(AllConnections::new(end)),
             facts: BTreeMap::new(),
@@ -87,7 +87,7 @@ impl Tally {
         self.received.push(received);
     }
 
-    /// Notes the part of the asked rate that a flow from this end kept.
+    /// Notes the ratio of a flow's rate to the configured one, of a flow from this end.
     pub(super) fn note_rate(&mut self, ratio: f64) {
         self.rate_ratio = Some(self.rate_ratio.map_or(ratio, |least| least.min(ratio)));
     }
@@ -133,7 +133,7 @@ impl Shared<'_> {
         findings: &mut Findings,
     ) {
         let tally = self.tally();
-        // The counters lag behind by the batch under way when the deadline came, part of which may
+        // The counters do not include the batch under way at the deadline, part of which may
         // have been delivered.
         let Delivered {
             bytes,
@@ -200,9 +200,10 @@ impl Shared<'_> {
     /// Adds the number of flows of a bulk transfer, and the facts of the flows.
     pub(super) fn report_flows(&self, findings: &mut Findings) {
         if let super::Content::Bulk(_) = &self.work.content {
-            let (out, back) = self.ways();
-            let per_way = self.work.flows.len() / (usize::from(out) + usize::from(back)).max(1);
-            findings.fact("flows", per_way.to_string());
+            let (out, back) = self.directions();
+            let per_direction =
+                self.work.flows.len() / (usize::from(out) + usize::from(back)).max(1);
+            findings.fact("flows", per_direction.to_string());
         }
         let tally = self.tally();
         findings.facts(tally.facts.clone());

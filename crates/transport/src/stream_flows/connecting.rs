@@ -48,14 +48,14 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
         };
         // Starting the probe's thread takes longer than connecting over a short path.
         let opened = client.open_first().await;
-        let whole = end.beside_probe(move || client.carry_all(opened)).await;
-        if shared.ways().1 && !shared.stop.is_stopped() {
+        let completed = end.beside_probe(move || client.carry_all(opened)).await;
+        if shared.directions().1 && !shared.stop.is_stopped() {
             // The last acknowledgement is under way to the other end still, and closing could lose it. At the
             // deadline the account is that of the transfer's end, which the report has.
             let _ = answer_while_closing(trial, endpoint, CLOSING).await;
         }
         // Only after the probe: the other end stops answering it when they are closed.
-        end.close_beside(move || client.close_all(whole)).await;
+        end.close_beside(move || client.close_all(completed)).await;
         let error = shared.tally().error.take();
         Ok((shared, error))
     }
@@ -69,8 +69,8 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
         let (trial, flows) = (shared.trial, self);
         let ours = ended.end.delivered();
         let theirs = delivered_there(ended.carrier.0, &shared, &ended.end).await?;
-        let both_ways = (flows.flows.iter()).any(|flow| flow.sent_by == Role::Receiver);
-        let size = flows.size * (1 + u64::from(both_ways));
+        let bidirectional = (flows.flows.iter()).any(|flow| flow.sent_by == Role::Receiver);
+        let size = flows.size * (1 + u64::from(bidirectional));
         let has_goodput = flows.has_goodput() && flows.options.warm_up.is_zero();
         ended.report(findings, size, ours + theirs, has_goodput);
         if trial.order.role == Role::Sender {
@@ -89,7 +89,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
     }
 }
 
-/// Returns the bytes and messages delivered to the other end; tells it those delivered here where the deadline
+/// Returns the bytes and messages delivered to the other end; sends it those delivered here where the deadline
 /// ended the transfer.
 async fn delivered_there<E: StreamEndpoint>(
     endpoint: &E,
@@ -99,7 +99,7 @@ async fn delivered_there<E: StreamEndpoint>(
     let trial = shared.trial;
     match end {
         SenderEnd::Deadline { delivered, .. } => {
-            if shared.ways().1 {
+            if shared.directions().1 {
                 trial.send_note(delivered.received_note());
             }
             trial.answer_over_control()
@@ -186,13 +186,13 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 move || self.carry(flow, opened)
             })
             .collect();
-        let whole = self.end.carrier.executor().join_all(tasks).await;
-        whole.into_iter().flatten().collect()
+        let completed = self.end.carrier.executor().join_all(tasks).await;
+        completed.into_iter().flatten().collect()
     }
 
     /// Closes the flows.
-    async fn close_all(&self, whole: Vec<(&Part, Opened<E>)>) {
-        let tasks = whole
+    async fn close_all(&self, completed: Vec<(&Part, Opened<E>)>) {
+        let tasks = completed
             .into_iter()
             .map(|(flow, opened)| move || self.close(flow, opened))
             .collect();
@@ -228,7 +228,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 return None;
             }
         };
-        let whole = match probe {
+        let complete = match probe {
             None => self.part(flow, &mut stream).await,
             Some(probe) => {
                 let stream = &mut stream;
@@ -236,15 +236,15 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 let probing =
                     move || async move { self.end.probe_on(&mut StreamFlow::new((), probe)).await };
                 let executor = self.end.carrier.executor();
-                let (whole, probed) = executor.join(carrying, probing).await;
+                let (complete, probed) = executor.join(carrying, probing).await;
                 self.end.probed(probed);
-                if !whole {
+                if !complete {
                     shared.connections.stop();
                 }
-                whole
+                complete
             }
         };
-        (whole && !shared.abandons()).then_some((flow, (connection, stream)))
+        (complete && !shared.abandons()).then_some((flow, (connection, stream)))
     }
 
     /// Closes the connection of a flow that came to its end.
@@ -265,11 +265,11 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// Carries a flow's part; returns whether it came to its end.
     async fn part<S: ByteStream>(&self, flow: &Part, stream: &mut S) -> bool {
         let shared = self.shared;
-        let mut asked = ExchangeResult::default();
+        let mut exchanged = ExchangeResult::default();
         let part = async {
             match &shared.flows.content {
                 Content::Exchange(exchange) => {
-                    let (at, got) = exchange.ask(shared.trial, stream, &mut asked).await?;
+                    let (at, got) = exchange.ask(shared.trial, stream, &mut exchanged).await?;
                     shared.tally().acknowledged = got.delivered;
                     Ok(at)
                 }
@@ -280,13 +280,13 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             }
         };
         let result = shared.stop.unless_raised(part).await;
-        shared.tally().asked = Some(asked);
-        let whole = result.is_ok();
-        if !whole {
+        shared.tally().exchange = Some(exchanged);
+        let complete = result.is_ok();
+        if !complete {
             stream.abandon();
         }
         self.ended(result);
-        whole
+        complete
     }
 
     /// Notes the end of a flow; the last one ends the transfer.

@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Content {
     Bulk,
-    /// Questions and answers, which the only flow carries.
+    /// Requests and their answers, which the only flow carries.
     Exchange(Exchange),
     Scheduled(Schedule),
 }
@@ -98,11 +98,11 @@ impl Flows {
     ) -> Result<Self> {
         schedule.check(messages)?;
         let size = messages.saturating_mul(message.0);
-        let whole = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
+        let all_messages = Plan::of(order, "", Bytes(size), message, Pattern::Random)?;
         let flow = |number: u64| {
             let count = schedule.of_flow(number, messages);
             let index = index_of(number as usize)?;
-            let plan = whole.part(count * message.0, index.into());
+            let plan = all_messages.part(count * message.0, index.into());
             Ok(Part::from_client(index, plan))
         };
         let flows = (0..schedule.flows).map(flow);
@@ -122,10 +122,10 @@ impl Flows {
             None => size.0,
             Some(_) => size.0.max(message.0),
         };
-        let whole = Plan::of(order, "", Bytes(file_bytes), message, pattern)?;
+        let all_messages = Plan::of(order, "", Bytes(file_bytes), message, pattern)?;
         let flows = Part::of_bulk(&options, size.0, |part, index| match options.duration {
-            None => whole.part(part, index),
-            Some(_) => whole.endless(index),
+            None => all_messages.part(part, index),
+            Some(_) => all_messages.endless(index),
         })?;
         let sends = flows.iter().any(|flow| flow.sent_by == order.role);
         let noise = match pattern {
@@ -183,8 +183,8 @@ impl Shared<'_> {
         match &self.flows.content {
             Content::Bulk => findings.fact("flows", self.flows.options.flows.to_string()),
             Content::Exchange(exchange) => {
-                if let Some(asked) = &tally.asked {
-                    exchange.report(asked, findings);
+                if let Some(result) = &tally.exchange {
+                    exchange.report(result, findings);
                 }
             }
             Content::Scheduled(_) => {

@@ -54,7 +54,7 @@ impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
         outcome: &Outcome,
         findings: &mut Findings,
     ) -> MonotonicTime {
-        let theirs = match !outcome.is_complete && shared.ways().0 {
+        let theirs = match !outcome.is_complete && shared.directions().0 {
             true => end.watch.theirs_after_break(),
             false => None,
         };
@@ -95,11 +95,11 @@ async fn serve_all<'a, E: StreamEndpoint>(
         accepting,
     };
     let next = async |turns: &WaitQueue, task: usize| accept_next(serving, turns, task).await;
-    let serve = async |admitted| attend(serving, admitted).await;
+    let serve = async |admitted| serve_connection(serving, admitted).await;
     let executor = end.carrier.executor();
     serve_in_turns(executor, (all, &serving.accepting), first, next, serve).await;
-    let broken = shared.tally().error.is_some();
-    if broken {
+    let failed = shared.tally().error.is_some();
+    if failed {
         end.end_probe(true).await;
     }
     shared
@@ -130,11 +130,11 @@ async fn accept_next<E: StreamEndpoint>(
     // A driver may have taken the connection in while another task waited.
     let next = executor.wait_unless_stopped(accepting, admitting).await;
     // Those that the end of the transfer broke are no strangers.
-    let broken = match accepting.is_stopped() {
+    let failed = match accepting.is_stopped() {
         true => 0,
-        false => admission.broken,
+        false => admission.failed,
     };
-    end.refuse(admission.refused + broken);
+    end.refuse(admission.refused + failed);
     match next? {
         Ok(admitted) => Some(admitted),
         Err(error) => {
@@ -147,7 +147,10 @@ async fn accept_next<E: StreamEndpoint>(
 }
 
 /// Serves one connection: its flows, or the probe under load.
-async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admitted<FlowOf<E>>) {
+async fn serve_connection<E: StreamEndpoint>(
+    serving: &Serving<'_, E>,
+    mut admitted: Admitted<FlowOf<E>>,
+) {
     let (shared, end) = (serving.shared, serving.end);
     let (trial, over) = (end.trial, &Stop::new());
     if admitted.purpose != Purpose::Transfer {
@@ -173,9 +176,9 @@ async fn attend<E: StreamEndpoint>(serving: &Serving<'_, E>, mut admitted: Admit
             let executor = end.carrier.executor();
             executor.sleep_unless_stopped(end.watch.limit, &over).await;
             drop(linked);
-            let broken = shared.tally().error.is_some();
-            if broken || !end.echoed.is_stopped() {
-                end.end_probe(broken).await;
+            let failed = shared.tally().error.is_some();
+            if failed || !end.echoed.is_stopped() {
+                end.end_probe(failed).await;
             }
         };
         let echoing = move || async move {
@@ -246,19 +249,19 @@ async fn carry<E: StreamEndpoint, S: ByteStream>(
     let carrying = async { part(serving, flow?, stream, rest).await };
     let result = shared.stop.unless_raised(carrying).await;
     let sent_here = matches!(result, Ok((true, _)));
-    let whole = result.is_ok();
+    let complete = result.is_ok();
     if shared.ended(result.map(|(_, at)| at)) {
         finish(serving);
     }
     shared.statistics.remember();
-    if shared.abandons() || !whole {
+    if shared.abandons() || !complete {
         return;
     }
     if sent_here {
         // Says that the acknowledgement has arrived.
         let _ = stream.finish().await;
     }
-    // The other end closes when it has the acknowledgement, and may be gone when that is seen here.
+    // The other end closes when it has the acknowledgement, and may have vanished when that is seen here.
     await_close(stream, serving.end.watch.limit).await;
 }
 
@@ -270,7 +273,7 @@ fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
         let delivered = shared.delivered();
         if serving.end.watch.complete(delivered) {
             shared.trial.context.observer.on_window(WindowEdge::End);
-            if shared.abandons() || shared.ways().0 {
+            if shared.abandons() || shared.directions().0 {
                 shared.trial.send_note(delivered.received_note());
             }
         }

@@ -57,7 +57,7 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Whether a flow says its index when it opens. A single one need not, which is a round trip to a
+    /// Whether a flow's opening has its index. A single one need not, which is a round trip to a
     /// transport that sends one message at a time.
     fn have_indices(&self) -> bool {
         self.flows.len() > 1
@@ -109,7 +109,7 @@ pub(crate) struct Tally {
     acknowledged: Delivered,
     last_end: Option<MonotonicTime>,
     /// Results of the exchange at the end that asks.
-    asked: Option<ExchangeResult>,
+    exchange: Option<ExchangeResult>,
     /// Delays of messages that had a moment to leave, at the end that gets them.
     delays: Option<Distribution>,
     /// Error of the first flow that failed.
@@ -184,7 +184,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Returns whether flows carry data from this end, and whether flows carry data to it.
-    fn ways(&self) -> (bool, bool) {
+    fn directions(&self) -> (bool, bool) {
         let flows = &self.flows.flows;
         let out = flows.iter().any(|flow| self.sends(flow));
         (out, !flows.iter().all(|flow| self.sends(flow)))
@@ -209,11 +209,11 @@ impl<'a> Shared<'a> {
     /// Adds the results of the flows to this end's report. `ours` is what this end had got when the
     /// transfer ended; `theirs` is what the other end has got of this end's, where that is known.
     fn report(&self, findings: &mut Findings, ours: Delivered, theirs: Option<Delivered>) {
-        let (sends, receives) = self.ways();
+        let (sends, receives) = self.directions();
         let options = &self.flows.options;
         let tally = self.tally();
         if sends {
-            // The counters lag behind by the message under way at the deadline, part of which
+            // The counters do not include the message under way at the deadline, part of which
             // may have been delivered.
             let sent = self.sent().max(theirs.unwrap_or_default());
             findings.count(id::BYTES_SENT, sent.bytes);

@@ -104,13 +104,13 @@ async fn take<K: Sink, S: ByteStream>(
     let start = scratch.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     let scratch = &mut scratch[start..start + SCRATCH_BYTES];
     let mut before = Delivered::default();
-    let mut came = sink.consume(rest);
+    let mut received = sink.consume(rest);
     if digests {
-        digest.update(&rest[..came]);
+        digest.update(&rest[..received]);
     }
     let mut closed = false;
     loop {
-        if came > 0 {
+        if received > 0 {
             let now = MonotonicTime::now();
             let delivered = sink.check().delivered;
             let all = shared.warm_up.count(live, now, delivered - before);
@@ -126,13 +126,13 @@ async fn take<K: Sink, S: ByteStream>(
                 shared.flows.options.duration.is_some() && sink.check().is_between_messages()
             );
         }
-        came = 0;
+        received = 0;
         let mut consume = |piece: &[u8]| {
             let taken = sink.consume(piece);
             if digests {
                 digest.update(&piece[..taken]);
             }
-            came += taken;
+            received += taken;
         };
         let receiving = stream.receive(scratch, MonotonicTime::NEVER, &mut consume);
         // The last bytes may come with the end.

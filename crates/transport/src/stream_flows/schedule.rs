@@ -5,7 +5,7 @@
 //! flow has its own sending task, so that one that must wait blocks only its own messages. The
 //! measurement therefore shows how the transport's streams block one another. A message's delay
 //! counts from the time when it is due to the arrival of its last byte. Where the ends do not share a
-//! clock, the receiver takes the offset of its clock, as far as it is known, from the difference.
+//! clock, the receiver subtracts the known offset of its clock from the difference.
 //!
 //! The schedule begins when the receiver has all flows, so that delays do not include setting them
 //! up.
@@ -96,8 +96,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the rate of `sent` messages, the last of which had left at `left`, over the rate that was asked for; `None`
-    /// for a single one.
+    /// Returns the rate of `sent` messages, the last of which had left at `left`, over the configured rate;
+    /// `None` for a single one.
     pub(super) fn rate_ratio(&self, begun: Begun, sent: u64, left: MonotonicTime) -> Option<f64> {
         let span_ns = left - begun.start;
         let ratio = || (sent - 1) as f64 * 1e9 / self.per_second / span_ns as f64;
@@ -148,7 +148,10 @@ impl<'a> Arrivals<'a> {
         self.start.extend_from_slice(&piece[..taken]);
         while taken < piece.len() && !self.check.is_complete() {
             let rest = &piece[taken..];
-            let (number, sound) = (self.check.whole(), self.check.delivered.messages);
+            let (number, sound) = (
+                self.check.complete_messages(),
+                self.check.delivered.messages,
+            );
             let part = &rest[..rest.len().min(self.check.missing())];
             taken += self.check.consume(part);
             if self.check.delivered.messages > sound {
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_has_one_flow_and_its_moment() {
+    fn each_message_has_one_flow_and_one_due_time() {
         let schedule = schedule(3);
         let counts = [0, 1, 2].map(|flow| schedule.of_flow(flow, 10));
         assert_eq!(counts, [4, 3, 3]);
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_between_the_first_message_and_the_last() {
+    fn rate_spans_first_to_last_message() {
         let schedule = schedule(3);
         let (start, deadline) = (MonotonicTime(7), MonotonicTime::NEVER);
         let begun = Begun { start, deadline };
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_any_length_are_cut_from_pieces_of_any_length() {
+    fn messages_are_parsed_from_any_pieces() {
         let schedule = schedule(1);
         for length in [1, 15, 16, 17, 30] {
             let plan = plan(5, length);
@@ -260,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_here_with_its_last_byte_and_its_delay_counts_from_the_schedule() {
+    fn message_delay_counts_from_schedule_to_last_byte() {
         let (schedule, plan) = (schedule(1), plan(3, 20));
         let ms = |ms: i64| MonotonicTime(ms * 1_000_000);
         let mut bytes = bytes_of(&plan, ms(1));
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_of_this_ends_clock_is_in_no_delay() {
+    fn clock_offset_is_subtracted_from_delays() {
         let ahead = Schedule {
             clock_offset_ns: Some(3_600_000_000_000),
             ..schedule(1)

@@ -20,11 +20,13 @@ use crate::{
 };
 
 /// Most bytes between two looks at the clock, where a transfer ends by it.
-const LOOK_BYTES: u64 = 64 << 10;
+const CLOCK_CHECK_BYTES: u64 = 64 << 10;
 
 /// Bytes between two looks at the clock over a link of this rate: those of a millisecond at most.
-fn look_bytes(link_rate_bps: Option<u64>) -> u64 {
-    link_rate_bps.map_or(LOOK_BYTES, |rate| (rate / 8 / 1000).min(LOOK_BYTES))
+fn clock_check_bytes(link_rate_bps: Option<u64>) -> u64 {
+    link_rate_bps.map_or(CLOCK_CHECK_BYTES, |rate| {
+        (rate / 8 / 1000).min(CLOCK_CHECK_BYTES)
+    })
 }
 
 /// Sends a flow's part, and waits for its acknowledgement unless it is abandoned; returns the moment
@@ -41,8 +43,8 @@ pub(super) async fn send<S: ByteStream>(
     }
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
     let options = &shared.flows.options;
-    let looks_at_clock = options.duration.is_some() || !options.warm_up.is_zero();
-    let look_bytes = look_bytes(shared.trial.order.path.link_rate_bps);
+    let checks_clock = options.duration.is_some() || !options.warm_up.is_zero();
+    let clock_check_bytes = clock_check_bytes(shared.trial.order.path.link_rate_bps);
     let until = options
         .duration
         .map_or(MonotonicTime::NEVER, |time| shared.started + time);
@@ -50,9 +52,9 @@ pub(super) async fn send<S: ByteStream>(
     let mut digest = crc32fast::Hasher::new();
     let mut memory = BytesMut::new();
     // All messages but the last have the same payload; cutting it once saves counting references.
-    let whole = plan.payload(plan.message);
+    let full_payload = plan.payload(plan.message);
     let mut sent = 0;
-    let mut next_look = 0;
+    let mut next_check = 0;
     for sequence in 0..plan.count {
         if let Some((schedule, begun)) = schedule {
             let due = schedule.sends_at(*begun, flow.index, sequence);
@@ -60,13 +62,13 @@ pub(super) async fn send<S: ByteStream>(
                 return Err(TransportError::Cancelled);
             }
         }
-        if looks_at_clock && sent >= next_look {
+        if checks_clock && sent >= next_check {
             let now = MonotonicTime::now();
             shared.warm_up.is_over(now);
             if now >= until {
                 break;
             }
-            next_look = sent + look_bytes;
+            next_check = sent + clock_check_bytes;
         }
         let length = plan.length(sequence);
         let header = Plan::header(length);
@@ -76,7 +78,7 @@ pub(super) async fn send<S: ByteStream>(
         };
         let part;
         let payload = match &shared.flows.noise {
-            None if length == plan.message => &whole,
+            None if length == plan.message => &full_payload,
             None => {
                 part = plan.payload(length);
                 &part
@@ -141,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_is_looked_at_each_millisecond_of_a_slow_link() {
-        assert_eq!(look_bytes(None), LOOK_BYTES);
-        assert_eq!(look_bytes(Some(10_000_000_000)), LOOK_BYTES);
-        assert_eq!(look_bytes(Some(20_000_000)), 2500);
-        assert_eq!(look_bytes(Some(1000)), 0);
+    fn clock_is_read_each_millisecond_on_a_slow_link() {
+        assert_eq!(clock_check_bytes(None), CLOCK_CHECK_BYTES);
+        assert_eq!(clock_check_bytes(Some(10_000_000_000)), CLOCK_CHECK_BYTES);
+        assert_eq!(clock_check_bytes(Some(20_000_000)), 2500);
+        assert_eq!(clock_check_bytes(Some(1000)), 0);
     }
 }

@@ -13,7 +13,7 @@ use super::Content;
 use crate::{
     clock::MonotonicTime,
     content::{
-        plan::{Plan, looks_right},
+        plan::{Plan, matches_samples},
         stream_check::encode_header,
     },
     context::LiveCounters,
@@ -28,7 +28,7 @@ use crate::{
 /// Receiver of a transfer's content.
 pub struct Incoming {
     plan: Plan,
-    /// Whether a digest was asked for.
+    /// Whether the order has digests.
     pub(super) digest: bool,
     live: Arc<LiveCounters>,
     warm_up: Arc<WarmUp>,
@@ -158,7 +158,7 @@ impl Incoming {
     }
 
     /// Checks that the parts are the whole, each byte once; returns the CRC-32 of everything, zero
-    /// where it was not asked for.
+    /// where the order has no digests.
     ///
     /// # Errors
     /// [`TransportError::Protocol`] for a gap or an overlap.
@@ -212,19 +212,22 @@ impl IncomingPart {
     pub fn take(&mut self, mut piece: &[u8]) -> Result<()> {
         let incoming = Arc::clone(&self.incoming);
         let plan = &incoming.plan;
-        let came = piece.len() as u64;
+        let received = piece.len() as u64;
         let mut at = self.start + self.part.length;
-        if at.checked_add(came).is_none_or(|end| end > plan.size) {
-            let what = format!("{came} bytes came for place {at} of {} bytes", plan.size);
+        if at.checked_add(received).is_none_or(|end| end > plan.size) {
+            let what = format!(
+                "{received} bytes came for place {at} of {} bytes",
+                plan.size
+            );
             return Err(TransportError::protocol(what));
         }
         if let Some(digest) = &mut self.part.digest {
             digest.update(piece);
         }
-        self.part.length += came;
+        self.part.length += received;
         let mut sound = 0;
         while !piece.is_empty() {
-            let (sequence, within) = plan.place(at);
+            let (sequence, within) = plan.locate(at);
             let length = plan.length(sequence);
             let taken = piece.len().min(length - within);
             let (part, rest) = piece.split_at(taken);
@@ -251,10 +254,10 @@ impl IncomingPart {
         self.part.sound += sound;
         let now = MonotonicTime::now();
         if !incoming.warm_up.is_over(now) {
-            self.part.in_warm_up += came;
+            self.part.in_warm_up += received;
         }
         let delivered = Delivered {
-            bytes: came,
+            bytes: received,
             messages: sound,
         };
         let all = incoming.warm_up.count(&incoming.live, now, delivered);
@@ -310,5 +313,5 @@ fn is_right(plan: &Plan, sequence: u64, within: usize, piece: &[u8]) -> bool {
         }
     }
     let from = within + in_header;
-    !plan.compared || looks_right(rest, &plan.content[from..from + rest.len()])
+    !plan.compared || matches_samples(rest, &plan.content[from..from + rest.len()])
 }

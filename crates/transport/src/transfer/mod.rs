@@ -102,7 +102,7 @@ pub struct Connections {
     all: Arc<AllConnections>,
     /// Observer and warm-up of a receiver, for which the first connection opens the window.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
-    /// Transfer of a sender, which each connection that is made tells so.
+    /// Watch of a sender's transfer, which begins its deadline with the first connection.
     transfer: Option<Arc<SenderEnding>>,
     times: Mutex<Times>,
 }

@@ -34,7 +34,7 @@ pub struct Outgoing {
     live: Arc<LiveCounters>,
     /// Bytes read so far; those that had to be sent again count again.
     read: AtomicU64,
-    /// Digests of the parts that were read, by their offsets; absent where none was asked for.
+    /// Digests of the parts that were read, by their offsets; absent where the order has none.
     pub(super) digests: Option<Mutex<BTreeMap<u64, (u64, crc32fast::Hasher)>>>,
     warm_up: Arc<WarmUp>,
 }
@@ -88,18 +88,18 @@ impl Outgoing {
         live.bytes_sent.fetch_max(sent, Ordering::Relaxed);
     }
 
-    /// Fills `place` with the bytes from `offset` on, which are within the content.
-    fn fill(&self, offset: u64, place: &mut [u8]) -> Result<()> {
+    /// Fills `buffer` with the bytes from `offset` on, which are within the content.
+    fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         if let Some(noise) = &self.noise {
             let mut memory = BytesMut::new();
-            place.copy_from_slice(&noise.read(&mut memory, offset, place.len())?);
+            buffer.copy_from_slice(&noise.read(&mut memory, offset, buffer.len())?);
         }
         let mut done = 0;
-        while done < place.len() {
-            let (sequence, within) = self.plan.place(offset + done as u64);
+        while done < buffer.len() {
+            let (sequence, within) = self.plan.locate(offset + done as u64);
             let length = self.plan.length(sequence);
-            let taken = (place.len() - done).min(length - within);
-            let part = &mut place[done..done + taken];
+            let taken = (buffer.len() - done).min(length - within);
+            let part = &mut buffer[done..done + taken];
             if self.noise.is_none() {
                 part.copy_from_slice(&self.plan.content[within..within + taken]);
             }
@@ -114,25 +114,25 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Returns the CRC-32 of everything that was sent; zero where it was not asked for.
+    /// Returns the CRC-32 of everything that was sent; zero where the order has no digests.
     pub(super) fn digest(&self) -> Result<u64> {
         let Some(digests) = &self.digests else {
             return Ok(0);
         };
-        let mut whole = crc32fast::Hasher::new();
+        let mut combined = crc32fast::Hasher::new();
         let mut end = 0;
         for (start, (length, digest)) in digests.lock().iter() {
             if *start != end {
                 // A part was cut and sent again from another place: what was read of it overlaps.
                 return self.digest_again();
             }
-            whole.combine(digest);
+            combined.combine(digest);
             end += length;
         }
         if end != self.plan.size {
             return self.digest_again();
         }
-        Ok(whole.finalize().into())
+        Ok(combined.finalize().into())
     }
 
     fn digest_again(&self) -> Result<u64> {
@@ -174,7 +174,7 @@ impl Window {
     /// Returns the bytes from `offset` on, up to the end of the window that they lie in; `None` for
     /// the last message and those beside it, the last one being shorter.
     fn at(&mut self, plan: &Plan, offset: u64) -> Option<&[u8]> {
-        let (sequence, _) = plan.place(offset);
+        let (sequence, _) = plan.locate(offset);
         let first = sequence - sequence % self.messages;
         if first + self.messages >= plan.count {
             return None;
@@ -236,9 +236,9 @@ impl OutgoingPart {
             Some(ready) => &ready[..ready.len().min(max)],
             None => {
                 let length = scratch.len().min(max);
-                let place = &mut scratch[..length];
-                outgoing.fill(offset, place)?;
-                place
+                let buffer = &mut scratch[..length];
+                outgoing.fill(offset, buffer)?;
+                buffer
             }
         };
         if offset != *at {

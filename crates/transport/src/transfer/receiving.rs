@@ -88,7 +88,7 @@ impl<'a, E: TransferEndpoint> ListeningWork<'a, Streams<'a, E::Flows>> for Trans
     }
 }
 
-/// Receives everything and acknowledges it; returns the digest where one was asked for.
+/// Receives everything and acknowledges it; returns the digest where the order has digests.
 async fn take_all<E: TransferEndpoint, S: ByteStream>(
     endpoint: &E,
     end: &Listening<'_, Streams<'_, E::Flows>>,

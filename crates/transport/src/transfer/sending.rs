@@ -47,14 +47,14 @@ impl<'a, E: TransferEndpoint> ConnectingWork<'a, Streams<'a, E::Flows>> for Tran
         warm_up.begin(end.started);
         let statistics: Arc<dyn StatisticsSource> = connections.all.clone();
         end.watch.connection(&statistics);
-        let whole = Delivered {
+        let all = Delivered {
             bytes: outgoing.size(),
             messages: outgoing.plan.count,
         };
         let (outgoing_ref, connections_ref) = (&outgoing, &connections);
         let sending = end.beside_probe(move || async move {
             let sending = endpoint.send(&offer, outgoing_ref, connections_ref, &end.transfer);
-            sending.map(|at| end.watch.acknowledged(at, whole))
+            sending.map(|at| end.watch.acknowledged(at, all))
         });
         let error = sending.await.err();
         Ok(((control, outgoing, connections), error))

@@ -83,7 +83,7 @@ fn read(outgoing: &Arc<Outgoing>, start: u64, length: u64, most: usize) -> Vec<u
 }
 
 #[test]
-fn parts_in_any_order_and_cut_ones_that_come_again_make_the_whole() {
+fn unordered_truncated_and_repeated_parts_complete_the_transfer() {
     for seed in 0..200 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let size = random.random_range(1..400_000);
@@ -139,7 +139,7 @@ fn parts_in_any_order_and_cut_ones_that_come_again_make_the_whole() {
 }
 
 #[test]
-fn a_changed_byte_is_one_corrupted_message_also_on_an_edge() {
+fn changed_byte_counts_as_one_corrupted_message_also_at_a_part_boundary() {
     let (outgoing, _, incoming, _) = ends(3000, 1000);
     let mut bytes = read(&outgoing, 0, 3000, 700);
     bytes[1016] ^= 1;
@@ -163,13 +163,13 @@ fn a_changed_byte_is_one_corrupted_message_also_on_an_edge() {
 }
 
 #[test]
-fn what_comes_in_the_warm_up_is_told_apart_unless_it_comes_again() {
+fn warm_up_bytes_are_separate_unless_received_again() {
     let live: Arc<LiveCounters> = Arc::default();
     let length = Duration::from_secs(3600);
     let warm_up = warm_up(length);
     let content = Content::new(&order(Role::Receiver, 3000, 1000, 1)).expect("a content");
     let incoming = Incoming::new(content, &live, &warm_up, None);
-    let told = || {
+    let counted = || {
         (
             live.bytes_in_warm_up.load(Ordering::Relaxed),
             live.bytes_delivered.load(Ordering::Relaxed),
@@ -177,16 +177,16 @@ fn what_comes_in_the_warm_up_is_told_apart_unless_it_comes_again() {
     };
     incoming.part(0).take(&[0; 1000]).expect("within");
     incoming.part(1000).take(&[0; 500]).expect("within");
-    assert_eq!(told(), (1500, 1500));
+    assert_eq!(counted(), (1500, 1500));
     warm_up.begin(MonotonicTime(
         MonotonicTime::now().0 - length.as_nanos() as i64,
     ));
     let mut part = incoming.part(1500);
     part.take(&[0; 700]).expect("within");
-    assert_eq!(told(), (1500, 2200));
+    assert_eq!(counted(), (1500, 2200));
     // What was cut and comes again counts when it comes again.
     incoming.part(0).take(&[0; 1000]).expect("within");
-    assert_eq!(told(), (500, 2200));
+    assert_eq!(counted(), (500, 2200));
 }
 
 #[test]

@@ -18,15 +18,15 @@ pub(crate) struct Admitted<F> {
     pub stop: Stop,
 }
 
-/// Flows that asked to be admitted.
+/// Flows to be admitted, and those refused.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     /// Purposes and indices of those that were admitted, over messages.
     pub admitted: Vec<(Purpose, u16)>,
     /// Number of those that did not show this trial's token.
     pub refused: u64,
-    /// Number of those that broke before they could show it.
-    pub broken: u64,
+    /// Number of those that failed before they could show it.
+    pub failed: u64,
 }
 
 /// A flow on which probe messages are sent.
@@ -52,8 +52,8 @@ pub(crate) trait ProbeFlow {
         answer: &mut (impl FnMut(&[u8]) + Send),
     ) -> impl Future<Output = Result<bool>>;
 
-    /// Tells the other end that the probe is done, where that spares it a wait.
-    fn say_done(&mut self, trial: &Trial, purpose: Purpose) -> impl Future<Output = ()>;
+    /// Sends the note that the probe is done, where that spares the other end a wait.
+    fn send_done(&mut self, trial: &Trial, purpose: Purpose) -> impl Future<Output = ()>;
 }
 
 /// A transport's endpoint, of streams or of messages.
@@ -66,7 +66,7 @@ pub(crate) trait Carrier: Sync {
     /// Adds the facts and warnings of the endpoint that the sessions do not add.
     fn describe(&self, findings: &mut Findings);
 
-    /// Opens a flow; returns when the other end has been told of its purpose.
+    /// Opens a flow; returns when the other end has its purpose.
     fn open(
         &self,
         trial: &Trial,
@@ -97,13 +97,13 @@ pub(crate) trait Carrier: Sync {
         over: &Stop,
     ) -> impl Future<Output = ()>;
 
-    /// Ends the answers to the probe under load, of which `echoed` tells when they have ended, once the
-    /// transfer is over; `broken` where it did not come to its end.
+    /// Ends the answers to the probe under load once the transfer is over; `echoed` is raised when they have ended,
+    /// `failed` set where the transfer did not come to its end.
     fn end_probe(
         &self,
         trial: &Trial,
         over: &Stop,
         echoed: &Stop,
-        broken: bool,
+        failed: bool,
     ) -> impl Future<Output = ()>;
 }

@@ -112,8 +112,8 @@ async fn probe_idle<C: Carrier>(
         // A path too lossy to connect in time is a result; whatever else is wrong will be wrong
         // with the transfer as well.
         Err(error @ TransportError::TimedOut { .. }) => {
-            let (delays, broken) = (Delays::default(), Some(error));
-            Ok((Probed { delays, broken }, None))
+            let (delays, error) = (Delays::default(), Some(error));
+            Ok((Probed { delays, error }, None))
         }
         Err(error) => Err(error),
     }
@@ -132,9 +132,9 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         let mut findings = Findings::default();
         let mut flow = None;
         if trial.probe.idle_messages > 0 {
-            let (probed, kept) = probe_idle(trial, carrier, peer).await?;
+            let (probed, load_flow) = probe_idle(trial, carrier, peer).await?;
             findings.idle_probe(trial, &probed);
-            flow = kept;
+            flow = load_flow;
         }
         if trial.probe.has_flow() && flow.is_none() {
             let (purpose, until) = (Purpose::LoadProbe, trial.opening_until());
@@ -164,7 +164,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         self.started = self.watch.arm();
     }
 
-    /// Returns the moment at which a connect call gives up, behind the watch, which ends one that takes
+    /// Returns the moment at which a connect call gives up: later than the watch, which ends one that takes
     /// too long.
     pub(crate) fn limit(&self) -> MonotonicTime {
         self.started + self.trial.order.longest_transfer() + CLOSING

@@ -105,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn a_99th_percentile_takes_a_hundred_delays() {
-        for (delays, said) in [(99, false), (100, true)] {
+    fn p99_requires_a_hundred_delays() {
+        for (delays, reported) in [(99, false), (100, true)] {
             let mut distribution = Distribution::default();
             for ms in 1..=delays {
                 distribution.add_duration(Duration::from_millis(ms));
@@ -116,7 +116,7 @@ mod tests {
             let metrics = findings.0.measurements.metrics;
             assert_eq!(
                 metrics.contains_key("message_delay_p99_ns"),
-                said,
+                reported,
                 "{delays}"
             );
             assert!(metrics.contains_key("message_delay_p95_ns"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_no_delays() {
+    fn no_delays_report_no_metrics() {
         let mut findings = Findings::default();
         Distribution::default().report(DelayMetrics::MESSAGE, "receiver", &mut findings);
         assert!(

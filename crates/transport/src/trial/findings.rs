@@ -164,8 +164,8 @@ impl Findings {
 
     /// Adds the way of the acknowledgement.
     pub(crate) fn acknowledgement(&mut self, in_band: bool) {
-        let way = if in_band { "in_band" } else { "control" };
-        self.fact("acknowledgement", way);
+        let channel = if in_band { "in_band" } else { "control" };
+        self.fact("acknowledgement", channel);
     }
 
     /// Adds the sender's metrics of the transfer of `size` bytes.
@@ -268,12 +268,12 @@ impl Findings {
         self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
         self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
         self.histogram(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
-        let (answers, asked) = (delays.answers(), trial.probe.idle_messages);
-        if answers < u64::from(asked) {
-            let broken = probed.broken.as_ref();
-            let why = broken.map_or_else(String::new, |error| format!(": {error}"));
+        let (answers, planned) = (delays.answers(), trial.probe.idle_messages);
+        if answers < u64::from(planned) {
+            let error = probed.error.as_ref();
+            let why = error.map_or_else(String::new, |error| format!(": {error}"));
             let message = format!(
-                "{answers} of {asked} probe messages before the transfer were answered{why}"
+                "{answers} of {planned} probe messages before the transfer were answered{why}"
             );
             self.warn("idle_probe_incomplete", message, "");
         }
@@ -314,7 +314,7 @@ impl Findings {
         }
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
-        if let Some(error) = probed.broken.as_ref().filter(|_| !by_deadline) {
+        if let Some(error) = probed.error.as_ref().filter(|_| !by_deadline) {
             let message = format!("the probe under load ended before the transfer: {error}");
             self.warn("probe_broken", message, "");
         }
@@ -348,7 +348,7 @@ impl Findings {
 }
 
 /// Whether `in_flight_max` bytes are at least the path's bandwidth-delay product; `false` where the
-/// stack or the path do not tell.
+/// stack or the path have no value.
 fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
     let product = path.bandwidth_delay_product();
     product.is_some() && in_flight_max >= product
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_filled_by_a_bandwidth_delay_product() {
+    fn path_is_filled_by_its_bandwidth_delay_product() {
         let mut path = crate::testing::order_for(regatta_control::Role::Sender, "tcp", 1, 1).path;
         path.round_trip_delay = Duration::from_millis(30);
         assert!(!fills(&path, Some(u64::MAX)));
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paced_receiver_goodput_is_the_rate_and_not_above_it() {
+    fn paced_goodput_does_not_exceed_the_rate() {
         // Eleven deliveries of 1000 bytes, one each millisecond: 8 Mbit/s.
         let mut deliveries = None;
         for number in 1..=11 {

@@ -98,7 +98,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         })
     }
 
-    /// Returns the flows that asked to be admitted.
+    /// Returns the flows that were admitted and refused.
     pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
         self.admission.lock()
     }
@@ -138,7 +138,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     }
 
     /// Admits flows until the transfer's comes and runs the work on it, while the probe under load is
-    /// answered. The work is told whether the probe's flow is to come still.
+    /// answered. The work gets whether the probe's flow is still to come.
     ///
     /// # Errors
     /// The error that kept the transfer's flow from coming.
@@ -189,12 +189,12 @@ impl<'a, C: Carrier> Listening<'a, C> {
         output
     }
 
-    /// Ends the answers to the probe under load, once the transfer has ended: by its deadline, as the
-    /// watch tells, or `broken`. The sender's end of it may be seen before its note over control.
-    pub(crate) async fn end_probe(&self, broken: bool) {
-        let broken = broken || matches!(self.watch.end(), Some(ReceiverEnd::Deadline { .. }));
+    /// Ends the answers to the probe under load, once the transfer has ended: by its deadline,
+    /// by the watch, or `failed`. The sender's end of it may be seen before its note over control.
+    pub(crate) async fn end_probe(&self, failed: bool) {
+        let failed = failed || matches!(self.watch.end(), Some(ReceiverEnd::Deadline { .. }));
         let (over, echoed) = (&self.over, &self.echoed);
-        let ending = self.carrier.end_probe(self.trial, over, echoed, broken);
+        let ending = self.carrier.end_probe(self.trial, over, echoed, failed);
         ending.await;
     }
 
@@ -244,7 +244,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     ) -> SideReport {
         findings.span(started, ended);
         let admission = self.admission();
-        findings.refused(admission.refused + admission.broken);
+        findings.refused(admission.refused + admission.failed);
         self.trial.context.live.set_phase(Phase::Done);
         findings.0
     }

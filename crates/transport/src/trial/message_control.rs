@@ -102,8 +102,8 @@ pub(crate) async fn send<F: MessageFlow>(
     flow.send_batch(&message, message.len()).await
 }
 
-/// Opens a flow with this purpose and index: asks until the other end answers, or until `take`, which
-/// gets everything else that comes, says that it comes from the flow.
+/// Opens a flow with this purpose and index: repeats the opening until the other end answers, or until `take`, which
+/// gets everything else that comes, returns whether it belongs to the flow.
 pub(crate) async fn open<F: MessageFlow>(
     trial: &Trial,
     flow: &mut F,
@@ -125,11 +125,11 @@ pub(crate) async fn open<F: MessageFlow>(
         send(trial, flow, purpose, Control::Open(index)).await?;
         let again = until.min(MonotonicTime::now() + again_after);
         while !opened {
-            let mut look = |arrival: Arrival<'_>| {
+            let mut handle = |arrival: Arrival<'_>| {
                 let control = Control::decode(trial, arrival.data);
                 opened |= control == Some((purpose, Control::Opened)) || take(arrival.data);
             };
-            if flow.receive_batch(again, &mut look).await? == 0 {
+            if flow.receive_batch(again, &mut handle).await? == 0 {
                 break;
             }
         }
@@ -144,7 +144,7 @@ mod tests {
     use regatta_control::Role;
 
     #[test]
-    fn every_control_message_is_read_back_and_a_damaged_one_is_not() {
+    fn control_messages_round_trip_and_reject_bit_flips() {
         let order = testing::order_for(Role::Sender, "udp", 1000, 100);
         let trial = Trial::new(&order, testing::trial_context().0).expect("a trial");
         let counts = Delivered {

@@ -46,8 +46,8 @@ impl<F: MessageFlow> ProbeFlow for F {
         Ok(self.receive_batch(until, &mut take).await? > 0)
     }
 
-    async fn say_done(&mut self, trial: &Trial, purpose: Purpose) {
-        // The other end may be gone already, which is no error.
+    async fn send_done(&mut self, trial: &Trial, purpose: Purpose) {
+        // The other end may have closed already, which is no error.
         let _ = message_control::send(trial, self, purpose, Control::Done).await;
     }
 }
@@ -83,16 +83,16 @@ impl Admission {
 pub(crate) struct Messages<'a, E>(pub &'a E);
 
 impl<E: MessageEndpoint> Messages<'_, E> {
-    /// Waits for a flow that `judge` admits by its first message, for its purpose and index.
+    /// Waits for a flow that `accept` admits by its first message, for its purpose and index.
     pub(crate) async fn admit_by(
         &self,
         trial: &Trial,
         until: MonotonicTime,
-        judge: &mut (impl FnMut(&[u8]) -> Option<(Purpose, u16)> + Send),
+        accept: &mut (impl FnMut(&[u8]) -> Option<(Purpose, u16)> + Send),
     ) -> Result<Admitted<E::Flow>> {
         let stop = trial.stop.child();
         let mut admitted = None;
-        let mut admit = |message: &[u8]| match judge(message) {
+        let mut admit = |message: &[u8]| match accept(message) {
             Some(flow) => {
                 admitted = Some((flow, MonotonicTime::now()));
                 true
@@ -145,8 +145,8 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         until: MonotonicTime,
         admission: &mut Admission,
     ) -> Result<Admitted<E::Flow>> {
-        let mut judge = |message: &[u8]| admission.flow(trial, message);
-        self.admit_by(trial, until, &mut judge).await
+        let mut accept = |message: &[u8]| admission.flow(trial, message);
+        self.admit_by(trial, until, &mut accept).await
     }
 
     async fn echo(&self, trial: &Trial, probe: &mut Admitted<E::Flow>, over: &Stop) {
@@ -157,7 +157,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         let mut done = false;
         while !done && !until.has_passed() && !trial.stop.is_stopped() {
             if until == MonotonicTime::NEVER && over.is_stopped() {
-                // The last messages are answered after the transfer as well; their sender says when
+                // The last messages are answered after the transfer as well; their sender notes when
                 // it has enough.
                 until = MonotonicTime::now() + trial.probe.last_answers_within();
             }
@@ -174,7 +174,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
                 MonotonicTime::NEVER => executor.wait_unless_stopped(over, receiving).await,
                 _ => Some(receiving.await),
             };
-            // The sender's end of the probe says what broke; here it only ends.
+            // The sender's end of the probe reports the error; here it only ends.
             if matches!(received, Some(Err(_))) {
                 return;
             }

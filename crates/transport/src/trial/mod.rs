@@ -50,7 +50,7 @@ pub(crate) const NOTE_SLACK: Duration = Duration::from_millis(50);
 /// but it is not the path under test.
 pub(crate) const CONTROL_ANSWER: Duration = Duration::from_secs(10);
 
-/// Longest time that a sender which the deadline stopped may take to say that nothing more leaves
+/// Longest time that a sender which the deadline stopped may take until its note that nothing more leaves
 /// it.
 pub(crate) const LEAVING: Duration = Duration::from_secs(2);
 
@@ -183,7 +183,7 @@ impl Trial {
         self.explain(TransportError::timed_out(what, CONTROL_ANSWER))
     }
 
-    /// Returns the outcome of a receiver that heard nothing of its sender for too long.
+    /// Returns the outcome of a receiver without a note of its sender for too long.
     pub(crate) fn timed_out(&self) -> TransportError {
         TransportError::timed_out("end of the transfer", self.limit())
     }

@@ -8,7 +8,7 @@ use crate::{
     driver::{Result, TransportError},
     executor::Executor,
     opening::Purpose,
-    probe::{Delays, MOST_UNDER_WAY, Probed, Schedule, write_probe},
+    probe::{Delays, MOST_IN_FLIGHT, Probed, Schedule, write_probe},
     stop::Stop,
 };
 
@@ -62,7 +62,7 @@ pub(crate) async fn idle<F: ProbeFlow>(
             };
             let next = lost_at.min(now + interval);
             while delays.unanswered() > 0 && receive(trial, flow, next, &mut delays).await? {}
-            while (delays.unanswered() >= MOST_UNDER_WAY
+            while (delays.unanswered() >= MOST_IN_FLIGHT
                 || delays.unanswered() > 0 && !flow.sends_at_once())
                 && receive(trial, flow, lost_at, &mut delays).await?
             {}
@@ -72,12 +72,12 @@ pub(crate) async fn idle<F: ProbeFlow>(
             && receive(trial, flow, lost_at, &mut delays).await?
         {}
         if !trial.probe.keeps_flow() {
-            flow.say_done(trial, Purpose::IdleProbe).await;
+            flow.send_done(trial, Purpose::IdleProbe).await;
         }
         Ok(())
     };
-    let broken = probing.await.err();
-    Probed { delays, broken }
+    let error = probing.await.err();
+    Probed { delays, error }
 }
 
 /// Sends messages by schedule, which began at `since`, until `over` is raised and those due by then
@@ -91,9 +91,9 @@ pub(crate) async fn under_load<F: ProbeFlow>(
     let mut delays = Delays::default();
     let mut schedule = Schedule::new(&trial.probe, since);
     let probing = scheduled_messages((trial, executor), flow, (over, &mut schedule), &mut delays);
-    let broken = probing.await.err();
+    let error = probing.await.err();
     schedule.note_held_back(&mut delays);
-    Probed { delays, broken }
+    Probed { delays, error }
 }
 
 async fn scheduled_messages<F: ProbeFlow>(
@@ -145,7 +145,7 @@ async fn scheduled_messages<F: ProbeFlow>(
         }
     }
     if has_room {
-        flow.say_done(trial, Purpose::LoadProbe).await;
+        flow.send_done(trial, Purpose::LoadProbe).await;
     }
     Ok(())
 }

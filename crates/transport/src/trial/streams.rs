@@ -74,9 +74,9 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
         let rest = &mut self.rest;
         let mut take = |piece: &[u8]| {
             rest.extend_from_slice(piece);
-            let whole = rest.len() - rest.len() % length;
-            rest[..whole].chunks(length).for_each(&mut *answer);
-            rest.drain(..whole);
+            let complete = rest.len() - rest.len() % length;
+            rest[..complete].chunks(length).for_each(&mut *answer);
+            rest.drain(..complete);
         };
         match self.stream.receive(&mut scratch, until, &mut take).await? {
             Received::Bytes(_) => Ok(true),
@@ -85,7 +85,7 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
         }
     }
 
-    async fn say_done(&mut self, _: &Trial, _: Purpose) {}
+    async fn send_done(&mut self, _: &Trial, _: Purpose) {}
 }
 
 /// Opens a stream of a connection and sends its opening, and `index` right after it.
@@ -141,7 +141,7 @@ pub(crate) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
         }
         let mut take = |piece: &[u8]| back.extend_from_slice(piece);
         let receiving = stream.receive(&mut scratch, MonotonicTime::NEVER, &mut take);
-        // The sender's end of the probe says what broke; here it only ends.
+        // The sender's end of the probe reports the error; here it only ends.
         if !matches!(receiving.await, Ok(Received::Bytes(_))) {
             return;
         }
@@ -155,22 +155,22 @@ pub(crate) struct Streams<'a, E>(pub &'a E);
 pub(crate) type FlowOf<E> = StreamFlow<<E as StreamEndpoint>::Connection, StreamOf<E>>;
 
 impl<E: StreamEndpoint> Streams<'_, E> {
-    /// Waits for a connection whose first stream shows this trial's token; refuses others. `arrived`
+    /// Waits for a connection whose first stream shows this trial's token; refuses others. `on_arrival`
     /// is called when one comes in; `parent` is that of its stop.
     pub(crate) async fn admit_with(
         &self,
         trial: &Trial,
         until: MonotonicTime,
         admission: &mut Admission,
-        (parent, arrived): (&Stop, &(impl Fn() + Sync)),
+        (parent, on_arrival): (&Stop, &(impl Fn() + Sync)),
     ) -> Result<Admitted<FlowOf<E>>> {
         loop {
             let stop = parent.child();
-            let mut came = MonotonicTime::now();
+            let mut arrived = MonotonicTime::now();
             let mut note = || {
                 // This may be the transfer; the last call before it counts.
-                arrived();
-                came = MonotonicTime::now();
+                on_arrival();
+                arrived = MonotonicTime::now();
             };
             let accepted = self.0.accept(until, &stop, &mut note).await?;
             let Accepted::Connection(connection) = accepted else {
@@ -188,13 +188,13 @@ impl<E: StreamEndpoint> Streams<'_, E> {
                         purpose,
                         index: 0,
                         flow,
-                        arrived: came,
+                        arrived,
                         stop,
                     });
                 }
                 Ok((None, ..)) => admission.refused += 1,
                 Err(error) if parent.is_stopped() => return Err(error),
-                Err(_) => admission.broken += 1,
+                Err(_) => admission.failed += 1,
             }
         }
     }
@@ -247,9 +247,9 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         echo(&mut probe.flow.stream, rest).await;
     }
 
-    async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop, broken: bool) {
+    async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop, failed: bool) {
         // Those that are under way at the deadline still leave.
-        if broken {
+        if failed {
             let until = MonotonicTime::now() + trial.probe.last_answers_within();
             let executor = self.0.executor();
             executor.sleep_unless_stopped(until, echoed).await;

@@ -52,16 +52,21 @@ impl WarmUp {
     }
 
     /// Counts what has been delivered since the last call, at `now`; returns all bytes that are here.
-    pub(crate) fn count(&self, live: &LiveCounters, now: MonotonicTime, came: Delivered) -> u64 {
+    pub(crate) fn count(
+        &self,
+        live: &LiveCounters,
+        now: MonotonicTime,
+        delivered: Delivered,
+    ) -> u64 {
         if !self.is_over(now) {
             live.bytes_in_warm_up
-                .fetch_add(came.bytes, Ordering::Relaxed);
+                .fetch_add(delivered.bytes, Ordering::Relaxed);
         }
         live.messages_delivered
-            .fetch_add(came.messages, Ordering::Relaxed);
+            .fetch_add(delivered.messages, Ordering::Relaxed);
         live.bytes_delivered
-            .fetch_add(came.bytes, Ordering::Release)
-            + came.bytes
+            .fetch_add(delivered.bytes, Ordering::Release)
+            + delivered.bytes
     }
 
     /// Whether the warm-up is over at `now`. The window over which CPU time is charged begins anew

@@ -18,7 +18,7 @@ use regatta_transport::{
     transfer::{Connections, Incoming, Outgoing},
 };
 
-use super::{Endpoint, LOOK, MonotonicTime};
+use super::{Endpoint, MonotonicTime, POLL_INTERVAL};
 
 /// Bytes of a block.
 const BLOCK: u64 = 50_001;
@@ -171,7 +171,7 @@ impl Files {
                     return Ok(socket);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if stop.wait_until(MonotonicTime::now() + LOOK) {
+                    if stop.wait_until(MonotonicTime::now() + POLL_INTERVAL) {
                         return Err(TransportError::Cancelled);
                     }
                 }

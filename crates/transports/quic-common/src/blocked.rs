@@ -10,7 +10,7 @@ use regatta_transport::WindowLimited;
 ///
 /// The time between two samples counts if the stack reported in between that flow control blocked
 /// it, and the congestion window has room at the end of that time: with a full congestion window
-/// the path is the limit, whatever flow control says.
+/// the path is the limit, whatever flow control reports.
 #[derive(Debug)]
 pub struct Blocked(Mutex<State>);
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_time_in_which_it_was_blocked_counts() {
+    fn only_blocked_time_is_counted() {
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
         let blocked = Blocked::new(begun);
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(blocked.add(at(350), 4, 89, 100), ms(150));
         // Blocked with a full congestion window: the path is the limit.
         assert_eq!(blocked.add(at(450), 9, 90, 100), ms(150));
-        // What it said then counts no later either.
+        // Frames counted then do not count later either.
         assert_eq!(blocked.add(at(550), 9, 0, 100), ms(150));
         // Nothing is known of a window of no bytes.
         assert_eq!(blocked.add(at(650), 10, 0, 0), ms(150));

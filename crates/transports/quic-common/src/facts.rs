@@ -65,7 +65,7 @@ impl ConnectionFacts<'_> {
             ("quic.flow_control_blocked_frames", self.blocked_frames),
             ("receive_buffer_drops", self.receive_buffer_drops),
         ];
-        let words = [
+        let texts = [
             (
                 "congestion_control",
                 self.congestion_control.unwrap_or("unknown"),
@@ -79,7 +79,7 @@ impl ConnectionFacts<'_> {
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
         let counts = (counts.into_iter())
             .filter_map(|(name, count)| Some((format!("{name}.{end}"), count?.to_string())));
-        connection.chain(counts).chain(of_end(end, words)).collect()
+        connection.chain(counts).chain(of_end(end, texts)).collect()
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_packet_at_a_time_is_no_offload() {
+    fn single_packet_batches_count_as_no_offload() {
         assert_eq!(offload(0), "off");
         assert_eq!(offload(1), "off");
         assert_eq!(offload(10), "on, 10 packets at most");

@@ -29,8 +29,8 @@ pub struct EventLog {
 /// they are written to.
 #[derive(Debug)]
 pub struct Files {
-    /// Names of the options that ask for files.
-    asked: Vec<&'static str>,
+    /// Names of the options that request files.
+    requested: Vec<&'static str>,
     directory: Option<PathBuf>,
     end: &'static str,
     title: String,
@@ -43,10 +43,10 @@ impl Files {
     #[must_use]
     pub fn new(order: &TrialOrder, key_log: bool, event_log: bool) -> Self {
         Self {
-            asked: FILE_OPTIONS
+            requested: FILE_OPTIONS
                 .into_iter()
                 .zip([key_log, event_log])
-                .filter_map(|(option, asked)| asked.then_some(option))
+                .filter_map(|(option, requested)| requested.then_some(option))
                 .collect(),
             directory: order.files.clone(),
             end: order.role.name(),
@@ -64,11 +64,11 @@ impl Files {
     fn has(&self, option: &str) -> Option<&PathBuf> {
         self.directory
             .as_ref()
-            .filter(|_| self.asked.contains(&option))
+            .filter(|_| self.requested.contains(&option))
     }
 
-    /// Returns the directory for the file that `option` asks for, and creates it if need be.
-    fn place(&self, option: &str) -> Result<Option<&PathBuf>> {
+    /// Returns the directory for the file that `option` requests, and creates it if need be.
+    fn directory_for(&self, option: &str) -> Result<Option<&PathBuf>> {
         let Some(directory) = self.has(option) else {
             return Ok(None);
         };
@@ -83,13 +83,13 @@ impl Files {
         format!("{}.keylog", self.end)
     }
 
-    /// Creates the key log of a configuration of TLS, which writes nothing unless it was asked for and the trial has a
+    /// Creates the key log of a configuration of TLS, which writes nothing unless it was requested and the trial has a
     /// directory for files.
     ///
     /// # Errors
     /// [`TransportError::Io`] when the file cannot be created.
     pub fn key_log(&self) -> Result<Arc<dyn KeyLog>> {
-        let Some(directory) = self.place("keylog")? else {
+        let Some(directory) = self.directory_for("keylog")? else {
             return Ok(Arc::new(NoKeyLog));
         };
         let path = directory.join(self.key_log_name());
@@ -99,13 +99,13 @@ impl Files {
         )))
     }
 
-    /// Creates the file for the next connection's events, if it was asked for and the trial has a
+    /// Creates the file for the next connection's events, if it was requested and the trial has a
     /// directory for files: the first is `sender.sqlog`, the second `sender-2.sqlog`.
     ///
     /// # Errors
     /// [`TransportError::Io`] when it cannot be made.
     pub fn next_event_log(&self) -> Result<Option<EventLog>> {
-        let Some(directory) = self.place("qlog")? else {
+        let Some(directory) = self.directory_for("qlog")? else {
             return Ok(None);
         };
         let name = match self.logs.fetch_add(1, Ordering::Relaxed) {
@@ -141,20 +141,20 @@ impl Files {
         facts
     }
 
-    /// Returns a warning if files were asked for, but the trial has no directory for them.
+    /// Returns a warning if files were requested, but the trial has no directory for them.
     #[must_use]
     pub fn warning(&self) -> Option<Warning> {
-        if self.directory.is_some() || self.asked.is_empty() {
+        if self.directory.is_some() || self.requested.is_empty() {
             return None;
         }
-        let (asked, them) = match self.asked.as_slice() {
+        let (requested, them) = match self.requested.as_slice() {
             [one] => (format!("`{one}` was"), "it is not"),
             both => (format!("`{}` were", both.join("` and `")), "they are not"),
         };
         Some(Warning::new(
             "no_place_for_files",
             format!(
-                "{asked} asked for, but the {} was given no directory for files, so {them} written",
+                "{requested} asked for, but the {} was given no directory for files, so {them} written",
                 self.end
             ),
             "take the options out, or give the run a directory with `--out DIR`",

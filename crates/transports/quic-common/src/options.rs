@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn options_round_trip() {
         let text = |text: &str| OptionValue::Text(text.to_owned());
         let options = Common::read(&BTreeMap::from([
             ("mode".to_owned(), text("datagram")),

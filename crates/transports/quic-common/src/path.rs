@@ -59,7 +59,7 @@ pub struct Sizes {
     pub first_payload_bytes: u16,
     /// Sizes of windows and buffers.
     pub windows: WindowSizes,
-    /// Receive and send buffer that is asked of the socket, in bytes.
+    /// Receive and send buffer that is requested of the socket, in bytes.
     pub socket_buffers_bytes: (usize, usize),
     /// Whether what the stack holds of the application's data follows the congestion window ([`Self::held_bytes`]): over
     /// a path whose rate is not known. The flow-control window there is that of a fast path. With a send buffer of that
@@ -110,7 +110,7 @@ impl Sizes {
                 ..=most(packets.min(MOST_WINDOW_WITHOUT_RATE_PACKETS)),
         };
         let windows = WindowSizes::of(path, options.stream_window_bytes, &range);
-        let buffer = |asked: Option<usize>| asked.unwrap_or(windows.socket_buffer_bytes);
+        let buffer = |configured: Option<usize>| configured.unwrap_or(windows.socket_buffer_bytes);
         Ok(Self {
             payload_bytes,
             first_payload_bytes: match options.mtu_discovery {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_fills_the_path_and_no_more() {
+    fn packet_size_equals_the_path_mtu() {
         let payload = |mtu, local| sizes(&path(mtu, None), local).map(|s| s.payload_bytes);
         assert_eq!(payload(1500, IPV4), Ok(1472));
         assert_eq!(payload(1500, IPV6), Ok(1452));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_stays_below_what_the_kernel_takes() {
+    fn batch_size_is_below_the_kernel_limit() {
         for mtu in [1228, 1500, 9000, 65_536] {
             let sizes = sizes(&path(mtu, None), IPV4).expect("large enough");
             assert!(sizes.most_segments() * usize::from(sizes.payload_bytes) <= 65_507);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_stream_is_the_paths() {
+    fn stream_window_is_that_of_the_path() {
         let window = |rate| sizes(&path(1500, rate), IPV4).map(|sizes| sizes.windows.stream_bytes);
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(10_000_000)), Ok(75_000));
@@ -217,10 +217,10 @@ mod tests {
 
     /// 30 ms at 10 Gbit/s are 37 MB, with which 5 Mbit/s would be busy for a minute.
     #[test]
-    fn what_is_held_follows_the_congestion_window_where_no_rate_is_known() {
-        let held = |path: &PathHints, asked, congestion_window| {
+    fn buffer_limit_follows_the_congestion_window_without_a_rate() {
+        let held = |path: &PathHints, configured, congestion_window| {
             let mut common = Common::read(&BTreeMap::new());
-            common.stream_window_bytes = asked;
+            common.stream_window_bytes = configured;
             let sizes = Sizes::of(path, IPV4, &common).expect("large enough");
             sizes.held_bytes(congestion_window)
         };
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_with_a_limit_gets_no_larger_window_unless_asked() {
+    fn window_is_limited_by_the_stack_unless_configured() {
         let window = |rate, common: &Common| {
             Sizes::with_at_most(1000, &path(1500, rate), IPV4, common)
                 .map(|sizes| sizes.windows.stream_bytes)

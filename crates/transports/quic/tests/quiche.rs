@@ -27,13 +27,13 @@ fn text(order: &mut TrialOrder, name: &str, value: &str) {
     option(order, name, OptionValue::Text(value.to_owned()));
 }
 
-regatta_test_contract::test_cases! { what_runs_is_read_back:
+regatta_test_contract::test_cases! { stack_settings_are_read_back:
     cubic("cubic")
     reno("reno")
     bbr2("bbr2")
 }
 
-fn what_runs_is_read_back(name: &str) {
+fn stack_settings_are_read_back(name: &str) {
     let pair = pair(1_000_000, |order| {
         text(order, "cc", name);
         option(order, "gso", OptionValue::Flag(name == "cubic"));
@@ -56,7 +56,7 @@ fn what_runs_is_read_back(name: &str) {
 }
 
 #[test]
-fn a_stream_window_below_the_path_is_seen() {
+fn stream_window_below_the_path_is_reported() {
     let pair = pair(20_000_000, |order| {
         text(order, "stream_window", "64KiB");
         order.sample_interval = Duration::from_millis(5);
@@ -79,14 +79,14 @@ fn a_stream_window_below_the_path_is_seen() {
     );
 }
 
-regatta_test_contract::test_cases! { handshakes_are_what_is_asked_for:
+regatta_test_contract::test_cases! { handshakes_match_the_request:
     full(Handshake::Full, "full")
     resumption(Handshake::Resumed, "resumed")
     early_data(Handshake::EarlyData, "0-RTT")
     retry(Handshake::Retry, "full")
 }
 
-fn handshakes_are_what_is_asked_for(handshake: Handshake, made: &str) {
+fn handshakes_match_the_request(handshake: Handshake, made: &str) {
     let pair = pair(0, |order| {
         order.workload.kind = WorkloadKind::ShortConnections {
             connections: 10,
@@ -108,7 +108,7 @@ fn handshakes_are_what_is_asked_for(handshake: Handshake, made: &str) {
 }
 
 #[test]
-fn a_transfer_goes_on_from_another_port() {
+fn transfer_continues_after_migration() {
     let pair = pair(1 << 40, |order| {
         text(order, "migrate_after", "200ms");
         // Many times as long as the migration and a hundred packets take.
@@ -117,24 +117,24 @@ fn a_transfer_goes_on_from_another_port() {
         text(order, "stream_window", "256KiB");
     });
     let sender = pair.sender.expect("a report");
-    let told = &sender.measurements.facts["migration"];
+    let migration = &sender.measurements.facts["migration"];
     assert!(
-        told.starts_with("to another port after 0.2 s, validated"),
-        "{told}"
+        migration.starts_with("to another port after 0.2 s, validated"),
+        "{migration}"
     );
-    let sent = told.split_whitespace().rev().nth(4).expect("a number");
-    assert!(sent.parse::<u64>().expect("a number") > 100, "{told}");
+    let sent = migration.split_whitespace().rev().nth(4).expect("a number");
+    assert!(sent.parse::<u64>().expect("a number") > 100, "{migration}");
 }
 
 #[test]
-fn files_are_left_where_the_order_says_and_nowhere_else() {
+fn files_are_written_only_to_the_ordered_directory() {
     let directory = tempfile::tempdir().expect("a directory");
-    let ask = |order: &mut TrialOrder| {
+    let request_files = |order: &mut TrialOrder| {
         option(order, "keylog", OptionValue::Flag(true));
         option(order, "qlog", OptionValue::Flag(true));
     };
     let pair = pair(100_000, |order| {
-        ask(order);
+        request_files(order);
         order.files = Some(directory.path().to_owned());
     });
     let facts = pair.sender.expect("a report").measurements.facts;
@@ -146,7 +146,7 @@ fn files_are_left_where_the_order_says_and_nowhere_else() {
         events.contains("transport:packet_received") || events.contains("quic:packet_received")
     );
 
-    let without = self::pair(100_000, ask);
+    let without = self::pair(100_000, request_files);
     let facts = without.sender.expect("a report").measurements.facts;
     assert!(facts["keylog.sender"].starts_with("not written"));
     assert!(facts["qlog.sender"].starts_with("not written"));

@@ -43,12 +43,12 @@ fn reports(pair: Pair) -> (SideReport, SideReport) {
     )
 }
 
-regatta_test_contract::test_cases! { what_runs_is_read_back:
+regatta_test_contract::test_cases! { stack_settings_are_read_back:
     cubic("cubic")
     bbr("bbr")
 }
 
-fn what_runs_is_read_back(name: &str) {
+fn stack_settings_are_read_back(name: &str) {
     let (sender, receiver) = reports(pair(1_000_000, 10_000, |order| {
         text(order, "cc", name);
         option(order, "gso", OptionValue::Flag(name == "cubic"));
@@ -79,7 +79,7 @@ mod real_time {
 }
 
 #[test]
-fn the_packet_size_is_searched_for_when_asked() {
+fn mtu_discovery_runs_when_enabled() {
     let (sender, _) = reports(pair(20_000_000, 10_000, |order| {
         option(order, "mtu_discovery", OptionValue::Flag(true));
     }));
@@ -93,7 +93,7 @@ fn the_packet_size_is_searched_for_when_asked() {
 }
 
 #[test]
-fn a_stream_window_below_the_path_is_seen() {
+fn stream_window_below_the_path_is_reported() {
     let (sender, _) = reports(pair(20_000_000, 10_000, |order| {
         text(order, "stream_window", "64KiB");
         order.sample_interval = Duration::from_millis(5);
@@ -121,18 +121,18 @@ fn relay(front: &UdpSocket, server: SocketAddr, retries: &AtomicU32, stop: &Atom
         let brief = Some(Duration::from_micros(200));
         socket.set_read_timeout(brief).expect("a time");
     }
-    let (mut client, mut place) = (None, [0; 65_536]);
+    let (mut client, mut buffer) = (None, [0; 65_536]);
     while !stop.load(Ordering::Relaxed) {
-        if let Ok((length, from)) = front.recv_from(&mut place) {
+        if let Ok((length, from)) = front.recv_from(&mut buffer) {
             client = Some(from);
-            let _ = back.send_to(&place[..length], server);
+            let _ = back.send_to(&buffer[..length], server);
         }
-        if let (Ok((length, _)), Some(client)) = (back.recv_from(&mut place), client) {
+        if let (Ok((length, _)), Some(client)) = (back.recv_from(&mut buffer), client) {
             // A long header of type 3; RFC 9000 §17.2.5.
-            if place[0] & 0xf0 == 0xf0 {
+            if buffer[0] & 0xf0 == 0xf0 {
                 retries.fetch_add(1, Ordering::Relaxed);
             }
-            let _ = front.send_to(&place[..length], client);
+            let _ = front.send_to(&buffer[..length], client);
         }
     }
 }
@@ -150,7 +150,7 @@ fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
     order
 }
 
-/// Sends a word and receives it back over a connection of its own.
+/// Sends five bytes and receives them back over a connection of its own.
 async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = client
@@ -159,11 +159,11 @@ async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
         .expect("a connection");
     assert_eq!(connection.handshake(), Some(HandshakeMade::Full));
     let mut stream = connection.open_stream().await.expect("a stream");
-    let word = bytes::Bytes::from_static(b"ahoy!");
-    stream.send_message(&[], &word).await.expect("sent");
+    let request = bytes::Bytes::from_static(b"ahoy!");
+    stream.send_message(&[], &request).await.expect("sent");
     stream.flush().await.expect("sent");
     let mut back = Vec::new();
-    while back.len() < word.len() {
+    while back.len() < request.len() {
         let received = stream
             .receive(&mut [], soon, &mut |piece: &[u8]| {
                 back.extend_from_slice(piece)
@@ -172,11 +172,11 @@ async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
             .expect("received");
         assert!(matches!(received, Received::Bytes(_)));
     }
-    assert_eq!(back, word);
+    assert_eq!(back, request);
     connection.close(soon).await;
 }
 
-/// Receives a word and sends it back over the next connection.
+/// Receives five bytes and sends them back over the next connection.
 async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = match server
@@ -187,17 +187,17 @@ async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
         other => panic!("{:?}", other.err()),
     };
     let mut stream = connection.accept_stream(soon).await.expect("a stream");
-    let mut word = Vec::new();
-    while word.len() < 5 {
+    let mut received = Vec::new();
+    while received.len() < 5 {
         stream
             .receive(&mut [], soon, &mut |piece: &[u8]| {
-                word.extend_from_slice(piece)
+                received.extend_from_slice(piece)
             })
             .await
             .expect("received");
     }
     stream
-        .send_message(&word, &bytes::Bytes::new())
+        .send_message(&received, &bytes::Bytes::new())
         .await
         .expect("sent");
     stream.finish().await.expect("sent");
@@ -207,12 +207,12 @@ async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
 /// Number of connections of one test, one after another.
 const CONNECTIONS: u32 = 5;
 
-regatta_test_contract::test_cases! { every_connection_proves_its_address_first_when_asked:
+regatta_test_contract::test_cases! { retry_validates_the_address_of_every_connection:
     full(Handshake::Full, 0)
     retry(Handshake::Retry, CONNECTIONS)
 }
 
-fn every_connection_proves_its_address_first_when_asked(handshake: Handshake, expected: u32) {
+fn retry_validates_the_address_of_every_connection(handshake: Handshake, expected: u32) {
     let server = s2n_driver::streams(&handshakes(Role::Receiver, handshake)).expect("a server");
     let client = s2n_driver::streams(&handshakes(Role::Sender, handshake)).expect("a client");
     let listens = server.listen_address().expect("an address");
@@ -244,7 +244,7 @@ fn every_connection_proves_its_address_first_when_asked(handshake: Handshake, ex
 }
 
 #[test]
-fn secrets_are_left_where_files_may_be_and_nowhere_else() {
+fn secrets_are_written_only_to_the_ordered_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let keylog = |order: &mut TrialOrder| option(order, "keylog", OptionValue::Flag(true));
     let (sender, _) = reports(pair(1000, 1000, |order| {
@@ -262,7 +262,7 @@ fn secrets_are_left_where_files_may_be_and_nowhere_else() {
         lines
     };
     assert_eq!(sorted(&ours), sorted(&theirs.expect("a file")));
-    // Without a directory nothing is left, which is said.
+    // Without a directory nothing is written, with a warning.
     let (sender, _) = reports(pair(1000, 1000, keylog));
     assert!(!sender.measurements.facts.contains_key("keylog.sender"));
     assert!(

@@ -246,12 +246,12 @@ mod tests {
     use regatta_transport_quic_common::path::LEAST_PAYLOAD_BYTES;
 
     #[test]
-    fn what_a_connection_runs_is_read_from_its_controller() {
+    fn congestion_control_is_read_from_the_controller() {
         for name in CongestionControl::VARIANTS {
-            let asked: CongestionControl = name.parse().expect("a name");
+            let control: CongestionControl = name.parse().expect("a name");
             let watch = Arc::new(Watch::default());
             let now = Instant::now();
-            let mut controller = asked.watched(&watch).build(now, LEAST_PAYLOAD_BYTES);
+            let mut controller = control.watched(&watch).build(now, LEAST_PAYLOAD_BYTES);
             assert_eq!(controller.initial_window(), 12_000, "ten packets");
             assert_eq!(controller.window(), 12_000);
             controller.on_sent(now, 1200, 0);
@@ -259,7 +259,7 @@ mod tests {
             let before = controller.window();
             watch.close();
             assert!(controller.window() > before.max(u64::from(u32::MAX)));
-            assert_eq!(CongestionControl::of(controller), Some(asked));
+            assert_eq!(CongestionControl::of(controller), Some(control));
         }
     }
 }

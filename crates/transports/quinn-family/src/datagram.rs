@@ -102,7 +102,7 @@ pub struct DatagramFlow {
     end: &'static str,
     /// Number of messages that the stack has taken.
     handed_over: u64,
-    /// Number of messages that were left in the stack when the flow was stopped, as far as they are
+    /// Number of messages that were left in the stack when the flow was stopped, where they are
     /// counted.
     left: AtomicU64,
     /// Number of messages received from this flow.
@@ -125,8 +125,8 @@ fn stack_error(error: ConnectionError) -> TransportError {
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
-/// from a UDP peer that is gone.
-fn is_gone(error: &ConnectionError) -> bool {
+/// from a closed UDP socket.
+fn is_closed_by_peer(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ApplicationClosed(_))
 }
 
@@ -193,9 +193,9 @@ impl DatagramFlow {
         match within(moment, received).await {
             Some(Ok(Some(message))) => Ok(Some(message)),
             Some(Ok(None)) => Err(TransportError::Cancelled),
-            Some(Err(error)) if is_gone(&error) => {
-                // Nothing more comes until then, and who is stopped must hear of it: it would ask
-                // for ever.
+            Some(Err(error)) if is_closed_by_peer(&error) => {
+                // Nothing more comes until then, and a stop must end the wait: the caller would
+                // poll for ever.
                 match within(moment, self.stopper.0.wait()).await {
                     Some(_) => Err(TransportError::Cancelled),
                     None => Ok(None),
@@ -220,7 +220,7 @@ impl MessageFlow for DatagramFlow {
             self.send(message).await?;
         }
         if batch.len() <= message_bytes {
-            // One message, for which somebody waits: the connection has its turn at once.
+            // One message, for which the other end waits: the connection has its turn at once.
             tokio::task::yield_now().await;
         }
         Ok(())

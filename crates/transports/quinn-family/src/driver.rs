@@ -59,7 +59,7 @@ mod tests {
     use crate::controller::CongestionControl;
 
     #[test]
-    fn the_version_is_the_one_that_is_built() {
+    fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../Cargo.lock");
         let (name, version) = (stack::STACK, stack::VERSION);
         assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"")));

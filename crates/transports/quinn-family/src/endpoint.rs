@@ -225,7 +225,7 @@ impl QuicEndpoint {
                         });
                     }
                     // There is no ticket yet.
-                    Err(whole) => connecting = whole,
+                    Err(unchanged) => connecting = unchanged,
                 }
             }
             (connecting, Beginning::Ticket(tickets))
@@ -298,7 +298,7 @@ impl QuicEndpoint {
         let done = self.done.clone();
         self.base.runtime.spawn(async move {
             let made = handshake.await;
-            // An endpoint that is gone takes none.
+            // An endpoint that was dropped takes none.
             let _ = done.send(made.map(|connection| Closer::new(connection, watch)));
         });
     }
@@ -341,7 +341,7 @@ impl QuicEndpoint {
         }
         arrived();
         if self.handshake == Handshake::Retry && !incoming.remote_address_validated() {
-            // One that may not be asked again has shown a token of somebody else.
+            // One that may not get another Retry has shown the token of another peer.
             if let Err(refused) = incoming.retry() {
                 refused.into_incoming().refuse();
             }

@@ -74,7 +74,7 @@ impl Migration {
     }
 
     /// Describes the result, for a fact.
-    pub(crate) fn in_words(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let after = format_duration(self.after);
         match self.done.get() {
             Some(Ok(())) => format!("to another local port after {after}"),

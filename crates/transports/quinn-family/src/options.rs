@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_the_stack_cannot_hold_is_warned_of() {
+    fn window_beyond_the_stack_limit_is_warned_about() {
         let warning = |rate, role| {
             let mut order = regatta_transport::testing::order_for(role, stack::NAME, 1, 1);
             order.path.mtu_bytes = 1500;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn options_round_trip() {
         let text = |text: &str| OptionValue::Text(text.to_owned());
         for &name in CongestionControl::VARIANTS {
             let options = BTreeMap::from([("cc".to_owned(), text(name))]);

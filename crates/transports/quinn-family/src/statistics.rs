@@ -97,7 +97,7 @@ impl Statistics {
             );
         }
         if let Some(migration) = &self.shared.migration {
-            facts.insert(format!("migration.{end}"), migration.in_words());
+            facts.insert(format!("migration.{end}"), migration.describe());
         }
         if let (Some(before), Some(now)) = (self.remote, stack::remote(connection))
             && before != now

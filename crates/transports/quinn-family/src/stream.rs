@@ -144,7 +144,7 @@ impl ByteStream for QuicStream {
                 }
                 Some(Ok(None)) => return Ok(Received::Closed),
                 Some(Err(ReadError::ZeroRttRejected)) if self.send_again().await? => {}
-                // A connection that the other end closed in good order has no more to say.
+                // A connection that the other end closed in good order sends no more.
                 Some(Err(ReadError::ConnectionLost(ConnectionError::ApplicationClosed(
                     ref close,
                 )))) if close.error_code.into_inner() == 0 => return Ok(Received::Closed),
@@ -189,7 +189,7 @@ mod tests {
     /// A whole window waits in the stack's buffer before anything is read: a stack that counts
     /// packets instead of bytes there must not end the connection.
     #[test]
-    fn a_window_that_is_not_read_breaks_nothing() {
+    fn unread_window_does_not_end_the_connection() {
         let order = |role| {
             let mut order = order_for(role, stack::NAME, 1, 1);
             order.path.mtu_bytes = 1500;

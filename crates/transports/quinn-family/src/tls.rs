@@ -44,7 +44,7 @@ pub(crate) fn server_config(
     let crypto =
         QuicServerConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    // A token for later connections would spare them the Retry that is asked for.
+    // A token for later connections would spare them the Retry that is configured.
     let mut tokens = ValidationTokenConfig::default();
     tokens.sent(0);
     config.validation_token_config(tokens);

@@ -13,7 +13,7 @@ pub(crate) const OPEN_WINDOW_BYTES: u64 = 1 << 40;
 pub(crate) struct Watch {
     closing: AtomicBool,
     in_flight_bytes: AtomicU64,
-    /// Whether somebody waits for packets to be sent.
+    /// Whether a task waits for packets to be sent.
     is_awaited: AtomicBool,
     sent: Notify,
 }
@@ -76,17 +76,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_for_packets_looks_when_one_was_sent() {
-        let (watch, left, looks) = (Watch::default(), Cell::new(2), Cell::new(0));
+    fn wait_checks_its_condition_when_a_packet_is_sent() {
+        let (watch, left, checks) = (Watch::default(), Cell::new(2), Cell::new(0));
         let waited = async {
             let mut waiting = pin!(watch.wait_while(|| {
-                looks.set(looks.get() + 1);
+                checks.set(checks.get() + 1);
                 left.get() > 0
             }));
             for expected in [1, 2] {
                 assert!(waiting.as_mut().now_or_never().is_none());
                 assert!(waiting.as_mut().now_or_never().is_none());
-                assert_eq!(looks.get(), expected);
+                assert_eq!(checks.get(), expected);
                 left.set(left.get() - 1);
                 watch.on_sent(1000);
             }

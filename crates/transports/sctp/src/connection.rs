@@ -10,7 +10,7 @@ use regatta_transport_sockets::wait::in_time;
 
 use crate::association::{Association, LONGEST_STREAM_MESSAGE_BYTES};
 
-/// An established association; closed in good order when its last user is gone.
+/// An established association; closed in good order when its last reference is dropped.
 pub(crate) struct SctpConnection<A> {
     association: Arc<A>,
     statistics: Arc<dyn StatisticsSource>,

@@ -1,4 +1,4 @@
-//! Session of one end of a trial, and what both drivers say about it.
+//! Session of one end of a trial, and the facts that both drivers have about it.
 
 use std::sync::Arc;
 

@@ -36,11 +36,11 @@ fn order(role: Role, ordered: bool) -> TrialOrder {
     order
 }
 
-/// Impairments of the relay, both ways; probabilities in parts per thousand.
+/// Impairments of the relay, in both directions; probabilities in parts per thousand.
 #[derive(Clone, Copy, Default)]
-struct Harm {
+struct Impairment {
     lost: u32,
-    twice: u32,
+    duplicated: u32,
     late: u32,
     /// Number of packets after which the first one is repeated.
     first_again_after: Option<u32>,
@@ -61,7 +61,7 @@ impl Draws {
 }
 
 /// Relays packets between the client that sends to `socket` and `to`, on one thread, until `over`.
-fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
+fn relay(socket: &UdpSocket, to: SocketAddr, impairment: Impairment, over: &AtomicBool) {
     let (mut draws, mut client, mut count) = (Draws(1), None, 0);
     let mut held: Option<(Vec<u8>, SocketAddr)> = None;
     let mut first: Option<Vec<u8>> = None;
@@ -69,7 +69,7 @@ fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
     socket
         .set_read_timeout(Some(Duration::from_millis(5)))
         .expect("a time limit");
-    // What cannot be delivered, as the other end is gone, is lost.
+    // Packets that cannot be delivered, as the other end has closed, are lost.
     let send = |packet: &[u8], to: SocketAddr| drop(socket.send_to(packet, to));
     while !over.load(Ordering::Relaxed) {
         let Ok((length, from)) = socket.recv_from(&mut buffer) else {
@@ -80,17 +80,20 @@ fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
         };
         let packet = &buffer[..length];
         let target = if from == to {
-            client.expect("an answer comes after a question")
+            client.expect("an answer comes after a request")
         } else {
             client = Some(from);
             to
         };
         first.get_or_insert_with(|| packet.to_vec());
         count += 1;
-        if harm.first_again_after == Some(count) {
+        if impairment.first_again_after == Some(count) {
             send(first.as_deref().unwrap_or_default(), to);
         }
-        if harm.noise_after.is_some_and(|after| count % after == 0) {
+        if impairment
+            .noise_after
+            .is_some_and(|after| count % after == 0)
+        {
             send(b"GET / HTTP/1.1\r\nHost: regatta\r\n\r\n", target);
             send(&[0; 3], target);
             // A packet of the association with a damaged byte.
@@ -99,15 +102,15 @@ fn relay(socket: &UdpSocket, to: SocketAddr, harm: Harm, over: &AtomicBool) {
             send(&damaged, target);
         }
         let drawn = draws.permille();
-        if drawn < harm.lost || harm.dead_after.is_some_and(|after| count > after) {
+        if drawn < impairment.lost || impairment.dead_after.is_some_and(|after| count > after) {
             continue;
         }
-        if drawn < harm.lost + harm.late && held.is_none() {
+        if drawn < impairment.lost + impairment.late && held.is_none() {
             held = Some((packet.to_vec(), target));
             continue;
         }
         send(packet, target);
-        if drawn >= 1000 - harm.twice {
+        if drawn >= 1000 - impairment.duplicated {
             send(packet, target);
         }
         if let Some((packet, to)) = held.take_if(|_| draws.permille() < 300) {
@@ -120,7 +123,11 @@ type Ended = Result<SideReport, TransportError>;
 
 /// Runs a trial through the relay, and returns the results of both ends, which are stopped after
 /// `limit`.
-fn run_until(limit: Duration, harm: Harm, order: impl Fn(Role) -> TrialOrder) -> (Ended, Ended) {
+fn run_until(
+    limit: Duration,
+    impairment: Impairment,
+    order: impl Fn(Role) -> TrialOrder,
+) -> (Ended, Ended) {
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
     sender_seen.connect(&receiver_context.notes);
@@ -139,7 +146,7 @@ fn run_until(limit: Duration, harm: Harm, order: impl Fn(Role) -> TrialOrder) ->
     let (ended, both_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let done = Arc::clone(&over);
-        scope.spawn(move || relay(&socket, to, harm, &done));
+        scope.spawn(move || relay(&socket, to, impairment, &done));
         scope.spawn(move || {
             if both_ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 stops.iter().for_each(Stop::stop);
@@ -154,18 +161,20 @@ fn run_until(limit: Duration, harm: Harm, order: impl Fn(Role) -> TrialOrder) ->
     })
 }
 
-fn told(side: Ended) -> SideReport {
+fn report(side: Ended) -> SideReport {
     side.unwrap_or_else(|error| panic!("{}", error.reasons().join(": ")))
 }
 
 /// Runs a trial through the relay, and returns the reports of both ends.
-fn run(ordered: bool, harm: Harm) -> (SideReport, SideReport) {
-    let ends = run_until(Duration::from_secs(120), harm, |role| order(role, ordered));
-    (told(ends.0), told(ends.1))
+fn run(ordered: bool, impairment: Impairment) -> (SideReport, SideReport) {
+    let ends = run_until(Duration::from_secs(120), impairment, |role| {
+        order(role, ordered)
+    });
+    (report(ends.0), report(ends.1))
 }
 
-fn all_is_delivered(ordered: bool, harm: Harm) -> SideReport {
-    let (sender, receiver) = run(ordered, harm);
+fn all_is_delivered(ordered: bool, impairment: Impairment) -> SideReport {
+    let (sender, receiver) = run(ordered, impairment);
     assert_eq!(
         receiver.measurements.metrics["bytes_delivered"],
         SIZE as f64
@@ -179,62 +188,62 @@ fn fact(report: &SideReport, name: &str) -> u64 {
     report.measurements.facts[name].parse().expect("a count")
 }
 
-regatta_test_contract::test_cases! { what_is_lost_is_sent_again:
+regatta_test_contract::test_cases! { lost_packets_are_retransmitted:
     ordered(true)
     unordered(false)
 }
 
-fn what_is_lost_is_sent_again(ordered: bool) {
-    let harm = Harm {
+fn lost_packets_are_retransmitted(ordered: bool) {
+    let impairment = Impairment {
         lost: 50,
-        ..Harm::default()
+        ..Impairment::default()
     };
-    let sender = all_is_delivered(ordered, harm);
+    let sender = all_is_delivered(ordered, impairment);
     // About fifteen of three hundred packets are lost.
     assert!(fact(&sender, "sctp.retransmitted_chunks.sender") > 3);
 }
 
-regatta_test_contract::test_cases! { packets_that_come_late_or_twice_do_no_harm:
+regatta_test_contract::test_cases! { late_and_duplicate_packets_are_tolerated:
     ordered(true)
     unordered(false)
 }
 
-fn packets_that_come_late_or_twice_do_no_harm(ordered: bool) {
-    let harm = Harm {
-        twice: 100,
+fn late_and_duplicate_packets_are_tolerated(ordered: bool) {
+    let impairment = Impairment {
+        duplicated: 100,
         late: 100,
-        ..Harm::default()
+        ..Impairment::default()
     };
-    all_is_delivered(ordered, harm);
+    all_is_delivered(ordered, impairment);
 }
 
 #[test]
-fn a_handshake_that_comes_again_does_not_end_the_association() {
-    let harm = Harm {
+fn repeated_handshake_does_not_end_the_association() {
+    let impairment = Impairment {
         first_again_after: Some(40),
-        ..Harm::default()
+        ..Impairment::default()
     };
-    all_is_delivered(true, harm);
+    all_is_delivered(true, impairment);
 }
 
-regatta_test_contract::test_cases! { a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end:
+regatta_test_contract::test_cases! { dead_path_does_not_hold_up_the_end:
     ordered(true)
     unordered(false)
 }
 
 /// Checks an end whose messages of the probe wait for a retransmission timer that is doubled each
 /// time it expires.
-fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool) {
-    let harm = Harm {
+fn dead_path_does_not_hold_up_the_end(ordered: bool) {
+    let impairment = Impairment {
         dead_after: Some(60),
-        ..Harm::default()
+        ..Impairment::default()
     };
-    let (sender, receiver) = run_until(Duration::from_secs(6), harm, |role| {
+    let (sender, receiver) = run_until(Duration::from_secs(6), impairment, |role| {
         let mut order = order(role, ordered);
         order.deadline = Duration::from_millis(800);
         let probe = &mut order.workload.probe;
         probe.under_load = true;
-        // Many times what may be in flight and wait behind it.
+        // Many times what may be in flight and queued.
         probe.interval = Duration::from_micros(500);
         order
     });
@@ -247,17 +256,17 @@ fn a_path_that_delivers_nothing_any_more_does_not_hold_up_the_end(ordered: bool)
             .collect();
         codes.iter().any(|code| code == "deadline_reached")
     };
-    assert!(warned(&told(sender)));
-    assert!(told(receiver).measurements.metrics["bytes_delivered"] < SIZE as f64);
+    assert!(warned(&report(sender)));
+    assert!(report(receiver).measurements.metrics["bytes_delivered"] < SIZE as f64);
 }
 
 #[test]
-fn packets_that_are_no_sctp_do_no_harm() {
-    let harm = Harm {
+fn packets_that_are_not_sctp_are_ignored() {
+    let impairment = Impairment {
         noise_after: Some(7),
-        ..Harm::default()
+        ..Impairment::default()
     };
-    all_is_delivered(true, harm);
+    all_is_delivered(true, impairment);
 }
 
 #[test]

@@ -82,8 +82,8 @@ mod with_sctp {
 
     /// Checks that the figures of the association are those of the kernel.
     #[test]
-    fn the_kernels_figures_are_reported() {
-        if !is_here("the_kernels_figures_are_reported") {
+    fn kernel_statistics_are_reported() {
+        if !is_here("kernel_statistics_are_reported") {
             return;
         }
         let pair = testing::run_pair(driver("sctp"), 10_000_000, 10_000, |_| {})
@@ -145,8 +145,8 @@ mod with_sctp {
 
     /// Checks messages longer than a user message of a stream, and longer than any receive buffer.
     #[test]
-    fn long_messages_arrive_whole() {
-        if !is_here("long_messages_arrive_whole") {
+    fn long_messages_arrive_complete() {
+        if !is_here("long_messages_arrive_complete") {
             return;
         }
         for message in [100_000, 300_000, 5_000_000] {
@@ -179,8 +179,8 @@ mod with_sctp {
 
     /// Checks the warning about a window that is too small for the path.
     #[test]
-    fn a_small_window_is_said() {
-        if !is_here("a_small_window_is_said") {
+    fn window_below_the_path_is_warned_about() {
+        if !is_here("window_below_the_path_is_warned_about") {
             return;
         }
         let pair = testing::run_pair(driver("sctp"), 100_000, 10_000, |order| {

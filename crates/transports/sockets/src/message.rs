@@ -24,7 +24,7 @@ impl<const N: usize> Control<N> {
         Self([0; N])
     }
 
-    /// Returns one ancillary datum; the buffer must be as large as [`control_space`] says.
+    /// Returns one ancillary datum; the buffer must have the size that [`control_space`] returns.
     ///
     /// # Panics
     /// If it is smaller.
@@ -100,7 +100,7 @@ impl Received<'_> {
 /// Returns the value of a datum that [`Received::control`] gave.
 ///
 /// # Safety
-/// The datum must be a `T`, as its level and type say.
+/// The datum must be a `T`, by its level and type.
 #[must_use]
 pub unsafe fn value<T: Copy>(datum: &libc::cmsghdr) -> T {
     // SAFETY: as the caller promises; it is read without regard to alignment.
@@ -151,7 +151,7 @@ fn receive_entries(socket: &impl AsRawFd, entries: &mut [libc::mmsghdr]) -> io::
     let (socket, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
     retried(|| match &mut *entries {
         [one] => {
-            // SAFETY: the entry points to memory that outlives the call, for as many bytes as it says.
+            // SAFETY: the entry points to memory that outlives the call, for its number of bytes.
             let length = unsafe { libc::recvmsg(socket, &raw mut one.msg_hdr, flags) };
             one.msg_len = libc::c_uint::try_from(length).unwrap_or_default();
             if length < 0 { -1 } else { 1 }

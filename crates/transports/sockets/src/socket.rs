@@ -17,8 +17,8 @@ use crate::option::{self, Memory};
 /// payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
-    /// Receive buffer as it was asked for, in bytes of payload.
-    pub asked_receive_bytes: usize,
+    /// Requested receive buffer, in bytes of payload.
+    pub requested_receive_bytes: usize,
     /// `SO_RCVBUF` as read back.
     pub receive_bytes: usize,
     /// `SO_SNDBUF` as read back.
@@ -46,7 +46,7 @@ pub fn bind(
         socket.set_nonblocking(true)?;
         PortRange::bind(ports, |port| socket.bind(&address(port).into()))?;
         let buffers = Buffers {
-            asked_receive_bytes: receive_bytes,
+            requested_receive_bytes: receive_bytes,
             receive_bytes: granted.0,
             send_bytes: granted.1,
         };
@@ -58,22 +58,22 @@ pub fn bind(
 }
 
 impl Buffers {
-    /// Returns a warning for a receive buffer that is smaller than was asked for: packets may be
+    /// Returns a warning for a receive buffer that is smaller than requested: packets may be
     /// dropped there. `side` is the end's name.
     #[must_use]
     pub fn warning(&self, side: &str) -> Option<Warning> {
-        // The kernel doubles what it is asked for, for its own accounting.
-        let asked = self.asked_receive_bytes;
-        let wanted = asked.saturating_mul(2);
-        (self.receive_bytes < wanted).then(|| Warning {
+        // The kernel doubles the requested size, for its own accounting.
+        let requested = self.requested_receive_bytes;
+        let expected = requested.saturating_mul(2);
+        (self.receive_bytes < expected).then(|| Warning {
             code: "receive_buffer_small".to_owned(),
             message: format!(
                 "the kernel grants the {side} {} of UDP receive buffer instead of {}, so packets \
                  may be dropped there, not on the path",
                 Bytes(self.receive_bytes as u64),
-                Bytes(wanted as u64),
+                Bytes(expected as u64),
             ),
-            hint: format!("run `sysctl -w net.core.rmem_max={asked}` on that host"),
+            hint: format!("run `sysctl -w net.core.rmem_max={requested}` on that host"),
         })
     }
 
@@ -99,7 +99,7 @@ impl Counters {
     }
 
     /// Returns the packets that reached this socket and were dropped, its receive buffer being full;
-    /// `None` where the kernel does not tell.
+    /// `None` where the kernel does not report them.
     #[must_use]
     pub fn receive_buffer_drops(&self) -> Option<u64> {
         option::memory(&self.0, Memory::Drops).map(u64::from)
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_receive_buffer_cannot_hold_is_counted() {
+    fn receive_buffer_drops_are_counted() {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (receiver, buffers) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");
         let (sender, _) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_never_returns_early() {
+    fn sleep_never_returns_early() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_timer_serves_moment_after_moment() {
+    fn timer_is_reusable_after_cancelled_sleeps() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -101,7 +101,7 @@ struct Subflows {
 }
 
 impl Subflows {
-    fn look(&mut self, socket: &Connected) {
+    fn update(&mut self, socket: &Connected) {
         if let Some((now, fell_back)) = mptcp::state(&socket.0) {
             self.most = self.most.max(now);
             self.last = now;
@@ -114,7 +114,7 @@ impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
         let socket = self.socket.upgrade()?;
         if let Some(subflows) = &self.subflows {
-            subflows.lock().look(&socket);
+            subflows.lock().update(&socket);
             return mptcp::sample(&socket.0);
         }
         let (sample, time_outs) = info::sample_and_time_outs(&socket.0)?;
@@ -140,7 +140,7 @@ impl StatisticsSource for Statistics {
         if let Some(subflows) = &self.subflows {
             let mut subflows = subflows.lock();
             if let Some(socket) = self.socket.upgrade() {
-                subflows.look(&socket);
+                subflows.update(&socket);
             }
             let mut fact = |name: &str, value: String| {
                 facts.insert(format!("mptcp.{name}.{}", self.end), value);

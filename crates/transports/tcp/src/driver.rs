@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_the_one_that_is_built() {
+    fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../Cargo.lock");
         assert!(lock.contains(&format!(
             "name = \"rustls\"\nversion = \"{RUSTLS_VERSION}\""

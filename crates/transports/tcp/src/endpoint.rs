@@ -105,7 +105,7 @@ impl<L: Layer> Endpoint<L> {
         Connection::new(socket, layered, self.end, facts, self.sockets.multipath)
     }
 
-    /// Accepts a pending connection; `None` if that is gone again, or is not of the announced peer.
+    /// Accepts a pending connection; `None` if that was closed again, or is not of the announced peer.
     fn admit(
         &self,
         listener: &Socket,

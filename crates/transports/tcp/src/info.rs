@@ -54,8 +54,8 @@ pub(crate) fn of_info(info: &TcpInfo, filled: usize) -> ProtocolSample {
     // A field counts only where the kernel has written it.
     let known = |end: usize| filled >= end;
     let mss = u64::from(info.tcpi_snd_mss);
-    let gone = info.tcpi_sacked.saturating_add(info.tcpi_lost);
-    let in_flight = (info.tcpi_unacked + info.tcpi_retrans).saturating_sub(gone);
+    let left_network = info.tcpi_sacked.saturating_add(info.tcpi_lost);
+    let in_flight = (info.tcpi_unacked + info.tcpi_retrans).saturating_sub(left_network);
     let min_rtt_end = offset_of!(TcpInfo, tcpi_min_rtt) + 4;
     let limited_end = offset_of!(TcpInfo, tcpi_rwnd_limited) + 8;
     let sent_end = offset_of!(TcpInfo, tcpi_data_segs_out) + 4;

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_those_of_the_socket() {
+    fn settings_are_applied_to_the_socket() {
         let text = |value: &str| OptionValue::Text(value.to_owned());
         let options = OptionValues::from([
             ("rate".to_owned(), text("8Mbit/s")),

@@ -59,7 +59,7 @@ impl Connected {
     }
 
     /// Receives the available bytes, waiting until `until` at most.
-    pub(crate) fn receive(&self, place: &mut [u8], until: MonotonicTime) -> Result<Received> {
+    pub(crate) fn receive(&self, buffer: &mut [u8], until: MonotonicTime) -> Result<Received> {
         let failed = || TransportError::io("cannot receive");
         if until != MonotonicTime::NEVER
             && !wait::ready(&self.0, libc::POLLIN, until).map_err(failed())?
@@ -67,7 +67,7 @@ impl Connected {
             return Ok(Received::TimedOut);
         }
         loop {
-            match (&self.0).read(place) {
+            match (&self.0).read(buffer) {
                 Ok(0) => return Ok(Received::Closed),
                 Ok(received) => return Ok(Received::Bytes(received)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

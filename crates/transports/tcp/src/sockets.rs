@@ -188,12 +188,12 @@ impl Sockets {
         let name = socket.tcp_congestion().map_err(failed)?;
         let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
-        let asked = &self.congestion_control;
-        if name == *asked {
+        let requested = &self.congestion_control;
+        if name == *requested {
             return Ok(name);
         }
         Err(TransportError::protocol(format!(
-            "the kernel uses congestion control `{name}` where `{asked}` was set"
+            "the kernel uses congestion control `{name}` where `{requested}` was set"
         )))
     }
 }

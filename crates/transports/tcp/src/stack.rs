@@ -10,16 +10,16 @@ use crate::info;
 /// Returns the facts that do not depend on a connection, with this congestion control: read once,
 /// as they come from files of the kernel.
 pub(crate) fn of_end(control: &str) -> StackFacts {
-    let not_told = || Cow::Owned(format!("{}: no TCP_INFO", stack::NOT_KNOWN));
+    let unknown = || Cow::Owned(format!("{}: no TCP_INFO", stack::NOT_KNOWN));
     StackFacts {
-        initial_window: not_told(),
+        initial_window: unknown(),
         slow_start_exit: slow_start_exit(control),
         pacing: if control.starts_with("bbr") {
             "by the stack".into()
         } else {
             "none".into()
         },
-        packet_size: not_told(),
+        packet_size: unknown(),
         cipher: "none".into(),
         crypto: "none".into(),
         threads: stack::KERNEL_THREAD.into(),

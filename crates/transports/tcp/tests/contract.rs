@@ -61,7 +61,7 @@ fn the_congestion_control_is_set_and_read_back_at_both_ends(
 
 /// Runs a timed transfer after a warm-up, which is not one flow from its first byte to its last.
 #[test]
-fn time_outs_are_told_of_a_connection_that_is_closed_already() {
+fn timeouts_of_a_closed_connection_are_reported() {
     let pair = testing::run_pair(driver("tcp"), 1000, 20_000, |order| {
         if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
             options.duration = Some(Duration::from_millis(300));
@@ -75,7 +75,7 @@ fn time_outs_are_told_of_a_connection_that_is_closed_already() {
             .measurements
             .metrics
             .contains_key("retransmission_timeouts"),
-        kernel_tells_time_outs(),
+        kernel_counts_timeouts(),
     );
 }
 
@@ -90,7 +90,7 @@ fn waits() -> i64 {
 }
 
 #[test]
-fn a_connection_wakes_nobody_who_waits_for_another_one() {
+fn connection_wakes_only_its_own_waiters() {
     const CONNECTIONS: i64 = 2 * 200;
     let before = waits();
     let pair = testing::run_pair(driver("tcp"), 200, 1, |order| {
@@ -109,7 +109,7 @@ fn a_connection_wakes_nobody_who_waits_for_another_one() {
     assert!(waits < CONNECTIONS * 50, "{waits} waits");
 }
 
-fn kernel_tells_time_outs() -> bool {
+fn kernel_counts_timeouts() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let mut numbers = release
         .split('.')
@@ -133,12 +133,12 @@ fn a_congestion_control_that_the_kernel_lacks_is_unsupported() {
     assert_eq!(error.kind(), FailureKind::Unsupported);
 }
 
-regatta_test_contract::test_cases! { tls_says_what_was_negotiated_and_what_encrypts:
+regatta_test_contract::test_cases! { tls_reports_negotiated_parameters_and_cipher:
     with_aws_lc("aws-lc")
     with_ring("ring")
 }
 
-fn tls_says_what_was_negotiated_and_what_encrypts(crypto: &str) {
+fn tls_reports_negotiated_parameters_and_cipher(crypto: &str) {
     let pair = testing::run_pair(driver("tcp-tls"), 100_000, 30_000, |order| {
         let crypto = OptionValue::Text(crypto.to_owned());
         order.transport.options = BTreeMap::from([("crypto".to_owned(), crypto)]);

@@ -79,12 +79,12 @@ fn a_connect_call_without_answer_can_be_aborted_and_times_out(name: &str) {
     never_connected_sender_times_out(name, peer);
 }
 
-regatta_test_contract::test_cases! { a_peer_that_accepts_and_says_nothing_can_be_left:
+regatta_test_contract::test_cases! { silent_peer_can_be_left:
     tcp("tcp")
     tcp_tls("tcp-tls")
 }
 
-fn a_peer_that_accepts_and_says_nothing_can_be_left(name: &str) {
+fn silent_peer_can_be_left(name: &str) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
     let peer = listener.local_addr().expect("an address");
     aborted_sender_ends(name, peer);
@@ -108,7 +108,7 @@ fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running(name: &str) {
     let sender = driver(name)
         .prepare(&order(Role::Sender), sender_context)
         .expect("a sender");
-    // One that is gone again, one that speaks something else.
+    // One that has closed again, one of another protocol.
     drop(TcpStream::connect(peer).expect("connected"));
     let mut other = TcpStream::connect(peer).expect("connected");
     other

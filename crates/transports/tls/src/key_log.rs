@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_what_wireshark_reads() {
+    fn lines_have_the_nss_key_log_format() {
         assert_eq!(
             line("CLIENT_TRAFFIC_SECRET_0", &[0, 0x0a, 0xff], &[0x10]),
             "CLIENT_TRAFFIC_SECRET_0 000aff 10\n"

@@ -36,7 +36,7 @@ pub const ALPN: &[u8] = b"regatta";
 /// cannot do without, as it protects Initial packets (RFC 9001 §5.2).
 pub const CIPHER_SUITE: &str = "TLS13_AES_128_GCM_SHA256";
 
-/// The only version that is spoken.
+/// The only version that is supported.
 const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// Early data that a listening end takes over QUIC: RFC 9001 §4.6.1 knows no other size, as
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn crypto_option_round_trips() {
         for crypto in [Crypto::AwsLc, Crypto::Ring] {
             let option = crypto_option(crypto);
             assert_eq!(Crypto::read(&option, &BTreeMap::new()), crypto);

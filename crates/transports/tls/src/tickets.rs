@@ -16,10 +16,10 @@ const MOST: usize = 16;
 
 /// Tickets of the one server that an end of a trial connects to, the newest first.
 #[derive(Debug, Default)]
-pub(crate) struct Tickets(Mutex<Kept>);
+pub(crate) struct Tickets(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct State {
     group: Option<NamedGroup>,
     tickets: VecDeque<Tls13ClientSessionValue>,
 }
@@ -33,7 +33,7 @@ impl ClientSessionStore for Tickets {
         self.0.lock().group
     }
 
-    // TLS 1.2 is not spoken.
+    // TLS 1.2 is not supported.
 
     fn set_tls12_session(&self, _server: ServerName<'static>, _session: Tls12ClientSessionValue) {}
 
@@ -44,12 +44,12 @@ impl ClientSessionStore for Tickets {
     fn remove_tls12_session(&self, _server: &ServerName<'static>) {}
 
     fn insert_tls13_ticket(&self, _server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
-        let mut kept = self.0.lock();
-        kept.tickets.push_back(ticket);
-        if kept.tickets.len() > MOST {
-            kept.tickets.pop_front();
+        let mut state = self.0.lock();
+        state.tickets.push_back(ticket);
+        if state.tickets.len() > MOST {
+            state.tickets.pop_front();
         }
-        drop(kept);
+        drop(state);
         note_ticket();
     }
 

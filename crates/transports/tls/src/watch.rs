@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_connection_that_is_driven_sees_it() {
+    fn only_the_driven_connection_sees_the_event() {
         let (outer, inner) = (
             Arc::new(HandshakeWatch::default()),
             Arc::new(HandshakeWatch::default()),

@@ -19,7 +19,7 @@ const SEND_ENTRIES: usize = 32;
 /// Size of the buffer for one datagram, or for all that receive offload puts together, in bytes.
 const RECEIVE_BYTES: usize = 65_536;
 
-/// Room for the ancillary data that asks for segments of a size (UDP_SEGMENT), and for that which tells their size
+/// Room for the ancillary data that sets the size of segments (UDP_SEGMENT), and for that which has their size
 /// (UDP_GRO), in bytes.
 const SEGMENT_BYTES: usize = control_space::<u16>();
 const GRO_BYTES: usize = control_space::<libc::c_int>();

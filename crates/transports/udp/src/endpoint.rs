@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_have_the_code_point_that_is_asked_for() {
+    fn packets_have_the_configured_dscp() {
         let mut order = testing::order_for(Role::Sender, "udp", 1, 1);
         let dscp = ("dscp".to_owned(), OptionValue::Number(46));
         order.transport.options = [dscp].into();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_counted_as_ip_makes_them() {
+    fn ip_fragments_are_counted() {
         let endpoint = endpoint(1500);
         assert!(endpoint.warnings(1472).is_empty());
         // 1473 + 8 bytes in fragments of 1480; 10 000 + 8 of them in seven.

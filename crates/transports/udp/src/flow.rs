@@ -23,7 +23,7 @@ struct Connected(Socket);
 impl Abort for Connected {
     fn abort(&self) {
         // This wakes a sender that waits for room in the send buffer, too. A shut socket gives empty datagrams for
-        // ever; the stop tells them from real ones.
+        // ever; the stop distinguishes them from real ones.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }

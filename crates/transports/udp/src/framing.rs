@@ -57,13 +57,13 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Appends the frame to `place`.
-    fn append(self, place: &mut Vec<u8>) {
-        place.put_u8(self.kind as u8);
-        place.put_u64_le(self.session);
-        place.put_u64_le(self.number);
-        place.put_u32_le(self.message.len() as u32);
-        place.put_slice(self.message);
+    /// Appends the frame to `buffer`.
+    fn append(self, buffer: &mut Vec<u8>) {
+        buffer.put_u8(self.kind as u8);
+        buffer.put_u64_le(self.session);
+        buffer.put_u64_le(self.number);
+        buffer.put_u32_le(self.message.len() as u32);
+        buffer.put_slice(self.message);
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_opens_carries_data_and_ends_with_the_receivers_word() {
+    fn flow_opens_carries_data_and_ends_with_receiver_confirmation() {
         let mut client = Framing::connecting(Role::Sender, Purpose::Transfer);
         let conn = client.frame(b"open", 4).to_vec();
         assert_eq!(kinds(&conn, 4), [(Kind::Conn, TRANSFER)]);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn another_session_is_not_heard_and_a_probe_gives_no_word() {
+    fn other_sessions_are_ignored_and_a_probe_sends_no_confirmation() {
         let mut client = Framing::connecting(Role::Sender, Purpose::IdleProbe);
         let mut other = Framing::connecting(Role::Sender, Purpose::IdleProbe);
         let conn = client.frame(b"open", 4).to_vec();

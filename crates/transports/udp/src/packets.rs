@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_packet_of_a_network_as_it_is_is_that_of_the_route() {
+    fn largest_packet_of_a_real_network_is_the_route_mtu() {
         let mut order = order_for(Role::Sender, "udp", 1, 1);
         order.path.mtu_bytes = 1500;
         assert_eq!(largest(&order), 1500);

@@ -32,8 +32,8 @@ type First = (Option<SocketAddr>, Vec<u8>);
 /// Receives a datagram without waiting.
 fn receive_first(socket: &Socket) -> io::Result<First> {
     let mut datagram = Vec::with_capacity(FIRST_BYTES);
-    let place = datagram.spare_capacity_mut();
-    let (length, from) = socket.recv_from_with_flags(place, libc::MSG_DONTWAIT)?;
+    let buffer = datagram.spare_capacity_mut();
+    let (length, from) = socket.recv_from_with_flags(buffer, libc::MSG_DONTWAIT)?;
     // SAFETY: the kernel has written the first `length` bytes.
     unsafe { datagram.set_len(length) };
     Ok((from.as_socket(), datagram))
@@ -177,14 +177,14 @@ impl Listener {
         }
     }
 
-    /// Takes a datagram of the announced peer, if there is one, and passes it to `judge` with its
+    /// Takes a datagram of the announced peer, if there is one, and passes it to `handle` with its
     /// sender's address.
     pub(crate) fn take<T>(
         &self,
-        judge: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>>,
+        handle: impl FnOnce(SocketAddr, &[u8]) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let stray = self.strays.lock().pop_front();
-        // The last is an answer to somebody who is gone.
+        // The last is the error of an answer to a closed socket.
         let nothing = [
             io::ErrorKind::WouldBlock,
             io::ErrorKind::Interrupted,
@@ -196,7 +196,7 @@ impl Listener {
             Err(error) => return Err(TransportError::io("cannot receive an opening")(error)),
         };
         match from.filter(|from| from.ip() == self.peer) {
-            Some(from) => judge(from, &datagram),
+            Some(from) => handle(from, &datagram),
             None => Ok(None),
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_a_flow_before_it_was_connected_is_the_listeners() {
+    fn datagrams_received_before_connect_are_passed_to_the_listener() {
         let order = order(65_536);
         let listener = Listener::new(&order).expect("a listener");
         let client = || open(&order, SocketAddr::new(order.local, 0)).expect("a socket");
@@ -257,14 +257,14 @@ mod tests {
         let peer = address(&own);
         flow.socket.connect(&peer.into()).expect("connected");
         listener.take_strays(&flow.socket, peer);
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         while let Some(first) = listener
             .take(|from, datagram| Ok(Some((from, datagram.to_vec()))))
             .expect("a look")
         {
-            came.push(first);
+            received.push(first);
         }
-        assert_eq!(came, [(address(&other), b"opening".to_vec())]);
+        assert_eq!(received, [(address(&other), b"opening".to_vec())]);
         let left = flow
             .socket
             .recv_with_flags(&mut [MaybeUninit::uninit(); 16], libc::MSG_DONTWAIT);

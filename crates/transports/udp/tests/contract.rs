@@ -74,7 +74,7 @@ fn udp_framed() -> With {
     With(udp(), &*OPTIONS)
 }
 
-regatta_test_contract::test_cases! { framed_udp_carries_what_fits_beside_its_header:
+regatta_test_contract::test_cases! { framed_udp_delivers_messages_that_fit_with_its_header:
     size_0_message_1(0, 1)
     size_1_message_1(1, 1)
     size_163_message_17(163, 17)
@@ -82,7 +82,7 @@ regatta_test_contract::test_cases! { framed_udp_carries_what_fits_beside_its_hea
     size_400000_message_65486(400_000, 65_486)
 }
 
-fn framed_udp_carries_what_fits_beside_its_header(size: u64, message: u64) {
+fn framed_udp_delivers_messages_that_fit_with_its_header(size: u64, message: u64) {
     let pair = testing::run_pair(&udp_framed(), size, message, |order| {
         order.path.mtu_bytes = 1500;
     })
@@ -104,7 +104,7 @@ fn framed_udp_carries_what_fits_beside_its_header(size: u64, message: u64) {
 }
 
 #[test]
-fn what_does_not_fit_beside_the_header_of_framed_udp_is_unsupported() {
+fn framed_udp_message_beyond_the_limit_is_unsupported() {
     let error = testing::run_pair(&udp_framed(), 65_487, 65_487, |_| {})
         .err()
         .expect("it does not fit");
@@ -166,7 +166,7 @@ fn everything_arrives(gso: bool) {
 }
 
 #[test]
-fn the_end_is_agreed_in_the_flow_and_over_control() {
+fn end_is_confirmed_in_the_flow_and_over_control() {
     let pair = testing::run_pair(udp(), 10_000, 1000, |_| {}).expect("both can be prepared");
     let sent = Note::Sent {
         messages: 10,
@@ -199,7 +199,7 @@ fn a_message_longer_than_a_datagram_is_unsupported(driver: &dyn Driver) {
 }
 
 #[test]
-fn a_message_that_fits_only_without_its_header_is_split_and_that_is_said() {
+fn message_too_long_with_its_header_is_split_with_a_warning() {
     for (message, split) in [(65_486, false), (65_487, true)] {
         let pair = testing::run_pair(reliable(), 200_000, message, |_| {}).expect("both ends");
         let sender = pair.sender.expect("a report");

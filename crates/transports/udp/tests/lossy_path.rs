@@ -111,14 +111,14 @@ fn run_to_the_deadline(loss: f64) -> (SideReport, SideReport) {
 }
 
 #[test]
-fn what_is_under_way_at_the_deadline_is_not_lost() {
+fn messages_in_flight_at_the_deadline_are_not_lost() {
     let (sender, receiver) = run_to_the_deadline(0.0);
     let sent = sender.measurements.metrics["messages_sent"];
     // A message a millisecond from the opening on, which takes 400 ms and is no part of the deadline.
     assert!(sent <= 1210.0, "{sent}");
     assert_eq!(sender.measurements.metrics["messages_lost"], 0.0);
     assert_eq!(sender.measurements.metrics["message_loss_ratio"], 0.0);
-    // It was not delivered in time either: 200 ms of it, less what arrives until a busy receiver is told.
+    // It was not delivered in time either: 200 ms of it, less what arrives until a busy receiver has the note.
     let delivered = receiver.measurements.metrics["messages_delivered"];
     assert!(delivered <= sent - 50.0, "{delivered} of {sent}");
     assert_eq!(
@@ -128,7 +128,7 @@ fn what_is_under_way_at_the_deadline_is_not_lost() {
 }
 
 #[test]
-fn what_the_path_lost_before_the_deadline_is_lost() {
+fn messages_dropped_before_the_deadline_are_lost() {
     let (sender, _) = run_to_the_deadline(0.2);
     // The openings may be lost and cost time, so the number that is sent varies.
     let ratio = sender.measurements.metrics["message_loss_ratio"];
@@ -141,7 +141,7 @@ mod real_time {
     use super::*;
 
     #[test]
-    fn nothing_is_waited_for_and_nothing_is_lost_without_loss() {
+    fn lossless_path_has_no_waits_and_no_losses() {
         let clear = Direction {
             delay: ONE_WAY,
             loss: 0.0,

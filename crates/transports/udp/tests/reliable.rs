@@ -100,7 +100,7 @@ fn stop_and_wait_delivers_everything_and_each_loss_costs_a_wait() {
 }
 
 #[test]
-fn giving_up_is_a_failure_with_its_reason() {
+fn giving_up_fails_with_its_reason() {
     // Six of ten datagrams are lost each way, so 84 % of the exchanges fail: three copies of each
     // message are not enough.
     let begun = Instant::now();
@@ -122,7 +122,7 @@ fn giving_up_is_a_failure_with_its_reason() {
 }
 
 #[test]
-fn no_answer_to_conn_times_out() {
+fn unanswered_conn_times_out() {
     let done = run(1, 1.0, |order| {
         let max_wait = ("max_wait".to_owned(), text("20ms"));
         order.transport.options.extend([max_wait]);
@@ -133,7 +133,7 @@ fn no_answer_to_conn_times_out() {
 }
 
 #[test]
-fn its_state_can_be_sampled() {
+fn protocol_state_is_sampled() {
     let pair = testing::run_pair(reliable(), 1_000_000, 1000, |order| {
         let window = ("window".to_owned(), OptionValue::Number(32));
         order.transport.options.extend([window]);
@@ -154,7 +154,7 @@ mod real_time {
     use super::*;
 
     #[test]
-    fn time_counts_from_conn_to_rcvd_and_a_round_trip_for_each_message() {
+    fn transfer_time_runs_from_conn_to_rcvd_with_a_round_trip_per_message() {
         let done = run(16, 0.0, |_| {});
         let sender = done.sender.expect("a report");
         let set_up = Duration::from_nanos(sender.measurements.metrics["set_up_time_ns"] as u64);

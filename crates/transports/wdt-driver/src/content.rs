@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_all_of_the_content_and_differ_by_a_byte_at_most() {
+    fn files_cover_the_content_with_sizes_equal_within_a_byte() {
         for (bytes, count) in [(0, 1), (0, 3), (10, 1), (10, 3), (2, 5), (1_000_000, 2500)] {
             let files = files(bytes, count);
             assert_eq!(files.len() as u64, count);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_options_are_read_as_they_are_written() {
+    fn options_round_trip() {
         let defaults = Options::new(&BTreeMap::new());
         assert_eq!(
             (defaults.connections, defaults.block_bytes, defaults.cipher),

@@ -147,7 +147,7 @@ impl TransferEndpoint for Endpoint {
     ) -> Result<MonotonicTime> {
         let refused = TransportError::stack("the receiver's offer is no good");
         let mut url = ConnectionUrl::parse(offer).map_err(refused)?;
-        // Whoever made the offer is the announced peer, wherever it says that it is.
+        // The offer is of the announced peer, whatever address is in it.
         url.host = self.peer.to_string();
         let options = sender::Options {
             block_bytes: self.options.block_bytes,

@@ -27,7 +27,7 @@ fn options(encryption: &str, connections: i64, checksum: bool) -> BTreeMap<Strin
     ])
 }
 
-regatta_test_contract::test_cases! { a_tree_arrives_whole_and_each_connection_is_told_of:
+regatta_test_contract::test_cases! { tree_arrives_complete_and_each_connection_is_reported:
     without_encryption_on_one_connection("none", 1, true)
     without_encryption_on_three_connections("none", 3, false)
     with_aes128_ctr_on_one_connection("aes128-ctr", 1, true)
@@ -36,7 +36,7 @@ regatta_test_contract::test_cases! { a_tree_arrives_whole_and_each_connection_is
     with_aes128_gcm_on_three_connections("aes128-gcm", 3, false)
 }
 
-fn a_tree_arrives_whole_and_each_connection_is_told_of(
+fn tree_arrives_complete_and_each_connection_is_reported(
     encryption: &str,
     connections: i64,
     checksum: bool,
@@ -115,7 +115,7 @@ fn the_congestion_control_is_set_on_every_connection() {
 }
 
 #[test]
-fn connections_without_a_block_are_told_of() {
+fn connections_without_a_block_are_reported() {
     let pair = testing::run_pair(wdt(), 1_000_000, 10_000, |_| {}).expect("both ends");
     let sender = pair.sender.expect("a report");
     let codes: Vec<_> = sender
@@ -129,7 +129,7 @@ fn connections_without_a_block_are_told_of() {
 }
 
 #[test]
-fn connections_without_a_block_are_told_of_where_the_deadline_ends_the_transfer() {
+fn connections_without_a_block_are_reported_at_the_deadline() {
     // Four blocks of 10 TB.
     let pair = testing::run_pair(wdt(), 40_000_000_000_000, 10_000, |order| {
         let block_size = OptionValue::Text("10TB".to_owned());
@@ -137,7 +137,7 @@ fn connections_without_a_block_are_told_of_where_the_deadline_ends_the_transfer(
         order.deadline = Duration::from_millis(400);
     });
     let sender = pair.expect("both ends").sender.expect("a report");
-    let said = |code: &str| {
+    let warned = |code: &str| {
         sender
             .measurements
             .warnings
@@ -145,9 +145,13 @@ fn connections_without_a_block_are_told_of_where_the_deadline_ends_the_transfer(
             .any(|warning| warning.code == code)
     };
     assert!(
-        said("deadline_reached"),
+        warned("deadline_reached"),
         "{:?}",
         sender.measurements.warnings
     );
-    assert!(said("wdt_few_blocks"), "{:?}", sender.measurements.warnings);
+    assert!(
+        warned("wdt_few_blocks"),
+        "{:?}",
+        sender.measurements.warnings
+    );
 }

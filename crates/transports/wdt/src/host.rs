@@ -60,7 +60,7 @@ pub trait Host: Send + Sync {
         false
     }
 
-    /// Whether the sender is to give the transfer up and to tell the receiver, for which it has a few
+    /// Whether the sender is to give the transfer up and to notify the receiver, for which it has a few
     /// seconds. It goes over [`Host::stopped`].
     fn gives_up(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! Incoming bytes of a connection, decrypted and decoded as far as they have arrived.
+//! Incoming bytes of a connection, decrypted and decoded as they arrive.
 
 use crate::codec::{Decoded, Malformed};
 use crate::crypto::{CryptoError, Open, Secret};

@@ -3,7 +3,7 @@
 //!
 //! A transfer is one sender, one receiver and a number of TCP connections, each to a port of its
 //! own of the receiver. Every connection takes *blocks*, byte ranges of files, from one queue of
-//! the sender. Nothing is acknowledged block by block: the receiver says how many whole blocks came
+//! the sender. Nothing is acknowledged block by block: the receiver counts the whole blocks that came
 //! over a connection when that connection is made again after a fault (the local checkpoint), when
 //! a port is given up (the global checkpoint), and once at the end.
 //!
@@ -12,7 +12,7 @@
 //! | [`codec`] | commands as bytes, and back |
 //! | [`crypto`] | the encryption layer below the commands |
 //! | [`files`] | a file, a directory tree as a source; a directory as a sink |
-//! | [`host`] | what the program around a transfer says of its sockets, and learns of them |
+//! | [`host`] | interface of the program around a transfer: socket options, notifications, stop |
 //! | `queue` | which block goes next |
 //! | [`sender`], [`receiver`] | both ends as state machines, without sockets or clocks |
 //! | [`net`] | both ends over TCP, one thread for each connection |
@@ -23,7 +23,7 @@
 //! | [`url`] | the connection URL |
 //! | [`waker`] | what ends the waits of the threads |
 //!
-//! The protocol's words are kept: a *block* has a sequence id (of its file), an offset and a
+//! Terms of the protocol: a *block* has a sequence id (of its file), an offset and a
 //! length; a *checkpoint* counts the blocks of one port.
 
 pub mod codec;
@@ -46,7 +46,7 @@ pub mod waker;
 pub use failure::{Failure, PortReport, Report};
 pub use inbox::WireError;
 
-/// The version of the protocol that this crate speaks.
+/// The version of the protocol that this crate implements.
 pub const VERSION: u32 = 32;
 /// The oldest version with the same encoding; it introduced the change of the IV within a
 /// connection.

@@ -13,7 +13,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 /// A path below the directory of a transfer: none of its names is empty, `.`, `..`, too long or
 /// holds a zero byte, so that the path neither begins nor ends with `/` and cannot climb.
 ///
-/// Whoever opens the path must make sure that no directory on its way is a symbolic link elsewhere.
+/// The caller that opens the path must make sure that no directory on its way is a symbolic link elsewhere.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelativePath(Box<[u8]>);
 
@@ -41,7 +41,7 @@ impl RelativePath {
     /// Checks a path, by its names alone.
     ///
     /// # Errors
-    /// [`UnsafePath`] says what is wrong with it.
+    /// [`UnsafePath`] for a path that is not safe.
     pub fn new(path: &[u8]) -> Result<Self, UnsafePath> {
         match path {
             [] => return Err(UnsafePath::Empty),
@@ -65,7 +65,7 @@ impl RelativePath {
     /// reference accepts such paths from a sender and creates them as they are.
     ///
     /// # Errors
-    /// [`UnsafePath`] says what is wrong with it: a trailing `/`, for example.
+    /// [`UnsafePath`] for one that is not safe: with a trailing `/`, for example.
     pub fn normalised(path: &[u8]) -> Result<Self, UnsafePath> {
         match path {
             [b'/', ..] => return Err(UnsafePath::Absolute),
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_paths_that_stay_below_are_taken() {
+    fn only_paths_below_the_root_are_accepted() {
         for good in ["a", "a/b", "größe/☃", "...", ".hidden", "a..b/c", " "] {
             assert_eq!(
                 RelativePath::new(good.as_bytes()).unwrap().as_path(),
@@ -141,16 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_nowhere_are_left_out() {
-        for (given, normal) in [
+    fn empty_and_dot_components_are_removed() {
+        for (input, normal) in [
             ("./x", "x"),
             ("a//b", "a/b"),
             ("././a/.//.///b", "a/b"),
             ("a/./b/.", "a/b"),
             ("...", "..."),
         ] {
-            let taken = RelativePath::normalised(given.as_bytes()).unwrap();
-            assert_eq!(taken.as_path(), Path::new(normal), "{given:?}");
+            let taken = RelativePath::normalised(input.as_bytes()).unwrap();
+            assert_eq!(taken.as_path(), Path::new(normal), "{input:?}");
         }
         for (bad, why) in [
             ("", UnsafePath::Empty),

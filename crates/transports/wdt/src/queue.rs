@@ -42,8 +42,8 @@ impl Queue {
     /// Returns a queue of all blocks of `files`; of one block per file for a `block_bytes` of 0.
     #[must_use]
     pub fn new(files: &[SourceFile], block_bytes: u64) -> Self {
-        let whole = |index: usize| (index as u64 + 1, vec![(0, files[index].size_bytes)]);
-        Self::of_ranges(files, block_bytes, whole)
+        let all = |index: usize| (index as u64 + 1, vec![(0, files[index].size_bytes)]);
+        Self::of_ranges(files, block_bytes, all)
     }
 
     /// Returns a queue of the ranges that `rest` gives for the index of each file: the file's
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_blocks_go_first_then_lower_offsets_then_names() {
+    fn queue_orders_by_length_then_offset_then_name() {
         let files = [
             file("z", 25),
             file("b", 10),
@@ -140,15 +140,15 @@ mod tests {
             (3, 0, 0),
         ];
         assert_eq!(drain(&mut queue), order);
-        let mut whole = Queue::new(&files, 0);
+        let mut all = Queue::new(&files, 0);
         assert_eq!(
-            drain(&mut whole),
+            drain(&mut all),
             [(0, 0, 25), (2, 0, 10), (1, 0, 10), (3, 0, 0)]
         );
     }
 
     #[test]
-    fn what_failed_before_goes_last_without_what_arrived() {
+    fn returned_block_is_queued_last_without_its_received_part() {
         let mut queue = Queue::new(&[file("a", 30), file("b", 5)], 0);
         let first = queue.pop().unwrap();
         queue.give_back(first, 12);

@@ -18,7 +18,7 @@ pub trait Sink: Send + Sync {
     ///
     /// Reason why the file cannot be written: it exists and must not be overwritten, it would be
     /// outside of the directory, or an error of the file system. The transfer then fails with
-    /// [`Status::FileWrite`](crate::status::Status::FileWrite), and the peer is told.
+    /// [`Status::FileWrite`](crate::status::Status::FileWrite), and the peer gets it.
     fn begin(&self, block: &FileHeader) -> io::Result<Self::Writer>;
 
     /// Returns the chunks held from an earlier transfer, of which the sender then sends the rest
@@ -40,10 +40,10 @@ pub trait Sink: Send + Sync {
     fn counted(&self, _block: &FileHeader) {}
 
     /// Checks that the blocks received make up their files, each byte once. Called when they are as
-    /// many as the sender counted, `bytes` in all, and before the sender is told of the success.
+    /// many as the sender counted, `bytes` in all, and before the success is confirmed to the sender.
     ///
     /// The part that is missing or came twice. The transfer then fails with
-    /// [`Status::Protocol`](crate::status::Status::Protocol), and the peer is told.
+    /// [`Status::Protocol`](crate::status::Status::Protocol), and the peer gets it.
     fn check(&self, _bytes: u64) -> io::Result<()> {
         Ok(())
     }

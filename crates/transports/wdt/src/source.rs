@@ -42,7 +42,7 @@ pub trait SourceReader: Send {
     ///
     /// # Errors
     /// Error of the file system, or [`io::ErrorKind::UnexpectedEof`] for a file that became shorter
-    /// than the source said.
+    /// than the source had listed.
     fn read<'a>(
         &'a mut self,
         offset: u64,

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_the_protocols_and_come_back() {
+    fn status_codes_round_trip() {
         let mut named = 0;
         for code in 0..=u8::MAX {
             let Some(status) = Status::from_repr(code) else {

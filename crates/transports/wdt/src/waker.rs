@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 /// Pause after an error that the next call would give at once, too, such as that no descriptor is left.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
-/// Longest wait; whoever waits longer waits again.
+/// Longest wait of one call; longer waits are repeated.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The wakers of all threads of a transfer. Clones are the same.
@@ -92,7 +92,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_thread_is_woken_once_also_before_it_waits() {
+    fn wake_up_is_delivered_once_also_before_the_wait() {
         let wakers = Wakers::default();
         let (first, second) = (wakers.add().unwrap(), wakers.add().unwrap());
         wakers.wake();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_ends_a_wait() {
+    fn readable_descriptor_ends_a_wait() {
         let (waker, other) = (Wakers::default().add().unwrap(), Wakers::default());
         let file = other.add().unwrap();
         assert!(!waker.ready(file.0.as_fd(), PollFlags::POLLIN, Duration::ZERO));

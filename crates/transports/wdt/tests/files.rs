@@ -71,7 +71,7 @@ fn sink(directory: &Path) -> DirectorySink {
 }
 
 #[test]
-fn files_have_their_names_once_all_is_there_and_nothing_else_stays() {
+fn files_are_renamed_when_complete_and_temporaries_removed() {
     let temp = tempfile::tempdir().expect("a directory");
     let target = temp.path().join("new/target");
     let data: Vec<u8> = (0..100).collect();
@@ -90,7 +90,7 @@ fn files_have_their_names_once_all_is_there_and_nothing_else_stays() {
     put(&sink, &block(1, "a/b/file", 100, 60, 40), &data[60..]).expect("written");
     put(&sink, &block(1, "a/b/file", 100, 0, 60), &[7; 60]).expect("written");
     put(&sink, &block(2, "empty", 0, 0, 0), &[]).expect("written");
-    // It was not what the sender had sent, as a tag said: what comes again counts.
+    // By its tag it was not what the sender had sent: what comes again counts.
     put(&sink, &block(1, "a/b/file", 100, 0, 60), &data[..60]).expect("written");
     assert_eq!(sink.commit().expect("all is there"), 2);
     drop(sink);
@@ -102,7 +102,7 @@ fn files_have_their_names_once_all_is_there_and_nothing_else_stays() {
 }
 
 #[test]
-fn cut_blocks_make_a_whole_with_what_comes_again() {
+fn truncated_blocks_are_completed_by_resent_ones() {
     let temp = tempfile::tempdir().expect("a directory");
     let sink = sink(temp.path());
     let data: Vec<u8> = (0..100).collect();
@@ -129,7 +129,7 @@ fn cut_blocks_make_a_whole_with_what_comes_again() {
 }
 
 #[test]
-fn what_is_there_is_replaced_only_on_request() {
+fn existing_files_are_replaced_only_with_overwrite() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("f");
     fs::write(&file, "old").expect("written");
@@ -180,7 +180,7 @@ fn what_is_there_is_replaced_only_on_request() {
 }
 
 #[test]
-fn a_link_on_the_way_leads_nowhere() {
+fn symlinked_directories_are_refused() {
     let temp = tempfile::tempdir().expect("a directory");
     let (inside, outside) = (temp.path().join("in"), temp.path().join("out"));
     fs::create_dir_all(inside.join("real")).expect("made");
@@ -197,7 +197,7 @@ fn a_link_on_the_way_leads_nowhere() {
 }
 
 #[test]
-fn what_contradicts_itself_or_has_no_room_is_refused() {
+fn contradictory_and_oversized_blocks_are_refused() {
     let temp = tempfile::tempdir().expect("a directory");
     let sink = sink(temp.path());
     put(&sink, &block(7, "f", 100, 0, 50), &[0; 50]).expect("taken");
@@ -216,7 +216,7 @@ fn what_contradicts_itself_or_has_no_room_is_refused() {
 }
 
 #[test]
-fn what_is_a_file_is_no_directory_too() {
+fn path_as_both_file_and_directory_is_refused() {
     for (first, second) in [
         ("a", "a/b"),
         ("a/b", "a"),
@@ -251,7 +251,7 @@ fn holes_and_overlaps_are_found_before_the_end_is_confirmed() {
 }
 
 #[test]
-fn modes_are_what_the_umask_leaves() {
+fn file_modes_honour_the_umask() {
     for (umask, file, directory) in [
         (0o022, 0o644, 0o755),
         (0o002, 0o664, 0o775),
@@ -328,7 +328,7 @@ fn contents(source: &TreeSource) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn a_tree_is_its_files_and_tells_what_is_left_out() {
+fn tree_lists_its_files_and_reports_skipped_entries() {
     let temp = tempfile::tempdir().expect("a directory");
     let root = temp.path().join("root");
     fs::create_dir_all(root.join("a/b")).expect("made");
@@ -442,7 +442,7 @@ fn a_manifest_names_the_files_that_are_sent() {
         contents(&select("link", true).expect("followed"))[0].1,
         b"x"
     );
-    for (text, says) in [
+    for (text, expected) in [
         ("link", "link"),
         ("missing", "missing"),
         ("a", "not a file"),
@@ -454,14 +454,14 @@ fn a_manifest_names_the_files_that_are_sent() {
             .expect("a cause")
             .to_string();
         assert!(
-            format!("{error}: {cause}").contains(says),
+            format!("{error}: {cause}").contains(expected),
             "{error}: {cause}"
         );
     }
 }
 
 #[test]
-fn one_file_is_sent_by_its_name_and_a_link_by_its_own() {
+fn single_file_keeps_its_name_and_a_link_its_own() {
     let temp = tempfile::tempdir().expect("a directory");
     fs::write(temp.path().join("file"), "content").expect("written");
     symlink("file", temp.path().join("link")).expect("a link");
@@ -479,7 +479,7 @@ fn one_file_is_sent_by_its_name_and_a_link_by_its_own() {
 }
 
 #[test]
-fn a_file_that_changes_under_the_reader_is_an_error_and_never_something_else() {
+fn file_changed_while_reading_is_an_error() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("f");
     fs::write(&file, "0123456789").expect("written");
@@ -532,7 +532,7 @@ fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 #[test]
-fn what_must_not_be_read_or_written_is_an_error_before_anything_is_sent() {
+fn unreadable_and_unwritable_paths_fail_before_sending() {
     let temp = tempfile::tempdir().expect("a directory");
     let mode = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its owner may");
@@ -548,8 +548,11 @@ fn what_must_not_be_read_or_written_is_an_error_before_anything_is_sent() {
         assert!(as_ordinary_user(|| everything(&tree)).is_ok());
         mode(&tree.join(path), 0);
         match as_ordinary_user(|| everything(&tree)) {
-            Err(TreeError::Read { path: told, source }) => {
-                assert_eq!(told, tree.join(path));
+            Err(TreeError::Read {
+                path: reported,
+                source,
+            }) => {
+                assert_eq!(reported, tree.join(path));
                 assert_eq!(source.kind(), io::ErrorKind::PermissionDenied);
             }
             other => panic!("{path}: {other:?}"),

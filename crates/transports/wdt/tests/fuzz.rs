@@ -1,5 +1,5 @@
 //! Bytes of recorded sessions, damaged in ways that a seed chooses: nothing panics or hangs, and no
-//! memory is allocated because a length field says so.
+//! memory is allocated because of a length field alone.
 //!
 //! Each target runs for `REGATTA_FUZZ_SECONDS`, 5 unless that is set, from the seed
 //! `REGATTA_FUZZ_SEED` on; a failure names its seed. `make fuzz` runs each for ten minutes.

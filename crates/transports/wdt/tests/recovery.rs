@@ -1,5 +1,5 @@
-//! Whatever breaks, the tree arrives whole or the transfer fails with a code; it is never silently
-//! short. In simulated time, so that every fault comes at the byte that its seed says.
+//! Under any fault, the tree arrives complete or the transfer fails with a code; it is never silently
+//! short. In simulated time, so that every fault comes at the byte of its seed.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod memory;
@@ -19,7 +19,7 @@ use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, Tee, World};
+use simulated::{Cut, Outcome, Refusal, Simulation, Tee};
 use tempfile::TempDir;
 
 const DELAY: Duration = Duration::from_millis(40);
@@ -108,11 +108,11 @@ impl Case {
         }
     }
 
-    fn run(&self, world: World) -> Outcome {
-        self.run_from(world, &self.url())
+    fn run(&self, simulation: Simulation) -> Outcome {
+        self.run_from(simulation, &self.url())
     }
 
-    fn run_from(&self, world: World, sender_url: &ConnectionUrl) -> Outcome {
+    fn run_from(&self, simulation: Simulation, sender_url: &ConnectionUrl) -> Outcome {
         let mut source = MemorySource::new();
         for (path, content) in &self.files {
             source.add(path.clone(), content.clone());
@@ -124,26 +124,26 @@ impl Case {
             ..sender::Options::default()
         };
         let options = (options, receiver::Options::default());
-        let place = tempfile::tempdir().expect("a directory");
+        let temp = tempfile::tempdir().expect("a directory");
         let to_disk = DirectoryOptions {
             sync: false,
             ..DirectoryOptions::default()
         };
-        let disk = DirectorySink::new(place.path(), to_disk).expect("a sink");
+        let disk = DirectorySink::new(temp.path(), to_disk).expect("a sink");
         let sink = Tee(self.sink.clone(), disk.clone());
-        self.disk.replace(Some((disk, place)));
-        world.run(source, sink, &self.url(), sender_url, options)
+        self.disk.replace(Some((disk, temp)));
+        simulation.run(source, sink, &self.url(), sender_url, options)
     }
 
     /// Checks the content of the directory after the same transfer.
     fn check_disk(&self, what: &str) {
-        let (disk, place) = self.disk.take().expect("it ran");
+        let (disk, temp) = self.disk.take().expect("it ran");
         let named = disk
             .commit()
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(named, self.files.len() as u64, "{what}");
         for (path, content) in &self.files {
-            let there = std::fs::read(place.path().join(path.as_path())).expect("a file");
+            let there = std::fs::read(temp.path().join(path.as_path())).expect("a file");
             assert!(there == *content, "{what}: `{path}`");
         }
     }
@@ -178,8 +178,8 @@ impl Case {
     }
 }
 
-fn world(seed: u64, cuts: Vec<Cut>) -> World {
-    World {
+fn simulation(seed: u64, cuts: Vec<Cut>) -> Simulation {
+    Simulation {
         delay: DELAY,
         cuts,
         refusals: Vec::new(),
@@ -226,7 +226,7 @@ fn everything_arrives(mode: usize) {
     let mode = MODES[mode];
     for ports in [1, 2, 5, 64] {
         let case = Case::new(mode, ports, &mut Random::new(seed));
-        let outcome = case.run(world(seed, Vec::new()));
+        let outcome = case.run(simulation(seed, Vec::new()));
         let what = format!("{mode:?} over {ports} ports");
         both_succeed(&outcome, &what);
         case.check(&outcome, &what);
@@ -245,11 +245,11 @@ fn any_byte_may_be_the_last(mode: usize) {
         let mode = MODES[mode];
         let ports = random.below(4) as usize + 1;
         let case = Case::new(mode, ports, &mut random);
-        let whole = case.run(world(seed, Vec::new()));
+        let complete = case.run(simulation(seed, Vec::new()));
         case.sink.clear();
         let of_sender = random.below(4) > 0;
         let share = if of_sender {
-            2 * whole.bytes / ports as u64
+            2 * complete.bytes / ports as u64
         } else {
             80
         };
@@ -260,10 +260,10 @@ fn any_byte_may_be_the_last(mode: usize) {
             after: random.below(share),
             silent: random.below(4) == 0,
         };
-        let outcome = case.run(world(seed, vec![cut]));
+        let outcome = case.run(simulation(seed, vec![cut]));
         let what = format!("seed {seed}, {mode:?}, {ports} ports, {cut:?}");
         case.check(&outcome, &what);
-        // Of the receiver's last bytes nobody can know whether they came; with tags they are worth
+        // The sender cannot know whether the receiver's last bytes came; with tags they are worth
         // something.
         let tags = mode.cipher == Some(Cipher::Aes128Gcm);
         if of_sender || !tags {
@@ -298,16 +298,16 @@ fn many_cuts_may_come(mode: usize) {
                 silent: random.below(4) == 0,
             })
             .collect();
-        // Sometimes a port is gone for good from some connection on.
+        // Sometimes a port is lost for good from some connection on.
         let refusals = (0..random.below(4) / 3)
             .map(|_| Refusal {
                 port: random.below(ports as u64) as usize,
                 from: random.below(3) as usize,
             })
             .collect();
-        let outcome = case.run(World {
+        let outcome = case.run(Simulation {
             refusals,
-            ..world(seed, cuts)
+            ..simulation(seed, cuts)
         });
         case.check(&outcome, &format!("seed {seed}, {mode:?}, {ports} ports"));
         succeeded += usize::from(outcome.sent.is_ok() && outcome.received.is_ok());
@@ -320,7 +320,7 @@ fn many_cuts_may_come(mode: usize) {
 }
 
 #[test]
-fn a_port_that_is_refused_for_good_leaves_its_work_to_the_others() {
+fn work_of_a_refused_port_moves_to_the_others() {
     for (seed, mode) in MODES.into_iter().enumerate() {
         for from in [0, 1] {
             let case = Case::new(mode, 3, &mut Random::new(seed as u64));
@@ -332,9 +332,9 @@ fn a_port_that_is_refused_for_good_leaves_its_work_to_the_others() {
                 silent: false,
             }];
             let refusals = vec![Refusal { port: 1, from }];
-            let outcome = case.run(World {
+            let outcome = case.run(Simulation {
                 refusals,
-                ..world(seed as u64, cuts)
+                ..simulation(seed as u64, cuts)
             });
             let what = format!("{mode:?}, refused from connection {from} on");
             both_succeed(&outcome, &what);
@@ -346,7 +346,7 @@ fn a_port_that_is_refused_for_good_leaves_its_work_to_the_others() {
 }
 
 #[test]
-fn with_tags_the_end_of_one_port_is_not_the_end_of_all() {
+fn with_tags_failure_of_one_port_does_not_fail_all() {
     let gcm = Mode {
         cipher: Some(Cipher::Aes128Gcm),
         checksum: false,
@@ -363,9 +363,9 @@ fn with_tags_the_end_of_one_port_is_not_the_end_of_all() {
         }];
         let refusals = vec![Refusal { port: 1, from: 1 }];
         let case = Case::new(gcm, 2, &mut Random::new(seed));
-        let outcome = case.run(World {
+        let outcome = case.run(Simulation {
             refusals,
-            ..world(seed, cuts)
+            ..simulation(seed, cuts)
         });
         case.check(&outcome, &format!("seed {seed}"));
         failed += usize::from(outcome.sent.is_err());
@@ -377,12 +377,12 @@ fn with_tags_the_end_of_one_port_is_not_the_end_of_all() {
 }
 
 #[test]
-fn when_every_port_is_refused_the_transfer_fails_with_its_code() {
+fn transfer_fails_with_its_code_when_every_port_is_refused() {
     let case = Case::new(MODES[0], 2, &mut Random::new(1));
     let refusals = vec![Refusal { port: 0, from: 0 }, Refusal { port: 1, from: 0 }];
-    let outcome = case.run(World {
+    let outcome = case.run(Simulation {
         refusals,
-        ..world(1, Vec::new())
+        ..simulation(1, Vec::new())
     });
     assert_eq!(outcome.sent.unwrap_err().status, Status::Connection);
     assert_eq!(outcome.received.unwrap_err().status, Status::Connection);

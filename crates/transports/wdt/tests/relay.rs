@@ -73,8 +73,8 @@ impl Relay {
                 let (client_back, server_back) =
                     (client.try_clone().unwrap(), server.try_clone().unwrap());
                 scope.spawn(move || hand_on(client, server, &left));
-                let whole = Arc::new(AtomicI64::new(i64::MAX));
-                scope.spawn(move || hand_on(server_back, client_back, &whole));
+                let uncut = Arc::new(AtomicI64::new(i64::MAX));
+                scope.spawn(move || hand_on(server_back, client_back, &uncut));
             }
         });
     }
@@ -167,7 +167,7 @@ fn through(relay: impl Fn(usize, u16) -> Relay, cipher: Option<Cipher>, checksum
 /// Runs transfers with cuts in a block, between two, and in SETTINGS; each with progress in
 /// between.
 #[track_caller]
-fn broken_connections_are_made_again(cipher: Option<Cipher>, checksum: bool) {
+fn reconnects(cipher: Option<Cipher>, checksum: bool) {
     let cuts = |index: usize| vec![160_000 + 40_000 * index as i64, 7, 330_000];
     let relay = |index, port| Relay {
         port,
@@ -178,27 +178,27 @@ fn broken_connections_are_made_again(cipher: Option<Cipher>, checksum: bool) {
 }
 
 #[test]
-fn connections_that_break_are_made_again() {
-    broken_connections_are_made_again(None, false);
+fn lost_connections_are_reconnected() {
+    reconnects(None, false);
 }
 
 #[test]
-fn connections_that_break_are_made_again_with_checksums() {
-    broken_connections_are_made_again(None, true);
+fn lost_connections_are_reconnected_with_checksums() {
+    reconnects(None, true);
 }
 
 #[test]
-fn connections_that_break_are_made_again_with_ctr() {
-    broken_connections_are_made_again(Some(Cipher::Aes128Ctr), false);
+fn lost_connections_are_reconnected_with_ctr() {
+    reconnects(Some(Cipher::Aes128Ctr), false);
 }
 
 #[test]
-fn connections_that_break_are_made_again_with_gcm() {
-    broken_connections_are_made_again(Some(Cipher::Aes128Gcm), false);
+fn lost_connections_are_reconnected_with_gcm() {
+    reconnects(Some(Cipher::Aes128Gcm), false);
 }
 
 #[test]
-fn a_port_that_is_gone_for_good_leaves_its_work_to_the_other() {
+fn work_of_a_lost_port_moves_to_the_other() {
     let relay = |index, port| Relay {
         port,
         cuts: vec![250_000; index],

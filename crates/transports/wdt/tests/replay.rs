@@ -25,7 +25,7 @@ use regatta_transport_wdt::{receiver, sender};
 const TICK: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Returns the messages of a receiver, without those that are only signs of life.
+/// Returns the messages of a receiver, without those that are only keep-alives.
 fn significant(wire: &[u8], secret: Option<&Secret>) -> Vec<Reply> {
     let mut plain = Plain::new(wire.to_vec(), secret);
     let mut replies = Vec::new();
@@ -123,7 +123,7 @@ impl ReceiverPort<'_> {
 }
 
 #[test]
-fn our_receiver_takes_what_the_recorded_sender_sent() {
+fn receiver_accepts_the_recorded_sender() {
     for name in NAMES {
         let recorded = Recorded::load(name);
         let url = ConnectionUrl::parse(&recorded.url).unwrap();
@@ -238,7 +238,7 @@ impl SenderPort<'_> {
 
 /// Returns the commands of a sender on a connection, without those that differ for good reasons:
 /// our settings ask for no heartbeats, and SIZE comes when the files are known.
-fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
+fn commands(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
     let mut plain = Plain::new(wire.to_vec(), secret);
     let mut commands = Vec::new();
     while let Some(command) = plain.next(Command::decode) {
@@ -265,7 +265,7 @@ fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Command> {
 fn by_number(recorded: &Recorded, secret: Option<&Secret>) -> MemorySource {
     let mut numbers = BTreeMap::new();
     for connection in &recorded.connections {
-        for command in said(&connection.stream(Direction::S2r), secret) {
+        for command in commands(&connection.stream(Direction::S2r), secret) {
             if let Command::File(header) = command {
                 numbers.insert(header.sequence, header.path);
             }
@@ -282,7 +282,7 @@ fn by_number(recorded: &Recorded, secret: Option<&Secret>) -> MemorySource {
 }
 
 #[test]
-fn our_sender_answers_the_recorded_receiver_as_the_recorded_sender_did() {
+fn sender_replays_the_recorded_sender() {
     for name in NAMES {
         let recorded = Recorded::load(name);
         let url = recorded.sender_url.as_deref().unwrap_or(&recorded.url);
@@ -321,7 +321,7 @@ fn our_sender_answers_the_recorded_receiver_as_the_recorded_sender_did() {
                 ended: false,
             })
             .collect();
-        // Both sides of a recorded checkpoint must be there when it is said, so the ports that are
+        // Both sides of a recorded checkpoint must be there when it is sent, so the ports that are
         // cut go first.
         ports.sort_by_key(|port| !port.recorded.iter().any(|connection| connection.was_cut()));
         let mut now = Duration::ZERO;
@@ -345,7 +345,7 @@ fn our_sender_answers_the_recorded_receiver_as_the_recorded_sender_did() {
         assert_eq!(ports[0].sent.len(), recorded.connections.len(), "{name}");
         for (connection, sent) in &ports[0].sent {
             let theirs = connection.stream(Direction::S2r);
-            let (ours, theirs) = (said(sent, secret), said(&theirs, secret));
+            let (ours, theirs) = (commands(sent, secret), commands(&theirs, secret));
             assert_eq!(ours, theirs, "{name}");
         }
     }

@@ -18,7 +18,7 @@ use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, Tee, World};
+use simulated::{Cut, Outcome, Refusal, Simulation, Tee};
 
 type Files = BTreeMap<RelativePath, Vec<u8>>;
 
@@ -37,7 +37,7 @@ fn transfer(
     files: &Files,
     cipher: Option<Cipher>,
     cut: Option<u64>,
-    asks: bool,
+    resumes: bool,
 ) -> Outcome {
     let url = ConnectionUrl {
         host: "localhost".to_owned(),
@@ -68,7 +68,7 @@ fn transfer(
     };
     let disk = DirectorySink::new(target, to_disk).expect("a sink");
     let ports = if cut.is_some() { 0..2 } else { 0..0 };
-    let world = World {
+    let simulation = Simulation {
         delay: Duration::from_millis(40),
         cuts: ports
             .clone()
@@ -84,11 +84,11 @@ fn transfer(
         random: Random::new(1),
     };
     let sender_url = ConnectionUrl {
-        resumption: asks,
+        resumption: resumes,
         ..url.clone()
     };
     let sink = Tee(MemorySink::new(1 << 20), disk.clone());
-    let outcome = world.run(
+    let outcome = simulation.run(
         source,
         sink,
         &url,
@@ -104,12 +104,12 @@ fn transfer(
 /// Runs a transfer that fails, and one that resumes it and succeeds; returns the bytes of blocks
 /// that each sent.
 #[track_caller]
-fn resumed(cipher: Option<Cipher>, first: &Files, second: &Files, asks: bool) -> (u64, u64) {
+fn resumed(cipher: Option<Cipher>, first: &Files, second: &Files, resumes: bool) -> (u64, u64) {
     let target = tempfile::tempdir().expect("a directory");
     let failed = transfer(target.path(), first, cipher, Some(60_000), true);
     assert!(failed.sent.is_err() && failed.received.is_err());
     assert!(target.path().join(".wdt-resume.part/journal").exists());
-    let outcome = transfer(target.path(), second, cipher, None, asks);
+    let outcome = transfer(target.path(), second, cipher, None, resumes);
     outcome.received.expect("the receiver succeeds");
     let sent = outcome.sent.expect("the sender succeeds").bytes;
     for (path, content) in second {
@@ -131,7 +131,7 @@ fn a_tree() -> Files {
 }
 
 #[test]
-fn what_was_counted_does_not_go_again() {
+fn acknowledged_blocks_are_not_resent() {
     for cipher in [None, Some(Cipher::Aes128Ctr), Some(Cipher::Aes128Gcm)] {
         let (sent, all) = resumed(cipher, &a_tree(), &a_tree(), true);
         // 120 kB went over both ports, of which a block or so of each was not whole.
@@ -143,7 +143,7 @@ fn what_was_counted_does_not_go_again() {
 }
 
 #[test]
-fn files_that_changed_their_size_or_are_gone_are_no_hindrance() {
+fn resizing_or_removing_files_does_not_prevent_resumption() {
     let second = files(&[("a/large", 90_000), ("b", 60_000), ("new", 10)]);
     let (sent, all) = resumed(None, &a_tree(), &second, true);
     assert_eq!(sent, all);

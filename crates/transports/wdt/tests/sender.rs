@@ -57,7 +57,7 @@ fn reply(reply: &Reply) -> Vec<u8> {
 }
 
 #[test]
-fn a_sender_waits_for_its_answer_as_long_as_bytes_still_go_out() {
+fn sender_waits_for_its_answer_while_bytes_are_in_flight() {
     let (session, mut connection) = sending(1);
     assert_eq!(connection.step(ms(0)), sender::Step::Connect);
     connection.connected(ms(0));
@@ -98,7 +98,7 @@ fn a_sender_waits_for_its_answer_as_long_as_bytes_still_go_out() {
 }
 
 #[test]
-fn a_sender_with_a_rate_rests_between_parts() {
+fn paced_sender_pauses_between_parts() {
     let mut source = MemorySource::new();
     source.add(path("a"), vec![7; 100_000]);
     let options = sender::Options {
@@ -184,7 +184,7 @@ fn reconnections_without_progress_come_to_an_end() {
 }
 
 #[test]
-fn a_sender_speaks_an_older_version_when_it_is_told_so() {
+fn sender_falls_back_to_the_version_of_the_receiver() {
     let (session, mut connection) = sending(1);
     connection.step(ms(0));
     connection.connected(ms(0));
@@ -207,7 +207,7 @@ fn a_sender_speaks_an_older_version_when_it_is_told_so() {
 }
 
 #[test]
-fn a_wrong_key_is_said_as_such() {
+fn wrong_key_is_reported_as_an_encryption_error() {
     // A prologue with an IV that is always the same, and what another key made of a checkpoint.
     let mut other = vec![b'e', 2, 16];
     other.extend([5; 16]);

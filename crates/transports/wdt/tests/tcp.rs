@@ -81,7 +81,7 @@ fn transfer<S: Source, K: Sink>(
     hosts: (&dyn Host, &dyn Host),
 ) -> Ends {
     let receiving = receiver::Options {
-        // As long as a receiver waits that was given the URL of somebody else's sender.
+        // As long as a receiver waits that has the URL of another sender.
         first_connection: if bound.1.id == sender_url.id && bound.1.secret == sender_url.secret {
             Duration::from_secs(10)
         } else {
@@ -189,7 +189,7 @@ fn plain_bytes_are_refused_where_encryption_is_on() {
 }
 
 #[test]
-fn another_key_is_said_at_both_ends() {
+fn different_key_is_reported_at_both_ends() {
     for cipher in [Cipher::Aes128Ctr, Cipher::Aes128Gcm] {
         let bound = bind(2, Some(secret(cipher)));
         let url = ConnectionUrl {
@@ -211,10 +211,10 @@ fn another_key_is_said_at_both_ends() {
     }
 }
 
-/// Checks that two files arrive while strangers connect to every port and send `says` before their
+/// Checks that two files arrive while strangers connect to every port and send `greeting` before their
 /// sender.
 #[track_caller]
-fn strangers_change_nothing(secret: Option<Secret>, says: &[u8]) {
+fn strangers_change_nothing(secret: Option<Secret>, greeting: &[u8]) {
     let files = files(&[100_000, 200_000]);
     let bound = bind(2, secret);
     let url = bound.1.clone();
@@ -222,7 +222,7 @@ fn strangers_change_nothing(secret: Option<Secret>, says: &[u8]) {
         .flat_map(|_| url.ports.iter())
         .map(|port| {
             let mut stranger = TcpStream::connect(("127.0.0.1", *port)).unwrap();
-            stranger.write_all(says).unwrap();
+            stranger.write_all(greeting).unwrap();
             stranger
         })
         .collect();
@@ -249,7 +249,7 @@ fn strangers_change_nothing(secret: Option<Secret>, says: &[u8]) {
 }
 
 #[test]
-fn silent_strangers_keep_nobody_waiting() {
+fn silent_strangers_do_not_delay_the_transfer() {
     strangers_change_nothing(None, b"");
 }
 
@@ -276,17 +276,17 @@ fn senders_of_another_transfer_do_not_end_this_one() {
 }
 
 #[test]
-fn nobody_listening_fails_with_its_code() {
+fn sending_to_closed_ports_fails_with_its_code() {
     let (_, mut url) = bind(2, None);
     // Sockets that do not listen keep these ports from other tests.
-    let unheard = [(); 2].map(|()| {
+    let unused = [(); 2].map(|()| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket
             .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
             .unwrap();
         socket
     });
-    url.ports = (unheard.iter())
+    url.ports = (unused.iter())
         .map(|socket| socket.local_addr().unwrap().as_socket().unwrap().port())
         .collect();
     let session = sender::Session::new(source(&files(&[5])), &url, sender::Options::default());
@@ -440,8 +440,8 @@ fn a_file_that_changed_while_it_was_sent_ends_both_ends() {
         );
         let failure = sent.unwrap_err();
         assert_eq!(failure.status, Status::SourceRead);
-        let says = "`d1/f1` may be a mixture of old and new content (another time)";
-        assert!(failure.detail.starts_with(says), "{failure}");
+        let prefix = "`d1/f1` may be a mixture of old and new content (another time)";
+        assert!(failure.detail.starts_with(prefix), "{failure}");
         assert_eq!(received.unwrap_err().status, Status::SourceRead);
     }
 }
@@ -492,21 +492,24 @@ impl Host for GivesUp {
     }
 }
 
-fn a_sender_that_gives_up_tells_the_receiver(cipher: Option<Cipher>) {
-    let told = Arc::new(AtomicBool::new(false));
+fn aborting_sender_notifies_the_receiver(cipher: Option<Cipher>) {
+    let opened = Arc::new(AtomicBool::new(false));
     let bound = bind(2, cipher.map(secret));
     let url = bound.1.clone();
     let (sent, received) = transfer(
-        Opened(source(&files(&[50_000_000, 50_000_000])), Arc::clone(&told)),
+        Opened(
+            source(&files(&[50_000_000, 50_000_000])),
+            Arc::clone(&opened),
+        ),
         MemorySink::new(1 << 30),
         bound,
         &url,
         sender::Options {
-            // The receiver is told before what the rate would have wait.
+            // The receiver is notified before payload that waits for the rate.
             rate_limit: Some(sender::RateLimit::average(100_000)),
             ..sender::Options::default()
         },
-        (&GivesUp(told), &Plain),
+        (&GivesUp(opened), &Plain),
     );
     let failure = sent.unwrap_err();
     assert_eq!(failure.status, Status::Abort, "{failure}");
@@ -516,16 +519,16 @@ fn a_sender_that_gives_up_tells_the_receiver(cipher: Option<Cipher>) {
 }
 
 #[test]
-fn a_sender_that_gives_up_tells_the_receiver_in_clear() {
-    a_sender_that_gives_up_tells_the_receiver(None);
+fn aborting_sender_notifies_the_receiver_in_clear() {
+    aborting_sender_notifies_the_receiver(None);
 }
 
 #[test]
-fn a_sender_that_gives_up_tells_the_receiver_with_tags() {
-    a_sender_that_gives_up_tells_the_receiver(Some(Cipher::Aes128Gcm));
+fn aborting_sender_notifies_the_receiver_with_tags() {
+    aborting_sender_notifies_the_receiver(Some(Cipher::Aes128Gcm));
 }
 
-/// Stops when it is told.
+/// Host that stops the transfer at a request.
 #[derive(Default)]
 struct Stoppable(AtomicBool);
 

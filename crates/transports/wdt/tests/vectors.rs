@@ -98,7 +98,7 @@ fn read(connection: &RecordedConnection, secret: Option<&Secret>, aborted: bool)
 }
 
 #[test]
-fn every_recorded_session_adds_up() {
+fn recorded_sessions_are_consistent() {
     for name in NAMES {
         let recorded = Recorded::load(name);
         let url = ConnectionUrl::parse(&recorded.url).expect("the URL is valid");
@@ -163,7 +163,7 @@ fn every_recorded_session_adds_up() {
 }
 
 #[test]
-fn what_was_recorded_is_what_it_says() {
+fn recordings_match_their_description() {
     let iv_change = Recorded::load("06-gcm-iv-change");
     let url = ConnectionUrl::parse(&iv_change.url).unwrap();
     let secret = url.secret.unwrap();

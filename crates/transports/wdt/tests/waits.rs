@@ -25,7 +25,7 @@ use scripted::{bytes, path, settings};
 /// Longer than any test may take.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Program around a transfer that tells of its connections, and ends it from outside.
+/// Program around a transfer that reports its connections, and ends it from outside.
 struct Program {
     stopped: AtomicBool,
     gives_up: AtomicBool,
@@ -37,14 +37,14 @@ struct Program {
 }
 
 /// Receivers of the messages of a [`Program`].
-struct Told {
+struct Events {
     begun: Receiver<()>,
     arrived: Receiver<()>,
     connected: Receiver<()>,
 }
 
 impl Program {
-    fn new() -> (Self, Told) {
+    fn new() -> (Self, Events) {
         let ((begun, has_begun), (arrived, has_arrived)) = (channel(), channel());
         let (connected, is_connected) = channel();
         let program = Self {
@@ -55,12 +55,12 @@ impl Program {
             arrived,
             connected,
         };
-        let told = Told {
+        let events = Events {
             begun: has_begun,
             arrived: has_arrived,
             connected: is_connected,
         };
-        (program, told)
+        (program, events)
     }
 
     fn set(&self, flag: &AtomicBool) {
@@ -107,16 +107,16 @@ fn lost() -> Failure {
 /// Runs a receiver of two ports; `meanwhile` has its program, the program's messages, its session and its first port.
 fn receive(
     options: receiver::Options,
-    meanwhile: impl FnOnce(&Program, &Told, &receiver::Session<MemorySink>, u16),
+    meanwhile: impl FnOnce(&Program, &Events, &receiver::Session<MemorySink>, u16),
 ) -> Result<Report, Failure> {
-    let (program, told) = Program::new();
+    let (program, events) = Program::new();
     let listener = Listener::bind(&[0, 0], &program).unwrap();
     let ports = listener.ports().to_vec();
     let session = receiver::Session::new(MemorySink::new(1 << 30), &url(&ports), options);
     let session = Arc::new(session);
     std::thread::scope(|scope| {
         let received = scope.spawn(|| listener.receive(&session, &program));
-        meanwhile(&program, &told, &session, ports[0]);
+        meanwhile(&program, &events, &session, ports[0]);
         received.join().unwrap()
     })
 }
@@ -153,10 +153,10 @@ fn a_failure_ends_the_wait_of_a_sender(file_bytes: usize) {
     let peer = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = peer.local_addr().unwrap().port();
     let session = session(port, file_bytes, sender::Options::default());
-    let (program, told) = Program::new();
+    let (program, events) = Program::new();
     let sent = std::thread::scope(|scope| {
         let sent = scope.spawn(|| send(&session, &url(&[port]), &program));
-        told.connected.recv().unwrap();
+        events.connected.recv().unwrap();
         session.fail(lost());
         sent.join().unwrap()
     });
@@ -175,27 +175,27 @@ fn a_failure_ends_the_wait_for_room_in_the_send_buffer() {
 
 #[test]
 fn a_stop_ends_the_wait_for_a_sender() {
-    let received = receive(patient(), |program, told, _, _| {
-        told.begun.recv().unwrap();
+    let received = receive(patient(), |program, events, _, _| {
+        events.begun.recv().unwrap();
         program.set(&program.stopped);
     });
     assert_eq!(received.unwrap_err().status, Status::Abort);
 }
 
 #[test]
-fn a_stop_ends_the_wait_for_somebody_who_says_nothing() {
-    let received = receive(patient(), |program, told, _, port| {
+fn stop_ends_the_wait_for_a_silent_peer() {
+    let received = receive(patient(), |program, events, _, port| {
         let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        told.arrived.recv().unwrap();
+        events.arrived.recv().unwrap();
         program.set(&program.stopped);
-        // It is told why, and closes its end.
+        // It gets the reason, and closes its end.
         let _ = stranger.read_to_end(&mut Vec::new());
     });
     assert_eq!(received.unwrap_err().status, Status::Abort);
 }
 
 #[test]
-fn the_admission_of_somebody_who_says_nothing_ends_in_time() {
+fn admission_of_a_silent_peer_times_out() {
     let options = receiver::Options {
         admission: Duration::from_millis(10),
         ..patient()
@@ -209,17 +209,17 @@ fn the_admission_of_somebody_who_says_nothing_ends_in_time() {
 }
 
 #[test]
-fn a_failure_ends_the_wait_for_bytes_and_the_sender_is_told() {
-    let received = receive(patient(), |_, told, session, port| {
+fn failure_ends_the_wait_for_bytes_and_notifies_the_sender() {
+    let received = receive(patient(), |_, events, session, port| {
         let mut peer = TcpStream::connect(("127.0.0.1", port)).unwrap();
         peer.write_all(&bytes(&[Command::Settings(settings())]))
             .unwrap();
-        told.connected.recv().unwrap();
+        events.connected.recv().unwrap();
         session.fail(lost());
-        let mut said = Vec::new();
-        peer.read_to_end(&mut said).unwrap();
+        let mut output = Vec::new();
+        peer.read_to_end(&mut output).unwrap();
         peer.shutdown(Shutdown::Both).unwrap();
-        let decoded = Reply::decode(&said).unwrap();
+        let decoded = Reply::decode(&output).unwrap();
         assert!(
             matches!(
                 decoded,
@@ -228,7 +228,7 @@ fn a_failure_ends_the_wait_for_bytes_and_the_sender_is_told() {
                     ..
                 }
             ),
-            "{said:?}"
+            "{output:?}"
         );
     });
     assert_eq!(received.unwrap_err(), lost());
@@ -257,10 +257,10 @@ fn a_sender_that_gives_up_does_not_wait_for_its_rate() {
             ..sender::Options::default()
         };
         let session = session(port, 1 << 20, options);
-        let (program, told) = Program::new();
+        let (program, events) = Program::new();
         let sent = std::thread::scope(|scope| {
             let sent = scope.spawn(|| send(&session, &url(&[port]), &program));
-            told.connected.recv().unwrap();
+            events.connected.recv().unwrap();
             program.set(&program.gives_up);
             sent.join().unwrap()
         });

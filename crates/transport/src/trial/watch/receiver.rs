@@ -35,7 +35,7 @@ pub(crate) enum ReceiverEnd {
         delivered: Delivered,
         sent: u64,
     },
-    /// Nothing was heard of the sender for too long.
+    /// No note of the sender came for too long.
     TimedOut,
 }
 
@@ -51,7 +51,7 @@ struct ReceiverState {
     theirs: Option<(MonotonicTime, Delivered)>,
     /// Whether the connecting end has closed its connections.
     closed: bool,
-    /// Whether the thread has ended: no further note will be heard.
+    /// Whether the thread has ended: no further note is taken.
     thread_ended: bool,
     /// Stop of the transfer's flow, once that is there.
     transfer: Option<Stop>,
@@ -179,7 +179,7 @@ impl ReceiverEnding {
         let deadline = ReceiverEnd::Deadline {
             at: now,
             delivered: here,
-            // The count lags behind by the batch under way.
+            // The count does not include the batch under way yet.
             sent: sent.max(here.messages),
         };
         let (before, transfer) = self.state.change(|state| {
@@ -226,7 +226,7 @@ impl ReceiverEnding {
         }
     }
 
-    /// Raises `stop` when the sender says that it has sent everything: for a workload whose
+    /// Raises `stop` when the sender's note comes that it has sent everything: for a workload whose
     /// receiver cannot know by itself which message was the last.
     pub(crate) fn stop_when_sent(&self, stop: &Stop) {
         let mut state = self.state.lock();
@@ -261,31 +261,31 @@ impl ReceiverEnding {
         self.state.lock().theirs
     }
 
-    /// Waits for the outcome of a transfer whose flow has ended before all was there: a sender that
-    /// its deadline stopped says so over control, and that can come later than the end of the flow.
+    /// Waits for the outcome of a transfer whose flow has ended before all was there: the
+    /// note of a sender that its deadline stopped can come later than the end of the flow.
     pub(crate) fn end_after_break(&self) -> Option<ReceiverEnd> {
-        self.heard(|state| state.end)
+        self.wait_for_note(|state| state.end)
     }
 
     /// Waits for [`Self::left`] when the flow has ended: the note can come later than that.
     pub(crate) fn left_after_break(&self, flow: u16) -> Option<(MonotonicTime, u64)> {
-        self.heard(|state| state.left.get(&flow).copied())
+        self.wait_for_note(|state| state.left.get(&flow).copied())
     }
 
     /// Waits for the account of the connecting end, stopped at its deadline, of what it had got
     /// from this one.
     pub(crate) fn theirs_after_break(&self) -> Option<Delivered> {
-        Some(self.heard(|state| state.theirs)?.1)
+        Some(self.wait_for_note(|state| state.theirs)?.1)
     }
 
     /// Waits for a part of the state that a note sets, at most [`BREAK_PATIENCE`].
-    fn heard<T>(&self, part: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
+    fn wait_for_note<T>(&self, part: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
-        let heard = self.state.wait_for(until, |state| {
-            let heard = part(state);
-            (heard.is_some() || state.thread_ended).then_some(heard)
+        let value = self.state.wait_for(until, |state| {
+            let value = part(state);
+            (value.is_some() || state.thread_ended).then_some(value)
         });
-        heard.flatten()
+        value.flatten()
     }
 
     /// Returns the outcome of the transfer, if it has ended.
@@ -314,7 +314,7 @@ impl Deref for ReceiverWatch {
 }
 
 impl ReceiverWatch {
-    /// Starts the thread. The session is stopped when nothing is heard until the trial's limit, at the
+    /// Starts the thread. The session is stopped when no note comes until the trial's limit, at the
     /// sender's deadline if that comes before the transfer's flow, and when the connecting end has
     /// closed its connections and this one does not notice.
     pub(crate) fn new(trial: &Trial) -> Result<Self> {

@@ -22,7 +22,7 @@ pub enum SenderEnd {
         /// Bytes and messages that it acknowledges, or had come to this end.
         delivered: Delivered,
     },
-    /// The deadline came first, and the receiver was told so: `sent` was handed over by then, and
+    /// The deadline came first, and a note to the receiver was sent: `sent` was handed over by then, and
     /// `delivered` had come to this end, where the other one sends as well.
     Deadline {
         /// Moment of the deadline.

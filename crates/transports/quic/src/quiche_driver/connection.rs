@@ -22,7 +22,7 @@ pub(super) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes:
     let Some(handle) = handle.upgrade() else {
         return;
     };
-    // The port is there before the connection knows its address. One that is gone goes nowhere.
+    // The port is there before the connection knows its address. One that was dropped migrates nowhere.
     let port = handle.open_port(buffer_bytes);
     let _ = handle.with(|entry| match port {
         Ok(address) if entry.end.is_none() => {

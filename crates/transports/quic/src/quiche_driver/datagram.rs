@@ -50,12 +50,12 @@ pub(super) struct QuicheFlow {
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
-/// from a UDP peer that is gone.
-fn is_gone(end: &End) -> bool {
+/// from a closed UDP socket.
+fn is_closed_by_peer(end: &End) -> bool {
     matches!(
         end,
         End::Done
-            | End::Told {
+            | End::ClosedByPeer {
                 application: true,
                 ..
             }
@@ -100,7 +100,7 @@ impl MessageFlow for QuicheFlow {
                         handle.changed();
                         return Poll::Pending;
                     }
-                    Err(error) => return Poll::Ready(Err(End::Gave(0, Some(error)))),
+                    Err(error) => return Poll::Ready(Err(End::ClosedByStack(0, Some(error)))),
                 }
             }
             Poll::Ready(Ok(()))
@@ -131,7 +131,7 @@ impl MessageFlow for QuicheFlow {
             }
             match &entry.end {
                 // Nothing more comes until the moment.
-                Some(end) if is_gone(end) && moment != MonotonicTime::NEVER => {}
+                Some(end) if is_closed_by_peer(end) && moment != MonotonicTime::NEVER => {}
                 Some(end) => return Poll::Ready(Err(end.clone())),
                 None => {}
             }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use regatta_transport_sockets::driver::{Gone, Transmit};
+use regatta_transport_sockets::driver::{Dropped, Transmit};
 
 /// Number of times the closing packet is sent again, in case it is lost. The other end would
 /// otherwise wait for its idle timeout.
@@ -27,17 +27,17 @@ pub(super) enum End {
     /// Closed by quiche at this end, with an error code of RFC 9000 §20 and, if known, quiche's
     /// error.
     #[error("quiche gave up with {}error code {code:#x}", error(.1), code = .0)]
-    Gave(u64, Option<quiche::Error>),
+    ClosedByStack(u64, Option<quiche::Error>),
     /// Closed by the other end: by its application or its stack, with an error code and a reason.
     #[error("the other end's {} closed it with error code {code:#x}{}", who(*.application), after(.reason))]
-    Told {
+    ClosedByPeer {
         application: bool,
         code: u64,
         reason: String,
     },
     /// Closed without a known reason.
     #[error("the connection is gone")]
-    Gone,
+    Unknown,
 }
 
 fn error(error: &Option<quiche::Error>) -> String {
@@ -55,19 +55,19 @@ fn after(reason: &str) -> String {
     }
 }
 
-impl From<Gone> for End {
-    fn from(_: Gone) -> Self {
-        Self::Gone
+impl From<Dropped> for End {
+    fn from(_: Dropped) -> Self {
+        Self::Unknown
     }
 }
 
 /// Close that waits for room in the congestion window: quiche does not send a closing packet into a
-/// full window, and processes no acknowledgements after it is told to close.
+/// full window, and processes no acknowledgements after the call to close.
 pub(super) struct Closing {
     pub code: u64,
     pub reason: &'static [u8],
     pub since: Instant,
-    /// Stream that carries no data, whose capacity tells whether there is room.
+    /// Stream that carries no data, whose capacity shows whether there is room.
     pub gauge: u64,
 }
 

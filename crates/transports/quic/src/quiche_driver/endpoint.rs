@@ -85,7 +85,7 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
 }
 
 /// Maker of the statistics of a connection that is established, which registers it with its stop, and has it migrate if
-/// that is asked for and this end has opened it.
+/// that is configured and this end has opened it.
 type Establish = Box<dyn Fn(&Arc<Handle>, bool, &Stop) -> Arc<Statistics> + Send + Sync>;
 
 /// Creates the end of a trial, its sizes, and what its connections need.

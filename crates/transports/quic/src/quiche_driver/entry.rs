@@ -180,26 +180,26 @@ impl Entry {
     }
 
     /// Processes a received packet.
-    pub fn receive(&mut self, packet: &mut [u8], way: RecvInfo) {
+    pub fn receive(&mut self, packet: &mut [u8], recv_info: RecvInfo) {
         if let Some(held) = &mut self.held {
             if held.len() < MOST_HELD {
-                held.push((packet.to_vec(), way));
+                held.push((packet.to_vec(), recv_info));
             }
             return;
         }
         if self.repeated_close.is_some() {
-            // RFC 9000, 10.2.1: who still speaks has not heard that it is closed.
+            // RFC 9000, 10.2.1: a peer that still sends has not got the close.
             self.answers = true;
         }
-        if let Err(error) = self.quiche.recv(packet, way) {
+        if let Err(error) = self.quiche.recv(packet, recv_info) {
             self.failure.get_or_insert(error);
         }
     }
 
     /// Begins the handshake of a connection that is accepted.
     fn accept(&mut self) {
-        for (mut packet, way) in self.held.take().into_iter().flatten() {
-            self.receive(&mut packet, way);
+        for (mut packet, recv_info) in self.held.take().into_iter().flatten() {
+            self.receive(&mut packet, recv_info);
         }
     }
 
@@ -223,7 +223,7 @@ impl Entry {
     }
 
     /// Writes the closing packet again if it is due, or the other end still sends.
-    fn repeat_close(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+    fn repeat_close(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         let answers = std::mem::take(&mut self.answers);
         let repeated = self.repeated_close.as_mut()?;
         let due = repeated.next <= now;
@@ -231,7 +231,7 @@ impl Entry {
             return None;
         }
         let transmit = repeated.transmit;
-        place[..transmit.bytes].copy_from_slice(&repeated.packet);
+        buffer[..transmit.bytes].copy_from_slice(&repeated.packet);
         if due {
             repeated.left -= 1;
             repeated.next = now + repeated.every;
@@ -291,7 +291,7 @@ impl Entry {
             });
         }
         if self.closing.is_none() {
-            // One that has ended already says so.
+            // One that has ended already is reported as such.
             let _ = self.quiche.close(true, code, reason);
         }
         if self.end.is_none() {
@@ -327,7 +327,7 @@ impl Entry {
         if let Some(error) = self.quiche.peer_error() {
             return Some(match (error.is_app, error.error_code) {
                 (true, DONE) => End::Done,
-                (application, code) => End::Told {
+                (application, code) => End::ClosedByPeer {
                     application,
                     code,
                     reason: String::from_utf8_lossy(&error.reason).into_owned(),
@@ -340,13 +340,13 @@ impl Entry {
         if let Some(error) = self.quiche.local_error() {
             return Some(match error.error_code {
                 tls::BAD_CERTIFICATE if !error.is_app => End::Certificate,
-                code => End::Gave(code, self.failure),
+                code => End::ClosedByStack(code, self.failure),
             });
         }
-        self.quiche.is_closed().then_some(End::Gone)
+        self.quiche.is_closed().then_some(End::Unknown)
     }
 
-    /// Takes over what quiche has to tell, and wakes the tasks that wait for a change.
+    /// Takes over the new state of quiche, and wakes the tasks that wait for a change.
     fn notice(&mut self) {
         if self.end.is_none() {
             self.end = self.ended();
@@ -378,7 +378,7 @@ impl Entry {
         if self.flushed {
             let quiche = &mut self.quiche;
             self.writers.retain(|stream, waker| {
-                // A stream that has broken is looked at too.
+                // A stream that has failed is included.
                 let waits = matches!(quiche.stream_capacity(*stream), Ok(0));
                 if !waits {
                     waker.wake_by_ref();
@@ -415,7 +415,7 @@ impl Entry {
     /// Returns a ticket that arrived since the last call, if there is one.
     pub fn new_ticket(&mut self) -> Option<Vec<u8>> {
         let ticket = self.quiche.session()?;
-        // The address of quiche's copy tells a new ticket from an old one.
+        // The address of quiche's copy distinguishes a new ticket from an old one.
         let address = ticket.as_ptr() as usize;
         if address == self.ticket_address {
             return None;
@@ -425,8 +425,8 @@ impl Entry {
     }
 
     /// Issues spare connection identifiers to the other end; returns the new ones.
-    pub fn give_ids(&mut self) -> Vec<Vec<u8>> {
-        let mut given = Vec::new();
+    pub fn issue_ids(&mut self) -> Vec<Vec<u8>> {
+        let mut issued = Vec::new();
         while self.quiche.is_established() && self.end.is_none() && self.quiche.scids_left() > 0 {
             let (Ok(own), Ok(token)) = (tls::random::<ID_BYTES>(), tls::random::<16>()) else {
                 break;
@@ -436,21 +436,21 @@ impl Entry {
             if self.quiche.new_scid(&id, token, false).is_err() {
                 break;
             }
-            given.push(own.to_vec());
+            issued.push(own.to_vec());
         }
-        given
+        issued
     }
 }
 
 impl Connection for Entry {
     const LONGEST_PACKET_BYTES: usize = LONGEST_PACKET_BYTES;
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         self.close_with_room(now);
         let was_draining = self.quiche.is_draining();
-        // Once more after an error: quiche says so in its next packet.
+        // Once more after an error: quiche sends it in its next packet.
         for _ in 0..2 {
-            match self.quiche.send(place) {
+            match self.quiche.send(buffer) {
                 Ok((bytes, info)) => {
                     let transmit = Transmit {
                         bytes,
@@ -460,7 +460,7 @@ impl Connection for Entry {
                     };
                     let closes = !was_draining && self.quiche.is_draining();
                     if closes && self.repeated_close.is_none() {
-                        self.keep_close(now, &place[..bytes], transmit);
+                        self.keep_close(now, &buffer[..bytes], transmit);
                     }
                     return Some(transmit);
                 }
@@ -471,7 +471,7 @@ impl Connection for Entry {
                 }
             }
         }
-        self.repeat_close(now, place)
+        self.repeat_close(now, buffer)
     }
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -543,8 +543,8 @@ impl Connection for Entry {
 
     fn is_over(&self) -> bool {
         let closed = self.quiche.is_closed() || self.quiche.is_draining();
-        let is_told = !self.waits_to_close() && self.repeated_close.is_none();
-        self.held.is_some() || (closed && is_told)
+        let close_done = !self.waits_to_close() && self.repeated_close.is_none();
+        self.held.is_some() || (closed && close_done)
     }
 }
 

@@ -79,7 +79,7 @@ impl Files {
     /// Returns the facts about the files: their names, or the reason for which they are not
     /// written.
     pub fn facts(&self, options: &Options) -> BTreeMap<String, String> {
-        let fact = |asked: bool, made: bool, name: &str| match (asked, made) {
+        let fact = |requested: bool, made: bool, name: &str| match (requested, made) {
             (false, _) => None,
             (true, true) => Some(name.to_owned()),
             (true, false) => Some("not written: the run has no directory for files".to_owned()),

@@ -26,7 +26,7 @@ impl Migration {
     }
 
     /// Describes the result, as it is now.
-    pub fn in_words(&self, quiche: &Connection<impl BufFactory>) -> String {
+    pub fn describe(&self, quiche: &Connection<impl BufFactory>) -> String {
         let (local, after) = match &self.0 {
             Ok((local, after)) => (*local, after.as_secs_f64()),
             Err(why) => return format!("failed: {why}"),

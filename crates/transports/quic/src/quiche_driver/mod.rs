@@ -71,7 +71,7 @@ mod tests {
     use crate::quiche_driver::options::CongestionControl;
 
     #[test]
-    fn the_version_is_the_one_that_is_built() {
+    fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../../Cargo.lock");
         assert!(lock.contains(&format!(
             "name = \"quiche\"\nversion = \"{QUICHE_VERSION}\""

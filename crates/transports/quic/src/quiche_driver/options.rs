@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_back() {
+    fn names_round_trip() {
         for &name in CongestionControl::VARIANTS {
             let control: CongestionControl = name.parse().expect("a name");
             assert_eq!(control.into_str(), name);

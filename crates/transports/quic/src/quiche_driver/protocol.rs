@@ -67,7 +67,7 @@ impl Quic {
         &mut self,
         packet: &mut [u8],
         id: &[u8],
-        way: RecvInfo,
+        recv_info: RecvInfo,
         connections: &mut Connections<Entry>,
     ) {
         if self.kind.client {
@@ -85,10 +85,10 @@ impl Quic {
         let mut retry = None;
         if let Some(tokens) = &self.retry {
             let token = header.token.as_deref().unwrap_or_default();
-            match tokens.read(way.from, token, id) {
+            match tokens.read(recv_info.from, token, id) {
                 Some(first) => retry = Some(first.to_vec()),
                 None => {
-                    self.ask_again(&header, way, connections);
+                    self.send_retry(&header, recv_info, connections);
                     return;
                 }
             }
@@ -96,10 +96,10 @@ impl Quic {
         if !connections.has_room() {
             return;
         }
-        match self.begin(id, retry.as_deref(), way, connections) {
+        match self.begin(id, retry.as_deref(), recv_info, connections) {
             Ok(number) => {
                 if let Some(entry) = connections.get_mut(number) {
-                    entry.receive(packet, way);
+                    entry.receive(packet, recv_info);
                 }
                 connections.announce(Incoming::Connection(number));
             }
@@ -113,13 +113,13 @@ impl Quic {
         &mut self,
         id: &[u8],
         retry: Option<&[u8]>,
-        way: RecvInfo,
+        recv_info: RecvInfo,
         connections: &mut Connections<Entry>,
     ) -> Result<Number> {
         let failed = |error| TransportError::stack("cannot accept a QUIC connection")(error);
         let own = tls::random::<ID_BYTES>()?;
         let own_id = ConnectionId::from_ref(&own);
-        let RecvInfo { from, to } = way;
+        let RecvInfo { from, to } = recv_info;
         let quiche = match retry {
             Some(first) => quiche::accept_with_retry(
                 &own_id,
@@ -142,15 +142,20 @@ impl Quic {
 
     /// Sends a Retry packet (RFC 9000 §8.1.2); if it is lost, the peer sends its first packet
     /// again.
-    fn ask_again(&self, header: &Header<'_>, way: RecvInfo, connections: &mut Connections<Entry>) {
+    fn send_retry(
+        &self,
+        header: &Header<'_>,
+        recv_info: RecvInfo,
+        connections: &mut Connections<Entry>,
+    ) {
         let Ok(next) = tls::random::<ID_BYTES>() else {
             return;
         };
         let token = self
             .retry
             .as_ref()
-            .and_then(|tokens| tokens.make(way.from, &header.dcid, &next));
-        let mut place = [0; quiche::MIN_CLIENT_INITIAL_LEN];
+            .and_then(|tokens| tokens.make(recv_info.from, &header.dcid, &next));
+        let mut buffer = [0; quiche::MIN_CLIENT_INITIAL_LEN];
         let Some(token) = token else { return };
         let written = quiche::retry(
             &header.scid,
@@ -158,10 +163,10 @@ impl Quic {
             &ConnectionId::from_ref(&next),
             &token,
             header.version,
-            &mut place,
+            &mut buffer,
         );
         if let Ok(length) = written {
-            connections.reply(way.to, way.from, place[..length].to_vec());
+            connections.reply(recv_info.to, recv_info.from, buffer[..length].to_vec());
         }
     }
 }
@@ -202,16 +207,16 @@ impl Protocol for Quic {
         connections: &mut Connections<Entry>,
     ) {
         let Arrived { from, to, .. } = arrived;
-        let way = RecvInfo { from, to };
+        let recv_info = RecvInfo { from, to };
         for packet in arrived.bytes.chunks_mut(arrived.segment) {
             let Some(id) = destination(packet) else {
                 continue;
             };
             let number = self.routes.get(&id);
             match number.map(|number| connections.get_mut(*number)) {
-                Some(Some(entry)) => entry.receive(packet, way),
+                Some(Some(entry)) => entry.receive(packet, recv_info),
                 Some(None) => {}
-                None => self.consider(packet, &id, way, connections),
+                None => self.consider(packet, &id, recv_info, connections),
             }
         }
     }
@@ -223,7 +228,7 @@ impl Protocol for Quic {
             self.ticket = Some(ticket);
         }
         if self.spare_ids {
-            for own in entry.give_ids() {
+            for own in entry.issue_ids() {
                 self.routes.insert(own, number);
             }
         }

@@ -20,7 +20,7 @@ use crate::{blocked::Blocked, facts::ConnectionFacts, options::Mode, socket::Cou
 /// Cipher suite whose name quiche spells differently from other stacks (RFC 8446 §B.4).
 const AES_128_GCM: u16 = 0x1301;
 
-/// Access to a connection's statistics, and its facts after it is gone.
+/// Access to a connection's statistics, and its facts after its end.
 pub(super) struct Statistics {
     handle: Weak<Handle>,
     /// `sender` or `receiver`.
@@ -65,7 +65,7 @@ impl Statistics {
         let quiche = &mut entry.quiche;
         let stats = quiche.stats();
         let control = self.options.congestion_control;
-        // quiche does not say which one runs, but of which of its two families.
+        // quiche does not expose which one runs, but of which of its two families it is.
         let runs = quiche.gcongestion_enabled() == Some(control.paces());
         let cipher_suite = cipher_suite(quiche);
         let facts = ConnectionFacts {
@@ -98,7 +98,7 @@ impl Statistics {
         };
         fact("quic.handshake", handshake.to_owned());
         if let Some(migration) = &entry.migration {
-            let migration = migration.in_words(&entry.quiche);
+            let migration = migration.describe(&entry.quiche);
             facts.insert("migration".to_owned(), migration);
         }
         facts
@@ -114,7 +114,7 @@ fn cipher_suite(quiche: &mut Quiche) -> String {
     }
 }
 
-/// Returns the number of frames that tell the other end that a flow-control window holds this end
+/// Returns the number of frames that report to the other end that a flow-control window holds this end
 /// back.
 fn blocked_frames(stats: &quiche::Stats) -> u64 {
     stats.data_blocked_sent_count + stats.stream_data_blocked_sent_count
@@ -129,10 +129,10 @@ impl StatisticsSource for Statistics {
             let path = entry.quiche.path_stats().find(|path| path.active)?;
             Some((entry.quiche.stats(), path))
         })??;
-        // quiche does not say what is in flight. What was sent and is neither acknowledged nor
+        // quiche does not expose the bytes in flight. What was sent and is neither acknowledged nor
         // lost is more than that by the packets of acknowledgements alone, of which a sender has few.
-        let gone = stats.acked_bytes.saturating_add(stats.lost_bytes);
-        let in_flight = stats.sent_bytes.saturating_sub(gone);
+        let left_network = stats.acked_bytes.saturating_add(stats.lost_bytes);
+        let in_flight = stats.sent_bytes.saturating_sub(left_network);
         let frames = blocked_frames(&stats);
         let window = path.cwnd as u64;
         Some(ProtocolSample {

@@ -34,18 +34,20 @@ fn stack_error(end: End) -> TransportError {
 /// Returns the reason for the end of the connection that a stream's error implies.
 fn end_of(error: quiche::Error) -> End {
     match error {
-        quiche::Error::StreamStopped(code) | quiche::Error::StreamReset(code) => End::Told {
-            application: true,
-            code,
-            reason: "the stream was given up".to_owned(),
-        },
-        error => End::Gave(0, Some(error)),
+        quiche::Error::StreamStopped(code) | quiche::Error::StreamReset(code) => {
+            End::ClosedByPeer {
+                application: true,
+                code,
+                reason: "the stream was given up".to_owned(),
+            }
+        }
+        error => End::ClosedByStack(0, Some(error)),
     }
 }
 
 impl QuicheStream {
     pub(super) fn new(handle: Arc<Handle>, id: u64) -> Self {
-        // One that is gone holds none.
+        // One that has ended holds none.
         let _ = handle.with(|entry| entry.open_streams.insert(id));
         Self {
             handle,
@@ -71,7 +73,7 @@ impl QuicheStream {
                     Err(error) => return Poll::Ready(Err(end_of(error))),
                 };
                 if capacity == 0 || !entry.flushed {
-                    // The other end is told if its window is what holds this one back.
+                    // The other end is notified if its window is what holds this one back.
                     let _ = entry.quiche.stream_writable(id, piece.len());
                     rest = Some(piece);
                     entry.flushed = false;
@@ -160,7 +162,7 @@ impl ByteStream for QuicheStream {
                 Err(error) => return Poll::Ready(Err(end_of(error))),
             }
             match &entry.end {
-                // A connection that the other end closed in good order has no more to say.
+                // A connection that the other end closed in good order sends no more.
                 Some(End::Done) => Poll::Ready(Ok((0, true))),
                 Some(end) => Poll::Ready(Err(end.clone())),
                 None => {
@@ -177,7 +179,7 @@ impl ByteStream for QuicheStream {
         if bytes == 0 {
             return Ok(Received::Closed);
         }
-        // Room in the windows is to be told to the other end.
+        // Room in the windows is to be sent to the other end.
         self.handle.changed();
         consume(&scratch[..bytes]);
         Ok(Received::Bytes(bytes))
@@ -207,7 +209,7 @@ impl Drop for QuicheStream {
         let _ = self.handle.with(|entry| {
             entry.forget_stream(id);
             if !received_all {
-                // The other end may save itself what nobody reads.
+                // The other end need not send data that is not read.
                 let _ = entry.quiche.stream_shutdown(id, Shutdown::Read, 0);
             }
         });

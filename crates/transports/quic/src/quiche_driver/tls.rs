@@ -162,7 +162,7 @@ impl RetryTokens {
         hmac_sha256(&self.0, &data).ok()
     }
 
-    /// Returns a token for a peer that wrote to `first` and is told to write to `retry`.
+    /// Returns a token for a peer that wrote to `first` and is to write to `retry`.
     pub fn make(&self, from: std::net::SocketAddr, first: &[u8], retry: &[u8]) -> Option<Vec<u8>> {
         let mut token = self.code(from, first, retry)?.to_vec();
         token.extend_from_slice(first);
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_its_address_and_identifiers_alone() {
+    fn retry_token_is_valid_only_for_its_address_and_connection_ids() {
         let tokens = RetryTokens::new().expect("random numbers");
         let from = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let token = tokens.make(from, b"first", b"retry").expect("a token");

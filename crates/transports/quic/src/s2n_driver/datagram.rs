@@ -45,7 +45,7 @@ impl Endpoint for Datagrams {
     type Receiver = Half;
 
     fn create_connection(&mut self, info: &ConnectionInfo) -> (Half, Half) {
-        // A transfer over streams is asked for datagrams at every packet as well.
+        // A transfer over streams is polled for datagrams at every packet as well.
         let queues = self.offered.then(|| {
             Arc::new(Queues {
                 outgoing: Mutex::default(),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_never_fits_is_dropped_and_holds_up_no_other() {
+    fn message_that_never_fits_is_dropped_without_blocking_others() {
         let (mut outlet, queues) = outlet();
         assert_eq!(send(&queues, 3000, 2000), 3000);
         for _ in 0..MOST_MISSES {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn queue_of_waiting_messages_is_bounded() {
         let (mut outlet, queues) = outlet();
         assert_eq!(send(&queues, 1000, 1), WAITING_MESSAGES);
         assert_eq!(send(&queues, 1000, 1), 0);

@@ -303,7 +303,7 @@ impl TrialEnd for S2nEndpoint {
     ) -> Result<Accepted<Connection>> {
         let attempted = stop.unless_raised(self.attempted(arrived));
         let made = in_time(moment, "QUIC connection", attempted).await?;
-        // None but the announced peer comes so far.
+        // Only the announced peer gets here.
         let failed = || format!("the QUIC handshake with `{}` failed", self.order.peer);
         Ok(match made {
             Ok(connection) => Accepted::Connection(connection),

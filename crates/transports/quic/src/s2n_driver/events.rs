@@ -46,11 +46,11 @@ pub(super) struct Watch {
     /// Packets declared lost, except for probes of the packet size.
     pub(super) packets_lost: Figure,
     pub(super) congestion_events: Figure,
-    /// Frames that tell the other end that a flow-control window holds this end back.
+    /// Frames that report to the other end that a flow-control window holds this end back.
     pub(super) blocked_frames: Figure,
     /// Largest end of stream data that was sent, over all streams: of one stream, what it has sent at all.
     stream_sent_bytes: Figure,
-    /// Whether somebody waits for stream data to be sent.
+    /// Whether a task waits for stream data to be sent.
     is_awaited: AtomicBool,
     stream_sent: Notify,
     /// Zero before anything was acknowledged; the three figures of recovery (RFC 9002) after it are not known then.
@@ -158,7 +158,7 @@ impl Drop for Followed {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) board: Arc<Offloads>,
-    /// Queue of attempts, which nobody takes at a connecting end or at an end that is gone.
+    /// Queue of attempts, which are not taken at a connecting end or at an end that was dropped.
     pub(super) attempts: mpsc::UnboundedSender<Attempt>,
 }
 
@@ -292,7 +292,7 @@ impl Subscriber for Writer {
         event: &events::ConnectionClosed,
     ) {
         followed.watch.close();
-        // One whose handshake is complete is handed over, and says itself that it is closed.
+        // One whose handshake is complete is handed over, and reports itself that it is closed.
         if followed.accepts && !followed.handshake_complete {
             let _ = self.attempts.send(Attempt::Failed(event.error));
         }
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_waited_for_until_enough_was_sent() {
+    fn wait_for_the_send_buffer_ends_when_enough_was_sent() {
         let watch = watch(1000);
         let mut context = Context::from_waker(Waker::noop());
         let mut held = pin!(watch.until_held(3000, |_| 1500));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_waited_for_that_cannot_come() {
+    fn wait_ends_when_no_more_can_be_sent() {
         let mut context = Context::from_waker(Waker::noop());
         // The congestion window collapsed with everything in flight: no new data will be sent.
         let all_sent = watch(3000);

@@ -151,7 +151,7 @@ impl MessageFlow for S2nFlow {
     ) -> Result<usize> {
         let (queues, taken) = (&self.queues, &mut self.taken);
         let arrived = poll_fn(|context| match queues.poll_arrived(taken, context) {
-            // One that closed in good order has no more to say: nothing comes until the moment.
+            // One that closed in good order sends no more: nothing comes until the moment.
             Poll::Ready(Err(End::Closed(error)))
                 if is_done(&error) && moment != MonotonicTime::NEVER =>
             {

@@ -58,7 +58,7 @@ mod tests {
     use crate::s2n_driver::options::CongestionControl;
 
     #[test]
-    fn the_version_is_the_one_that_is_built() {
+    fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../../Cargo.lock");
         assert!(lock.contains(&format!(
             "name = \"s2n-quic\"\nversion = \"{S2N_QUIC_VERSION}\""

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_beyond_what_the_stack_can_hold_are_cut_to_that() {
+    fn windows_are_clamped_to_the_stack_limit() {
         let order = order_for(Role::Sender, "quic-s2n", 1, 1);
         let mut common = Common::read(&BTreeMap::new());
         for window in [1, 1 << 32, u64::MAX / 4] {

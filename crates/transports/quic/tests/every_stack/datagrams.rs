@@ -15,8 +15,8 @@ use crate::{driver, in_datagrams};
 
 for_each_stack! {
     messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported,
-    what_is_under_way_or_waits_at_the_deadline_is_not_lost,
-    the_option_makes_it_carry_messages,
+    messages_in_flight_or_queued_at_the_deadline_are_not_lost,
+    datagram_mode_carries_messages,
 }
 
 /// Returns the longest message of packets of 1472 bytes, in bytes.
@@ -86,11 +86,11 @@ fn messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported(driver: &dy
     let refused = run_pair(driver, 10 * (longest + 1), longest + 1, in_datagrams);
     let error = refused.err().expect("one byte too long");
     assert_eq!(error.kind(), FailureKind::Unsupported, "{name}");
-    let told = format!("at most {longest} B");
-    assert!(error.hint().contains(&told), "{name}: {}", error.hint());
+    let limit = format!("at most {longest} B");
+    assert!(error.hint().contains(&limit), "{name}: {}", error.hint());
 }
 
-fn what_is_under_way_or_waits_at_the_deadline_is_not_lost(driver: &dyn Driver) {
+fn messages_in_flight_or_queued_at_the_deadline_are_not_lost(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let pair = run_pair(driver, 1 << 40, 1000, |order| {
         in_datagrams(order);
@@ -200,7 +200,7 @@ fn every_driver_has_its_cases() {
     contract::drivers_have_cases(&tested_drivers(), drivers());
 }
 
-fn the_option_makes_it_carry_messages(driver: &dyn Driver) {
+fn datagram_mode_carries_messages(driver: &dyn Driver) {
     let mode = OptionValue::Text("datagram".to_owned());
     let options = BTreeMap::from([("mode".to_owned(), mode)]);
     assert_eq!(driver.carries(&options), Carries::Messages);

@@ -33,16 +33,16 @@ fn relay(front: &UdpSocket, receiver: SocketAddr, live: &LiveCounters, over: &At
         let brief = Some(Duration::from_micros(200));
         socket.set_read_timeout(brief).expect("a time");
     }
-    let (mut sender, mut place) = (None, vec![0; 65_536]);
+    let (mut sender, mut buffer) = (None, vec![0; 65_536]);
     while !over.load(Ordering::Relaxed) {
-        if let Ok((length, from)) = front.recv_from(&mut place) {
+        if let Ok((length, from)) = front.recv_from(&mut buffer) {
             sender = Some(from);
             if live.bytes_delivered.load(Ordering::Acquire) < SIZE {
-                let _ = back.send_to(&place[..length], receiver);
+                let _ = back.send_to(&buffer[..length], receiver);
             }
         }
-        if let (Ok((length, _)), Some(sender)) = (back.recv_from(&mut place), sender) {
-            let _ = front.send_to(&place[..length], sender);
+        if let (Ok((length, _)), Some(sender)) = (back.recv_from(&mut buffer), sender) {
+            let _ = front.send_to(&buffer[..length], sender);
         }
     }
 }

@@ -29,17 +29,17 @@ fn another_certificate_with_the_same_name_is_refused(driver: &dyn Driver) {
     let error = thread::scope(|scope| {
         let receiver = scope.spawn(move || receiver.run(None));
         let error = sender.run(peer).expect_err("it is not the pinned one");
-        // The receiver waits on for the right sender until it is told not to.
+        // The receiver waits on for the right sender until it is stopped.
         context.stop.stop();
         let receiver = receiver.join().expect("no panic");
         assert!(matches!(receiver, Err(TransportError::Cancelled)), "{name}");
         error
     });
     let reasons = error.reasons().join(": ");
-    // s2n-quic does not say whose.
+    // s2n-quic does not report whose.
     let whose = if name == "quic-s2n" { "" } else { "peer " };
-    let told = format!("invalid {whose}certificate");
-    assert!(reasons.contains(&told), "{name}: {reasons}");
+    let reason = format!("invalid {whose}certificate");
+    assert!(reasons.contains(&reason), "{name}: {reasons}");
 }
 
 fn a_certificate_without_its_key_is_refused(driver: &dyn Driver) {

@@ -1,4 +1,4 @@
-//! Peers that speak another protocol.
+//! Peers of another protocol.
 
 use std::{
     net::UdpSocket,
@@ -14,7 +14,7 @@ use regatta_transport::{
 };
 
 for_each_stack! {
-    a_listening_end_lets_other_protocols_pass_by,
+    listening_end_ignores_other_protocols,
     a_connecting_end_gives_up_on_another_protocol_at_its_deadline,
 }
 
@@ -36,7 +36,7 @@ fn other_protocols() -> Vec<Vec<u8>> {
     ]
 }
 
-fn a_listening_end_lets_other_protocols_pass_by(driver: &dyn Driver) {
+fn listening_end_ignores_other_protocols(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let mut order = order_for(Role::Receiver, name, 100_000, 1000);
     let (context, seen) = trial_context();
@@ -78,9 +78,9 @@ fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Dr
     let over = AtomicBool::new(false);
     let error = thread::scope(|scope| {
         scope.spawn(|| {
-            let mut place = [0; 2048];
+            let mut buffer = [0; 2048];
             while !over.load(Ordering::Relaxed) {
-                if let Ok((_, from)) = other.recv_from(&mut place) {
+                if let Ok((_, from)) = other.recv_from(&mut buffer) {
                     for packet in other_protocols() {
                         other.send_to(&packet, from).expect("sent");
                     }

@@ -9,9 +9,9 @@ use regatta_transport::{Driver, TransportError, testing::run_pair};
 use crate::{option, pair};
 
 for_both! {
-    secrets_and_events_are_left_where_they_may_be,
+    secrets_and_events_are_written_to_the_ordered_directory,
     both_ends_know_the_same_secrets,
-    without_a_place_for_files_there_is_a_warning,
+    missing_directory_for_files_is_warned_about,
 }
 
 /// Whether this build writes the events of the driver's connections.
@@ -19,13 +19,13 @@ fn logs_events(driver: &dyn Driver) -> bool {
     driver.descriptor().capabilities.contains(&"qlog")
 }
 
-fn ask(driver: &dyn Driver, order: &mut TrialOrder) {
+fn request_files(driver: &dyn Driver, order: &mut TrialOrder) {
     option(order, "keylog", OptionValue::Flag(true));
     option(order, "qlog", OptionValue::Flag(logs_events(driver)));
 }
 
 #[test]
-fn events_of_noq_need_a_build_with_them() {
+fn event_log_of_noq_requires_its_build_feature() {
     let noq = &regatta_transport_quic::noq_driver::DRIVER;
     let pair = run_pair(noq, 1000, 10_000, |order| {
         option(order, "qlog", OptionValue::Flag(true));
@@ -39,16 +39,16 @@ fn events_of_noq_need_a_build_with_them() {
     }
 }
 
-fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
+fn secrets_and_events_are_written_to_the_ordered_directory(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let directory = tempfile::tempdir().expect("a directory");
     // It is there when the first file is.
-    let place = directory.path().join("trial-0001");
+    let trial_directory = directory.path().join("trial-0001");
     let pair = pair(driver, 1_000_000, |order| {
-        ask(driver, order);
+        request_files(driver, order);
         // The idle probe's connection, and the transfer's.
         order.workload.probe.idle_messages = 1;
-        order.files = Some(place.clone());
+        order.files = Some(trial_directory.clone());
     });
     for (end, report) in [("sender", pair.sender), ("receiver", pair.receiver)] {
         let report = report.expect("a report");
@@ -64,7 +64,8 @@ fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
             "{:?}",
             report.measurements.warnings
         );
-        let secrets = fs::read_to_string(place.join(format!("{end}.keylog"))).expect("a key log");
+        let secrets =
+            fs::read_to_string(trial_directory.join(format!("{end}.keylog"))).expect("a key log");
         let of_transfers = secrets
             .lines()
             .filter(|line| line.starts_with("CLIENT_TRAFFIC_SECRET_0 "));
@@ -77,7 +78,7 @@ fn secrets_and_events_are_left_where_they_may_be(driver: &dyn Driver) {
         let mut files = vec![format!("{end}.sqlog"), format!("{end}-2.sqlog")];
         files.retain(|_| logs_events(driver));
         for file in files {
-            let events = fs::read(place.join(&file)).expect("an event log");
+            let events = fs::read(trial_directory.join(&file)).expect("an event log");
             // RFC 7464: each text begins with a record separator and ends with a line feed.
             assert_eq!(events.first(), Some(&0x1e), "{name}: {file}");
             assert_eq!(events.last(), Some(&b'\n'), "{name}: {file}");
@@ -104,17 +105,17 @@ fn both_ends_know_the_same_secrets(driver: &dyn Driver) {
     assert_eq!(sorted("sender"), sorted("receiver"));
 }
 
-fn without_a_place_for_files_there_is_a_warning(driver: &dyn Driver) {
-    let pair = pair(driver, 1000, |order| ask(driver, order));
+fn missing_directory_for_files_is_warned_about(driver: &dyn Driver) {
+    let pair = pair(driver, 1000, |order| request_files(driver, order));
     for report in [pair.sender, pair.receiver] {
         let report = report.expect("a report");
         let warning = report.measurements.warnings.first().expect("a warning");
         assert_eq!(warning.code, "no_place_for_files");
-        let asked = match logs_events(driver) {
+        let requested = match logs_events(driver) {
             true => "`keylog` and `qlog` were",
             false => "`keylog` was",
         };
-        assert!(warning.message.contains(asked), "{}", warning.message);
+        assert!(warning.message.contains(requested), "{}", warning.message);
         assert!(
             !report
                 .measurements

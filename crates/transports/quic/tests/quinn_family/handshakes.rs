@@ -21,7 +21,7 @@ use crate::relay::relay;
 /// Number of connections: one to get tickets, and more than it brings.
 const CONNECTIONS: usize = 8;
 
-const QUESTION: &[u8] = b"how many round trips?";
+const REQUEST: &[u8] = b"how many round trips?";
 const ANSWER: &[u8] = b"as many as theory has";
 
 fn order(role: Role, handshake: Handshake) -> TrialOrder {
@@ -30,7 +30,7 @@ fn order(role: Role, handshake: Handshake) -> TrialOrder {
     order.workload.kind = WorkloadKind::ShortConnections {
         connections: 1,
         handshake,
-        request: Size(QUESTION.len() as u64),
+        request: Size(REQUEST.len() as u64),
         response: Size(ANSWER.len() as u64),
     };
     order
@@ -85,7 +85,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
                 panic!("a handshake failed");
             };
             let mut stream = connection.accept_stream(soon()).await.expect("a stream");
-            assert_eq!(take(&mut stream, QUESTION.len()).await, QUESTION);
+            assert_eq!(take(&mut stream, REQUEST.len()).await, REQUEST);
             stream
                 .send_message(ANSWER, &Bytes::new())
                 .await
@@ -108,7 +108,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
 type Made = (Option<HandshakeMade>, Duration);
 
 /// Makes one connection with one question; returns its handshake and the time until its answer.
-async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
+async fn exchange<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
     let begun = Instant::now();
     let stop = Stop::new();
     let connection = end
@@ -117,7 +117,7 @@ async fn ask<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
         .expect("a connection");
     let mut stream = connection.open_stream().await.expect("a stream");
     stream
-        .send_message(QUESTION, &Bytes::new())
+        .send_message(REQUEST, &Bytes::new())
         .await
         .expect("taken");
     stream.flush().await.expect("sent");
@@ -139,7 +139,7 @@ fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (
         let made = client.executor().block_on(async {
             let mut made = Vec::new();
             for _ in 0..CONNECTIONS {
-                made.push(ask(&client, address).await);
+                made.push(exchange(&client, address).await);
             }
             made
         });
@@ -176,7 +176,7 @@ fn round_trips<S: Stack>(handshake: Handshake, then: HandshakeMade, round_trips:
     );
 }
 
-fn quinn_takes_the_round_trips_that_theory_has(
+fn quinn_handshakes_take_the_expected_round_trips(
     handshake: Handshake,
     then: HandshakeMade,
     trips: u32,
@@ -184,7 +184,7 @@ fn quinn_takes_the_round_trips_that_theory_has(
     round_trips::<Quinn>(handshake, then, trips);
 }
 
-fn noq_takes_the_round_trips_that_theory_has(
+fn noq_handshakes_take_the_expected_round_trips(
     handshake: Handshake,
     then: HandshakeMade,
     trips: u32,
@@ -192,14 +192,14 @@ fn noq_takes_the_round_trips_that_theory_has(
     round_trips::<Noq>(handshake, then, trips);
 }
 
-regatta_test_contract::test_cases! { quinn_takes_the_round_trips_that_theory_has:
+regatta_test_contract::test_cases! { quinn_handshakes_take_the_expected_round_trips:
     full(Handshake::Full, HandshakeMade::Full, 2)
     resumption(Handshake::Resumed, HandshakeMade::Resumed, 2)
     early_data(Handshake::EarlyData, HandshakeMade::EarlyDataTaken, 1)
     retry(Handshake::Retry, HandshakeMade::Full, 3)
 }
 
-regatta_test_contract::test_cases! { noq_takes_the_round_trips_that_theory_has:
+regatta_test_contract::test_cases! { noq_handshakes_take_the_expected_round_trips:
     full(Handshake::Full, HandshakeMade::Full, 2)
     resumption(Handshake::Resumed, HandshakeMade::Resumed, 2)
     early_data(Handshake::EarlyData, HandshakeMade::EarlyDataTaken, 1)
@@ -219,8 +219,11 @@ fn refused_early_data<S: Stack>() {
         let answering = scope.spawn(move || answer_all(first, stop));
         let other = scope.spawn(move || answer_all(second, stop));
         client.executor().block_on(async {
-            assert_eq!(ask(&client, peers[0]).await.0, Some(HandshakeMade::Full));
-            let (made, _) = ask(&client, peers[1]).await;
+            assert_eq!(
+                exchange(&client, peers[0]).await.0,
+                Some(HandshakeMade::Full)
+            );
+            let (made, _) = exchange(&client, peers[1]).await;
             assert_eq!(made, Some(HandshakeMade::EarlyDataRefused));
         });
         stop.stop();
@@ -230,12 +233,12 @@ fn refused_early_data<S: Stack>() {
 }
 
 #[test]
-fn quinn_sends_early_data_that_is_refused_again() {
+fn quinn_resends_refused_early_data() {
     refused_early_data::<Quinn>();
 }
 
 #[test]
-fn noq_sends_early_data_that_is_refused_again() {
+fn noq_resends_refused_early_data() {
     refused_early_data::<Noq>();
 }
 
@@ -260,7 +263,7 @@ mod real_time {
             let client = &client;
             let made = client.executor().block_on(client.executor().join_all(vec![
                 move || async move {
-                    ask(client, address).await.0
+                    exchange(client, address).await.0
                 };
                 CONNECTIONS
             ]));
@@ -277,12 +280,12 @@ mod real_time {
     }
 
     #[test]
-    fn handshakes_of_quinn_go_on_at_once() {
+    fn handshakes_of_quinn_continue_at_once() {
         many_at_once::<Quinn>();
     }
 
     #[test]
-    fn handshakes_of_noq_go_on_at_once() {
+    fn handshakes_of_noq_continue_at_once() {
         many_at_once::<Noq>();
     }
 }

@@ -7,11 +7,11 @@ use regatta_transport::Driver;
 use crate::{option, pair, text};
 
 for_both! {
-    a_transfer_goes_on_from_another_port_and_delivers_everything,
-    a_transfer_that_is_over_before_says_that_it_did_not_move,
+    transfer_continues_after_migration_and_delivers_everything,
+    transfer_that_ends_before_migration_reports_none,
 }
 
-fn a_transfer_goes_on_from_another_port_and_delivers_everything(driver: &dyn Driver) {
+fn transfer_continues_after_migration_and_delivers_everything(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let size = 300_000_000;
     let pair = pair(driver, size, |order| {
@@ -43,7 +43,7 @@ fn a_transfer_goes_on_from_another_port_and_delivers_everything(driver: &dyn Dri
     );
 }
 
-fn a_transfer_that_is_over_before_says_that_it_did_not_move(driver: &dyn Driver) {
+fn transfer_that_ends_before_migration_reports_none(driver: &dyn Driver) {
     let pair = pair(driver, 10_000, |order| {
         option(order, "migrate_after", text("10s"));
         order.deadline = Duration::from_secs(15);

@@ -16,14 +16,14 @@ pub fn relay(front: &UdpSocket, receiver: SocketAddr, delay: Duration, stop: &At
     }
     let mut sender = None;
     let mut lines = [VecDeque::new(), VecDeque::new()];
-    let mut place = vec![0; 65_536];
+    let mut buffer = vec![0; 65_536];
     while !stop.load(Ordering::Relaxed) {
-        while let Ok((length, from)) = front.recv_from(&mut place) {
+        while let Ok((length, from)) = front.recv_from(&mut buffer) {
             sender = Some(from);
-            lines[0].push_back((Instant::now() + delay, place[..length].to_vec()));
+            lines[0].push_back((Instant::now() + delay, buffer[..length].to_vec()));
         }
-        while let Ok((length, _)) = back.recv_from(&mut place) {
-            lines[1].push_back((Instant::now() + delay, place[..length].to_vec()));
+        while let Ok((length, _)) = back.recv_from(&mut buffer) {
+            lines[1].push_back((Instant::now() + delay, buffer[..length].to_vec()));
         }
         for (line, (from, to)) in lines
             .iter_mut()
@@ -31,7 +31,7 @@ pub fn relay(front: &UdpSocket, receiver: SocketAddr, delay: Duration, stop: &At
         {
             while line.front().is_some_and(|(due, _)| *due <= Instant::now()) {
                 let (_, data) = line.pop_front().expect("it is there");
-                // Who is gone gets nothing.
+                // A closed socket gets nothing.
                 let _ = to.map(|to| from.send_to(&data, to));
             }
         }

@@ -17,15 +17,15 @@ use regatta_transport::{
 use crate::{option, pair, relay::relay, text};
 
 for_both! {
-    what_runs_is_read_back,
+    stack_settings_are_read_back,
     aws_lc_carries_a_transfer,
     ring_carries_a_transfer,
-    the_packet_size_is_searched_for_when_asked,
-    a_stream_window_below_the_path_is_seen,
+    mtu_discovery_runs_when_enabled,
+    stream_window_below_the_path_is_reported,
     the_probe_outlives_the_deadline_until_its_answers_are_there,
 }
 
-fn what_runs_is_read_back(driver: &dyn Driver) {
+fn stack_settings_are_read_back(driver: &dyn Driver) {
     let bbr = if driver.descriptor().name == "quic-noq" {
         "bbr3"
     } else {
@@ -72,7 +72,7 @@ fn ring_carries_a_transfer(driver: &dyn Driver) {
     transfer_with(driver, "ring");
 }
 
-fn the_packet_size_is_searched_for_when_asked(driver: &dyn Driver) {
+fn mtu_discovery_runs_when_enabled(driver: &dyn Driver) {
     let pair = pair(driver, 20_000_000, |order| {
         order.path.mtu_bytes = 1500;
         option(order, "mtu_discovery", OptionValue::Flag(true));
@@ -83,7 +83,7 @@ fn the_packet_size_is_searched_for_when_asked(driver: &dyn Driver) {
     assert!((1440..=1472).contains(&found), "{found}");
 }
 
-fn a_stream_window_below_the_path_is_seen(driver: &dyn Driver) {
+fn stream_window_below_the_path_is_reported(driver: &dyn Driver) {
     let pair = pair(driver, 20_000_000, |order| {
         option(order, "stream_window", text("64KiB"));
         order.sample_interval = Duration::from_millis(5);
@@ -102,7 +102,7 @@ fn a_stream_window_below_the_path_is_seen(driver: &dyn Driver) {
         .iter()
         .any(|warning| warning.code == "window_limited");
     if driver.descriptor().name == "quic-noq" {
-        // noq does not say when flow control blocks it.
+        // noq does not report when flow control blocks it.
         assert_eq!((frames, warned), (None, false));
     } else {
         assert!(frames.is_some_and(|frames| frames > 0));

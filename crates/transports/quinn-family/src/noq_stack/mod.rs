@@ -144,7 +144,7 @@ pub(crate) const fn blocked_frames(_: &ConnectionStats) -> Option<u64> {
     None
 }
 
-/// Address of the other end; `None` once the path is gone.
+/// Address of the other end; `None` once the path is closed.
 pub(crate) fn remote(connection: &Connection) -> Option<SocketAddr> {
     connection.path(PathId::ZERO)?.remote_address().ok()
 }

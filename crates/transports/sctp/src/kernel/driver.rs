@@ -37,7 +37,7 @@ fn check_kernel() -> Result<(), Unsupported> {
     let Err(error) = socket::open(Ipv4Addr::LOCALHOST.into()) else {
         return Ok(());
     };
-    // `EPROTONOSUPPORT` or `ESOCKTNOSUPPORT` where there is none; anything else is said as it is.
+    // `EPROTONOSUPPORT` or `ESOCKTNOSUPPORT` where there is none; any other error is reported as it is.
     let missing = matches!(
         error.raw_os_error(),
         Some(libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT)
@@ -84,7 +84,7 @@ impl Driver for Sctp {
                 "also set `multihoming = true`",
             ),
         ];
-        let Some((_, name, hint)) = rules.into_iter().find(|(is_broken, ..)| *is_broken) else {
+        let Some((_, name, hint)) = rules.into_iter().find(|(is_violated, ..)| *is_violated) else {
             return Ok(());
         };
         let (driver, hint) = (DESCRIPTOR.name, hint.to_owned());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_it_says_what_to_type() {
+    fn missing_sctp_is_reported_with_commands_to_type() {
         if let Err(unsupported) = Sctp.supported(&BTreeMap::new()) {
             assert!(unsupported.reason.contains("SCTP"), "{unsupported}");
             for line in ["`modprobe sctp`", "`--bed uml`", "`sctp-userspace`"] {

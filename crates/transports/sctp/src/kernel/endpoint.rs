@@ -75,7 +75,7 @@ impl End {
             listener: None,
         };
         let socket = end.socket()?;
-        end.look_at(&socket);
+        end.record_granted(&socket);
         if !order.connects() {
             end.listen(socket)?;
         }
@@ -101,7 +101,7 @@ impl End {
 
     /// Records the options and buffer sizes that the kernel granted, and warns if a buffer is too
     /// small.
-    fn look_at(&mut self, socket: &Socket) {
+    fn record_granted(&mut self, socket: &Socket) {
         let side = self.order.role.name();
         let (values, path) = (&self.order.transport.options, &self.order.path);
         let window = options::window(values);
@@ -173,7 +173,7 @@ impl End {
     fn listen(&mut self, socket: Socket) -> Result<()> {
         let failed = || cannot("listen");
         socket.listen(BACKLOG).map_err(failed())?;
-        // With several addresses the kernel tells any of them.
+        // With several addresses the kernel returns any of them.
         let port = socket.local_addr().map_err(failed())?.as_socket();
         let address = SocketAddr::new(self.order.local, port.map_or(0, |address| address.port()));
         let _inside = self.base.runtime.enter();
@@ -238,13 +238,13 @@ impl End {
             ));
         };
         let failed = || cannot("accept an association");
-        let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
+        let transient = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
         loop {
             let accepted = listener.async_io(Interest::READABLE, Socket::accept).await;
             let (socket, address) = match accepted {
                 Ok(accepted) => accepted,
                 // Gone again before it was accepted.
-                Err(error) if gone.contains(&error.kind()) => continue,
+                Err(error) if transient.contains(&error.kind()) => continue,
                 Err(error) => return Err(failed()(error)),
             };
             let peer = address.as_socket().map(|address| address.ip());

@@ -160,7 +160,7 @@ pub(crate) fn streams(options: &OptionValues) -> u16 {
     STREAMS.number(options).unwrap_or(MOST_STREAMS)
 }
 
-/// Returns the window that is asked for, in bytes.
+/// Returns the configured window, in bytes.
 pub(crate) fn window(options: &OptionValues) -> Option<usize> {
     Some(RECEIVE_WINDOW.bytes(options)?.min(MOST_WINDOW_BYTES))
 }
@@ -204,12 +204,12 @@ pub(crate) fn apply(options: &OptionValues, socket: &Socket) -> io::Result<()> {
     socket::set(socket, libc::SCTP_RECVNXTINFO, &on(true))?;
     // An association that breaks makes its socket neither readable nor writable; the notification
     // of it does.
-    let told = Event {
+    let event = Event {
         association: 0,
         kind: uapi::ASSOC_CHANGE,
         on: 1,
     };
-    socket::set(socket, uapi::EVENT, &told)?;
+    socket::set(socket, uapi::EVENT, &event)?;
     let (_, scheduler) = scheduler(options);
     socket::set(
         socket,
@@ -269,9 +269,9 @@ fn apply_paths(options: &OptionValues, socket: &Socket) -> io::Result<()> {
         socket::set(socket, libc::SCTP_PEER_ADDR_THLDS, &thresholds)?;
     }
     if MULTIHOMING.flag(options) {
-        // A kernel before 5.5 does not have it, and tells the state of a path anyhow.
-        let told = AssocValue::of_all(uapi::PF_EXPOSED);
-        let _ = socket::set(socket, uapi::EXPOSE_PF_STATE, &told);
+        // A kernel before 5.5 does not have it, and reports the state of a path anyhow.
+        let exposed = AssocValue::of_all(uapi::PF_EXPOSED);
+        let _ = socket::set(socket, uapi::EXPOSE_PF_STATE, &exposed);
     }
     Ok(())
 }
@@ -357,9 +357,9 @@ pub(crate) struct Sizes {
 impl Sizes {
     /// Returns the sizes for a path and messages of this size.
     pub(crate) fn of(path: &PathHints, options: &OptionValues, message: Bytes) -> Self {
-        let asked = window(options).map(|bytes| bytes as u64);
+        let configured = window(options).map(|bytes| bytes as u64);
         let message_bytes = message.0.min(LONGEST_MESSAGE_BYTES as u64) as usize;
-        let windows = WindowSizes::of(path, asked, &windows(message_bytes));
+        let windows = WindowSizes::of(path, configured, &windows(message_bytes));
         Self {
             window_bytes: usize::try_from(windows.stream_bytes).unwrap_or(usize::MAX),
             needed_bytes: path.bandwidth_delay_product().unwrap_or(0),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_that_is_not_asked_for_gives_way() {
+    fn unset_timeouts_adapt_to_configured_ones() {
         for (set, expected) in [
             (vec![("rto_min", "200ms")], (200, 3000, 60_000)),
             (vec![("rto_max", "500ms")], (500, 500, 500)),
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_the_paths() {
+    fn window_is_that_of_the_path() {
         let path = |link_rate_bps: Option<u64>| PathHints {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),
@@ -428,8 +428,8 @@ mod tests {
         let unlimited = sizes(None, &options(&[]));
         assert_eq!(unlimited.window_bytes, 8 << 20);
         assert_eq!(unlimited.needed_bytes, 0);
-        let asked = sizes(Some(1_000_000_000), &options(&[("window", "64kB")]));
-        assert_eq!(asked.window_bytes, 64_000);
+        let configured = sizes(Some(1_000_000_000), &options(&[("window", "64kB")]));
+        assert_eq!(configured.window_bytes, 64_000);
         let long = Sizes::of(&path(Some(1)), &options(&[]), Bytes(1 << 40));
         assert_eq!(long.window_bytes, 7_031_250);
         let mut small = path(Some(1));

@@ -38,7 +38,7 @@ pub(crate) struct Paths {
 #[derive(Debug, Default)]
 struct State {
     /// Whether the first data was examined.
-    looked: bool,
+    examined: bool,
     down: Option<MonotonicTime>,
     /// Whether all data that came before the failure is taken.
     drained: bool,
@@ -111,7 +111,7 @@ impl Paths {
             return;
         };
         let mut state = self.state.lock();
-        if !std::mem::replace(&mut state.looked, true) {
+        if !std::mem::replace(&mut state.examined, true) {
             let opening = first.data(memory).first_chunk();
             let purpose =
                 opening.and_then(|bytes: &[u8; OPENING_BYTES]| opening::decode(bytes, self.token));
@@ -153,8 +153,8 @@ impl Paths {
         Some(state.given_up?.since(state.down?))
     }
 
-    /// Returns the result of taking the primary path down, in words; `None` if that was not asked
-    /// for.
+    /// Describes the result of taking the primary path down; `None` if that was not
+    /// configured.
     pub(crate) fn outcome(&self) -> Option<String> {
         self.down_after?;
         let state = self.state.lock();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_come_before_is_not_taken_for_the_other_path() {
+    fn data_received_before_the_outage_does_not_end_fail_over() {
         let token = Token([7; 16]);
         let paths = Paths::new([HERE, THERE], Some(Duration::from_millis(1)), token);
         let memory = opening::encode(token, Purpose::Transfer);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_paths_own_packets_are_dropped() {
+    fn filter_drops_only_packets_of_the_path() {
         // Over loopback, with datagrams: the filter looks at the IP header alone.
         let first = Ipv4Addr::new(127, 0, 0, 1);
         let socket = std::net::UdpSocket::bind((first, 0)).expect("a socket");

@@ -169,7 +169,7 @@ pub(crate) fn send(
 
 /// Ends the association at once, with an ABORT.
 pub(crate) fn abort(socket: &Socket) {
-    // One that is not there, or is gone, needs none.
+    // One that is not there, or was removed, needs none.
     let _ = send(socket, 0, libc::SCTP_ABORT as u16, 0, [&[], &[]]);
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn receive(
         });
     };
     message::receive::<CONTROL_BYTES>(socket, memory, slot_bytes, slots, each)?;
-    // A batch that is not full may have met an error, which only the next call tells.
+    // A batch that is not full may have met an error, which only the next call returns.
     Ok(After {
         more: more || many || pieces.is_empty(),
         lost,
@@ -246,9 +246,9 @@ pub(crate) struct After {
     pub lost: Option<libc::c_int>,
 }
 
-/// Returns the error in a notification that the association is gone. The socket's own error cannot
+/// Returns the error in a notification that the association has ended. The socket's own error cannot
 /// be relied on: when the kernel looks for the message after this one (SCTP_NXTINFO) and finds
-/// none, it clears the error and reports it to nobody.
+/// none, it clears the error without reporting it.
 fn loss_in(notification: &[u8]) -> Option<libc::c_int> {
     let short = |at: usize| Some(u16::from_ne_bytes(*notification.get(at..)?.first_chunk()?));
     let (kind, state) = (short(0)?, short(uapi::ASSOC_CHANGE_STATE)?);
@@ -272,8 +272,8 @@ fn beside(received: &Received<'_>) -> (u16, u32, bool) {
         match datum.cmsg_type {
             libc::SCTP_RCVINFO => {
                 // SAFETY: a datum of this type is this structure.
-                let place: libc::sctp_rcvinfo = unsafe { message::value(datum) };
-                (stream, protocol) = (place.rcv_sid, u32::from_be(place.rcv_ppid));
+                let info: libc::sctp_rcvinfo = unsafe { message::value(datum) };
+                (stream, protocol) = (info.rcv_sid, u32::from_be(info.rcv_ppid));
             }
             libc::SCTP_NXTINFO => next = true,
             _ => {}
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_stand_one_after_another_are_cut_apart() {
+    fn packed_addresses_are_parsed() {
         let expected: Vec<SocketAddr> = ["10.60.0.2:7", "[fe80::1]:9", "10.60.1.2:7"]
             .map(|text| text.parse().expect("an address"))
             .to_vec();

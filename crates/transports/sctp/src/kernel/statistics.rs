@@ -23,7 +23,7 @@ const IP_HEADER_BYTES: u32 = 20;
 /// Source of an association's statistics, which does not keep the association open.
 pub(crate) struct Statistics {
     association: Weak<Association>,
-    known: Arc<StatisticsCache>,
+    cache: Arc<StatisticsCache>,
     /// `sender` or `receiver`.
     side: &'static str,
     /// Congestion window and largest packet of the first path when the association was new, in
@@ -35,10 +35,10 @@ impl Statistics {
     pub(crate) fn new(association: &Arc<Association>, side: &'static str) -> Self {
         Self {
             association: Arc::downgrade(association),
-            known: Arc::clone(association.known()),
+            cache: Arc::clone(association.cache()),
             side,
-            first: association.look().map(|seen| {
-                let path = seen.status.primary;
+            first: association.snapshot().map(|snapshot| {
+                let path = snapshot.status.primary;
                 (path.congestion_window_bytes, path.mtu)
             }),
         }
@@ -55,11 +55,14 @@ fn tick() -> Duration {
 }
 
 /// Converts a snapshot to a sample. Values that the kernel could not know yet are absent.
-fn sample(seen: &StatisticsSnapshot) -> ProtocolSample {
-    let paths = || seen.paths.iter().map(|(_, path)| path);
+fn sample(snapshot: &StatisticsSnapshot) -> ProtocolSample {
+    let paths = || snapshot.paths.iter().map(|(_, path)| path);
     let rtt_ticks = paths().map(|path| path.smoothed_rtt_ticks);
     let windows = paths().map(|path| u64::from(path.congestion_window_bytes));
-    let (chunks, chunk) = (seen.status.unacknowledged, seen.status.fragmentation_point);
+    let (chunks, chunk) = (
+        snapshot.status.unacknowledged,
+        snapshot.status.fragmentation_point,
+    );
     ProtocolSample {
         smoothed_rtt: rtt_ticks
             .filter(|ticks| *ticks > 0)
@@ -67,18 +70,18 @@ fn sample(seen: &StatisticsSnapshot) -> ProtocolSample {
             .map(|ticks| tick() * ticks),
         congestion_window_bytes: Some(windows.sum()),
         bytes_in_flight: Some(u64::from(chunks) * u64::from(chunk)),
-        packets_sent: seen.counts.map(|counts| counts.packets_sent),
-        retransmitted_packets: seen.counts.map(|counts| counts.retransmitted_chunks),
-        // The kernel tells neither the least round-trip time, nor how often the window was reduced,
+        packets_sent: snapshot.counts.map(|counts| counts.packets_sent),
+        retransmitted_packets: snapshot.counts.map(|counts| counts.retransmitted_chunks),
+        // The kernel reports neither the least round-trip time, nor how often the window was reduced,
         // nor for how long the peer's window was closed.
         ..ProtocolSample::default()
     }
 }
 
 /// Returns the facts in a snapshot, by their names without the side.
-fn facts(seen: &StatisticsSnapshot) -> Vec<(&'static str, String)> {
-    let (out, into) = (seen.status.out_streams, seen.status.in_streams);
-    let chunk = seen.status.fragmentation_point;
+fn facts(snapshot: &StatisticsSnapshot) -> Vec<(&'static str, String)> {
+    let (out, into) = (snapshot.status.out_streams, snapshot.status.in_streams);
+    let chunk = snapshot.status.fragmentation_point;
     let counted = "DATA chunks that the kernel sent again; one of full size is one packet";
     let mut facts = vec![
         ("congestion_control", CONGESTION_CONTROL.to_owned()),
@@ -86,7 +89,7 @@ fn facts(seen: &StatisticsSnapshot) -> Vec<(&'static str, String)> {
         ("sctp.streams", format!("{out} out, {into} in")),
         ("sctp.chunk_payload_bytes", chunk.to_string()),
     ];
-    if let Some(counts) = seen.counts {
+    if let Some(counts) = snapshot.counts {
         let sent = counts.ordered_chunks_sent + counts.unordered_chunks_sent;
         let received = counts.ordered_chunks_received + counts.unordered_chunks_received;
         for (name, value) in [
@@ -107,24 +110,28 @@ fn facts(seen: &StatisticsSnapshot) -> Vec<(&'static str, String)> {
 
 impl StatisticsSource for Statistics {
     fn sample(&self) -> Option<ProtocolSample> {
-        self.association.upgrade()?.look().as_deref().map(sample)
+        self.association
+            .upgrade()?
+            .snapshot()
+            .as_deref()
+            .map(sample)
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
         if let Some(association) = self.association.upgrade() {
-            association.look();
+            association.snapshot();
         }
-        let Some(seen) = self.known.seen() else {
+        let Some(snapshot) = self.cache.latest() else {
             return BTreeMap::new();
         };
-        let mut found = facts(&seen);
+        let mut found = facts(&snapshot);
         if let (Some((window, mtu)), "sender") = (self.first, self.side) {
             let packet = u64::from(mtu.saturating_sub(IP_HEADER_BYTES));
             found.push(("initial_window", stack::packets(window.into(), packet)));
             found.push(("packet_size", format!("{mtu} B, fixed")));
         }
-        if let Some(paths) = &self.known.paths {
-            let states: Vec<_> = seen
+        if let Some(paths) = &self.cache.paths {
+            let states: Vec<_> = snapshot
                 .paths
                 .iter()
                 .map(|(address, path)| format!("{address} {}", paths::state_name(path.state)))
@@ -143,7 +150,7 @@ impl StatisticsSource for Statistics {
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         // Only the receiver sees when its application gets data again.
-        let paths = (self.known.paths.as_ref()).filter(|_| self.side == "receiver");
+        let paths = (self.cache.paths.as_ref()).filter(|_| self.side == "receiver");
         let time = paths.and_then(|paths| paths.fail_over_time());
         let metric = |time: Duration| (id::FAIL_OVER_TIME_NS, time.as_nanos() as f64);
         time.map(metric).into_iter().collect()

@@ -1,4 +1,4 @@
-//! Definitions from the kernel's `linux/sctp.h`, as far as they are used and `libc` does not have them:
+//! Definitions from the kernel's `linux/sctp.h`, those that are used and that `libc` does not have:
 //! the socket interface of RFC 6458, with Linux's numbers and layouts.
 
 /// Level of all socket options in this module.

@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_the_one_that_is_built() {
+    fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../../Cargo.lock");
         let entry = format!("name = \"sctp-proto\"\nversion = \"{STACK_VERSION}\"");
         assert!(lock.contains(&entry));
     }
 
     #[test]
-    fn what_it_carries_depends_on_the_order_of_delivery() {
+    fn carried_kind_depends_on_ordered_delivery() {
         let ordered =
             |ordered| BTreeMap::from([("ordered".to_owned(), OptionValue::Flag(ordered))]);
         assert_eq!(SctpUserspace.carries(&BTreeMap::new()), Carries::Streams);

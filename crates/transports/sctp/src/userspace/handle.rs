@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use regatta_transport::{MonotonicTime, Result, StatisticsSource};
-use regatta_transport_sockets::{driver::Gone, wait::within};
+use regatta_transport_sockets::{driver::Dropped, wait::within};
 
 use super::{
     association::{Association, Message, pass_on},
@@ -74,7 +74,7 @@ impl association::Association for Handle {
     async fn write(&self, id: u16, memory: &mut Memory, head: &[u8], body: Bytes) -> Result<()> {
         let message = memory.message(head, body);
         {
-            // One that is gone has no writers.
+            // One that has ended has no writers.
             let _turn = OnDrop(|| {
                 let _ = self.with(|one| one.dequeue_writer(id));
             });
@@ -153,13 +153,13 @@ impl association::Association for Handle {
             return;
         };
         self.changed();
-        let shut_down = self.poll(|one, context| one.poll_shut_down(context).map(Ok::<_, Gone>));
+        let shut_down = self.poll(|one, context| one.poll_shut_down(context).map(Ok::<_, Dropped>));
         if within(until, shut_down).await.is_none() {
             return;
         }
         // Everything has arrived. The last packet of all may be lost, and is not sent again.
         let until = until.min(MonotonicTime::now() + linger);
-        let ended = self.poll(|one, context| one.poll_ended(context).map(Ok::<_, Gone>));
+        let ended = self.poll(|one, context| one.poll_ended(context).map(Ok::<_, Dropped>));
         let _ = within(until, ended).await;
     }
 }

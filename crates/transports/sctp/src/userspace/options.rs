@@ -83,7 +83,7 @@ pub(super) fn milliseconds(option: &OptionDefinition, options: &OptionValues) ->
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Returns the receive window that is asked for, in bytes.
+/// Returns the configured receive window, in bytes.
 fn window(options: &OptionValues) -> Option<u32> {
     let window = u32::try_from(RECEIVE_WINDOW.size(options)?).unwrap_or(MOST_WINDOW_BYTES);
     Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES))
@@ -132,13 +132,13 @@ impl Sizes {
             ));
         }
         let overhead = COMMON_HEADER_BYTES + DATA_HEADER_BYTES + BUNDLING_RESERVE_BYTES;
-        // Whole words, so that a full chunk needs no padding.
+        // A multiple of four bytes, so that a full chunk needs no padding.
         let chunk_bytes = (payload - overhead) & !3;
 
         let windows = WindowSizes::of(path, window(options).map(u64::from), &WINDOWS);
         let buffer = |option: &OptionDefinition| {
-            let asked = option.bytes(options);
-            asked.unwrap_or(windows.socket_buffer_bytes)
+            let configured = option.bytes(options);
+            configured.unwrap_or(windows.socket_buffer_bytes)
         };
         Ok(Self {
             ip_headers_bytes: headers,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_the_paths_within_limits() {
+    fn window_follows_the_path_within_limits() {
         let window = |rate| sizes(1500, rate, IPV4).map(|sizes| sizes.window_bytes);
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(1_000_000)), Ok(131_072));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_never_has_half_of_its_numbers_under_way() {
+    fn outstanding_chunks_stay_below_half_the_sequence_space() {
         for rate in [None, Some(1_000_000_000_000)] {
             let sizes = sizes(600, rate, IPV4).expect("large enough");
             let limits = sizes.limits(&OptionValues::new(), Duration::ZERO);

@@ -43,7 +43,7 @@ impl StatisticsSource for Statistics {
             packets_sent: Some(counts.packets_sent),
             retransmitted_packets: Some(counts.retransmitted_packets),
             bytes_in_flight: Some(counts.in_flight_bytes),
-            // The stack tells neither its window nor its estimate of the round-trip time.
+            // The stack exposes neither its window nor its estimate of the round-trip time.
             ..ProtocolSample::default()
         })
     }
@@ -52,7 +52,7 @@ impl StatisticsSource for Statistics {
         let counts = self.counts().unwrap_or(*self.last.lock());
         let counted =
             "packets with at least one DATA chunk that was sent before, counted by the driver";
-        let words = [
+        let texts = [
             ("congestion_control", CONGESTION_CONTROL),
             ("retransmitted_packets", counted),
         ];
@@ -62,9 +62,9 @@ impl StatisticsSource for Statistics {
             ("sctp.retransmission_timeouts", counts.timeouts),
             ("sctp.acknowledgements_received", counts.acknowledgements),
         ];
-        let words = words.map(|(name, value)| (name, value.to_owned()));
+        let texts = texts.map(|(name, value)| (name, value.to_owned()));
         let counts = counts.map(|(name, count)| (name, count.to_string()));
         let of_end = |(name, value)| (format!("{name}.{}", self.side), value);
-        words.into_iter().chain(counts).map(of_end).collect()
+        texts.into_iter().chain(counts).map(of_end).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! Parser of SCTP packets, as far as this driver needs one, and encoder of an ABORT: the stack
-//! counts no packets, and does not tell the other end when an association is aborted.
+//! Parser of the parts of SCTP packets that this driver needs, and encoder of an ABORT: the stack
+//! counts no packets, and sends the other end nothing when an association is aborted.
 //!
 //! Source: RFC 9260 §3.
 
@@ -20,7 +20,7 @@ const SACK: u8 = 3;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// Error cause of an ABORT that the application asked for (RFC 9260 §3.3.10.12).
+/// Error cause of an ABORT by the application (RFC 9260 §3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
 
 const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
@@ -85,7 +85,7 @@ impl Route {
         (route[4..] != [0; 4]).then_some(Self(route))
     }
 
-    /// Returns the packet that tells the other end that this one has aborted the association.
+    /// Returns the packet with which this end aborts the association.
     pub(crate) fn abort(self) -> Vec<u8> {
         let mut packet = self.0.to_vec();
         packet.extend([0; 4]);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_chunk_of_a_packet_is_seen() {
+    fn every_chunk_of_a_packet_is_parsed() {
         let mut bytes = vec![SACK, 0, 0, 16, 0, 0, 0, 7, 0, 1, 0, 0, 0, 0, 0, 0];
         // One byte of user data, padded to four.
         bytes.extend([DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53]);
@@ -122,18 +122,18 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_breaks_off_ends_quietly() {
-        let whole = packet(&[DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53, b'x']);
-        for length in 0..whole.len() {
-            assert!(chunks(&whole[..length]).count() <= 1);
-            assert_eq!(initiate_tag(&whole[..length]), None);
+    fn truncated_packet_yields_no_chunk() {
+        let complete = packet(&[DATA, 3, 0, 17, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 53, b'x']);
+        for length in 0..complete.len() {
+            assert!(chunks(&complete[..length]).count() <= 1);
+            assert_eq!(initiate_tag(&complete[..length]), None);
         }
         // A length of zero would never end.
         assert_eq!(chunks(&packet(&[200, 0, 0, 0, 200, 0, 0, 0])).count(), 0);
     }
 
     #[test]
-    fn the_initiate_tag_is_read_from_an_init_alone() {
+    fn initiate_tag_is_read_only_from_init() {
         assert_eq!(
             initiate_tag(&packet(&[INIT, 0, 0, 20, 9, 8, 7, 6])),
             Some(0x0908_0706)
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_is_one_that_the_stack_reads() {
+    fn abort_packet_is_valid() {
         let route = Route::of(&packet(&[])).expect("a tag");
         let abort = route.abort();
         assert_eq!(abort.len(), 20);

@@ -122,7 +122,7 @@ impl<P: Protocol> End<P> {
         })
     }
 
-    /// Returns the offloads of this end's direction, in words.
+    /// Describes the offloads of this end's direction.
     pub fn offloads(&self) -> &str {
         let offload = match self.order.role {
             Role::Sender => "gso",

@@ -14,10 +14,10 @@ use crate::socket;
 
 /// The end of the connection was dropped, and with it the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct Dropped;
 
-impl From<Gone> for TransportError {
-    fn from(_: Gone) -> Self {
+impl From<Dropped> for TransportError {
+    fn from(_: Dropped) -> Self {
         Self::Closed { flow: "connection" }
     }
 }
@@ -40,17 +40,21 @@ impl<P: Protocol> Handle<P> {
     /// Calls `act` with the connection, under its end's lock.
     ///
     /// # Errors
-    /// [`Gone`].
-    pub fn with<T>(&self, act: impl FnOnce(&mut P::Connection) -> T) -> Result<T, Gone> {
+    /// [`Dropped`].
+    pub fn with<T>(&self, act: impl FnOnce(&mut P::Connection) -> T) -> Result<T, Dropped> {
         let mut state = self.driver.state.lock();
-        state.connections.get_mut(self.number).map(act).ok_or(Gone)
+        state
+            .connections
+            .get_mut(self.number)
+            .map(act)
+            .ok_or(Dropped)
     }
 
     /// Calls `act` with the connection until it is ready; `act` registers the waker itself.
     ///
     /// # Errors
-    /// Those of `act`, or [`Gone`].
-    pub async fn poll<T, E: From<Gone>>(
+    /// Those of `act`, or [`Dropped`].
+    pub async fn poll<T, E: From<Dropped>>(
         &self,
         mut act: impl FnMut(&mut P::Connection, &mut Context<'_>) -> Poll<Result<T, E>>,
     ) -> Result<T, E> {
@@ -58,14 +62,14 @@ impl<P: Protocol> Handle<P> {
     }
 
     /// Calls `act` with the connection once, as [`Handle::poll`] does.
-    pub fn poll_now<T, E: From<Gone>>(
+    pub fn poll_now<T, E: From<Dropped>>(
         &self,
         context: &mut Context<'_>,
         act: impl FnOnce(&mut P::Connection, &mut Context<'_>) -> Poll<Result<T, E>>,
     ) -> Poll<Result<T, E>> {
         match self.driver.state.lock().connections.get_mut(self.number) {
             Some(connection) => act(connection, context),
-            None => Poll::Ready(Err(Gone.into())),
+            None => Poll::Ready(Err(Dropped.into())),
         }
     }
 

@@ -24,7 +24,7 @@ use std::{
 use regatta_transport::{Purpose, TransportError};
 
 pub use end::{End, Settings};
-pub use handle::{Gone, Handle};
+pub use handle::{Dropped, Handle};
 pub use state::{Connections, Incoming};
 
 /// Number of a connection at its end, chosen by the protocol.
@@ -99,9 +99,9 @@ pub trait Connection: Send + 'static {
     /// Size of the longest packet, in bytes.
     const LONGEST_PACKET_BYTES: usize;
 
-    /// Writes the next packet that is to be sent now to `place`, which has room for the longest one;
+    /// Writes the next packet that is to be sent now to `buffer`, which has room for the longest one;
     /// `None` if there is none.
-    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit>;
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit>;
 
     /// Returns the time of the next call of [`Connection::handle_timeout`].
     fn next_timeout(&self) -> Option<Instant>;
@@ -110,7 +110,7 @@ pub trait Connection: Send + 'static {
     fn handle_timeout(&mut self, now: Instant);
 
     /// Wakes the tasks that wait for a change; called after packets were processed and sent. `flushed`
-    /// says whether everything that could be sent was handed to the kernel.
+    /// is whether everything that could be sent was handed to the kernel.
     fn update(&mut self, flushed: bool);
 
     /// Waits until the connection can carry data. The first call at a listening end accepts it.
@@ -130,7 +130,7 @@ pub trait Connection: Send + 'static {
         false
     }
 
-    /// Whether the connection has ended, and the other end needs to be told nothing more.
+    /// Whether the connection has ended, and the other end needs no further packet.
     fn is_over(&self) -> bool;
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Segmentation {
 /// A batch of packets of one size, of which the last may be shorter, as segmentation offload takes
 /// them, and one packet that did not fit the batch.
 pub(super) struct Outbox {
-    place: Vec<u8>,
+    buffer: Vec<u8>,
     /// Bytes of the batch that the kernel has taken already.
     taken: usize,
     length: usize,
@@ -48,7 +48,7 @@ impl Outbox {
     pub fn new(segmentation: Segmentation, longest: usize) -> Self {
         Self {
             // Whatever is written before, a whole packet still fits.
-            place: vec![0; MOST_BATCH_BYTES + longest],
+            buffer: vec![0; MOST_BATCH_BYTES + longest],
             taken: 0,
             length: 0,
             segment: 0,
@@ -74,12 +74,12 @@ impl Outbox {
         if self.first.is_none()
             && let Some((packet, transmit)) = self.next.take()
         {
-            self.place[..packet.len()].copy_from_slice(&packet);
+            self.buffer[..packet.len()].copy_from_slice(&packet);
             self.begin(transmit);
         }
         // A packet that may not leave yet is not followed by others.
         while self.next.is_none() && self.takes_more() {
-            let Some(transmit) = write(&mut self.place[self.length..]) else {
+            let Some(transmit) = write(&mut self.buffer[self.length..]) else {
                 return false;
             };
             let Some(first) = self.first else {
@@ -93,7 +93,7 @@ impl Outbox {
                 self.length += transmit.bytes;
                 self.segments += 1;
             } else {
-                let packet = self.place[self.length..self.length + transmit.bytes].to_vec();
+                let packet = self.buffer[self.length..self.length + transmit.bytes].to_vec();
                 self.next = Some((packet, transmit));
             }
         }
@@ -141,7 +141,7 @@ impl Outbox {
         let from_it = |port: &&Port| first.from.is_none_or(|from| port.address == from);
         // A connection knows no address but those of the ports.
         if let Some(port) = ports.iter().find(from_it) {
-            let packets = &self.place[self.taken..self.length];
+            let packets = &self.buffer[self.taken..self.length];
             self.taken += port.send(first.to, packets, self.segment)?;
             if self.taken < self.length {
                 return Ok(false);
@@ -177,15 +177,15 @@ mod tests {
     fn batches(sizes: &[usize], segmentation: Segmentation) -> Vec<Vec<usize>> {
         let mut outbox = Outbox::new(segmentation, 10_000);
         let mut sizes = sizes.iter().copied();
-        let mut write = |place: &mut [u8]| {
+        let mut write = |buffer: &mut [u8]| {
             let size = sizes.next()?;
-            place[..size].fill(size as u8);
+            buffer[..size].fill(size as u8);
             Some(packet(size, None))
         };
         let mut batches = Vec::new();
         loop {
             let more = outbox.fill(&mut write);
-            let packets = outbox.place[..outbox.length].chunks(outbox.segment.max(1));
+            let packets = outbox.buffer[..outbox.length].chunks(outbox.segment.max(1));
             batches.push(packets.map(<[u8]>::len).collect::<Vec<_>>());
             assert!(outbox.send(&[]).expect("no port fails"), "no port refuses");
             if !more && outbox.is_empty() {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_no_more_packets_than_the_kernel_takes() {
+    fn batch_respects_the_segment_limit_of_the_kernel() {
         let two = Segmentation {
             packets: 2,
             ..SEGMENTATION
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_the_path_fragments_go_one_by_one() {
+    fn fragmented_packets_are_sent_singly() {
         let small = Segmentation {
             packet_bytes: 8,
             ..SEGMENTATION
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_whose_time_has_not_come_is_held_back() {
+    fn packet_is_held_until_its_departure_time() {
         let later = Instant::now() + Duration::from_secs(3600);
         let mut times = vec![later, Instant::now(), Instant::now()];
         let mut write = |_: &mut [u8]| Some(packet(9, Some(times.pop()?)));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_stays_below_what_the_kernel_takes() {
+    fn batch_size_is_below_the_kernel_limit() {
         for batch in batches(&[8972; 20], SEGMENTATION) {
             assert!(batch.iter().sum::<usize>() <= MOST_BATCH_BYTES);
         }

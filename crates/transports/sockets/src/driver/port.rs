@@ -17,8 +17,8 @@ const RECEIVE_BUFFERS: usize = 8;
 /// Size of a receive buffer, in bytes: one datagram, or all that receive offload joins.
 const RECEIVE_BYTES: usize = 65_536;
 
-/// Whether an error of the socket tells of one packet, which is lost: the path does not take it, the
-/// queue of the interface is full, or nobody listens at the other end.
+/// Whether an error of the socket is about one packet, which is lost: the path does not take it, the
+/// queue of the interface is full, or no socket listens at the other end.
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

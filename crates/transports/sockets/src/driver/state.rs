@@ -134,7 +134,7 @@ impl<C: Connection> Slot<C> {
             }
             more = self
                 .outbox
-                .fill(|place| self.connection.poll_transmit(now, place));
+                .fill(|buffer| self.connection.poll_transmit(now, buffer));
             if !more && self.outbox.is_empty() {
                 break;
             }
@@ -218,7 +218,7 @@ impl<P: Protocol> State<P> {
         self.connections.slots.keys().copied().collect()
     }
 
-    /// Sends what a connection has to send now, as far as the kernel takes it.
+    /// Sends the packets that a connection has now, until the kernel takes no more.
     pub fn send(&mut self, number: Number) {
         if let Some(slot) = self.connections.slots.get_mut(&number)
             && let Err(error) = slot.transmit(Instant::now(), &self.ports, &mut Turn::default())
@@ -318,7 +318,7 @@ impl<P: Protocol> State<P> {
                 || (blocked == Some(port.address)
                     && port.socket.poll_send_ready(context).is_ready())
         };
-        // All are asked, so that each of them wakes this task.
+        // All are polled, so that each of them wakes this task.
         let ready = self.ports.iter().filter(|port| ready(port, context));
         match ready.count() {
             0 => Poll::Pending,

@@ -21,7 +21,7 @@ use regatta_transport::{
 };
 
 use super::{
-    Admission, Arrived, Connection, Connections, End, Gone, Handle, Incoming, Number, Protocol,
+    Admission, Arrived, Connection, Connections, Dropped, End, Handle, Incoming, Number, Protocol,
     Settings, Transmit, Wakers,
 };
 use crate::{
@@ -47,8 +47,8 @@ struct Line {
     held_until: Option<Instant>,
     /// Number of calls for that timer.
     expired: u32,
-    /// Moment until which the connection stays after its end, as one does whose last packet may be asked for again.
-    stays_until: Option<Instant>,
+    /// Moment until which the connection lingers after its end, as one does whose last packet may have to be repeated.
+    lingers_until: Option<Instant>,
 }
 
 impl Line {
@@ -63,7 +63,7 @@ impl Line {
             tasks: Wakers::default(),
             held_until: None,
             expired: 0,
-            stays_until: None,
+            lingers_until: None,
         }
     }
 
@@ -76,10 +76,10 @@ impl Line {
 impl Connection for Line {
     const LONGEST_PACKET_BYTES: usize = 1000;
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         self.held_until = self.held_until.filter(|at| *at > now);
         let packet = self.waiting.pop_front()?;
-        place[..packet.len()].copy_from_slice(&packet);
+        buffer[..packet.len()].copy_from_slice(&packet);
         Some(Transmit {
             bytes: packet.len(),
             from: None,
@@ -90,7 +90,7 @@ impl Connection for Line {
 
     fn next_timeout(&self) -> Option<Instant> {
         let expired = self.held_until.map(|at| at - Duration::from_secs(1));
-        (expired.or(self.stays_until)).or(self.again.filter(|_| !self.ended))
+        (expired.or(self.lingers_until)).or(self.again.filter(|_| !self.ended))
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -98,7 +98,7 @@ impl Connection for Line {
             self.expired += 1;
             return;
         }
-        if self.stays_until.is_some() {
+        if self.lingers_until.is_some() {
             return;
         }
         self.waiting.push_back(HELLO.to_vec());
@@ -129,8 +129,8 @@ impl Connection for Line {
     }
 
     fn is_over(&self) -> bool {
-        let stays = self.stays_until.is_some_and(|at| at > Instant::now());
-        self.ended && self.waiting.is_empty() && !stays
+        let lingers = self.lingers_until.is_some_and(|at| at > Instant::now());
+        self.ended && self.waiting.is_empty() && !lingers
     }
 }
 
@@ -138,7 +138,7 @@ impl Admission for Line {
     fn poll_message(&mut self, context: &Context<'_>) -> Poll<Result<Vec<u8>, TransportError>> {
         match self.received.pop_front() {
             Some(message) => Poll::Ready(Ok(message)),
-            None if self.ended => Poll::Ready(Err(Gone.into())),
+            None if self.ended => Poll::Ready(Err(Dropped.into())),
             None => {
                 self.tasks.register(context);
                 Poll::Pending
@@ -147,7 +147,7 @@ impl Admission for Line {
     }
 }
 
-/// The connections are told apart by the port of the other end.
+/// The connections are identified by the port of the other end.
 #[derive(Default)]
 struct Lines {
     listens: bool,
@@ -285,7 +285,7 @@ async fn accepted(end: &End<Lines>) -> Arc<Handle<Lines>> {
 }
 
 #[test]
-fn messages_come_in_order_and_the_close_of_one_end_ends_the_other() {
+fn messages_arrive_in_order_and_close_ends_the_peer() {
     let sent = [
         b"first".as_slice(),
         b"next1",
@@ -307,7 +307,7 @@ fn messages_come_in_order_and_the_close_of_one_end_ends_the_other() {
 
 /// A virtual clock stands still while a thread is busy: the moment of the packet would never come.
 #[test]
-fn an_expired_timer_waits_for_the_packet_that_is_held_back() {
+fn expired_timer_waits_for_a_paced_packet() {
     let expired = run(
         async |handle, _| {
             let held_until = Instant::now() + Duration::from_millis(100);
@@ -330,7 +330,7 @@ fn an_expired_timer_waits_for_the_packet_that_is_held_back() {
 
 /// A task that is woken may ask for another turn, as one does that has something to write.
 #[test]
-fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_turn() {
+fn lingering_closed_connection_does_not_wake_accept_at_each_turn() {
     let polls = AtomicU64::new(0);
     run(
         async |handle, _| {
@@ -338,17 +338,17 @@ fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_tu
         },
         async |end| {
             let handle = accepted(end).await;
-            let stays = Duration::from_millis(100);
-            let staying = handle.with(|line| line.stays_until = Some(Instant::now() + stays));
-            staying.expect("it is there");
+            let lingers = Duration::from_millis(100);
+            let lingering = handle.with(|line| line.lingers_until = Some(Instant::now() + lingers));
+            lingering.expect("it is there");
             drop(handle);
             let another = poll_fn(|context| {
                 polls.fetch_add(1, Ordering::Relaxed);
                 end.driver.changed.notify_one();
                 end.driver.state.lock().poll_incoming(context).map(drop)
             });
-            let came = within(MonotonicTime::now() + stays, another).await;
-            assert!(came.is_none(), "nobody connects");
+            let accepted = within(MonotonicTime::now() + lingers, another).await;
+            assert!(accepted.is_none(), "nobody connects");
         },
     );
     let polls = polls.into_inner();
@@ -356,7 +356,7 @@ fn a_closed_connection_that_stays_does_not_wake_who_waits_for_another_at_each_tu
 }
 
 #[test]
-fn a_stop_wakes_who_waits() {
+fn stop_wakes_a_waiting_receiver() {
     run(
         async |handle, stop| {
             let raised = async {
@@ -390,15 +390,15 @@ fn the_first_message_admits_a_connection() {
 }
 
 #[test]
-fn a_timer_sends_again_until_there_is_an_answer() {
+fn timer_retransmits_until_answered() {
     let (end, _) = end(Role::Sender);
     let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = other.local_addr().expect("an address");
     let answered = thread::spawn(move || {
-        let mut place = [0; 16];
+        let mut buffer = [0; 16];
         for _ in 0..3 {
-            let (length, from) = other.recv_from(&mut place).expect("a packet");
-            assert_eq!(&place[..length], HELLO);
+            let (length, from) = other.recv_from(&mut buffer).expect("a packet");
+            assert_eq!(&buffer[..length], HELLO);
             other.connect(from).expect("connected");
         }
         other.send(HELLO).expect("sent");
@@ -415,7 +415,7 @@ fn a_timer_sends_again_until_there_is_an_answer() {
 }
 
 #[test]
-fn no_answer_times_out_and_an_unknown_connection_is_told() {
+fn unanswered_connect_times_out_and_unknown_connection_gets_a_reply() {
     let (end, _) = end(Role::Sender);
     end.base.runtime.block_on(async {
         let other = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
@@ -428,11 +428,11 @@ fn no_answer_times_out_and_an_unknown_connection_is_told() {
         let error = connected.await.err().expect("nobody answers");
         let what = "line handshake with `127.0.0.1`";
         assert!(error.to_string().contains(what), "{error}");
-        let mut place = [0; 16];
+        let mut buffer = [0; 16];
         let mut next = async || {
-            let received = within(soon(), other.recv(&mut place)).await;
+            let received = within(soon(), other.recv(&mut buffer)).await;
             let length = received.expect("in time").expect("a packet");
-            place[..length].to_vec()
+            buffer[..length].to_vec()
         };
         while next().await == HELLO {}
         // After BYE of the connection that was given up, there is none.
@@ -443,7 +443,7 @@ fn no_answer_times_out_and_an_unknown_connection_is_told() {
 }
 
 #[test]
-fn packets_of_another_host_are_not_heard() {
+fn packets_of_another_host_are_ignored() {
     let mut order = order(Role::Receiver);
     order.peer = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
     let lines = Lines {

@@ -62,7 +62,7 @@ impl Paths {
             added: Vec::new(),
         };
         for (identifier, address) in (FIRST_IDENTIFIER..).zip(addresses) {
-            // One that a killed agent left behind.
+            // One that a killed agent did not remove.
             let _ = paths.request(DELETE_ADDRESS, identifier, *address);
             paths
                 .request(ADD_ADDRESS, identifier, *address)
@@ -78,7 +78,7 @@ impl Paths {
         let until = MonotonicTime::now() + time;
         let stop = stop.clone();
         let paths = Arc::downgrade(self);
-        // Without a thread nothing is taken down, and the fact about subflows says so.
+        // Without a thread nothing is taken down, which the fact about subflows shows.
         let _ = thread::Builder::new()
             .name("subflow".to_owned())
             .spawn(move || {
@@ -112,7 +112,7 @@ impl Paths {
         Ok(())
     }
 
-    /// Removes every address, with its subflows; ignores addresses that are gone already.
+    /// Removes every address, with its subflows; ignores addresses that were removed already.
     fn remove(&self) {
         for (identifier, address) in &self.added {
             let _ = self.request(DELETE_ADDRESS, *identifier, *address);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_described_as_the_kernel_reads_it() {
+    fn address_is_encoded_as_netlink_attributes() {
         use neli::ToBytes;
         let mut bytes = std::io::Cursor::new(Vec::new());
         described(3, Ipv4Addr::new(10, 60, 1, 2))

@@ -132,7 +132,7 @@ impl EarlyStream {
     fn advance(&mut self, until: MonotonicTime) -> Result<Received> {
         if self.incoming.rest().is_empty() {
             self.send_records()?;
-            match self.socket.receive(self.incoming.place(), until)? {
+            match self.socket.receive(self.incoming.free_space(), until)? {
                 Received::Bytes(received) => self.incoming.end += received,
                 other => return Ok(other),
             }
@@ -141,12 +141,12 @@ impl EarlyStream {
         let failed_to_take = TransportError::io("cannot take in TLS records");
         let taken = self.tls.read_tls(&mut rest).map_err(failed_to_take)?;
         if taken == 0 {
-            // The other end has said that nothing more comes.
+            // The other end has ended its direction.
             return Ok(Received::Closed);
         }
         self.incoming.start += taken;
         if let Err(error) = self.tls.process_new_packets() {
-            // The alert tells the other end why, if it is still there.
+            // The alert has the reason for the other end, if it is still there.
             let _ = self.send_records();
             return Err(failed(error));
         }
@@ -203,19 +203,19 @@ impl EarlyStream {
         Ok(())
     }
 
-    /// Reads decrypted data into `place`, in the order in which it was sent; returns the number of
+    /// Reads decrypted data into `buffer`, in the order in which it was sent; returns the number of
     /// bytes.
-    fn decrypted(&mut self, place: &mut [u8]) -> Result<usize> {
+    fn decrypted(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let failed = || TransportError::io("cannot read what was decrypted");
         if let Connection::Server(server) = &mut self.tls
             && let Some(mut early) = server.early_data()
         {
-            let received = early.read(place).map_err(failed())?;
+            let received = early.read(buffer).map_err(failed())?;
             if received > 0 {
                 return Ok(received);
             }
         }
-        match self.tls.reader().read(place) {
+        match self.tls.reader().read(buffer) {
             Ok(received) => Ok(received),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             Err(error) => Err(failed()(error)),
@@ -306,7 +306,7 @@ impl ByteStream for EarlyStream {
 
     async fn finish(&mut self) -> Result<()> {
         if self.early.is_some() {
-            // Without its last word in the handshake the other end would not believe what it got.
+            // Without the last handshake message the other end would not accept what it got.
             self.shake_hands(MonotonicTime::NEVER)?;
         }
         self.send_records()?;

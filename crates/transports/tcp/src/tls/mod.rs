@@ -160,7 +160,7 @@ impl Incoming {
     }
 
     /// Moves the unread bytes to the front; returns the free space after them.
-    fn place(&mut self) -> &mut [u8] {
+    fn free_space(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;

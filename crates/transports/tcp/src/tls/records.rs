@@ -68,7 +68,7 @@ fn step<D>(
         ConnectionState::EncodeTlsData(mut data) => {
             // A handshake message fits; certificates of the run are below 1 kB.
             let failed = TransportError::stack("cannot encode a TLS handshake message");
-            outgoing.end += data.encode(outgoing.place(64 << 10)).map_err(failed)?;
+            outgoing.end += data.encode(outgoing.free_space(64 << 10)).map_err(failed)?;
             Next::Again
         }
         ConnectionState::TransmitTlsData(data) => {
@@ -97,7 +97,7 @@ struct Outgoing {
 
 impl Outgoing {
     /// Returns `length` bytes of free space after the records; `end` moves over what is written.
-    fn place(&mut self, length: usize) -> &mut [u8] {
+    fn free_space(&mut self, length: usize) -> &mut [u8] {
         let end = self.end + length;
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
@@ -165,7 +165,7 @@ impl RecordStream {
                 Next::Closed => return Err(unfinished(Received::Closed, begun)),
                 _ => {}
             }
-            match self.socket.receive(self.incoming.place(), until)? {
+            match self.socket.receive(self.incoming.free_space(), until)? {
                 Received::Bytes(received) => self.incoming.end += received,
                 over => return Err(unfinished(over, begun)),
             }
@@ -175,10 +175,10 @@ impl RecordStream {
     /// Encrypts `plain` and appends it to `outgoing`.
     fn encrypt(&mut self, plain: &[u8]) -> Result<()> {
         let records = plain.len().div_ceil(RECORD_BYTES);
-        let place = (self.outgoing).place(plain.len() + records * RECORD_OVERHEAD);
+        let buffer = (self.outgoing).free_space(plain.len() + records * RECORD_OVERHEAD);
         self.outgoing.end += match &mut self.machine {
-            Machine::Client(client) => encrypt(client.process_tls_records(&mut []), plain, place)?,
-            Machine::Server(server) => encrypt(server.process_tls_records(&mut []), plain, place)?,
+            Machine::Client(client) => encrypt(client.process_tls_records(&mut []), plain, buffer)?,
+            Machine::Server(server) => encrypt(server.process_tls_records(&mut []), plain, buffer)?,
         };
         Ok(())
     }
@@ -271,7 +271,7 @@ impl ByteStream for RecordStream {
             if matches!(next, Next::Closed) {
                 return Ok(Received::Closed);
             }
-            match self.socket.receive(self.incoming.place(), until)? {
+            match self.socket.receive(self.incoming.free_space(), until)? {
                 Received::Bytes(received) => self.incoming.end += received,
                 over => return Ok(over),
             }
@@ -283,15 +283,15 @@ impl ByteStream for RecordStream {
     }
 }
 
-/// Encrypts `plain` to `place`; returns the number of bytes written.
+/// Encrypts `plain` to `buffer`; returns the number of bytes written.
 fn encrypt<D>(
     status: UnbufferedStatus<'_, '_, D>,
     plain: &[u8],
-    place: &mut [u8],
+    buffer: &mut [u8],
 ) -> Result<usize> {
     let ConnectionState::WriteTraffic(mut traffic) = status.state.map_err(failed)? else {
         return Err(TransportError::protocol("TLS does not let this end send"));
     };
-    let written = traffic.encrypt(plain, place);
+    let written = traffic.encrypt(plain, buffer);
     written.map_err(TransportError::stack("cannot encrypt"))
 }

@@ -138,30 +138,30 @@ fn noise(length: usize) -> Vec<u8> {
 fn early_data_is_answered_before_the_handshake_is_done() {
     let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
     get_tickets(&client, &server);
-    // In one thread: whoever needed another flight from the other end would never have it.
+    // In one thread: an end that needed another flight from the other end would never have it.
     let (here, there) = pair();
-    let mut asking = client.open(here, true, soon()).expect("a ticket");
-    send(&mut asking.stream, b"head ", b"question");
+    let mut connecting = client.open(here, true, soon()).expect("a ticket");
+    send(&mut connecting.stream, b"head ", b"question");
     let mut answering = server.open(there, true, soon()).expect("a first flight");
     assert_eq!(receive(&mut answering.stream, 13), b"head question");
-    assert_eq!((made(&asking), made(&answering)), (None, None));
+    assert_eq!((made(&connecting), made(&answering)), (None, None));
     send(&mut answering.stream, b"", b"answer");
-    assert_eq!(receive(&mut asking.stream, 6), b"answer");
-    assert_eq!(made(&asking), Some(HandshakeMade::EarlyDataTaken));
-    let facts = &asking.opened.get().expect("it is open").facts;
+    assert_eq!(receive(&mut connecting.stream, 6), b"answer");
+    assert_eq!(made(&connecting), Some(HandshakeMade::EarlyDataTaken));
+    let facts = &connecting.opened.get().expect("it is open").facts;
     assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
-    // The end of the handshake follows, with what comes behind it.
-    send(&mut asking.stream, b"more", b"");
+    // The end of the handshake follows, with the data after it.
+    send(&mut connecting.stream, b"more", b"");
     assert_eq!(receive(&mut answering.stream, 4), b"more");
     assert_eq!(made(&answering), Some(HandshakeMade::EarlyDataTaken));
 }
 
-/// Sends `question` over a new connection in messages of `message` bytes, finishes, and reads the
+/// Sends `request` over a new connection in messages of `message` bytes, finishes, and reads the
 /// answer; returns the bytes that the other end received, and the kind of the handshake.
-fn ask(
+fn exchange(
     client: &Tls<EarlyStream>,
     server: &Tls<EarlyStream>,
-    question: &[u8],
+    request: &[u8],
     message: usize,
 ) -> (Vec<u8>, Option<HandshakeMade>) {
     let (here, there) = pair();
@@ -175,39 +175,38 @@ fn ask(
             send(&mut stream, b"answer", b"");
             got
         });
-        let mut asking = client.open(here, true, soon()).expect("a connection");
-        for piece in question.chunks(message) {
+        let mut connecting = client.open(here, true, soon()).expect("a connection");
+        for piece in request.chunks(message) {
             let (head, body) = piece.split_at(piece.len() / 3);
-            send(&mut asking.stream, head, body);
+            send(&mut connecting.stream, head, body);
         }
-        now(asking.stream.flush()).expect("flushed");
-        now(asking.stream.finish()).expect("finished");
-        assert_eq!(receive_all(&mut asking.stream), b"answer");
-        (answering.join().expect("no panic"), made(&asking))
+        now(connecting.stream.flush()).expect("flushed");
+        now(connecting.stream.finish()).expect("finished");
+        assert_eq!(receive_all(&mut connecting.stream), b"answer");
+        (answering.join().expect("no panic"), made(&connecting))
     })
 }
 
 /// Lengths of questions and of their messages, in bytes; also messages whose records add more bytes
 /// than the data.
-const QUESTIONS: [(usize, usize); 4] =
-    [(1, 1), (13 << 10, 13 << 10), (300_000, 300_000), (3000, 1)];
+const REQUESTS: [(usize, usize); 4] = [(1, 1), (13 << 10, 13 << 10), (300_000, 300_000), (3000, 1)];
 
 #[test]
-fn more_than_fits_the_first_flight_follows_the_handshake() {
-    for (length, message) in QUESTIONS {
+fn data_beyond_the_first_flight_follows_the_handshake() {
+    for (length, message) in REQUESTS {
         let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
         get_tickets(&client, &server);
-        let question = noise(length);
-        let (got, made) = ask(&client, &server, &question, message);
-        assert!(got == question, "{length} in messages of {message}");
+        let request = noise(length);
+        let (got, made) = exchange(&client, &server, &request, message);
+        assert!(got == request, "{length} in messages of {message}");
         assert_eq!(made, Some(HandshakeMade::EarlyDataTaken), "{length}");
     }
 }
 
 #[test]
-fn early_data_that_is_refused_is_sent_again_once() {
-    for (length, message) in QUESTIONS {
-        let question = noise(length);
+fn refused_early_data_is_resent_once() {
+    for (length, message) in REQUESTS {
+        let request = noise(length);
         for forgets in [true, false] {
             let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
             get_tickets(&client, &server);
@@ -219,24 +218,24 @@ fn early_data_that_is_refused_is_sent_again_once() {
                     config.time_provider = Arc::new(ClockAhead);
                 })
             };
-            let (got, made) = ask(&client, &refuses, &question, message);
+            let (got, made) = exchange(&client, &refuses, &request, message);
             let what = format!("{length} in messages of {message}, forgets: {forgets}");
-            assert!(got == question, "{what}");
+            assert!(got == request, "{what}");
             assert_eq!(made, Some(HandshakeMade::EarlyDataRefused), "{what}");
         }
     }
 }
 
 #[test]
-fn an_end_that_vanishes_in_the_handshake_is_named() {
+fn peer_vanishing_in_the_handshake_is_reported() {
     let (client, server) = (layer(Role::Sender), layer(Role::Receiver));
     get_tickets(&client, &server);
     let (here, there) = pair();
-    let mut asking = client.open(here, true, soon()).expect("a ticket");
-    send(&mut asking.stream, b"question", b"");
+    let mut connecting = client.open(here, true, soon()).expect("a ticket");
+    send(&mut connecting.stream, b"question", b"");
     drop(there);
     let mut scratch = [0; 100];
-    let ended = now(asking
+    let ended = now(connecting
         .stream
         .receive(&mut scratch, soon(), &mut |_: &[u8]| {}));
     // The kernel resets the connection, as what was sent was not read.
@@ -244,8 +243,8 @@ fn an_end_that_vanishes_in_the_handshake_is_named() {
         matches!(ended, Ok(Received::Closed) | Err(TransportError::Io { .. })),
         "{ended:?}"
     );
-    assert_eq!(made(&asking), None);
-    // One that comes and says nothing.
+    assert_eq!(made(&connecting), None);
+    // One that connects and sends nothing.
     let (silent, there) = pair();
     drop(silent);
     let error = server

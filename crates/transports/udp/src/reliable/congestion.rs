@@ -88,23 +88,23 @@ impl Cubic {
         self.window as u64
     }
 
-    /// Notes that `bytes` were acknowledged, `under_way` bytes being in flight before.
+    /// Notes that `bytes` were acknowledged, `in_flight` bytes being in flight before.
     pub(crate) fn on_acknowledged(
         &mut self,
         now: Instant,
         bytes: u64,
-        under_way: u64,
+        in_flight: u64,
         unit: usize,
         round_trip: Duration,
     ) {
-        let (bytes, under_way, unit) = (bytes as f64, under_way as f64, unit as f64);
-        // A window that is not used says nothing about the path (RFC 9002 §7.8). In slow start
+        let (bytes, in_flight, unit) = (bytes as f64, in_flight as f64, unit as f64);
+        // A window that is not used shows nothing about the path (RFC 9002 §7.8). In slow start
         // half of it is enough, as the other half is what the last round trip has added.
         if self.window < self.threshold {
-            if under_way * 2.0 >= self.window {
+            if in_flight * 2.0 >= self.window {
                 self.window += bytes;
             }
-        } else if under_way + unit > self.window {
+        } else if in_flight + unit > self.window {
             self.avoid(now, bytes, unit, round_trip);
         }
     }
@@ -142,8 +142,8 @@ mod tests {
                 let window = congestion.window();
                 for _ in 0..window / UNIT as u64 {
                     // The sender fills the window as it grows.
-                    let under_way = congestion.window();
-                    congestion.on_acknowledged(now, UNIT as u64, under_way, UNIT, ROUND_TRIP);
+                    let in_flight = congestion.window();
+                    congestion.on_acknowledged(now, UNIT as u64, in_flight, UNIT, ROUND_TRIP);
                 }
                 congestion.window() as f64 / UNIT as f64
             })
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_doubles_and_a_loss_takes_three_tenths_once_in_a_round_trip() {
+    fn slow_start_doubles_and_loss_reduces_window_once_per_round_trip() {
         let mut congestion = Cubic::new(UNIT);
         assert_eq!(rounds(&mut congestion, 0, 3), [20.0, 40.0, 80.0]);
         let at = |ms: u64| start() + Duration::from_millis(ms);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_back_after_k_and_flat_there() {
+    fn cubic_window_recovers_after_k_and_plateaus() {
         let mut congestion = Cubic {
             window: 1000.0 * UNIT as f64,
             threshold: 0.0,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_begins_again_with_one_datagram_and_an_idle_window_does_not_grow() {
+    fn timeout_resets_window_to_one_datagram_and_idle_window_does_not_grow() {
         let mut congestion = Cubic::new(UNIT);
         rounds(&mut congestion, 0, 3);
         congestion.on_time_out(start() + Duration::from_nanos(1), UNIT);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn large_datagrams_begin_with_two() {
+    fn initial_window_is_two_large_datagrams() {
         assert_eq!(Cubic::new(65_507).window(), 2 * 65_507);
         assert_eq!(Cubic::new(1400).window(), 14_000);
     }

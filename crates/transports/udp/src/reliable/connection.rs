@@ -41,7 +41,7 @@ pub(crate) struct Connection {
     stopped: bool,
     /// Reason for which the socket has failed.
     socket_error: Option<String>,
-    /// Number of CLOSE that are to be sent, once the owner is gone.
+    /// Number of CLOSE that are to be sent, once the owner has dropped the connection.
     closes: Option<u32>,
     frame: Vec<u8>,
 }
@@ -70,7 +70,7 @@ impl Connection {
         opening: &[u8],
     ) -> Self {
         let mut core = Core::accepting(session, rules);
-        // From now on the other end is heard, or is silent.
+        // From now on the silence of the other end counts.
         core.on_time(now);
         Self {
             unread: opening.to_vec(),
@@ -211,7 +211,7 @@ impl Connection {
 impl driver::Connection for Connection {
     const LONGEST_PACKET_BYTES: usize = LONGEST_PAYLOAD;
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         let parts = if let Some(closes) = &mut self.closes {
             *closes = closes.checked_sub(1)?;
             Frame::Close.encode(self.core.session, &mut self.frame);
@@ -225,8 +225,8 @@ impl driver::Connection for Connection {
             self.core.sender.datagram(number)?
         };
         let bytes = parts.0.len() + parts.1.len();
-        place[..parts.0.len()].copy_from_slice(parts.0);
-        place[parts.0.len()..bytes].copy_from_slice(parts.1);
+        buffer[..parts.0.len()].copy_from_slice(parts.0);
+        buffer[parts.0.len()..bytes].copy_from_slice(parts.1);
         Some(Transmit {
             bytes,
             from: None,
@@ -257,11 +257,11 @@ impl driver::Connection for Connection {
     }
 
     fn release(&mut self) {
-        let told = matches!(
+        let peer_knows = matches!(
             self.core.close_reason(),
             Some(CloseReason::Closed | CloseReason::Refused)
         );
-        self.closes = Some(if told { 0 } else { CLOSE_COPIES });
+        self.closes = Some(if peer_knows { 0 } else { CLOSE_COPIES });
     }
 
     fn fail(&mut self, error: &io::Error) {

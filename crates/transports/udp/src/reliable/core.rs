@@ -18,7 +18,7 @@ const SILENCE_IN_WAITS: u32 = 3;
 pub(crate) enum CloseReason {
     /// The other end refused it.
     Refused,
-    /// The other end closed it, or is gone.
+    /// The other end closed it, or has vanished.
     Closed,
     /// The connecting end got no answer to any of its CONN.
     NoAnswer,
@@ -50,8 +50,8 @@ pub(crate) struct Core {
     pub receiver: Receiver,
     accept_due: bool,
     acknowledgement_due: bool,
-    /// Time at which the other end was last heard, or was sent an acknowledgement for its silence.
-    heard: Option<Instant>,
+    /// Time of the last frame of the other end, or of the acknowledgement that was sent because of its silence.
+    last_received: Option<Instant>,
 }
 
 impl Core {
@@ -64,7 +64,7 @@ impl Core {
             sender: Sender::new(session, rules),
             receiver: Receiver::default(),
             acknowledgement_due: false,
-            heard: None,
+            last_received: None,
         }
     }
 
@@ -106,7 +106,7 @@ impl Core {
         if matches!(self.state, State::Closed(_)) {
             return;
         }
-        self.heard = Some(now);
+        self.last_received = Some(now);
         match frame {
             // It comes again because the answer was lost.
             Frame::Conn { .. } => self.accept_due = matches!(self.state, State::Open),
@@ -176,9 +176,9 @@ impl Core {
                 if !self.sender.on_time(now) {
                     self.end(CloseReason::GaveUp);
                 }
-                let heard = *self.heard.get_or_insert(now);
-                if heard + self.silence() <= now {
-                    self.heard = Some(now);
+                let last_received = *self.last_received.get_or_insert(now);
+                if last_received + self.silence_limit() <= now {
+                    self.last_received = Some(now);
                     self.acknowledgement_due = true;
                 }
             }
@@ -186,7 +186,7 @@ impl Core {
         }
     }
 
-    fn silence(&self) -> Duration {
+    fn silence_limit(&self) -> Duration {
         self.rules.max_wait.saturating_mul(SILENCE_IN_WAITS)
     }
 
@@ -195,8 +195,8 @@ impl Core {
         match self.state {
             State::Opening { again_at, .. } => again_at,
             State::Open => {
-                let silence = self.heard.map(|heard| heard + self.silence());
-                let times = [self.sender.next_time(), silence];
+                let silent_at = self.last_received.map(|at| at + self.silence_limit());
+                let times = [self.sender.next_time(), silent_at];
                 times.into_iter().flatten().min()
             }
             State::Closed(_) => None,
@@ -205,7 +205,7 @@ impl Core {
 
     /// Writes the next frame without a message that is to be sent now; returns false if there is
     /// none. To be called until then, before [`Core::poll_message`].
-    pub(crate) fn poll_frame(&mut self, now: Instant, place: &mut Vec<u8>) -> bool {
+    pub(crate) fn poll_frame(&mut self, now: Instant, buffer: &mut Vec<u8>) -> bool {
         match &mut self.state {
             State::Opening {
                 opening,
@@ -216,18 +216,18 @@ impl Core {
                 *sent += 1;
                 first.get_or_insert(now);
                 *again_at = Some(now + self.rules.max_wait);
-                Frame::Conn { opening }.encode(self.session, place);
+                Frame::Conn { opening }.encode(self.session, buffer);
                 return true;
             }
             State::Open => {}
             State::Opening { .. } | State::Closed(_) => return false,
         }
         if std::mem::take(&mut self.accept_due) {
-            Frame::ConAcc.encode(self.session, place);
+            Frame::ConAcc.encode(self.session, buffer);
             return true;
         }
         if std::mem::take(&mut self.acknowledgement_due) {
-            self.receiver.acknowledgement().encode(self.session, place);
+            self.receiver.acknowledgement().encode(self.session, buffer);
             return true;
         }
         false

@@ -66,7 +66,7 @@ pub(crate) fn new(
     })
 }
 
-/// Returns the initial window of CUBIC, whose unit is the largest datagram, in words: of a packet,
+/// Describes the initial window of CUBIC, whose unit is the largest datagram: of a packet,
 /// unless IP has to fragment it.
 fn initial_window(message: Option<usize>) -> String {
     let datagram = message.map_or(0, |message| message.min(LONGEST_PART)) + DATA_HEADER_BYTES;

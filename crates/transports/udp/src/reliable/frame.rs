@@ -102,8 +102,8 @@ impl<'a> Frame<'a> {
         Some((session, frame))
     }
 
-    /// Writes a frame to `place`, replacing its content.
-    pub(crate) fn encode(self, session: u32, place: &mut Vec<u8>) {
+    /// Writes a frame to `buffer`, replacing its content.
+    pub(crate) fn encode(self, session: u32, buffer: &mut Vec<u8>) {
         let (kind, numbers, rest) = match self {
             Self::Conn { opening } => (CONN, None, opening),
             Self::ConAcc => (CONACC, None, &[][..]),
@@ -124,13 +124,13 @@ impl<'a> Frame<'a> {
             } => (ACC, Some([next, largest]), bitmap),
             Self::Close => (CLOSE, None, &[][..]),
         };
-        place.clear();
-        place.put_u8(kind);
-        place.put_u32_le(session);
+        buffer.clear();
+        buffer.put_u8(kind);
+        buffer.put_u32_le(session);
         for number in numbers.into_iter().flatten() {
-            place.put_u64_le(number);
+            buffer.put_u64_le(number);
         }
-        place.put_slice(rest);
+        buffer.put_slice(rest);
     }
 }
 
@@ -143,8 +143,8 @@ pub(crate) fn marks(session: u32) -> [(String, String); 2] {
 
 /// Writes the transmission into a DATA or FIN frame that is about to be sent.
 pub(crate) fn set_transmission(frame: &mut [u8], transmission: u64) {
-    if let Some(place) = frame.get_mut(13..21) {
-        place.copy_from_slice(&transmission.to_le_bytes());
+    if let Some(field) = frame.get_mut(13..21) {
+        field.copy_from_slice(&transmission.to_le_bytes());
     }
 }
 
@@ -153,8 +153,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_read_back() {
-        let mut place = Vec::new();
+    fn frames_round_trip() {
+        let mut buffer = Vec::new();
         for frame in [
             Frame::Conn { opening: b"abc" },
             Frame::ConAcc,
@@ -180,23 +180,23 @@ mod tests {
             },
             Frame::Close,
         ] {
-            frame.encode(0xdead_beef, &mut place);
-            assert_eq!(Frame::decode(&place), Some((0xdead_beef, frame)));
+            frame.encode(0xdead_beef, &mut buffer);
+            assert_eq!(Frame::decode(&buffer), Some((0xdead_beef, frame)));
         }
     }
 
     #[test]
-    fn what_is_cut_short_or_too_long_is_no_frame() {
-        let mut place = Vec::new();
+    fn truncated_and_overlong_frames_are_rejected() {
+        let mut buffer = Vec::new();
         Frame::Data {
             number: 7,
             transmission: 9,
             payload: b"",
         }
-        .encode(1, &mut place);
-        assert_eq!(place.len(), DATA_HEADER_BYTES);
+        .encode(1, &mut buffer);
+        assert_eq!(buffer.len(), DATA_HEADER_BYTES);
         for length in 0..DATA_HEADER_BYTES {
-            assert_eq!(Frame::decode(&place[..length]), None, "{length}");
+            assert_eq!(Frame::decode(&buffer[..length]), None, "{length}");
         }
         for kind in [CONACC, CONRJT, FIN, CLOSE] {
             assert_eq!(Frame::decode(&[[kind].as_slice(), &[0; 30]].concat()), None);

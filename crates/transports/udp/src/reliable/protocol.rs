@@ -73,7 +73,7 @@ impl Reliable {
             Some((session, Frame::Conn { opening })) if self.listens => (session, opening),
             // There is nothing to close, or to refuse.
             Some((_, Frame::Conn { .. } | Frame::Close | Frame::ConRjt | Frame::ConAcc)) => return,
-            // Of a connection that is gone.
+            // Of a connection that has ended.
             Some((session, _)) => {
                 connections.reply(to, from, answer(session, Frame::Close));
                 return;
@@ -93,7 +93,7 @@ impl Reliable {
             // It comes again.
             return;
         }
-        // The connection of one that is known answers when it comes again, or is gone.
+        // The connection of one that is known answers when it comes again, or has ended.
         let known = self.is_known(session);
         let Some(purpose) = purpose else {
             connections.reply(to, from, answer(session, Frame::ConRjt));

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_in_order_once_and_the_bitmap_says_what_waits() {
+    fn messages_are_delivered_once_in_order_and_bitmap_lists_buffered_ones() {
         let mut receiver = Receiver::default();
         let mut got = Vec::new();
         for (transmission, number) in [0, 2, 2, 10, 1, 0].into_iter().enumerate() {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_after_the_end_nor_from_beyond_the_window() {
+    fn messages_after_the_end_or_beyond_the_window_are_dropped() {
         let mut receiver = Receiver::default();
         let mut got = 0;
         let mut deliver = |_: &[u8]| got += 1;

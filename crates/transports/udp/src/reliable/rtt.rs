@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_follows_the_rules_of_rfc_6298() {
+    fn round_trip_estimate_follows_rfc_6298() {
         let ms = Duration::from_millis;
         let mut rtt = RoundTrip::default();
         assert_eq!(rtt.retransmission_time(ms(1000)), ms(1000));

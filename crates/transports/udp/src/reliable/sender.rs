@@ -58,11 +58,11 @@ impl Rules {
 
 /// Delivery state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MessageState {
     /// To be sent, for the first time or again.
-    Here,
+    Queued,
     /// In flight.
-    UnderWay,
+    InFlight,
     /// Arrived.
     Arrived,
 }
@@ -73,7 +73,7 @@ struct Message {
     /// DATA frame up to the payload, or a whole FIN frame.
     head: Vec<u8>,
     payload: Bytes,
-    place: Place,
+    state: MessageState,
     transmission: u64,
     times: u32,
 }
@@ -110,8 +110,8 @@ pub(crate) struct Sender {
     next_transmission: u64,
     /// Largest transmission that has arrived.
     largest: Option<u64>,
-    under_way: usize,
-    under_way_bytes: u64,
+    in_flight: usize,
+    in_flight_bytes: u64,
     /// Start of the wait for an acknowledgement.
     waiting_since: Option<Instant>,
     /// Number of such waits in a row that timed out.
@@ -119,7 +119,7 @@ pub(crate) struct Sender {
     pub round_trip: RoundTrip,
     /// CUBIC, if that limits the bytes in flight.
     congestion: Option<Cubic>,
-    /// Largest datagram so far in bytes, the unit of the congestion control.
+    /// Largest datagram until now, in bytes: the unit of the congestion control.
     unit: usize,
     retransmitted: u64,
     spare: Vec<Vec<u8>>,
@@ -161,7 +161,7 @@ impl Sender {
         let message = Message {
             head,
             payload,
-            place: Place::Here,
+            state: MessageState::Queued,
             transmission: 0,
             times: 0,
         };
@@ -213,21 +213,21 @@ impl Sender {
     pub(crate) fn poll(&mut self, now: Instant) -> Option<u64> {
         let again = self.lost.first().copied();
         let number = again.or_else(|| (self.fresh < self.end()).then_some(self.fresh))?;
-        if self.under_way >= self.rules.window_of(number) {
+        if self.in_flight >= self.rules.window_of(number) {
             return None;
         }
         let window = self.congestion.as_ref().map(Cubic::window);
-        let under_way_bytes = self.under_way_bytes;
+        let in_flight_bytes = self.in_flight_bytes;
         let transmission = self.next_transmission;
         let message = self.get_mut(number)?;
         let size = message.size();
         // One may always be under way, however long it is.
-        if under_way_bytes > 0 && window.is_some_and(|window| under_way_bytes + size > window) {
+        if in_flight_bytes > 0 && window.is_some_and(|window| in_flight_bytes + size > window) {
             return None;
         }
         frame::set_transmission(&mut message.head, transmission);
         message.transmission = transmission;
-        message.place = Place::UnderWay;
+        message.state = MessageState::InFlight;
         message.times += 1;
         if message.times > 1 {
             self.retransmitted += 1;
@@ -238,8 +238,8 @@ impl Sender {
             self.fresh += 1;
         }
         self.next_transmission += 1;
-        self.under_way += 1;
-        self.under_way_bytes += size;
+        self.in_flight += 1;
+        self.in_flight_bytes += size;
         self.transmissions.push_back(Transmission {
             transmission,
             number,
@@ -254,15 +254,15 @@ impl Sender {
         let Some(message) = self.get_mut(number) else {
             return 0;
         };
-        let (before, size) = (message.place, message.size());
-        message.place = Place::Arrived;
+        let (before, size) = (message.state, message.size());
+        message.state = MessageState::Arrived;
         match before {
-            Place::Arrived => return 0,
-            Place::UnderWay => {
-                self.under_way -= 1;
-                self.under_way_bytes -= size;
+            MessageState::Arrived => return 0,
+            MessageState::InFlight => {
+                self.in_flight -= 1;
+                self.in_flight_bytes -= size;
             }
-            Place::Here => {
+            MessageState::Queued => {
                 // It was taken for lost, and is not.
                 self.lost.remove(&number);
             }
@@ -282,7 +282,7 @@ impl Sender {
         if next > self.fresh || largest.is_some_and(|largest| largest >= self.next_transmission) {
             return;
         }
-        let before = self.under_way_bytes;
+        let before = self.in_flight_bytes;
         let mut bytes = 0;
         while self.first < next {
             bytes += self.arrived(self.first);
@@ -319,7 +319,7 @@ impl Sender {
         }
         self.find_lost(now);
         if bytes > 0 {
-            self.waiting_since = (self.under_way > 0).then_some(now);
+            self.waiting_since = (self.in_flight > 0).then_some(now);
         }
     }
 
@@ -330,22 +330,22 @@ impl Sender {
         while let Some(sent) = self.transmissions.front().copied() {
             let message = self.get_mut(sent.number);
             let current = message.filter(|message| {
-                message.place == Place::UnderWay && message.transmission == sent.transmission
+                message.state == MessageState::InFlight && message.transmission == sent.transmission
             });
             if let Some(message) = current {
                 if sent.transmission + REORDERING_THRESHOLD > largest {
                     break;
                 }
-                message.place = Place::Here;
+                message.state = MessageState::Queued;
                 let size = message.size();
-                self.under_way -= 1;
-                self.under_way_bytes -= size;
+                self.in_flight -= 1;
+                self.in_flight_bytes -= size;
                 self.lost.insert(sent.number);
                 if let Some(cubic) = &mut self.congestion {
                     cubic.on_lost(now, sent.at, self.unit);
                 }
             } else if sent.transmission >= largest {
-                // The round trip of this one may still be asked for.
+                // The round trip of this one may still be needed.
                 break;
             }
             self.transmissions.pop_front();
@@ -382,14 +382,14 @@ impl Sender {
         }
         self.waiting_since = None;
         for (index, message) in self.messages.iter_mut().enumerate() {
-            if message.place == Place::UnderWay {
-                message.place = Place::Here;
+            if message.state == MessageState::InFlight {
+                message.state = MessageState::Queued;
                 self.lost.insert(self.first + index as u64);
             }
         }
         // An acknowledgement that comes now may be for either copy, so it gives no round trip.
         self.transmissions.clear();
-        (self.under_way, self.under_way_bytes) = (0, 0);
+        (self.in_flight, self.in_flight_bytes) = (0, 0);
         if let Some(cubic) = &mut self.congestion {
             cubic.on_time_out(now, self.unit);
         }
@@ -404,7 +404,7 @@ impl Sender {
             smoothed_rtt: self.round_trip.smoothed,
             min_rtt: self.round_trip.least,
             congestion_window_bytes: Some(cubic.map_or(fixed, |cubic| cubic.window().min(fixed))),
-            bytes_in_flight: Some(self.under_way_bytes),
+            bytes_in_flight: Some(self.in_flight_bytes),
             packets_sent: Some(self.next_transmission),
             retransmitted_packets: Some(self.retransmitted),
             congestion_events: Some(cubic.map_or(0, |cubic| cubic.events)),

@@ -57,7 +57,7 @@ struct Path<F: FnMut(End, &[u8]) -> Impairment> {
     now: Instant,
     impairment: F,
     /// Datagrams in flight, by time of arrival and order of departure.
-    under_way: BTreeMap<(Instant, u64), (End, Vec<u8>)>,
+    in_flight: BTreeMap<(Instant, u64), (End, Vec<u8>)>,
     departed: u64,
     sent: Vec<(Instant, End, Vec<u8>)>,
 }
@@ -79,7 +79,7 @@ impl<F: FnMut(End, &[u8]) -> Impairment> Path<F> {
         Self {
             now: start(),
             impairment,
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             departed: 0,
             sent: Vec::new(),
         }
@@ -89,7 +89,7 @@ impl<F: FnMut(End, &[u8]) -> Impairment> Path<F> {
         let mut arrive = |after: Duration| {
             self.departed += 1;
             let key = (self.now + after, self.departed);
-            self.under_way.insert(key, (from, datagram.clone()));
+            self.in_flight.insert(key, (from, datagram.clone()));
         };
         match (self.impairment)(from, &datagram) {
             Impairment::Arrives => arrive(ONE_WAY),
@@ -104,9 +104,9 @@ impl<F: FnMut(End, &[u8]) -> Impairment> Path<F> {
     }
 
     fn transmit(&mut self, from: End, core: &mut Core) {
-        let mut place = Vec::new();
-        while core.poll_frame(self.now, &mut place) {
-            self.depart(from, place.clone());
+        let mut buffer = Vec::new();
+        while core.poll_frame(self.now, &mut buffer) {
+            self.depart(from, buffer.clone());
         }
         while let Some(number) = core.poll_message(self.now) {
             let (head, payload) = core.sender.datagram(number).expect("it was just polled");
@@ -135,14 +135,14 @@ impl<F: FnMut(End, &[u8]) -> Impairment> Path<F> {
             let timers = [
                 client.core.next_time(),
                 server.as_ref().and_then(|server| server.core.next_time()),
-                self.under_way.first_key_value().map(|((at, _), _)| *at),
+                self.in_flight.first_key_value().map(|((at, _), _)| *at),
             ];
             let Some(next) = timers.into_iter().flatten().min() else {
                 return;
             };
             assert!(next >= self.now, "time does not go back");
             self.now = next;
-            while let Some(entry) = self.under_way.first_entry()
+            while let Some(entry) = self.in_flight.first_entry()
                 && entry.key().0 <= self.now
             {
                 let (from, datagram) = entry.remove();
@@ -287,7 +287,7 @@ fn the_messages_of_the_idle_probe_share_a_round_trip_before_stop_and_wait() {
 }
 
 #[test]
-fn a_loss_costs_stop_and_wait_its_whole_wait_each_time() {
+fn each_loss_costs_stop_and_wait_a_full_timeout() {
     // The third message is lost twice, the acknowledgement of the fifth once.
     let mut lost = (0, 0);
     let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
@@ -315,7 +315,7 @@ fn a_loss_costs_stop_and_wait_its_whole_wait_each_time() {
 }
 
 #[test]
-fn it_gives_up_after_so_many_retransmissions() {
+fn connection_gives_up_after_max_retransmits() {
     for (rules, waits) in [
         (STOP_AND_WAIT, 16),
         (
@@ -333,14 +333,14 @@ fn it_gives_up_after_so_many_retransmissions() {
         assert_eq!(done.time, rules.max_wait * waits);
         assert_eq!(dead.sent.len(), waits as usize);
         // A message gets none.
-        let mut deaf = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
+        let mut silent_server = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
             Some((_, Frame::Data { .. })) => Impairment::Lost,
             _ => Impairment::Arrives,
         });
-        let done = exchange(&mut deaf, rules, &messages(1));
+        let done = exchange(&mut silent_server, rules, &messages(1));
         assert_eq!(done.over, Some(CloseReason::GaveUp));
         assert_eq!(done.time, ONE_WAY * 2 + rules.max_wait * waits);
-        let copies = deaf.count(End::Client, |frame| matches!(frame, Frame::Data { .. }));
+        let copies = silent_server.count(End::Client, |frame| matches!(frame, Frame::Data { .. }));
         assert_eq!(copies, waits as usize);
     }
 }
@@ -375,12 +375,12 @@ fn a_window_fills_the_path_and_repairs_one_loss_within_round_trips() {
 }
 
 #[test]
-fn less_reordering_than_the_threshold_is_no_loss() {
+fn reordering_below_the_threshold_is_no_loss() {
     // Every fifth message comes after the two that follow it.
     let mut path = Path::new(|_, datagram: &[u8]| match Frame::decode(datagram) {
         Some((_, Frame::Data { number, .. } | Frame::Fin { number, .. })) => {
-            let place = number * 10 + if number % 5 == 0 { 25 } else { 0 };
-            Impairment::Late(Duration::from_micros(place))
+            let delay_us = number * 10 + if number % 5 == 0 { 25 } else { 0 };
+            Impairment::Late(Duration::from_micros(delay_us))
         }
         _ => Impairment::Arrives,
     });
@@ -394,10 +394,10 @@ fn less_reordering_than_the_threshold_is_no_loss() {
 }
 
 #[test]
-fn rubbish_changes_nothing() {
+fn invalid_frames_are_ignored() {
     let mut core = Core::accepting(7, SLIDING);
-    let mut place = Vec::new();
-    while core.poll_frame(start(), &mut place) {}
+    let mut buffer = Vec::new();
+    while core.poll_frame(start(), &mut buffer) {}
     core.sender.push(b"message", Bytes::new());
     let number = core.poll_message(start()).expect("a message");
     let mut deliver = |_: &[u8]| panic!("nothing was sent");
@@ -426,19 +426,19 @@ fn rubbish_changes_nothing() {
             payload: b"x",
         },
     ] {
-        frame.encode(7, &mut place);
+        frame.encode(7, &mut buffer);
         core.handle(
             start() + Duration::from_nanos(1),
-            &place,
+            &buffer,
             true,
             &mut deliver,
         );
     }
     for session in [6, 8] {
-        Frame::Close.encode(session, &mut place);
+        Frame::Close.encode(session, &mut buffer);
         core.handle(
             start() + Duration::from_nanos(1),
-            &place,
+            &buffer,
             true,
             &mut deliver,
         );
@@ -478,7 +478,7 @@ fn runner(cases: u32) -> TestRunner {
 }
 
 #[test]
-fn whatever_the_path_does_the_messages_arrive_once_and_in_order() {
+fn messages_arrive_once_in_order_over_any_path() {
     for rules in [
         STOP_AND_WAIT,
         SLIDING,
@@ -508,7 +508,7 @@ fn whatever_the_path_does_the_messages_arrive_once_and_in_order() {
 }
 
 #[test]
-fn a_path_that_dies_makes_it_give_up_with_what_arrived_intact() {
+fn dead_path_ends_the_connection_with_delivered_data_intact() {
     runner(200)
         .run(&(1_usize..60, 0_usize..200), |(count, alive)| {
             let sent = messages(count);

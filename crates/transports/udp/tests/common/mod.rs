@@ -75,22 +75,22 @@ impl Relay {
             let mut draws = (Draws(1), Draws(2));
             let mut flows: HashMap<SocketAddr, Arc<UdpSocket>> = HashMap::new();
             let (mut there, mut back) = (Line::new(), Line::new());
-            let mut place = vec![0; 65_536];
+            let mut buffer = vec![0; 65_536];
             while !stop.load(Ordering::Relaxed) {
-                while let Ok((length, from)) = front.recv_from(&mut place) {
+                while let Ok((length, from)) = front.recv_from(&mut buffer) {
                     let flow = flows.entry(from).or_insert_with(|| Arc::new(socket()));
                     if draws.0.below(forward.loss) {
                         lost.fetch_add(1, Ordering::Relaxed);
                         continue;
                     }
                     let due = Instant::now() + forward.delay;
-                    there.push_back((due, Arc::clone(flow), receiver, place[..length].to_vec()));
+                    there.push_back((due, Arc::clone(flow), receiver, buffer[..length].to_vec()));
                 }
                 for (sender, flow) in &flows {
-                    while let Ok((length, _)) = flow.recv_from(&mut place) {
+                    while let Ok((length, _)) = flow.recv_from(&mut buffer) {
                         if !draws.1.below(reverse.loss) {
                             let due = Instant::now() + reverse.delay;
-                            let data = place[..length].to_vec();
+                            let data = buffer[..length].to_vec();
                             back.push_back((due, Arc::clone(&front), *sender, data));
                         }
                     }
@@ -98,7 +98,7 @@ impl Relay {
                 for line in [&mut there, &mut back] {
                     while line.front().is_some_and(|(due, ..)| *due <= Instant::now()) {
                         let (_, from, to, data) = line.pop_front().expect("it is there");
-                        // Who is gone gets nothing.
+                        // A closed socket gets nothing.
                         let _ = from.send_to(&data, to);
                     }
                 }

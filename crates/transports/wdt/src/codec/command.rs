@@ -25,7 +25,7 @@ pub enum Command {
     Settings(Settings),
     /// Total size of the transfer in bytes, for progress only.
     Size(u64),
-    /// A block; its bytes follow, and after them a FOOTER if the settings say so.
+    /// A block; its bytes follow, and after them a FOOTER if the settings have `checksum`.
     File(FileHeader),
     /// CRC of the preceding block.
     Footer(u32),
@@ -52,7 +52,7 @@ pub struct Settings {
     pub request_chunks: bool,
     /// Whether every file is sent as one block.
     pub whole_files: bool,
-    /// Whether the receiver is asked to send heartbeats.
+    /// Whether the receiver is to send heartbeats.
     pub heartbeats: bool,
 }
 
@@ -187,7 +187,7 @@ fn put_header(out: &mut Vec<u8>, header: &FileHeader) {
     if let Some(previous) = header.allocation.replaces() {
         put_uvar(out, previous);
     }
-    // A path is at most 4095 bytes, so the header is far below what 15 bits count.
+    // A path is at most 4095 bytes, so the length of the header fits in 15 bits.
     let length = (out.len() - start) as i16;
     out[start + 2..start + 4].copy_from_slice(&length.to_le_bytes());
 }

@@ -51,7 +51,7 @@ pub enum Reply {
 /// ABORT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abort {
-    /// Version of the protocol that the receiver would speak.
+    /// Version of the protocol that the receiver would use.
     pub version: u32,
     /// Reason, as the code of a [`Status`](crate::status::Status).
     pub code: u8,

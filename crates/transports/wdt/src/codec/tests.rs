@@ -12,7 +12,7 @@ fn uvar(bytes: &[u8]) -> Option<u64> {
 }
 
 #[test]
-fn numbers_are_as_the_protocol_writes_them() {
+fn numbers_are_encoded_as_in_the_protocol() {
     for (value, bytes) in [
         (0, &[0][..]),
         (127, &[0x7f]),
@@ -158,7 +158,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     ]
 }
 
-/// Decodes like a reader of a stream: with only as many bytes as [`Decoded::Needs`] asked for.
+/// Decodes like a reader of a stream: with only as many bytes as [`Decoded::Needs`] has.
 fn by_need<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<Decoded<T>, Malformed>) -> (T, usize) {
     let mut held = 0;
     loop {
@@ -180,7 +180,7 @@ fn by_need<T>(bytes: &[u8], decode: impl Fn(&[u8]) -> Result<Decoded<T>, Malform
 
 proptest! {
     #[test]
-    fn commands_come_back(command in command(), after in any::<[u8; 8]>()) {
+    fn commands_round_trip(command in command(), after in any::<[u8; 8]>()) {
         let mut bytes = Vec::new();
         command.encode(&mut bytes);
         let length = bytes.len();
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn replies_come_back(reply in reply(), after in any::<[u8; 8]>()) {
+    fn replies_round_trip(reply in reply(), after in any::<[u8; 8]>()) {
         let mut bytes = Vec::new();
         reply.encode(&mut bytes);
         let length = bytes.len();
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_decoded_or_refused(
+    fn decoding_any_bytes_does_not_panic(
         first in prop_oneof![any::<u8>(), proptest::sample::select(b"SZLFDWHEACa\x01e".to_vec())],
         rest in proptest::collection::vec(any::<u8>(), 0..600),
     ) {
@@ -216,7 +216,7 @@ proptest! {
 }
 
 #[test]
-fn chunks_come_back_in_frames_that_fit_into_a_buffer() {
+fn chunks_round_trip_in_frames_of_one_buffer() {
     let path = |index: u64| RelativePath::new(format!("d/{index}").as_bytes()).unwrap();
     let file = |index: u64| FileChunks {
         sequence: index,

@@ -80,7 +80,7 @@ impl Stream {
     pub(super) fn append(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CryptoError> {
         for part in input.chunks(MAX_PART_BYTES) {
             out.reserve(part.len());
-            // SAFETY: there is room for as many bytes behind the end of `out` as `part` has, and
+            // SAFETY: there is room for as many bytes after the end of `out` as `part` has, and
             // the two do not overlap.
             unsafe {
                 self.update(out.as_mut_ptr().add(out.len()), part.as_ptr(), part.len())?;
@@ -109,7 +109,7 @@ impl Stream {
         length: usize,
     ) -> Result<(), CryptoError> {
         let mut written: c_int = 0;
-        // SAFETY: as the caller says; both ciphers write exactly as many bytes as they read.
+        // SAFETY: by the caller's promise; both ciphers write exactly as many bytes as they read.
         ok(unsafe {
             lc::EVP_CipherUpdate(self.context.0, out, &mut written, input, length as c_int)
         })?;
@@ -173,7 +173,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the context is live and nobody else has it; its key is wiped.
+        // SAFETY: the context is live and has no other owner; its key is wiped.
         unsafe { lc::EVP_CIPHER_CTX_free(self.0) }
     }
 }

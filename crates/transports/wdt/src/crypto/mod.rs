@@ -110,7 +110,7 @@ struct Position {
     interval: u64,
     /// Number of bytes under one IV after which a new one is sent; 0 for never.
     iv_change: u64,
-    /// Plain bytes so far, tags and IVs not counted.
+    /// Number of plain bytes, without tags and IVs.
     bytes: u64,
     /// Bytes since the IV was set.
     under_iv: u64,

@@ -15,7 +15,7 @@ struct Opening {
     verified: u64,
     /// Whether the tag at this position has been read and an IV must follow.
     iv_follows: bool,
-    /// Part of a prologue, tag or IV that has arrived so far.
+    /// Part of a prologue, tag or IV that has arrived.
     held: Vec<u8>,
 }
 
@@ -138,9 +138,9 @@ impl Opening {
         let end = wire.len().min(*at + N - self.held.len());
         self.held.extend_from_slice(&wire[*at..end]);
         *at = end;
-        let whole = self.held[..].try_into().ok()?;
+        let complete = self.held[..].try_into().ok()?;
         self.held.clear();
-        Some(whole)
+        Some(complete)
     }
 
     fn begin(&mut self, prologue: &[u8; PROLOGUE_BYTES]) -> Result<(), CryptoError> {

@@ -49,7 +49,7 @@ fn the_key_is_not_shown() {
 }
 
 #[test]
-fn plain_bytes_are_refused_where_encryption_is_asked_for() {
+fn plain_bytes_are_refused_where_encryption_is_required() {
     let mut open = Open::new(Some(&secret(Cipher::Aes128Ctr, 0)));
     assert_eq!(
         open.open(&mut b"S ".to_vec(), &mut 0, 2),
@@ -63,7 +63,7 @@ fn plain_bytes_are_refused_where_encryption_is_asked_for() {
 }
 
 #[test]
-fn the_wrong_key_shows_at_the_first_tag() {
+fn wrong_key_fails_at_the_first_tag() {
     let mut wire = Vec::new();
     let mut seal = Seal::new(Some(&secret(Cipher::Aes128Gcm, 0)), 4).unwrap();
     seal.seal(b"hello", &mut wire).unwrap();
@@ -77,7 +77,7 @@ fn the_wrong_key_shows_at_the_first_tag() {
 
 proptest! {
     #[test]
-    fn streams_come_back_in_any_pieces(
+    fn sealed_streams_round_trip_in_any_pieces(
         cipher in proptest::sample::select(vec![Cipher::Aes128Ctr, Cipher::Aes128Gcm]),
         interval in 0_u32..50,
         iv_change in 0_u64..150,

@@ -134,7 +134,7 @@ impl State {
             sequence: *sequence,
             path: entry.path.clone(),
             size: entry.size,
-            chunks: entry.counted.whole(),
+            chunks: entry.counted.ranges(),
         };
         let held = self.files.iter().map(held);
         held.filter(|file| !file.chunks.is_empty()).collect()
@@ -144,7 +144,7 @@ impl State {
     ///
     /// # Errors
     /// Names a file of which a part is missing.
-    fn whole_bytes(&self) -> io::Result<u64> {
+    fn complete_bytes(&self) -> io::Result<u64> {
         let mut bytes: u64 = 0;
         for entry in self.files.values() {
             if entry.was_dropped() {
@@ -272,7 +272,7 @@ impl DirectorySink {
     /// then failed all the same. Files that were named before it stay.
     pub fn commit(&self) -> io::Result<u64> {
         let mut state = self.0.state.lock();
-        state.whole_bytes()?;
+        state.complete_bytes()?;
         let mut named = 0;
         while let Some(first) = state.files.first_entry() {
             let (name, entry) = (staged(*first.key())?, first.get());
@@ -323,11 +323,12 @@ impl Sink for DirectorySink {
     }
 
     fn check(&self, bytes: u64) -> io::Result<()> {
-        let whole = self.0.state.lock().whole_bytes()?;
-        if whole == bytes {
+        let complete = self.0.state.lock().complete_bytes()?;
+        if complete == bytes {
             return Ok(());
         }
-        let wrong = format!("blocks of {bytes} bytes were sent for files of {whole}: some overlap");
+        let wrong =
+            format!("blocks of {bytes} bytes were sent for files of {complete}: some overlap");
         Err(io::Error::other(wrong))
     }
 
@@ -356,7 +357,7 @@ impl Sink for DirectorySink {
         entry.ranges.begin(block.offset, block.length);
         let file = match &entry.file {
             Some(file) => Arc::clone(file),
-            // A block that comes again, as nothing said that the first one was authentic.
+            // A block that is sent again, as the first one was not authenticated.
             None => Arc::new(self.0.staging.write(&staged(block.sequence)?)?),
         };
         Ok(DirectoryWriter {
@@ -403,7 +404,7 @@ impl SinkWriter for DirectoryWriter {
         if entry.ranges.are_all_of(entry.size) {
             entry.file = None;
             drop(state);
-            // Takes time, in which other files go on. It writes all of the file, whoever wrote it.
+            // Takes time, in which other files go on. It writes all of the file, also the data of other threads.
             if self.shared.options.sync {
                 self.file.sync_data().map_err(about(&self.block.path))?;
             }
@@ -437,7 +438,7 @@ impl Drop for Shared {
             let _ = journal::remove(&self.staging);
         }
         for sequence in state.files.keys() {
-            // There is nobody left to tell; what stays can be told by its directory's name.
+            // There is no way to report this; what stays can be recognised by its directory's name.
             if let Ok(name) = staged(*sequence) {
                 let _ = self.staging.remove(&name);
             }

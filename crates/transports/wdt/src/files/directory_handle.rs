@@ -99,7 +99,7 @@ impl DirectoryHandle {
                 if error.raw_os_error() != Some(libc::ELOOP) {
                     return error;
                 }
-                // What a symbolic link says when it must not be followed is hard to read.
+                // The error for a symbolic link that must not be followed is hard to read.
                 let name = directory.to_string_lossy();
                 let link = format!("`{name}` is a symbolic link, which is not followed");
                 io::Error::new(error.kind(), link)

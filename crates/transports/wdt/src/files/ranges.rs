@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     /// Start and end of each range; they neither touch nor overlap.
-    whole: BTreeMap<u64, u64>,
+    ranges: BTreeMap<u64, u64>,
     /// Start of each block that was cut, and the offset at which it was cut.
     cut: BTreeMap<u64, u64>,
 }
@@ -16,7 +16,7 @@ impl Ranges {
     /// start is sent again, so its part is dropped; of one cut at or beyond `offset`, the part
     /// before `offset` is counted.
     pub(super) fn begin(&mut self, offset: u64, length: u64) {
-        // An empty rest of one block tells nothing of the block that begins where it ends.
+        // An empty rest of one block has no effect on the block that begins where it ends.
         if length > 0 {
             self.cut.remove(&offset);
         }
@@ -40,24 +40,24 @@ impl Ranges {
         if start >= end {
             return;
         }
-        while let Some((&s, &e)) = self.whole.range(..=end).next_back()
+        while let Some((&s, &e)) = self.ranges.range(..=end).next_back()
             && e >= start
         {
-            self.whole.remove(&s);
+            self.ranges.remove(&s);
             start = start.min(s);
             end = end.max(e);
         }
-        self.whole.insert(start, end);
+        self.ranges.insert(start, end);
     }
 
     /// Returns the start and end of each range, in ascending order.
-    pub(super) fn whole(&self) -> Vec<(u64, u64)> {
-        self.whole.clone().into_iter().collect()
+    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
+        self.ranges.clone().into_iter().collect()
     }
 
     /// Whether all bytes of a file of `size` bytes have arrived.
     pub(super) fn are_all_of(&self, size: u64) -> bool {
-        size == 0 || self.whole.get(&0) == Some(&size)
+        size == 0 || self.ranges.get(&0) == Some(&size)
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_in_any_order_make_the_whole_once_all_are_there() {
+    fn ranges_in_any_order_complete_the_file() {
         let mut ranges = Ranges::default();
         assert!(ranges.are_all_of(0) && !ranges.are_all_of(1));
         for (start, end) in [(30, 40), (0, 10), (10, 20), (25, 30), (5, 15)] {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_block_counts_as_far_as_the_next_one_takes_it_for_granted() {
+    fn truncated_block_counts_up_to_the_start_of_the_next() {
         // Sent again from its beginning: nothing of the first attempt counts.
         let mut ranges = Ranges::default();
         ranges.begin(0, 90);

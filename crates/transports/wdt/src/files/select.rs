@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_for_names_or_for_paths_and_for_what_lies_below() {
+    fn patterns_match_names_paths_and_descendants() {
         for (pattern, path, expected) in [
             ("*.log", "a.log", true),
             ("*.log", "d/e/a.log", true),
@@ -174,7 +174,7 @@ mod tests {
                 listed("last", None)
             ]
         );
-        for (text, line, says) in [
+        for (text, line, expected) in [
             ("a\n../b", 2, "`..`"),
             ("/a", 1, "absolute"),
             ("a\tmany", 1, "no number"),
@@ -182,7 +182,7 @@ mod tests {
         ] {
             let error = read_manifest(text.as_bytes()).unwrap_err();
             assert_eq!(error.line, line);
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A file or a directory tree that a sender reads.
 //!
-//! Only regular files are sent. Symbolic links are not followed unless that is asked for, and
+//! Only regular files are sent. Symbolic links are not followed unless the options have that, and
 //! pipes, sockets and devices are not opened; [`TreeSource::left_out()`] lists them. Empty
 //! directories have no file and are not sent. A file that cannot be read is an error before
 //! anything is sent, since a tree that arrives with holes would look whole. Names are bytes and
@@ -52,7 +52,7 @@ fn state(metadata: &fs::Metadata) -> FileState {
 pub struct LeftOut {
     /// Path of the entry.
     pub path: PathBuf,
-    /// Kind of the entry, in words.
+    /// Kind of the entry, for users.
     pub what: &'static str,
 }
 
@@ -120,9 +120,9 @@ impl TreeSource {
         };
         let name = path.file_name().filter(|_| metadata.is_file());
         let name = relative(Path::new(name.ok_or_else(kind)?))?;
-        let whole = fs::canonicalize(path).map_err(unreadable(path))?;
-        let parent = whole.parent().ok_or_else(kind)?;
-        let real = relative(Path::new(whole.file_name().ok_or_else(kind)?))?;
+        let canonical = fs::canonicalize(path).map_err(unreadable(path))?;
+        let parent = canonical.parent().ok_or_else(kind)?;
+        let real = relative(Path::new(canonical.file_name().ok_or_else(kind)?))?;
         let mut source = below(parent)?;
         source.check(&real).map_err(unreadable(path))?;
         source.real = Some(real);
@@ -302,11 +302,11 @@ impl SourceReader for TreeReader {
         scratch: &'a mut [u8],
     ) -> io::Result<&'a [u8]> {
         let length = scratch.len().min(max);
-        let place = &mut scratch[..length];
+        let buffer = &mut scratch[..length];
         loop {
-            match self.file.read_at(place, offset) {
+            match self.file.read_at(buffer, offset) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => return Ok(&place[..read]),
+                Ok(read) => return Ok(&buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

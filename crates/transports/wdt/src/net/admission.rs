@@ -69,7 +69,7 @@ impl<'a, K: Sink> Admission<'a, K> {
         }
     }
 
-    /// Advances each candidate as far as possible without waiting, up to the first that is
+    /// Advances each candidate until it would wait, up to the first that is
     /// admitted.
     fn turns(
         &mut self,
@@ -139,7 +139,7 @@ fn accept<'a, K: Sink>(thread: &Thread<'a, K>) -> Option<(Connected<'a>, IpAddr)
         let (socket, peer) = match thread.listener.accept() {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Short of descriptors, the kernel says so at once, and again.
+                // Short of descriptors, the kernel returns that error at once, and again.
                 if !waits(&error) {
                     std::thread::sleep(PAUSE);
                 }

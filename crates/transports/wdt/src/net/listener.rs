@@ -19,7 +19,7 @@ use crate::sink::Sink;
 
 /// Size of the receive buffer, in bytes.
 const READ_BYTES: usize = 256 << 10;
-/// Backlog of a listening socket, large enough that waiting strangers keep nobody out.
+/// Backlog of a listening socket, large enough that waiting strangers do not keep the sender out.
 const BACKLOG: i32 = 128;
 
 /// The listening sockets of a receiver.
@@ -110,7 +110,7 @@ fn listen(address: SocketAddr, host: &dyn Host) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    // Connections of an earlier transfer that linger do not hold a port that was asked for.
+    // Connections of an earlier transfer that linger do not hold a requested port.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

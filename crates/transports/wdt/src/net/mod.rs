@@ -1,7 +1,7 @@
 //! Both ends over TCP: one thread and one socket for each connection, driven by the state machines.
 //!
 //! A thread waits for its socket, for the deadline of its state machine and for its [waker](crate::waker), by which
-//! the other threads and the program around the transfer tell it of changes.
+//! the other threads and the program around the transfer notify it of changes.
 
 mod admission;
 mod listener;
@@ -26,7 +26,7 @@ fn no_waker(error: io::Error) -> Failure {
     Failure::new(Status::Error, format!("cannot make an eventfd ({error})"))
 }
 
-/// Runs each job on a thread of its own and waits for all; `fail` is told of a thread that cannot be
+/// Runs each job on a thread of its own and waits for all; `fail` gets the error of a thread that cannot be
 /// started or that panics, as the others would wait for its connection.
 fn run_all<J: FnOnce() + Send>(
     name: &str,

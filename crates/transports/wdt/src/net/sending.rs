@@ -19,9 +19,9 @@ use crate::status::Status;
 use crate::url::ConnectionUrl;
 use crate::waker::Waker;
 
-/// How long a sender that was told to stop tries to tell the receiver.
-const TELL_WITHIN: Duration = Duration::from_secs(3);
-/// The receiver says little.
+/// Time for which a sender that is stopped tries to send the receiver its status.
+const ABORT_WITHIN: Duration = Duration::from_secs(3);
+/// Size of the receive buffer, in bytes: replies are short.
 const REPLY_BYTES: usize = 4096;
 
 /// Sends everything; returns when every connection has ended.
@@ -72,11 +72,11 @@ struct Thread<'a, S> {
     addresses: &'a [IpAddr],
     host: &'a dyn Host,
     waker: Arc<Waker>,
-    /// When the transfer began at this end.
+    /// Time at which the transfer began at this end.
     began: Instant,
     /// Whether the kernel may hold back the end of the bytes written.
     held_back: bool,
-    /// When it was told to stop.
+    /// Time at which it was stopped.
     gave_up: Option<Duration>,
 }
 
@@ -89,7 +89,7 @@ impl<'a, S: Source> Thread<'a, S> {
         let mut socket: Option<Connected<'a>> = None;
         let mut replies = [0; REPLY_BYTES];
         loop {
-            self.obey(&mut connection);
+            self.apply_host_requests(&mut connection);
             let step = connection.step(self.began.elapsed());
             match (step, &socket) {
                 (Step::Connect, _) => match self.connect() {
@@ -129,16 +129,16 @@ impl<'a, S: Source> Thread<'a, S> {
         }
     }
 
-    /// Returns the time that is left until this time of the transfer, or until the receiver is told
-    /// no longer that the sender stops.
+    /// Returns the time that is left until this time of the transfer, or until the sender's status is
+    /// no longer sent.
     fn left(&self, until: Duration) -> Duration {
-        let tell_until = self.gave_up.map(|since| since + TELL_WITHIN);
-        let until = tell_until.map_or(until, |tell_until| until.min(tell_until));
+        let abort_until = self.gave_up.map(|since| since + ABORT_WITHIN);
+        let until = abort_until.map_or(until, |abort_until| until.min(abort_until));
         until.saturating_sub(self.began.elapsed())
     }
 
-    /// Ends the transfer if the program around it says so.
-    fn obey(&mut self, connection: &mut Connection<S>) {
+    /// Ends the transfer if the program around it requests that.
+    fn apply_host_requests(&mut self, connection: &mut Connection<S>) {
         if self.gave_up.is_none() && self.host.gives_up() {
             self.gave_up = Some(self.began.elapsed());
             connection.stop(stopped());
@@ -146,11 +146,11 @@ impl<'a, S: Source> Thread<'a, S> {
         self.fail_if_stopped();
     }
 
-    /// Fails the transfer if it is stopped, or was given up and the receiver could not be told.
+    /// Fails the transfer if it is stopped, or was given up and the receiver could not be notified.
     fn fail_if_stopped(&self) {
         let is_over = match self.gave_up {
             None => self.host.stopped(),
-            Some(since) => self.began.elapsed() >= since + TELL_WITHIN,
+            Some(since) => self.began.elapsed() >= since + ABORT_WITHIN,
         };
         if is_over {
             self.session.fail(stopped());
@@ -201,7 +201,7 @@ impl<'a, S: Source> Thread<'a, S> {
             }
             Ok(false) => self.listen(connection, socket, replies),
             Err(error) => {
-                // Why the receiver broke the connection it may have said before.
+                // The receiver may have sent its reason before it broke the connection.
                 self.listen(connection, socket, replies);
                 connection.write_failed(&error);
             }
@@ -209,7 +209,7 @@ impl<'a, S: Source> Thread<'a, S> {
     }
 
     fn listen(&self, connection: &mut Connection<S>, socket: &Connected<'_>, replies: &mut [u8]) {
-        // That the connection is broken shows in writing, too.
+        // A reset connection shows in writing, too.
         while let Ok(Some(count)) = socket.read_now(replies) {
             connection.received(&mut replies[..count], self.began.elapsed());
         }

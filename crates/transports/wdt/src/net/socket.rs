@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::waker::Waker;
 
 /// Longest wait of a read for the socket alone. While bytes come a read then is one system call, where a wait for socket
-/// and waker would be another; what the waker tells is seen that much later at most.
+/// and waker would be another; a wake-up is seen that much later at most.
 const ALONE: Duration = Duration::from_millis(200);
 
 /// A connection, and the host to notify when it closes.
@@ -36,7 +36,7 @@ impl<'a> Connected<'a> {
         })
     }
 
-    /// Tells the host that the connection belongs to the transfer; the host is then told of its end
+    /// Notifies the host that the connection belongs to the transfer; the host is then notified of its end
     /// too.
     pub(super) fn announce(&mut self, took: Option<Duration>) {
         self.announced = true;
@@ -50,29 +50,29 @@ impl<'a> Connected<'a> {
     /// Reads, waiting for `longest` at most; `None` if nothing came, or the thread was woken.
     pub(super) fn read(
         &self,
-        place: &mut [u8],
+        buffer: &mut [u8],
         waker: &Waker,
         longest: Duration,
     ) -> io::Result<Option<usize>> {
         let mut rest = longest;
         if longest > ALONE {
-            if let Some(count) = not_ended((&*self.socket).read(place))? {
+            if let Some(count) = not_ended((&*self.socket).read(buffer))? {
                 return Ok(Some(count));
             }
             rest -= ALONE;
         }
         match waker.ready(self.descriptor(), PollFlags::POLLIN, rest) {
-            true => self.read_now(place),
+            true => self.read_now(buffer),
             false => Ok(None),
         }
     }
 
     /// Reads without waiting; `None` if nothing has come.
-    pub(super) fn read_now(&self, place: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(super) fn read_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         // SAFETY: bytes that are initialised stay so, whatever is received into them.
-        let place =
-            unsafe { &mut *(std::ptr::from_mut(place) as *mut [std::mem::MaybeUninit<u8>]) };
-        not_ended(SockRef::from(&*self.socket).recv_with_flags(place, libc::MSG_DONTWAIT))
+        let buffer =
+            unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [std::mem::MaybeUninit<u8>]) };
+        not_ended(SockRef::from(&*self.socket).recv_with_flags(buffer, libc::MSG_DONTWAIT))
     }
 
     /// Writes some of `head` and `body` without waiting; `None` if there is no room.
@@ -85,7 +85,7 @@ impl<'a> Connected<'a> {
     /// Sends at once the bytes that the kernel holds back for a fuller segment (Nagle's algorithm),
     /// which would wait for a round trip.
     pub(super) fn push(&self) {
-        // A socket that has failed says so to the read that follows.
+        // A socket that has failed returns its error to the read that follows.
         let _ = self
             .socket
             .set_nodelay(true)
@@ -101,8 +101,9 @@ impl<'a> Connected<'a> {
     pub(super) fn undelivered(&self) -> u64 {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one `int`, at a place that is valid for that.
-        let asked = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-        if asked == 0 {
+        let result =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if result == 0 {
             u64::try_from(bytes).unwrap_or(0)
         } else {
             0

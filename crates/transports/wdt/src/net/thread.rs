@@ -22,7 +22,7 @@ pub(super) struct Thread<'a, K> {
     pub(super) listener: Socket,
     pub(super) host: &'a dyn Host,
     pub(super) waker: Arc<Waker>,
-    /// When the transfer began at this end.
+    /// Time at which the transfer began at this end.
     pub(super) began: Instant,
 }
 

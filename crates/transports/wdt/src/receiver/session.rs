@@ -77,7 +77,7 @@ struct State {
 
 #[derive(Default)]
 struct Port {
-    /// Outcome so far; its blocks are the whole ones that count.
+    /// Current outcome; its blocks are the whole ones that count.
     report: PortReport,
     phase: Phase,
     /// Bytes that count, those of partial blocks included.
@@ -85,10 +85,10 @@ struct Port {
     /// Number of whole blocks that no tag has verified yet.
     unverified_blocks: u64,
     unverified_bytes: u64,
-    /// The block in which the connection broke, until the sender has heard of it; the rest of the
+    /// The block in which the connection broke, until the sender has seen the checkpoint; the rest of the
     /// checkpoint is not used.
     partial: Checkpoint,
-    /// Number of lost ports that the sender has certainly heard of on this port.
+    /// Number of lost ports that the sender has certainly read on this port.
     seen: usize,
     /// Number of lost ports that were sent on its connection.
     offered: usize,
@@ -110,12 +110,12 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Chunks {
     #[default]
-    Unasked,
+    NotRequested,
     /// The port at this index is sending them.
-    Telling(usize),
+    Sending(usize),
     /// They were sent, but the sender's answer did not come.
-    Unanswered,
-    Told,
+    Unacknowledged,
+    Acknowledged,
 }
 
 impl<K: Sink> Session<K> {
@@ -154,7 +154,7 @@ impl<K: Sink> Session<K> {
         Some(self.size.load(Ordering::Relaxed)).filter(|size| *size != u64::MAX)
     }
 
-    /// Ends the transfer with `failure`, unless it has failed before; the sender is told.
+    /// Ends the transfer with `failure`, unless it has failed before; the sender gets its status.
     pub fn fail(&self, failure: Failure) {
         let mut state = self.state.lock();
         if state.failure.is_none() {
@@ -276,7 +276,7 @@ impl<K: Sink> Session<K> {
 
     /// Reports a valid FILE or DONE, which shows that the sender has read the list of lost ports
     /// sent here.
-    pub(super) fn heard(&self, index: usize) {
+    pub(super) fn lost_ports_seen(&self, index: usize) {
         let mut state = self.state.lock();
         let port = &mut state.ports[index];
         port.seen = port.offered;
@@ -287,10 +287,10 @@ impl<K: Sink> Session<K> {
     pub(super) fn listing(&self, index: usize) -> (Reply, Vec<FileChunks>) {
         let mut state = self.state.lock();
         match state.chunks {
-            Chunks::Told => (Reply::Ack, Vec::new()),
-            Chunks::Telling(other) if other != index => (Reply::Wait, Vec::new()),
+            Chunks::Acknowledged => (Reply::Ack, Vec::new()),
+            Chunks::Sending(other) if other != index => (Reply::Wait, Vec::new()),
             _ => {
-                state.chunks = Chunks::Telling(index);
+                state.chunks = Chunks::Sending(index);
                 let held = self.sink.held();
                 let files = held.len() as u64;
                 (Reply::Chunks { files }, held)
@@ -299,16 +299,16 @@ impl<K: Sink> Session<K> {
     }
 
     /// Reports the sender's answer to the chunks.
-    pub(super) fn chunks_told(&self) {
+    pub(super) fn chunks_acknowledged(&self) {
         let mut state = self.state.lock();
-        state.chunks = Chunks::Told;
+        state.chunks = Chunks::Acknowledged;
         self.wakers.wake();
     }
 
-    /// Reports a sender that does not ask for chunks: it was told before, or sends everything.
-    pub(super) fn not_asked(&self) -> io::Result<()> {
+    /// Reports a sender that does not request chunks: it got them before, or sends everything.
+    pub(super) fn chunks_not_requested(&self) -> io::Result<()> {
         let mut state = self.state.lock();
-        if std::mem::replace(&mut state.chunks, Chunks::Told) == Chunks::Unasked {
+        if std::mem::replace(&mut state.chunks, Chunks::Acknowledged) == Chunks::NotRequested {
             self.sink.forget()?;
         }
         self.wakers.wake();
@@ -330,7 +330,7 @@ impl<K: Sink> Session<K> {
 
     /// Returns the message that is due on a port which has received DONE: the checkpoints of ports
     /// that were given up, or DONE once everything has arrived.
-    pub(super) fn judge(&self, index: usize) -> Option<Reply> {
+    pub(super) fn due_reply(&self, index: usize) -> Option<Reply> {
         let state = &mut *self.state.lock();
         let lost = state.lost.len();
         let port = &mut state.ports[index];
@@ -350,13 +350,13 @@ impl<K: Sink> Session<K> {
         let sum = |of: fn(&Port) -> u64| state.ports.iter().map(of).sum();
         let blocks = sum(|port| port.report.blocks + port.unverified_blocks);
         let bytes = sum(|port| port.bytes + port.unverified_bytes);
-        let mut whole = state.complete(blocks, bytes);
-        if whole.is_ok() && !state.checked {
+        let mut result = state.complete(blocks, bytes);
+        if result.is_ok() && !state.checked {
             let checked = self.sink.check(bytes);
-            whole = checked.map_err(|error| Failure::new(Status::Protocol, error.to_string()));
+            result = checked.map_err(|error| Failure::new(Status::Protocol, error.to_string()));
         }
         self.wakers.wake();
-        if let Err(failure) = whole {
+        if let Err(failure) = result {
             state.failure.get_or_insert(failure);
             return None;
         }
@@ -369,8 +369,8 @@ impl<K: Sink> Session<K> {
     /// good, if there is one.
     pub(super) fn disconnected(&self, index: usize, partial: Checkpoint) {
         let mut state = self.state.lock();
-        if state.chunks == Chunks::Telling(index) {
-            state.chunks = Chunks::Unanswered;
+        if state.chunks == Chunks::Sending(index) {
+            state.chunks = Chunks::Unacknowledged;
         }
         let port = &mut state.ports[index];
         port.phase = Phase::Running;

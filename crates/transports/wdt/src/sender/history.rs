@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_goes_again_and_the_credited_part_does_not() {
+    fn uncounted_blocks_are_resent_without_the_credited_part() {
         let (mut history, mut queue) = sent();
         let checkpoint = Checkpoint {
             port: 1,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradictory_checkpoints_are_refused() {
         let (mut history, mut queue) = sent();
         let counts = |blocks| Checkpoint {
             port: 1,

@@ -5,7 +5,7 @@
 //! result. Time is a [`Duration`](std::time::Duration) since any one moment, so that a test can
 //! bring its own.
 
-mod asking;
+mod answer_timer;
 mod connection;
 mod history;
 mod outgoing;

@@ -39,7 +39,7 @@ pub struct Options {
     /// Time between two attempts to connect.
     pub connect_interval: Duration,
     /// Number of reconnections in a row without any progress after which a port is given up.
-    pub fruitless_reconnections: u32,
+    pub reconnections_without_progress: u32,
     /// Limit of the rate of payload; `None` for no limit.
     pub rate_limit: Option<RateLimit>,
 }
@@ -55,7 +55,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(1),
             connect_attempts: 20,
             connect_interval: Duration::from_millis(50),
-            fruitless_reconnections: 3,
+            reconnections_without_progress: 3,
             rate_limit: None,
         }
     }
@@ -76,15 +76,15 @@ pub struct Session<S> {
 struct State {
     queue: Queue,
     /// Whether the receiver must still send the chunks of an earlier transfer.
-    asks_for_chunks: bool,
+    requests_chunks: bool,
     /// State of each file at the receiver; empty where nothing is held there.
     allocations: Vec<Allocation>,
     ports: Vec<Port>,
     /// Failure that ended the whole transfer.
     failure: Option<Failure>,
-    /// The source failed, or this end was told to stop: nothing more is sent but DONE with this status.
+    /// The source failed, or this end was stopped: nothing more is sent but DONE with this status.
     given_up: Option<Failure>,
-    /// The receiver said on one connection that it has everything.
+    /// The receiver has confirmed everything on one connection.
     confirmed: Option<Instant>,
     version: u32,
     /// Counter raised when all connections must begin again with another version.
@@ -93,7 +93,7 @@ struct State {
 
 #[derive(Default)]
 struct Port {
-    /// Outcome so far, without its blocks, which the history counts.
+    /// Current outcome, without its blocks, which the history counts.
     report: PortReport,
     history: History,
     /// Whether the receiver has given the port up.
@@ -123,7 +123,7 @@ impl<S: Source> Session<S> {
             wakers: Wakers::default(),
             state: Mutex::new(State {
                 queue,
-                asks_for_chunks: url.resumption,
+                requests_chunks: url.resumption,
                 ports: ports.collect(),
                 version,
                 ..State::default()
@@ -168,7 +168,7 @@ impl<S: Source> Session<S> {
         self.state.lock().queue.blocks
     }
 
-    /// Returns the time at which the receiver first said that it has everything.
+    /// Returns the time at which the receiver first confirmed everything.
     pub fn confirmed(&self) -> Option<Instant> {
         self.state.lock().confirmed
     }
@@ -181,7 +181,7 @@ impl<S: Source> Session<S> {
     /// Returns the outcome, once every connection has ended.
     ///
     /// # Errors
-    /// The reason of the failure, also if the receiver never said that it has everything.
+    /// The reason of the failure, also if the receiver never confirmed everything.
     pub fn finish(&self) -> Result<Report, Failure> {
         let state = self.state.lock();
         if let Some(failure) = state.given_up.as_ref().or(state.failure.as_ref()) {
@@ -224,11 +224,11 @@ impl<S: Source> Session<S> {
         let mut state = self.state.lock();
         let mut numbers = HashSet::new();
         let twice = chunks.iter().any(|file| !numbers.insert(file.sequence));
-        if twice || !state.asks_for_chunks {
+        if twice || !state.requests_chunks {
             let detail = "the receiver contradicts itself about the earlier transfer";
             return Err(Failure::new(Status::Protocol, detail));
         }
-        state.asks_for_chunks = false;
+        state.requests_chunks = false;
         let above = numbers.into_iter().max().unwrap_or(0);
         let there: HashMap<_, _> = chunks.iter().map(|file| (&file.path, file)).collect();
         let files = self.source.files();
@@ -260,22 +260,22 @@ impl<S: Source> Session<S> {
             write_timeout_ms: milliseconds(self.options.write_timeout),
             transfer_id: self.url.id.clone(),
             checksum: self.options.checksum,
-            request_chunks: state.asks_for_chunks,
+            request_chunks: state.requests_chunks,
             whole_files: self.options.block_bytes == 0,
-            // What it would say is known from the connection itself.
+            // The connection itself shows it.
             heartbeats: false,
         }
     }
 
     /// Returns the condition that ends or restarts the work of a port, whatever its state.
-    pub(super) fn verdict(&self, index: usize) -> Verdict {
+    pub(super) fn port_status(&self, index: usize) -> PortStatus {
         let state = self.state.lock();
         if state.failure.is_some() {
-            Verdict::Over
+            PortStatus::Ended
         } else if state.ports[index].dead {
-            Verdict::Dead
+            PortStatus::GivenUp
         } else {
-            Verdict::Generation(state.generation)
+            PortStatus::Generation(state.generation)
         }
     }
 
@@ -380,12 +380,12 @@ impl<S: Source> Session<S> {
         Ok(())
     }
 
-    /// Changes to `version`, which the receiver asked for on a connection of `generation`; all
+    /// Changes to `version`, which the receiver requested on a connection of `generation`; all
     /// connections begin again with it.
     pub(super) fn renegotiate(&self, version: u32, generation: u32) -> Result<(), Failure> {
         let state = &mut *self.state.lock();
         if generation != state.generation {
-            // Another connection was told before; this one learns of it from the session.
+            // Another connection got the request before; this one has it from the session.
             return Ok(());
         }
         if version >= state.version || version < OLDEST_VERSION {
@@ -416,10 +416,10 @@ impl<S: Source> Session<S> {
     }
 }
 
-/// Result of [`Session::verdict`].
-pub(super) enum Verdict {
-    Over,
-    Dead,
+/// Result of [`Session::port_status`].
+pub(super) enum PortStatus {
+    Ended,
+    GivenUp,
     Generation(u32),
 }
 

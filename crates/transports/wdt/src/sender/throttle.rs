@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_holds_and_a_pause_is_made_up_for_at_the_peak() {
+    fn throttle_keeps_its_average_and_catches_up_at_the_peak_rate() {
         let second = Duration::from_secs;
         let mut throttle = Throttle::new(RateLimit::average(10_000));
         let mut now = second(5);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn every_connection_has_its_turn_twice_a_second() {
+    fn each_connection_sends_twice_a_second() {
         let limit = RateLimit::average(80_000);
         assert_eq!(limit.part_bytes(8), 5_000);
         assert_eq!(limit.part_bytes(1), 40_000);

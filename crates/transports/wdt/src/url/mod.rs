@@ -65,8 +65,8 @@ impl ConnectionUrl {
             return Err(UrlError::TooLong);
         }
         let rest = url.trim().strip_prefix(SCHEME).ok_or(UrlError::Scheme)?;
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (host, port) = host_and_port(place.trim_end_matches('/'))?;
+        let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, port) = host_and_port(authority.trim_end_matches('/'))?;
         let query = Query::read(query)?;
         let ports = query.ports(port)?;
         let mut url = query.url;
@@ -169,15 +169,15 @@ fn hex_byte(digits: &[u8]) -> Option<u8> {
     }
 }
 
-fn host_and_port(place: &str) -> Result<(String, Option<u16>), UrlError> {
-    let (host, port) = match place.strip_prefix('[') {
+fn host_and_port(authority: &str) -> Result<(String, Option<u16>), UrlError> {
+    let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => match rest.split_once(']').ok_or(UrlError::Host)? {
             (host, "") => (host, None),
             (host, after) => (host, Some(after.strip_prefix(':').ok_or(UrlError::Host)?)),
         },
-        None => match place.split_once(':') {
+        None => match authority.split_once(':') {
             Some((host, port)) => (host, Some(port)),
-            None => (place, None),
+            None => (authority, None),
         },
     };
     let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_:%".contains(c);

@@ -8,7 +8,7 @@ const LIST: &str = "wdt://127.0.0.1?id=1629602088&iv_change_int=34359738368&port
 const SECRET: &str = "wdt://127.0.0.1:45191?Enc=1:4d68b299c6dda26733981701be805ec4&id=1037705050&iv_change_int=34359738368&num_ports=1&recpv=32&tls=0";
 
 #[test]
-fn urls_of_the_reference_come_back_to_the_letter() {
+fn reference_urls_round_trip_exactly() {
     for url in [PLAIN, LIST, SECRET] {
         assert_eq!(ConnectionUrl::parse(url).unwrap().to_secret_string(), url);
     }
@@ -24,13 +24,13 @@ fn the_key_is_never_shown() {
     let shown = format!("{url:?} {:?}", url.secret);
     assert!(!shown.contains("4d68"), "{shown}");
     assert!(shown.contains("1037705050"), "{shown}");
-    let broken = SECRET.replace("4d68", "4dxx");
-    let error = ConnectionUrl::parse(&broken).unwrap_err();
+    let invalid = SECRET.replace("4d68", "4dxx");
+    let error = ConnectionUrl::parse(&invalid).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("b299"), "{error:?}");
 }
 
 #[test]
-fn addresses_of_version_6_stand_in_brackets() {
+fn ipv6_addresses_are_bracketed() {
     let url = ConnectionUrl::parse("wdt://[::1]:5000?num_ports=3&id=x").unwrap();
     assert_eq!(
         (url.host.as_str(), &url.ports[..]),
@@ -46,7 +46,7 @@ fn addresses_of_version_6_stand_in_brackets() {
 }
 
 #[test]
-fn what_is_not_valid_is_refused_by_name() {
+fn invalid_urls_are_refused_with_the_field() {
     for (url, why) in [
         ("http://h:1", UrlError::Scheme),
         ("wdt://", UrlError::Host),
@@ -80,7 +80,7 @@ fn what_is_not_valid_is_refused_by_name() {
 
 proptest! {
     #[test]
-    fn urls_come_back(
+    fn urls_round_trip(
         ports in proptest::collection::hash_set(1_u16.., 1..20),
         id in proptest::collection::vec(any::<u8>(), 1..40),
         key in proptest::option::of(any::<[u8; 16]>()),
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "(wdt://)?[a-z0-9:?&=%,\\[\\]._/-]{0,80}\\PC{0,20}") {
+    fn parsing_any_text_does_not_panic(text in "(wdt://)?[a-z0-9:?&=%,\\[\\]._/-]{0,80}\\PC{0,20}") {
         let _ = ConnectionUrl::parse(&text);
     }
 }

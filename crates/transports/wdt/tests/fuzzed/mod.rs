@@ -93,7 +93,7 @@ thread_local! {
 struct Counting;
 
 fn count(bytes: isize) {
-    // While a thread ends, its counters are gone before its last memory is.
+    // While a thread ends, its counters are destroyed before its last memory is freed.
     let _ = HELD.try_with(|held| {
         held.set(held.get() + bytes);
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
@@ -104,14 +104,14 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: as the caller says.
-        unsafe { System.dealloc(place, layout) }
+        // SAFETY: by the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
     }
 }
 

@@ -140,15 +140,15 @@ pub struct MemoryWriter {
 impl SinkWriter for MemoryWriter {
     fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut files = self.files.lock().unwrap();
-        let place = usize::try_from(offset).ok().and_then(|offset| {
+        let target = usize::try_from(offset).ok().and_then(|offset| {
             files
                 .get_mut(&self.path)?
                 .1
                 .get_mut(offset..offset.checked_add(data.len())?)
         });
-        match place {
-            Some(place) => {
-                place.copy_from_slice(data);
+        match target {
+            Some(target) => {
+                target.copy_from_slice(data);
                 Ok(())
             }
             None => Err(io::Error::other(format!(

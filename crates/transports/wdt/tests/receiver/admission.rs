@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn who_does_not_belong_to_a_running_transfer_cannot_end_it() {
+fn strangers_cannot_end_a_running_transfer() {
     let mut receiving = Receiving::new(2, None);
     receiving.connect(0);
     receiving.send(0, &bytes(&[Command::Settings(settings())]));
@@ -13,13 +13,16 @@ fn who_does_not_belong_to_a_running_transfer_cannot_end_it() {
         matches!(receiving.receive(1), (replies, receiver::Step::Accept(_)) if replies.is_empty())
     );
     receiving.connect(1);
-    assert!(matches!(receiving.says(1)[..], [Reply::LocalCheckpoint(_)]));
+    assert!(matches!(
+        receiving.replies(1)[..],
+        [Reply::LocalCheckpoint(_)]
+    ));
     let other = Settings {
         transfer_id: b"other".to_vec(),
         ..settings()
     };
     receiving.send(1, &bytes(&[Command::Settings(other)]));
-    assert_eq!(receiving.says(1), abort(32, Status::IdMismatch));
+    assert_eq!(receiving.replies(1), abort(32, Status::IdMismatch));
     assert_eq!(receiving.session.failure(), None);
 }
 
@@ -34,20 +37,20 @@ fn sealed(secret: Option<&Secret>, plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn whoever_has_not_proved_the_transfers_identity_cannot_end_or_hold_it_up() {
+fn unauthenticated_peers_cannot_end_or_delay_the_transfer() {
     let other_key = Secret {
         key: Key::new([2; 16]),
         ..gcm()
     };
-    let whole = bytes(&[Command::Settings(settings()), file("a", 1, 100)]);
+    let complete = bytes(&[Command::Settings(settings()), file("a", 1, 100)]);
     let other_id = bytes(&[Command::Settings(Settings {
         transfer_id: b"other".to_vec(),
         ..settings()
     })]);
-    for (what, secret, wire, told) in [
+    for (what, secret, wire, expected) in [
         ("nothing", None, vec![], None),
         ("HTTP", None, b"GET / HTTP/1.1\r\n\r\n".to_vec(), None),
-        ("part of SETTINGS", None, whole[..5].to_vec(), None),
+        ("part of SETTINGS", None, complete[..5].to_vec(), None),
         (
             "another id",
             None,
@@ -57,7 +60,7 @@ fn whoever_has_not_proved_the_transfers_identity_cannot_end_or_hold_it_up() {
         (
             "an encrypting sender",
             None,
-            sealed(Some(&gcm()), &whole),
+            sealed(Some(&gcm()), &complete),
             Some(Status::Encryption),
         ),
         (
@@ -69,13 +72,13 @@ fn whoever_has_not_proved_the_transfers_identity_cannot_end_or_hold_it_up() {
         (
             "SETTINGS in clear",
             Some(gcm()),
-            whole.clone(),
+            complete.clone(),
             Some(Status::Encryption),
         ),
         (
             "another key",
             Some(gcm()),
-            sealed(Some(&other_key), &whole),
+            sealed(Some(&other_key), &complete),
             Some(Status::Encryption),
         ),
         (
@@ -91,11 +94,11 @@ fn whoever_has_not_proved_the_transfers_identity_cannot_end_or_hold_it_up() {
             let mut stranger = receiving.ports[0].candidate(receiving.now);
             stranger.received(&mut wire.clone(), receiving.now);
             receiving.now += ms(1000);
-            let mut said = Vec::new();
+            let mut output = Vec::new();
             loop {
                 match stranger.step(receiving.now) {
                     receiver::Step::Write => {
-                        said.extend_from_slice(stranger.output());
+                        output.extend_from_slice(stranger.output());
                         stranger.written();
                     }
                     receiver::Step::Shutdown => {}
@@ -109,21 +112,21 @@ fn whoever_has_not_proved_the_transfers_identity_cannot_end_or_hold_it_up() {
             }
             assert!(!stranger.is_admitted(), "{what}");
             let refusal = receiving.ports[0].turned_away(stranger);
-            assert_eq!(refusal.map(|failure| failure.status), told, "{what}");
+            assert_eq!(refusal.map(|failure| failure.status), expected, "{what}");
             assert_eq!(receiving.session.failure(), None, "{what}");
             receiving.now = ms(0);
         }
         receiving.connect(0);
-        receiving.says(0);
+        receiving.replies(0);
         receiving.send(0, &bytes(&[Command::Settings(settings()), file("a", 1, 4)]));
         receiving.send(0, b"data");
         receiving.send(0, &bytes(&[done(1, 4)]));
-        assert_eq!(receiving.says(0), [Reply::Done], "{what}");
+        assert_eq!(receiving.replies(0), [Reply::Done], "{what}");
     }
 }
 
 #[test]
-fn a_receiver_that_only_others_came_to_says_why_they_were_refused() {
+fn receiver_reports_why_all_peers_were_refused() {
     for (secret, wire, status) in [
         (
             None,

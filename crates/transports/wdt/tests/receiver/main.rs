@@ -112,7 +112,7 @@ impl Receiving {
         }
     }
 
-    fn says(&mut self, port: usize) -> Vec<Reply> {
+    fn replies(&mut self, port: usize) -> Vec<Reply> {
         self.receive(port).0
     }
 
@@ -122,7 +122,7 @@ impl Receiving {
 }
 
 #[test]
-fn versions_with_the_same_bytes_are_adopted_and_others_refused() {
+fn compatible_versions_are_adopted_and_others_refused() {
     for (version, answer) in [
         (32, vec![]),
         (31, vec![]),
@@ -140,7 +140,7 @@ fn versions_with_the_same_bytes_are_adopted_and_others_refused() {
                 ..settings()
             })]),
         );
-        assert_eq!(receiving.says(0), answer, "version {version}");
+        assert_eq!(receiving.replies(0), answer, "version {version}");
         assert_eq!(
             receiving.session.failure().is_some(),
             version < 30,
@@ -150,7 +150,7 @@ fn versions_with_the_same_bytes_are_adopted_and_others_refused() {
 }
 
 #[test]
-fn a_newer_sender_may_come_again_with_the_version_it_was_told() {
+fn newer_sender_may_reconnect_with_the_supported_version() {
     let mut receiving = Receiving::new(1, None);
     receiving.connect(0);
     receiving.send(
@@ -160,7 +160,7 @@ fn a_newer_sender_may_come_again_with_the_version_it_was_told() {
             ..settings()
         })]),
     );
-    assert_eq!(receiving.says(0), abort(32, Status::VersionMismatch));
+    assert_eq!(receiving.replies(0), abort(32, Status::VersionMismatch));
     receiving.break_off(0);
     assert!(
         matches!(receiving.receive(0), (replies, receiver::Step::Accept(_)) if replies.is_empty())
@@ -168,14 +168,14 @@ fn a_newer_sender_may_come_again_with_the_version_it_was_told() {
     receiving.connect(0);
     receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
     assert_eq!(
-        receiving.says(0),
+        receiving.replies(0),
         [Reply::Done],
         "and no checkpoint, as nothing was lost"
     );
 }
 
 #[test]
-fn what_must_not_come_ends_the_transfer_with_its_code() {
+fn invalid_commands_end_the_transfer_with_their_code() {
     let header = |change: fn(&mut FileHeader)| {
         let Command::File(mut header) = file("a", 1, 4) else {
             unreachable!()
@@ -246,7 +246,7 @@ fn what_must_not_come_ends_the_transfer_with_its_code() {
         receiving.connect(0);
         receiving.send(0, &bytes(&[Command::Settings(settings())]));
         receiving.send(0, &wire);
-        let replies = receiving.says(0);
+        let replies = receiving.replies(0);
         let code = match replies.last() {
             Some(Reply::Abort(abort)) => abort.code,
             other => panic!("{what}: {other:?}"),
@@ -277,7 +277,7 @@ impl Sink for Holey {
 }
 
 #[test]
-fn what_makes_no_whole_is_refused_in_place_of_the_end() {
+fn incomplete_content_is_refused_at_the_end() {
     let sink = Holey(MemorySink::new(1 << 20));
     let session = receiver::Session::new(sink, &url(1, None), receiver::Options::default());
     let session = Arc::new(session);
@@ -309,7 +309,7 @@ fn what_makes_no_whole_is_refused_in_place_of_the_end() {
 }
 
 #[test]
-fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
+fn paths_are_normalised_or_refused_by_name() {
     let spelled = |spelling: &str| {
         let length = spelling.len();
         let mut wire = bytes(&[file(&"x".repeat(length), 1, 4)]);
@@ -327,7 +327,7 @@ fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
         receiving.send(0, &spelled(spelling));
         receiving.send(0, b"data");
         receiving.send(0, &bytes(&[done(1, 4)]));
-        assert_eq!(receiving.says(0), [Reply::Done], "{spelling}");
+        assert_eq!(receiving.replies(0), [Reply::Done], "{spelling}");
         assert_eq!(receiving.sink.contents()[&path(taken)], b"data");
     }
     for refused in ["../x", "/x/y", "a/b/"] {
@@ -345,25 +345,25 @@ fn a_path_is_taken_as_the_file_system_reads_it_or_named_where_it_is_refused() {
 }
 
 #[test]
-fn a_sender_that_resumes_is_told_what_is_there_on_one_connection() {
+fn resuming_sender_gets_chunks_on_one_connection() {
     let mut receiving = Receiving::new(2, None);
-    let asks = Settings {
+    let resuming = Settings {
         request_chunks: true,
         ..settings()
     };
     for port in [0, 1] {
         receiving.connect(port);
-        receiving.send(port, &bytes(&[Command::Settings(asks.clone())]));
+        receiving.send(port, &bytes(&[Command::Settings(resuming.clone())]));
     }
-    // Nothing is there; the other port waits, and is told when the sender has answered.
-    assert_eq!(receiving.says(0), [Reply::Chunks { files: 0 }]);
-    assert_eq!(receiving.says(1), []);
+    // Nothing is there; the other port waits, and gets a reply when the sender has answered.
+    assert_eq!(receiving.replies(0), [Reply::Chunks { files: 0 }]);
+    assert_eq!(receiving.replies(1), []);
     receiving.now = ms(1000);
-    assert_eq!(receiving.says(1), [Reply::Wait]);
+    assert_eq!(receiving.replies(1), [Reply::Wait]);
     receiving.send(0, &bytes(&[Command::Ack, done(0, 0)]));
-    assert_eq!(receiving.says(1), [Reply::Ack]);
+    assert_eq!(receiving.replies(1), [Reply::Ack]);
     receiving.send(1, &bytes(&[done(0, 0)]));
-    assert_eq!(receiving.says(0), [Reply::Done]);
+    assert_eq!(receiving.replies(0), [Reply::Done]);
 }
 
 #[test]
@@ -389,14 +389,14 @@ fn a_block_with_a_wrong_footer_is_not_counted() {
         blocks: 1,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(one)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(one)]);
     receiving.send(0, &bytes(&[checked, file("b", 2, 4)]));
     receiving.send(0, b"data");
     receiving.send(
         0,
         &bytes(&[Command::Footer(footer(0, b"data")), done(2, 8)]),
     );
-    assert_eq!(receiving.says(0), [Reply::Done]);
+    assert_eq!(receiving.replies(0), [Reply::Done]);
     assert_eq!(receiving.sink.contents()[&path("b")], b"data");
 }
 
@@ -416,10 +416,10 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
     rest.extend([7; 40]);
     rest.extend(bytes(&[done(2, 44)]));
     receiving.send(0, &rest);
-    // DONE is 256 bytes, so tags stand behind the block: it is authentic, and WAIT may be said.
+    // DONE is 256 bytes, so tags follow the block: it is authentic, and WAIT may be sent.
     receiving.now = ms(1000);
-    assert_eq!(receiving.says(0), [Reply::Wait]);
-    // A port whose block ends after its last tag says only that it is alive.
+    assert_eq!(receiving.replies(0), [Reply::Wait]);
+    // A port whose block ends after its last tag sends heartbeats only.
     let mut receiving = Receiving::new(2, Some(gcm()));
     receiving.connect(0);
     receiving.connect(1);
@@ -429,7 +429,7 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
     receiving.send(0, b"data");
     receiving.send(0, &bytes(&[done(1, 4)]));
     receiving.now = ms(1000);
-    assert_eq!(receiving.says(0), [Reply::Heartbeat]);
+    assert_eq!(receiving.replies(0), [Reply::Heartbeat]);
     receiving.break_off(0);
     receiving.receive(0);
     receiving.connect(0);
@@ -437,11 +437,11 @@ fn blocks_without_a_tag_are_neither_counted_nor_acknowledged() {
         port: 1,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(nothing)]);
 }
 
 #[test]
-fn what_a_global_checkpoint_acknowledged_must_still_be_proven() {
+fn global_checkpoint_still_requires_verification() {
     let mut receiving = Receiving::new(2, Some(gcm()));
     receiving.connect(0);
     receiving.seals[0] = Seal::new(Some(&gcm()), 1 << 20).unwrap();
@@ -450,7 +450,7 @@ fn what_a_global_checkpoint_acknowledged_must_still_be_proven() {
     receiving.send(0, &bytes(&[done(1, 4)]));
     receiving.now = ms(2000);
     assert_eq!(receiving.receive(1).1, receiver::Step::End);
-    assert!(matches!(receiving.says(0)[..], [Reply::Errors(_)]));
+    assert!(matches!(receiving.replies(0)[..], [Reply::Errors(_)]));
     receiving.break_off(0);
     assert_eq!(receiving.failure().status, Status::Encryption);
 }

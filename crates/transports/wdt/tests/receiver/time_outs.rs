@@ -1,4 +1,4 @@
-//! Times at which a receiver gives up, and its signs of life.
+//! Times at which a receiver gives up, and its keep-alive messages.
 
 use super::*;
 
@@ -10,17 +10,17 @@ fn a_port_that_is_never_connected_is_given_up_two_seconds_after_the_first() {
     receiving.send(0, &bytes(&[Command::Settings(settings()), done(0, 0)]));
     receiving.now = ms(21_999);
     assert!(matches!(receiving.receive(1).1, receiver::Step::Accept(until) if until == ms(22_000)));
-    assert_eq!(receiving.says(0), [Reply::Wait]);
+    assert_eq!(receiving.replies(0), [Reply::Wait]);
     receiving.now = ms(22_000);
     assert_eq!(receiving.receive(1).1, receiver::Step::End);
     let lost = Checkpoint {
         port: 2,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::Errors(vec![lost])]);
+    assert_eq!(receiving.replies(0), [Reply::Errors(vec![lost])]);
     // The sender has nothing to send for it.
     receiving.send(0, &bytes(&[done(0, 0)]));
-    assert_eq!(receiving.says(0), [Reply::Done]);
+    assert_eq!(receiving.replies(0), [Reply::Done]);
     receiving.send(0, b"D");
     assert_eq!(receiving.receive(0).1, receiver::Step::Shutdown);
     assert_eq!(receiving.receive(0).1, receiver::Step::End);
@@ -32,36 +32,39 @@ fn a_port_that_is_never_connected_is_given_up_two_seconds_after_the_first() {
 }
 
 #[test]
-fn signs_of_life_come_five_times_in_the_senders_time_out() {
+fn keep_alives_are_sent_five_times_per_sender_timeout() {
     let mut receiving = Receiving::new(2, None);
     receiving.connect(0);
     receiving.connect(1);
-    let lively = Settings {
+    let with_heartbeats = Settings {
         heartbeats: true,
         ..settings()
     };
-    receiving.send(0, &bytes(&[Command::Settings(lively), file("a", 1, 100)]));
+    receiving.send(
+        0,
+        &bytes(&[Command::Settings(with_heartbeats), file("a", 1, 100)]),
+    );
     receiving.send(1, &bytes(&[Command::Settings(settings()), done(1, 100)]));
-    let mut signs = [Vec::new(), Vec::new()];
+    let mut keep_alives = [Vec::new(), Vec::new()];
     for tick in 1..=40 {
         receiving.now = ms(tick * 100);
         receiving.send(0, b"x");
-        for (port, signs) in signs.iter_mut().enumerate() {
-            signs.extend(
+        for (port, keep_alives) in keep_alives.iter_mut().enumerate() {
+            keep_alives.extend(
                 receiving
-                    .says(port)
+                    .replies(port)
                     .into_iter()
                     .map(|reply| (tick * 100, reply)),
             );
         }
     }
     let at = |reply: Reply| [1000, 2000, 3000, 4000].map(|at| (at, reply.clone()));
-    assert_eq!(signs[0], at(Reply::Heartbeat));
-    assert_eq!(signs[1], at(Reply::Wait));
+    assert_eq!(keep_alives[0], at(Reply::Heartbeat));
+    assert_eq!(keep_alives[1], at(Reply::Wait));
 }
 
 #[test]
-fn a_sender_that_heartbeats_keep_from_seeing_the_abort_may_come_again_for_it() {
+fn sender_kept_alive_by_heartbeats_may_reconnect_to_receive_the_abort() {
     for heartbeats in [false, true] {
         let mut receiving = Receiving::new(1, None);
         receiving.connect(0);
@@ -72,19 +75,19 @@ fn a_sender_that_heartbeats_keep_from_seeing_the_abort_may_come_again_for_it() {
         receiving.send(0, &bytes(&[settings, file("a", 1, 100)]));
         receiving.now = ms(1000);
         receiving.send(0, b"x");
-        assert_eq!(receiving.says(0).contains(&Reply::Heartbeat), heartbeats);
+        assert_eq!(receiving.replies(0).contains(&Reply::Heartbeat), heartbeats);
         let stopped = Failure::new(Status::Abort, "the transfer was stopped here");
         receiving.session.fail(stopped);
-        assert_eq!(receiving.says(0), abort(32, Status::Abort));
+        assert_eq!(receiving.replies(0), abort(32, Status::Abort));
         receiving.now = ms(2000);
         if heartbeats {
             // One byte is what the reference reads after a write that failed: the heartbeat.
             assert_eq!(receiving.receive(0).1, receiver::Step::Accept(ms(3500)));
             receiving.connect(0);
-            let said = receiving.says(0);
+            let replies = receiving.replies(0);
             assert!(
-                matches!(said[..], [Reply::LocalCheckpoint(_), Reply::Abort(_)]),
-                "{said:?}"
+                matches!(replies[..], [Reply::LocalCheckpoint(_), Reply::Abort(_)]),
+                "{replies:?}"
             );
             receiving.now = ms(3500);
         }
@@ -110,20 +113,20 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
     receiving.now = ms(5000);
     assert!(matches!(receiving.receive(0).1, receiver::Step::Accept(until) if until == ms(11_000)));
     receiving.connect(0);
-    let kept = Checkpoint {
+    let checkpoint = Checkpoint {
         port: 1,
         blocks: 0,
         partial_bytes: 3,
         partial_sequence: 1,
         partial_offset: 0,
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(checkpoint)]);
     receiving.break_off(0);
-    // It says so again, as nothing shows that the sender has heard it.
+    // It sends that again, as nothing shows that the sender has read it.
     receiving.receive(0);
     receiving.connect(0);
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(kept)]);
-    // SETTINGS show it: the sender goes on behind what was kept.
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(checkpoint)]);
+    // SETTINGS show it: the sender continues after the checkpoint.
     receiving.send(0, &bytes(&[Command::Settings(settings())]));
     receiving.break_off(0);
     receiving.receive(0);
@@ -132,7 +135,7 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
         port: 1,
         ..Checkpoint::default()
     };
-    assert_eq!(receiving.says(0), [Reply::LocalCheckpoint(nothing_new)]);
+    assert_eq!(receiving.replies(0), [Reply::LocalCheckpoint(nothing_new)]);
     receiving.break_off(0);
     receiving.receive(0);
     receiving.now = ms(20_000);

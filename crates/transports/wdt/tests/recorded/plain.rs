@@ -3,7 +3,7 @@
 use regatta_transport_wdt::codec::{Decoded, Malformed};
 use regatta_transport_wdt::crypto::{Open, Secret};
 
-/// Plain bytes of one direction, decrypted as they are asked for.
+/// Plain bytes of one direction, decrypted as they are read.
 pub struct Plain {
     open: Open,
     wire: Vec<u8>,

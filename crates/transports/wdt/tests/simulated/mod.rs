@@ -31,7 +31,7 @@ pub struct Cut {
     pub of_sender: bool,
     /// Number of bytes before the break.
     pub after: u64,
-    /// Whether no end is told: all bytes vanish.
+    /// Whether no end gets a reset: all bytes vanish.
     pub silent: bool,
 }
 
@@ -88,7 +88,7 @@ impl SinkWriter for TeeWriter {
     }
 }
 
-pub struct World {
+pub struct Simulation {
     pub delay: Duration,
     pub cuts: Vec<Cut>,
     pub refusals: Vec<Refusal>,
@@ -126,7 +126,7 @@ enum Did {
     Ended,
 }
 
-impl World {
+impl Simulation {
     pub fn run(
         mut self,
         source: MemorySource,
@@ -218,7 +218,7 @@ impl World {
                 .cuts
                 .iter()
                 .find(|cut| cut.port == index && cut.connection == connection);
-            // The receiver may not have noticed yet that the one before is gone.
+            // The receiver may not have noticed yet that the one before has ended.
             port.pipe = Some(Pipe::new(self.delay, cut.copied()));
             port.backlog = Some(now + self.delay);
             port.connected_at = Some(now + 2 * self.delay);
@@ -373,7 +373,7 @@ impl World {
             return Did::Ended;
         }
         if !port.replying.is_empty() {
-            // A new connection of the sender means that the one this goes to is gone.
+            // A new connection of the sender means that the one this goes to has ended.
             let Some(pipe) = port.pipe.as_mut().filter(|_| port.backlog.is_none()) else {
                 port.replying.clear();
                 port.receiver
@@ -413,7 +413,7 @@ impl World {
                 Did::Something
             }
             receiver::Step::Read(until) => {
-                // A new connection of the sender means that the old one is gone.
+                // A new connection of the sender means that the old one has ended.
                 let pipe = match (&mut port.pipe, port.backlog) {
                     (Some(pipe), None) => pipe,
                     _ => {

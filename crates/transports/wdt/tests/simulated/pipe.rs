@@ -30,16 +30,16 @@ pub struct Direction {
     cut_after: Option<u64>,
     silent: bool,
     /// Break of the connection, shared by both directions.
-    broken: Rc<Cell<Option<Break>>>,
+    break_state: Rc<Cell<Option<Break>>>,
     closed: Option<Duration>,
-    /// Time at which the writer learns that the reader is gone.
+    /// Time at which the writer gets the reader's reset.
     reset: Option<Duration>,
     vanished: u64,
 }
 
 impl Pipe {
     pub fn new(delay: Duration, cut: Option<Cut>) -> Self {
-        let broken = Rc::new(Cell::new(None));
+        let break_state = Rc::new(Cell::new(None));
         let direction = |of_sender: bool| Direction {
             delay,
             in_flight: VecDeque::new(),
@@ -48,7 +48,7 @@ impl Pipe {
                 .filter(|cut| cut.of_sender == of_sender)
                 .map(|cut| cut.after),
             silent: cut.is_some_and(|cut| cut.silent),
-            broken: broken.clone(),
+            break_state: break_state.clone(),
             closed: None,
             reset: None,
             vanished: 0,
@@ -63,7 +63,7 @@ impl Pipe {
 impl Direction {
     /// Writes a part; returns the number of bytes.
     pub fn put(&mut self, now: Duration, bytes: &[u8], most: u64) -> io::Result<usize> {
-        match self.broken.get() {
+        match self.break_state.get() {
             Some(Break::Loud(at)) if now >= at + self.delay => {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
@@ -99,7 +99,7 @@ impl Direction {
             } else {
                 Break::Loud(now)
             };
-            self.broken.set(Some(how));
+            self.break_state.set(Some(how));
         }
         Ok(count as usize)
     }
@@ -119,7 +119,7 @@ impl Direction {
         if !self.in_flight.is_empty() {
             return Ok(None);
         }
-        match self.broken.get() {
+        match self.break_state.get() {
             Some(Break::Loud(at)) if now >= at + self.delay => {
                 Err(io::ErrorKind::ConnectionReset.into())
             }
@@ -133,12 +133,12 @@ impl Direction {
 
     /// Returns the time of the next change.
     pub fn next(&self, now: Duration) -> Duration {
-        let broken = match self.broken.get() {
+        let break_at = match self.break_state.get() {
             Some(Break::Loud(at)) => Some(at + self.delay),
             _ => None,
         };
         let arrival = self.in_flight.front().map(|(at, _)| *at);
-        [broken, arrival, self.closed, self.reset]
+        [break_at, arrival, self.closed, self.reset]
             .into_iter()
             .flatten()
             .filter(|at| *at > now)
@@ -148,25 +148,25 @@ impl Direction {
 
     /// Returns the number of bytes that have not arrived.
     pub fn undelivered(&self, now: Duration) -> u64 {
-        let under_way: usize = self
+        let in_flight: usize = self
             .in_flight
             .iter()
             .filter(|(at, _)| *at > now)
             .map(|(_, piece)| piece.len())
             .sum();
-        under_way as u64 + self.vanished
+        in_flight as u64 + self.vanished
     }
 
     /// Closes the writer's end.
     pub fn close(&mut self, now: Duration) {
-        if self.broken.get() != Some(Break::Silent) {
+        if self.break_state.get() != Some(Break::Silent) {
             self.closed.get_or_insert(now + self.delay);
         }
     }
 
     /// Closes the reader's end.
     pub fn reset(&mut self, now: Duration) {
-        if self.broken.get() != Some(Break::Silent) {
+        if self.break_state.get() != Some(Break::Silent) {
             self.reset.get_or_insert(now + self.delay);
         }
     }

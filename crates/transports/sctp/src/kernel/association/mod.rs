@@ -55,7 +55,7 @@ const LAST_READS: usize = 64;
 /// Returns the reason for which an association ended with an error of the socket.
 fn ending(error: &io::Error) -> Ending {
     match error.raw_os_error() {
-        // What is written or asked for after the end.
+        // Writes and requests after the end.
         Some(libc::EPIPE | libc::ENOTCONN | libc::ESHUTDOWN) => Ending::Done,
         _ => Ending::System(error.kind(), error.to_string()),
     }
@@ -136,9 +136,9 @@ pub(crate) struct Association {
     connects: bool,
     /// Flags of sent messages.
     flags: u16,
-    /// Number of streams each way that this end asked for.
-    streams_asked: u16,
-    known: Arc<StatisticsCache>,
+    /// Number of streams in each direction that this end requested.
+    requested_streams: u16,
+    cache: Arc<StatisticsCache>,
     state: Mutex<State>,
 }
 
@@ -150,26 +150,26 @@ pub(crate) struct StatisticsSnapshot {
     pub paths: Vec<(IpAddr, PeerAddrInfo)>,
 }
 
-/// Statistics of an association, available after it is gone too.
+/// Statistics of an association, available after its end too.
 pub(crate) struct StatisticsCache {
-    seen: Mutex<Option<Arc<StatisticsSnapshot>>>,
+    latest: Mutex<Option<Arc<StatisticsSnapshot>>>,
     /// Paths of an association that may have several.
     pub paths: Option<Arc<Paths>>,
 }
 
 impl StatisticsCache {
     /// Returns the most recent snapshot.
-    pub(crate) fn seen(&self) -> Option<Arc<StatisticsSnapshot>> {
-        self.seen.lock().clone()
+    pub(crate) fn latest(&self) -> Option<Arc<StatisticsSnapshot>> {
+        self.latest.lock().clone()
     }
 
-    fn see(&self, seen: StatisticsSnapshot) {
+    fn store(&self, snapshot: StatisticsSnapshot) {
         if let Some(paths) = &self.paths {
-            for (address, info) in &seen.paths {
+            for (address, info) in &snapshot.paths {
                 paths.seen(*address, info.state);
             }
         }
-        *self.seen.lock() = Some(Arc::new(seen));
+        *self.latest.lock() = Some(Arc::new(snapshot));
     }
 }
 
@@ -193,9 +193,9 @@ impl Association {
                 true => 0,
                 false => libc::SCTP_UNORDERED as u16,
             },
-            streams_asked: options::streams(values),
-            known: Arc::new(StatisticsCache {
-                seen: Mutex::default(),
+            requested_streams: options::streams(values),
+            cache: Arc::new(StatisticsCache {
+                latest: Mutex::default(),
                 paths,
             }),
             state: Mutex::default(),
@@ -207,12 +207,12 @@ impl Association {
     }
 
     pub(crate) fn paths(&self) -> Option<&Arc<Paths>> {
-        self.known.paths.as_ref()
+        self.cache.paths.as_ref()
     }
 
-    /// Returns the statistics of the association, available after it is gone too.
-    pub(crate) fn known(&self) -> &Arc<StatisticsCache> {
-        &self.known
+    /// Returns the statistics of the association, available after its end too.
+    pub(crate) fn cache(&self) -> &Arc<StatisticsCache> {
+        &self.cache
     }
 
     fn status(&self) -> io::Result<Status> {
@@ -221,31 +221,31 @@ impl Association {
 
     /// Takes and keeps a snapshot of the kernel's statistics, which are not available after the end
     /// of the association; returns the most recent one.
-    pub(crate) fn look(&self) -> Option<Arc<StatisticsSnapshot>> {
+    pub(crate) fn snapshot(&self) -> Option<Arc<StatisticsSnapshot>> {
         if let Ok(status) = self.status() {
             let counts = socket::get(self.socket(), uapi::GET_ASSOC_STATS).ok();
             let paths = self.path_infos(&status);
-            self.known.see(StatisticsSnapshot {
+            self.cache.store(StatisticsSnapshot {
                 status,
                 counts,
                 paths,
             });
         }
-        self.known.seen()
+        self.cache.latest()
     }
 
     /// Returns the state of each path, by the peer's address.
     fn path_infos(&self, status: &Status) -> Vec<(IpAddr, PeerAddrInfo)> {
-        if self.known.paths.is_none() {
+        if self.cache.paths.is_none() {
             return vec![(IpAddr::V4(Ipv4Addr::UNSPECIFIED), status.primary)];
         }
         let info = |address: SocketAddr| {
-            let asked = PeerAddrInfo {
+            let request = PeerAddrInfo {
                 address: socket::storage(address),
                 ..Plain::zeroed()
             };
             let found =
-                socket::get_with(self.socket(), libc::SCTP_GET_PEER_ADDR_INFO, asked).ok()?;
+                socket::get_with(self.socket(), libc::SCTP_GET_PEER_ADDR_INFO, request).ok()?;
             Some((address.ip(), found))
         };
         let addresses = socket::peer_addresses(self.socket()).unwrap_or_default();
@@ -262,7 +262,7 @@ impl Association {
     ) -> Poll<Result<()>> {
         loop {
             self.state.lock().check()?;
-            // A failure can be told as readable, success is told as writable.
+            // A failure can make the socket readable, success makes it writable.
             let guards = (
                 self.socket.poll_write_ready(context),
                 self.socket.poll_read_ready(context),
@@ -292,15 +292,15 @@ impl Association {
 
     /// Records that the handshake is done.
     pub(crate) fn established(&self) {
-        let seen = self.look();
-        let streams = seen.map_or(self.streams_asked, |seen| {
-            seen.status.out_streams.min(seen.status.in_streams)
+        let snapshot = self.snapshot();
+        let streams = snapshot.map_or(self.requested_streams, |snapshot| {
+            snapshot.status.out_streams.min(snapshot.status.in_streams)
         });
         let mut state = self.state.lock();
         state.open = true;
         state.streams = streams.max(1);
         drop(state);
-        if let Some(paths) = &self.known.paths {
+        if let Some(paths) = &self.cache.paths {
             paths.confirm(self.socket());
         }
     }
@@ -324,7 +324,7 @@ impl Association {
         }
     }
 
-    /// Discards received data that nobody will read, so that closing is a shutdown and not an
+    /// Discards received data that will not be read, so that closing is a shutdown and not an
     /// abort.
     fn read_the_rest(&self) {
         let mut state = self.state.lock();
@@ -356,14 +356,14 @@ impl Abort for Association {
         self.state.lock().end(Ending::Stopped);
         // What is in the send buffer must not travel on after the trial, into the next one's path.
         socket::abort(self.socket());
-        // Of one that is not established: closing it tells the other end nothing either.
+        // Of one that is not established: closing it sends the other end nothing either.
         let _ = self.socket().set_linger(Some(Duration::ZERO));
     }
 }
 
 impl Drop for Association {
     fn drop(&mut self) {
-        self.look();
+        self.snapshot();
         self.read_the_rest();
     }
 }

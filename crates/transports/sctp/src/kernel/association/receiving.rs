@@ -112,13 +112,13 @@ impl Association {
         let received = ready!(self.socket.poll_read_ready(context)).and_then(|mut guard| {
             let received = socket::receive(self.socket(), memory, slot_bytes, *more, pieces);
             *more = received.as_ref().is_ok_and(|after| after.more);
-            if let (Ok(_), Some(paths)) = (&received, &self.known.paths) {
+            if let (Ok(_), Some(paths)) = (&received, &self.cache.paths) {
                 paths.delivered(pieces, memory);
             }
             if received.as_ref().err().is_none_or(waits) && !*more {
-                // Whatever comes from now on is told anew.
+                // Whatever arrives from now on is notified anew.
                 guard.clear_ready();
-                if let Some(paths) = &self.known.paths {
+                if let Some(paths) = &self.cache.paths {
                     paths.nothing_left();
                 }
             }
@@ -157,7 +157,7 @@ impl Association {
             state.scratch = memory;
             let lost = ready!(received);
             if state.pieces.iter().any(|piece| piece.length == 0) {
-                self.look();
+                self.snapshot();
                 state.end(Ending::Done);
             }
             lost.into_iter().for_each(|ending| state.end(ending));
@@ -192,7 +192,7 @@ impl Association {
         for piece in &pieces {
             if piece.length == 0 {
                 // The last chance for its figures.
-                self.look();
+                self.snapshot();
                 state.end(Ending::Done);
                 break;
             }
@@ -242,7 +242,7 @@ impl Association {
     }
 }
 
-/// Whether an error of the socket says that nothing waits.
+/// Whether an error of the socket means that nothing waits.
 pub(super) fn waits(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }

@@ -22,7 +22,7 @@ impl Association {
         let mut state = self.state.lock();
         state.check()?;
         match state.writers.iter().position(|(writer, _)| *writer == id) {
-            Some(place) => state.writers[place].1.clone_from(context.waker()),
+            Some(index) => state.writers[index].1.clone_from(context.waker()),
             None if state.writers.is_empty() => {}
             None => state.writers.push_back((id, context.waker().clone())),
         }
@@ -47,7 +47,7 @@ impl Association {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) if waits(&error) => {}
                 Err(mut error) => {
-                    // Why nothing can be sent any more, the socket tells apart.
+                    // The socket has the reason why nothing can be sent any more.
                     if error.kind() == io::ErrorKind::BrokenPipe {
                         error = self.socket().take_error().ok().flatten().unwrap_or(error);
                     }

@@ -61,10 +61,10 @@ pub(crate) struct Limits {
 /// bytes only as a copy.
 pub(crate) fn pass_on(mut message: Message, scratch: &mut [u8], mut consume: impl FnMut(&[u8])) {
     let length = message.len();
-    if let Some(place) = scratch.get_mut(..length)
-        && message.read(place).is_ok()
+    if let Some(buffer) = scratch.get_mut(..length)
+        && message.read(buffer).is_ok()
     {
-        consume(place);
+        consume(buffer);
         return;
     }
     if let Some(piece) = message.next(length) {
@@ -242,7 +242,7 @@ impl Association {
             .wrapping_add(self.acknowledged_chunks as u32)
     }
 
-    /// Handles what the stack tells of the association.
+    /// Handles the events of the stack about the association.
     pub(crate) fn take_events(&mut self) {
         while let Some(event) = self.inner.poll() {
             match event {
@@ -295,13 +295,13 @@ impl Association {
 
     fn lost(&mut self, reason: &AssociationError) {
         // One that gives up on the last packets of an association that is being closed has
-        // nothing more to say.
+        // nothing more to send.
         let ending = if self.shut_down {
             Ending::Done
         } else if self.peer_aborted {
             Ending::Failed("the other end aborted it".to_owned())
         } else {
-            // The stack says nothing to the other end.
+            // The stack sends the other end nothing.
             self.send_abort();
             Ending::Failed(match reason {
                 AssociationError::AssociationClosed => {
@@ -459,12 +459,12 @@ impl Association {
 impl Connection for Association {
     const LONGEST_PACKET_BYTES: usize = 16_384;
 
-    fn poll_transmit(&mut self, now: Instant, place: &mut [u8]) -> Option<Transmit> {
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Transmit> {
         if self.packets.is_empty() && std::mem::take(&mut self.dirty) {
             self.collect(now);
         }
         let packet = self.packets.pop_front()?;
-        place.get_mut(..packet.len())?.copy_from_slice(&packet);
+        buffer.get_mut(..packet.len())?.copy_from_slice(&packet);
         Some(Transmit {
             bytes: packet.len(),
             from: None,
@@ -530,7 +530,7 @@ impl Admission for Association {
             pass_on(message, &mut [], |piece| data.extend_from_slice(piece));
             return Poll::Ready(Ok(data));
         }
-        // Nothing to read is left, so that this registers the waker, or says why no more comes.
+        // Nothing to read is left, so that this registers the waker, or returns why no more comes.
         let more = ready!(self.poll_read(MESSAGES, &mut VecDeque::new(), context))?;
         debug_assert!(!more, "all messages were looked at");
         Poll::Ready(Err(Ending::Done.error()))

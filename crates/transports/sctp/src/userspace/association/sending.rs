@@ -166,7 +166,7 @@ impl Association {
         self.counts.retransmitted_chunks += again;
         self.counts.retransmitted_packets += u64::from(again > 0);
         if complete {
-            // Nothing comes after it, and the stack does not say so.
+            // Nothing comes after it, and the stack has no event for that.
             self.end(Ending::Done);
         }
     }

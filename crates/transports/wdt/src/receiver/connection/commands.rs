@@ -33,7 +33,7 @@ impl<K: Sink> Connection<K> {
         loop {
             let more = match self.state {
                 State::Opening { .. }
-                | State::Listing { told: true }
+                | State::Listing { sent: true }
                 | State::Commands
                 | State::Footer(_) => self.command(wire, &mut at, now),
                 State::Payload(_) => self.payload(wire, &mut at),
@@ -70,7 +70,7 @@ impl<K: Sink> Connection<K> {
         }
         match (std::mem::replace(&mut self.state, State::Commands), command) {
             (State::Listing { .. }, Command::Ack) => {
-                self.session.chunks_told();
+                self.session.chunks_acknowledged();
                 Ok(true)
             }
             (State::Listing { .. }, _) | (_, Command::Ack) => {
@@ -80,7 +80,7 @@ impl<K: Sink> Connection<K> {
                 if crc != arriving.crc {
                     return Err(Fault::Checksum(arriving.header.path.to_string()));
                 }
-                self.block_is_whole(arriving)
+                self.complete_block(arriving)
             }
             (State::Footer(_), _) => Err(Fault::Protocol("no footer after a block")),
             (_, Command::Size(bytes)) => {
@@ -95,10 +95,10 @@ impl<K: Sink> Connection<K> {
     }
 
     fn settings(&mut self, settings: Settings, now: Duration) -> Result<bool, Fault> {
-        let spoken = (OLDEST_VERSION..=VERSION).contains(&settings.version);
+        let supported = (OLDEST_VERSION..=VERSION).contains(&settings.version);
         if settings.transfer_id != self.session.url.id {
-            // Bytes under another key may look like SETTINGS, but not of a version that is spoken.
-            if self.session.url.secret.is_some() && !spoken {
+            // Bytes under another key may look like SETTINGS, but not of a supported version.
+            if self.session.url.secret.is_some() && !supported {
                 return Ok(self.turn_away(Status::Encryption, OTHER_KEY));
             }
             let detail = "the sender's transfer id is not that of this receiver";
@@ -107,7 +107,7 @@ impl<K: Sink> Connection<K> {
         if settings.version > VERSION {
             return Ok(self.refuse(Status::VersionMismatch));
         }
-        if !spoken {
+        if !supported {
             let status = Status::VersionIncompatible;
             // A second connection with the right id cannot end what the first has begun.
             if !self.session.has_begun() {
@@ -120,14 +120,14 @@ impl<K: Sink> Connection<K> {
             return Ok(self.refuse(status));
         }
         self.session.settled(self.index, now);
-        let asks = settings.request_chunks;
+        let requests_chunks = settings.request_chunks;
         self.settings = Some(settings);
-        self.schedule_sign(now);
-        self.state = match asks {
-            true => State::Listing { told: false },
+        self.schedule_keep_alive(now);
+        self.state = match requests_chunks {
+            true => State::Listing { sent: false },
             false => State::Commands,
         };
-        if !asks && let Err(error) = self.session.not_asked() {
+        if !requests_chunks && let Err(error) = self.session.chunks_not_requested() {
             let detail = "what is there of an earlier transfer cannot be removed";
             let failure = Failure::new(Status::FileWrite, format!("{detail} ({error})"));
             return Err(Fault::Fatal(failure));
@@ -174,7 +174,7 @@ impl<K: Sink> Connection<K> {
             let detail = "that a file is to be deleted, which is left out here";
             return Err(Fault::Protocol(detail));
         }
-        self.session.heard(self.index);
+        self.session.lost_ports_seen(self.index);
         let writer = self.session.sink.begin(&header);
         let writer = writer.map_err(cannot_write(&header))?;
         self.payload_or_footer(Arriving {
@@ -218,12 +218,12 @@ impl<K: Sink> Connection<K> {
         } else if self.settled(|settings| settings.checksum) {
             self.state = State::Footer(arriving);
         } else {
-            self.block_is_whole(arriving)?;
+            self.complete_block(arriving)?;
         }
         Ok(true)
     }
 
-    fn block_is_whole(&mut self, mut arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
+    fn complete_block(&mut self, mut arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
         let finished = arriving.writer.finish();
         finished.map_err(cannot_write(&arriving.header))?;
         let block = arriving.header;
@@ -239,7 +239,7 @@ impl<K: Sink> Connection<K> {
         Ok(true)
     }
 
-    /// Counts the blocks that the tags received so far verify.
+    /// Counts the blocks that the received tags verify.
     pub(super) fn verified(&mut self) {
         let verified = self.inbox.open.verified();
         while let Some((_, block)) = self.unverified.pop_front_if(|(end, _)| *end <= verified) {
@@ -253,10 +253,10 @@ impl<K: Sink> Connection<K> {
             let status = Status::from_code(done.status);
             return Err(Fault::Fatal(Failure::new(status, "the sender gave up")));
         }
-        self.session.heard(self.index);
+        self.session.lost_ports_seen(self.index);
         self.session.done(self.index, done);
         self.state = State::Waiting;
-        self.schedule_sign(now);
+        self.schedule_keep_alive(now);
         Ok(true)
     }
 

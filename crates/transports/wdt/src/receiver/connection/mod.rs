@@ -24,7 +24,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// connects again.
 const ABORT_AGAIN: Duration = Duration::from_millis(1500);
 /// Number of WAIT or HEARTBEAT messages within the sender's read time-out.
-const SIGNS_OF_LIFE: u32 = 5;
+const KEEP_ALIVES_PER_TIMEOUT: u32 = 5;
 
 /// Next action that a [`Connection`] asks for; the caller does it and reports the result.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub struct Connection<K: Sink> {
     out: Vec<u8>,
     settings: Option<Settings>,
     last_received: Duration,
-    next_sign: Duration,
+    next_keep_alive: Duration,
     /// Whole blocks after the last tag, with the position of their end in the stream.
     unverified: VecDeque<(u64, FileHeader)>,
     /// End of the blocks that were acknowledged before a tag verified them, as a position in the
@@ -89,7 +89,7 @@ enum State<W> {
     },
     /// The sender asks for the chunks held from an earlier transfer.
     Listing {
-        told: bool,
+        sent: bool,
     },
     Commands,
     Payload(Arriving<W>),
@@ -140,7 +140,7 @@ impl<K: Sink> Connection<K> {
             out: Vec::new(),
             settings: None,
             last_received: Duration::ZERO,
-            next_sign: Duration::ZERO,
+            next_keep_alive: Duration::ZERO,
             unverified: VecDeque::new(),
             trusted_until: 0,
             last_fault: Failure::new(Status::Connection, never),
@@ -160,8 +160,8 @@ impl<K: Sink> Connection<K> {
             self.state,
             State::Commands | State::Payload(_) | State::Footer(_)
         );
-        let beats = reads && self.settled(|settings| settings.heartbeats);
-        if beats && now < read_until && self.sign_is_due(now) {
+        let sends_heartbeats = reads && self.settled(|settings| settings.heartbeats);
+        if sends_heartbeats && now < read_until && self.keep_alive_is_due(now) {
             self.reply(&Reply::Heartbeat);
             self.heartbeats = true;
             return Step::Write;
@@ -178,7 +178,7 @@ impl<K: Sink> Connection<K> {
                 let detail = format!("a connection to port {} said nothing", self.port);
                 self.timed_out(detail, now)
             }
-            State::Listing { told: false } => self.list(now),
+            State::Listing { sent: false } => self.list(now),
             State::Listing { .. }
             | State::Commands
             | State::Payload(_)
@@ -187,8 +187,12 @@ impl<K: Sink> Connection<K> {
             | State::Ending
                 if now < read_until =>
             {
-                let sign_at = if beats { self.next_sign } else { read_until };
-                Step::Read(read_until.min(sign_at))
+                let keep_alive_at = if sends_heartbeats {
+                    self.next_keep_alive
+                } else {
+                    read_until
+                };
+                Step::Read(read_until.min(keep_alive_at))
             }
             State::Confirming | State::Ending => {
                 let detail = format!("the sender did not end port {}", self.port);
@@ -227,7 +231,7 @@ impl<K: Sink> Connection<K> {
     }
 
     /// Returns the state machine of one of several connections to this port that are open at once
-    /// while [`Step::Accept`] is asked for. The first that [is admitted](Self::is_admitted) takes
+    /// while the step is [`Step::Accept`]. The first that [is admitted](Self::is_admitted) takes
     /// the place of this one; each of the others ends in [`Connection::turned_away`].
     #[must_use]
     pub fn candidate(&self, now: Duration) -> Self {
@@ -252,7 +256,7 @@ impl<K: Sink> Connection<K> {
         candidate.refusal
     }
 
-    /// Reports an accepted connection, of the sender or somebody else.
+    /// Reports an accepted connection, of the sender or of a stranger.
     pub fn accepted(&mut self, now: Duration) {
         self.inbox = Inbox::new(self.session.url.secret.as_ref());
         self.out.clear();
@@ -313,10 +317,10 @@ impl<K: Sink> Connection<K> {
             self.last_received = now;
             self.state = match reply {
                 Reply::Ack => State::Commands,
-                _ => State::Listing { told: true },
+                _ => State::Listing { sent: true },
             };
-        } else if !self.sign_is_due(now) {
-            return Step::Wait(self.next_sign);
+        } else if !self.keep_alive_is_due(now) {
+            return Step::Wait(self.next_keep_alive);
         }
         let mut plain = Vec::new();
         reply.encode(&mut plain);
@@ -326,7 +330,7 @@ impl<K: Sink> Connection<K> {
     }
 
     fn wait(&mut self, now: Duration) -> Step {
-        let reply = match self.session.judge(self.index) {
+        let reply = match self.session.due_reply(self.index) {
             Some(reply) => {
                 self.last_received = now;
                 self.state = State::Confirming;
@@ -337,7 +341,7 @@ impl<K: Sink> Connection<K> {
                 reply
             }
             None if self.session.failed() => return self.step(now),
-            None if !self.sign_is_due(now) => return Step::Wait(self.next_sign),
+            None if !self.keep_alive_is_due(now) => return Step::Wait(self.next_keep_alive),
             // WAIT acknowledges; what no tag has authenticated is not acknowledged yet.
             None if self.unverified.is_empty() => Reply::Wait,
             None => Reply::Heartbeat,
@@ -355,24 +359,24 @@ impl<K: Sink> Connection<K> {
         }
     }
 
-    fn sign_is_due(&mut self, now: Duration) -> bool {
-        let due = now >= self.next_sign;
+    fn keep_alive_is_due(&mut self, now: Duration) -> bool {
+        let due = now >= self.next_keep_alive;
         if due {
-            self.schedule_sign(now);
+            self.schedule_keep_alive(now);
         }
         due
     }
 
-    fn schedule_sign(&mut self, now: Duration) {
+    fn schedule_keep_alive(&mut self, now: Duration) {
         let of = |settings: &Settings| Duration::from_millis(settings.read_timeout_ms.into());
         let interval = self
             .settings
             .as_ref()
-            .map(|settings| of(settings) / SIGNS_OF_LIFE);
-        self.next_sign = now + interval.unwrap_or(LINGER);
+            .map(|settings| of(settings) / KEEP_ALIVES_PER_TIMEOUT);
+        self.next_keep_alive = now + interval.unwrap_or(LINGER);
     }
 
-    /// Whether the sender's settings say so.
+    /// Whether the sender's settings have a property.
     fn settled(&self, on: fn(&Settings) -> bool) -> bool {
         self.settings.as_ref().is_some_and(on)
     }
@@ -472,7 +476,7 @@ impl<K: Sink> Connection<K> {
                 self.state = State::Dropping(After::Accept);
                 return;
             }
-            // Both sides have said that they have it all.
+            // Both sides have confirmed that everything arrived.
             State::Answering => return self.end(),
             State::Payload(arriving) if self.parts_count() => Checkpoint {
                 partial_bytes: arriving.got,

@@ -74,7 +74,7 @@ impl<S: Source> Connection<S> {
         self.lost(failure.status, failure.detail);
     }
 
-    /// This end was told to stop: the receiver is told in place of DONE. It is in the middle of what was
+    /// This end was stopped: the receiver gets the status in place of DONE. It is in the middle of what was
     /// being sent, so that this takes another connection.
     pub fn stop(&mut self, failure: Failure) {
         self.session.give_up(failure.clone());
@@ -97,11 +97,11 @@ impl<S: Source> Connection<S> {
             return;
         }
         self.last_fault = Failure::new(status, detail);
-        self.fruitless += 1;
-        if self.fruitless > self.session.options().fruitless_reconnections {
+        self.failures_without_progress += 1;
+        if self.failures_without_progress > self.session.options().reconnections_without_progress {
             let detail = format!(
                 "port {} made no progress over {} connections, of which the last failed: {}",
-                self.port, self.fruitless, self.last_fault.detail
+                self.port, self.failures_without_progress, self.last_fault.detail
             );
             return self.give_up(Failure::new(Status::NoProgress, detail));
         }

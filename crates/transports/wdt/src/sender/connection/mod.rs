@@ -6,9 +6,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::asking::Asking;
+use super::answer_timer::AnswerTimer;
 use super::outgoing::{Current, Outgoing, Output};
-use super::session::{Session, Verdict};
+use super::session::{PortStatus, Session};
 use crate::codec::{Abort, Checkpoint, Command, FileChunks, FileHeader, Reply, decode_frame};
 use crate::failure::Failure;
 use crate::inbox::Inbox;
@@ -52,7 +52,7 @@ pub struct Connection<S: Source> {
     /// Whether the next connection must begin with the receiver's checkpoint.
     again: bool,
     /// Number of failed connections in a row without progress.
-    fruitless: u32,
+    failures_without_progress: u32,
     last_fault: Failure,
     /// Bytes of payload written since the rate limit was last applied.
     uncounted: u64,
@@ -81,7 +81,7 @@ enum State {
         files: Option<u64>,
     },
     Sending,
-    Asking(Asking),
+    AwaitingAnswer(AnswerTimer),
     /// `D` arrived; the last bytes are sent, and with tags the receiver's last tag must come.
     Closing {
         ended: bool,
@@ -116,7 +116,7 @@ impl<S: Source> Connection<S> {
             },
             generation: 0,
             again: false,
-            fruitless: 0,
+            failures_without_progress: 0,
             understood: false,
             uncounted: 0,
             payload_at: Duration::ZERO,
@@ -126,13 +126,13 @@ impl<S: Source> Connection<S> {
 
     /// Returns the next action.
     pub fn step(&mut self, now: Duration) -> Step {
-        match self.session.verdict(self.index) {
-            Verdict::Over => self.drop_and(After::End),
-            Verdict::Dead if !matches!(self.state, State::Closing { .. }) => {
+        match self.session.port_status(self.index) {
+            PortStatus::Ended => self.drop_and(After::End),
+            PortStatus::GivenUp if !matches!(self.state, State::Closing { .. }) => {
                 let fault = self.last_fault.clone();
                 self.give_up(fault);
             }
-            Verdict::Generation(generation) if generation != self.generation => {
+            PortStatus::Generation(generation) if generation != self.generation => {
                 self.generation = generation;
                 self.session.begin_again(self.index);
                 self.drop_and(After::Begin);
@@ -156,10 +156,10 @@ impl<S: Source> Connection<S> {
                     false => self.send_more(now),
                 }
             }
-            State::Asking(_) | State::Closing { .. } if !self.outgoing.head.is_empty() => {
+            State::AwaitingAnswer(_) | State::Closing { .. } if !self.outgoing.head.is_empty() => {
                 Step::Write
             }
-            State::Asking(asking) => Step::Read(asking.until),
+            State::AwaitingAnswer(timer) => Step::Read(timer.until),
             State::Closing { until, .. } if until.is_none() => {
                 *until = Some(read_until);
                 Step::Shutdown
@@ -237,7 +237,7 @@ impl<S: Source> Connection<S> {
         self.outgoing.output()
     }
 
-    /// Reports that the source failed: the receiver is told in place of DONE.
+    /// Reports that the source failed: the receiver gets the status in place of DONE.
     pub fn source_failed(&mut self, error: &io::Error) {
         let path = self.current_path();
         self.fail_source(format!("`{path}` cannot be read ({error})"));
@@ -273,8 +273,8 @@ impl<S: Source> Connection<S> {
     /// written but not acknowledged by the peer's system.
     pub fn read_timed_out(&mut self, undelivered: u64, now: Duration) {
         let timeout = self.session.options().read_timeout;
-        if let State::Asking(asking) = &mut self.state
-            && asking.may_go_on(undelivered, timeout, now)
+        if let State::AwaitingAnswer(timer) = &mut self.state
+            && timer.may_go_on(undelivered, timeout, now)
         {
             return;
         }
@@ -317,36 +317,36 @@ impl<S: Source> Connection<S> {
     fn reply(&mut self, reply: Reply, now: Duration) {
         self.understood = true;
         let read_until = self.read_until(now);
-        if let State::Asking(asking) = &mut self.state {
-            *asking = Asking::new(read_until);
+        if let State::AwaitingAnswer(timer) = &mut self.state {
+            *timer = AnswerTimer::new(read_until);
         }
         match (&mut self.state, reply) {
             (_, Reply::Abort(abort)) => self.aborted(abort),
             (State::Checkpoint { .. }, Reply::LocalCheckpoint(checkpoint)) => {
                 self.begin_from(&checkpoint, now);
             }
-            (State::Sending | State::Asking(_), Reply::LocalCheckpoint(checkpoint)) => {
+            (State::Sending | State::AwaitingAnswer(_), Reply::LocalCheckpoint(checkpoint)) => {
                 // The receiver had seen a connection of which nothing came to it.
                 let counts = (checkpoint.port, checkpoint.blocks, checkpoint.partial_bytes);
                 if counts != (self.port, 0, 0) {
                     self.unexpected("a checkpoint in the middle");
                 }
             }
-            (State::Sending | State::Asking(_), Reply::Heartbeat) => {}
+            (State::Sending | State::AwaitingAnswer(_), Reply::Heartbeat) => {}
             (State::Resuming { until, .. }, Reply::Wait) => *until = read_until,
             (State::Resuming { .. }, Reply::Ack) => self.begin_blocks(),
             (State::Resuming { files, .. }, Reply::Chunks { files: announced }) => {
                 *files = Some(announced);
                 self.chunks(Vec::new(), now);
             }
-            (State::Asking(_), Reply::Wait) => self.session.acknowledge_all(self.index),
-            (State::Asking(_), Reply::Errors(list)) => {
+            (State::AwaitingAnswer(_), Reply::Wait) => self.session.acknowledge_all(self.index),
+            (State::AwaitingAnswer(_), Reply::Errors(list)) => {
                 self.session.acknowledge_all(self.index);
                 if let Some(()) = self.or_give_up(self.session.global_checkpoint(&list)) {
                     self.state = State::Sending;
                 }
             }
-            (State::Asking(_), Reply::Done) => self.close(),
+            (State::AwaitingAnswer(_), Reply::Done) => self.close(),
             (_, reply) => self.unexpected(match reply {
                 Reply::Done => "the end before everything was sent",
                 Reply::Wait => "WAIT before everything was sent",
@@ -361,9 +361,9 @@ impl<S: Source> Connection<S> {
 
     fn begin(&mut self, now: Duration) {
         let settings = self.session.settings();
-        let asks = settings.request_chunks;
+        let requests_chunks = settings.request_chunks;
         self.outgoing.command(&Command::Settings(settings));
-        if asks {
+        if requests_chunks {
             self.state = State::Resuming {
                 until: self.read_until(now),
                 chunks: Vec::new(),
@@ -407,7 +407,7 @@ impl<S: Source> Connection<S> {
         let applied = self.session.local_checkpoint(self.index, checkpoint);
         if let Some(progress) = self.or_give_up(applied) {
             if progress {
-                self.fruitless = 0;
+                self.failures_without_progress = 0;
             }
             self.begin(now);
         }
@@ -441,7 +441,7 @@ impl<S: Source> Connection<S> {
             }
             let Some(block) = self.session.next_block(self.index) else {
                 self.outgoing.command(&Command::Done(self.session.done()));
-                self.state = State::Asking(Asking::new(self.read_until(now)));
+                self.state = State::AwaitingAnswer(AnswerTimer::new(self.read_until(now)));
                 break;
             };
             let file = &self.session.source.files()[block.file];
@@ -480,7 +480,7 @@ impl<S: Source> Connection<S> {
         }
     }
 
-    /// Ends a connection on which the receiver said that it has everything; where there are tags,
+    /// Ends a connection on which the receiver has confirmed everything; where there are tags,
     /// its last one must confirm that.
     fn close(&mut self) {
         let tags = self.inbox.open.has_tags();

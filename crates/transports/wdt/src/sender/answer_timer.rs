@@ -6,7 +6,7 @@ use std::time::Duration;
 const ANSWER_GRACE: Duration = Duration::from_millis(500);
 
 /// Wait for the receiver's answer, once DONE was sent or is about to be.
-pub(super) struct Asking {
+pub(super) struct AnswerTimer {
     pub(super) until: Duration,
     /// Bytes that the peer's system had not acknowledged at the last time-out.
     undelivered: u64,
@@ -14,7 +14,7 @@ pub(super) struct Asking {
     prolonged: bool,
 }
 
-impl Asking {
+impl AnswerTimer {
     /// Starts a wait, when DONE was sent or the receiver last sent something.
     pub(super) fn new(until: Duration) -> Self {
         Self {
