@@ -206,15 +206,6 @@ fn satellite(_: &mut Random) -> Model {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_page_about_conditions_has_the_traces() {
-        let page = include_str!("../../../../docs/conditions.md");
-        for trace in SHIPPED_TRACES {
-            let row = format!("| `{}` | {} |", trace.name, trace.summary);
-            assert!(page.contains(&row), "no row\n{row}");
-        }
-    }
-
     /// Longest time without an opportunity, in milliseconds.
     fn longest_gap(trace: &DeliveryTrace) -> u32 {
         let pairs = trace.opportunities_ms.windows(2);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{draft::Draft, error::Result, section::Section};
-use crate::condition::Link;
+use crate::{condition::Link, metric::Unit};
 
 /// Key of a condition.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub struct PathKey {
     /// Help of the command line's option.
     pub help: &'static str,
     /// Meaning and default in `docs/conditions.md`: the cells of the table's row, with a bar between them.
+    /// [`PathKey::QUANTITIES`] stands for the names of the keys that `steps` can change.
     pub doc: &'static str,
     /// Words for a value, which `{}` stands for, in the name of a condition of the command line.
     pub in_name: &'static str,
@@ -29,6 +30,18 @@ pub struct PathKey {
     pub(super) words: Option<fn(&Link) -> Option<String>>,
     /// Finds a setting that no path can have, with the largest packet in bytes.
     pub(super) fault: Option<fn(&Link, u64) -> Option<Fault>>,
+    /// The quantity that `steps` can change, if the key is one.
+    pub(super) quantity: Option<Quantity>,
+}
+
+/// Quantity of a link that can rise or fall by steps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quantity {
+    /// Value for messages.
+    pub example: &'static str,
+    /// Unit of the values that `set` takes.
+    pub unit: Unit,
+    pub set: fn(&mut Link, f64),
 }
 
 pub(super) type Read =
@@ -72,6 +85,9 @@ pub enum KeyKind {
 }
 
 impl PathKey {
+    /// Placeholder in [`Self::doc`].
+    pub const QUANTITIES: &'static str = "{quantities}";
+
     pub(super) const fn new(name: &'static str, kind: KeyKind) -> Self {
         Self {
             name,
@@ -84,6 +100,7 @@ impl PathKey {
             read: None,
             words: None,
             fault: None,
+            quantity: None,
         }
     }
 
@@ -122,5 +139,22 @@ impl PathKey {
     pub(super) const fn fault(mut self, fault: fn(&Link, u64) -> Option<Fault>) -> Self {
         self.fault = Some(fault);
         self
+    }
+
+    /// Lets `steps` change the quantity.
+    pub(super) const fn stepped(
+        mut self,
+        example: &'static str,
+        unit: Unit,
+        set: fn(&mut Link, f64),
+    ) -> Self {
+        self.quantity = Some(Quantity { example, unit, set });
+        self
+    }
+
+    /// Whether `steps` can change the key.
+    #[must_use]
+    pub const fn is_stepped(&self) -> bool {
+        self.quantity.is_some()
     }
 }

@@ -187,35 +187,3 @@ fn check(
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::study::ValueKey;
-
-    #[test]
-    fn the_page_about_workloads_has_the_rows_of_the_keys() {
-        fn table<'k, T: 'k>(keys: impl Iterator<Item = &'k ValueKey<T>>) -> String {
-            let rows = keys.map(|key| format!("| `{}` | {} |\n", key.name, key.doc));
-            format!(
-                "| key | default | meaning |\n|---|---|---|\n{}\n",
-                rows.collect::<String>()
-            )
-        }
-        let page = include_str!("../../../../docs/workloads.md");
-        let probe = table(PROBE_KEYS.iter());
-        assert!(page.contains(&probe), "the table is not\n{probe}");
-        for (name, of) in KINDS {
-            let (_, section) = page
-                .split_once(&format!("\n## `{name}`\n"))
-                .unwrap_or_else(|| panic!("no section `{name}`"));
-            let section = section.split("\n## ").next().unwrap_or_default();
-            let keys = WORKLOAD_KEYS.iter();
-            let expected = table(keys.filter(|key| key.is_of(&mut of())));
-            assert!(
-                section.contains(&expected),
-                "the table of `{name}` is not\n{expected}"
-            );
-        }
-    }
-}
