@@ -128,7 +128,7 @@ fn workloads_json() -> Value {
 fn workloads() -> String {
     let mut text = String::new();
     for mut kind in workload_kinds() {
-        let (name, words, metric) = (kind.name(), kind.in_words(), kind.primary_metric());
+        let (name, words, metric) = (kind.name(), kind.description(), kind.primary_metric());
         let _ = writeln!(text, "{name}: {words}; ranked by `{metric}`");
         for key in WORKLOAD_KEYS {
             if key.is_of(&mut kind) {

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ends_together_state_everything_but_what_is_known_at_run_time() {
+    fn both_ends_state_all_facts_but_those_of_run_time() {
         let stated = StackFacts {
             initial_window: "10 packets".into(),
             slow_start_exit: "loss".into(),

@@ -52,7 +52,7 @@ pub(crate) fn pair(
     let words = std::cell::RefCell::new(String::new());
     let pair = run_pair(driver, size, message, |order| {
         change(order);
-        *words.borrow_mut() = order.workload.kind.in_words();
+        *words.borrow_mut() = order.workload.kind.description();
     })
     .expect("both ends can be prepared");
     let what = format!("{}: {}", name(driver), words.into_inner());

@@ -267,7 +267,7 @@ impl Link {
 
     /// Describes the link's rate: a rate, a trace, or no limit.
     #[must_use]
-    pub fn rate_in_words(&self) -> String {
+    pub fn rate_text(&self) -> String {
         match (&self.trace, self.rate) {
             (Some(trace), _) => format!("trace `{}`, {} on average", trace.name, trace.mean_rate()),
             (None, Some(rate)) => match self.rate_of {
@@ -280,7 +280,7 @@ impl Link {
 
     /// Describes the queue's limit; `bytes` is [`Condition::queue_limit`].
     #[must_use]
-    pub fn queue_in_words(&self, bytes: Bytes) -> String {
+    pub fn queue_text(&self, bytes: Bytes) -> String {
         self.queue_packets
             .map_or_else(|| bytes.to_string(), |packets| format!("{packets} packets"))
     }

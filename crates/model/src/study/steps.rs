@@ -33,8 +33,8 @@ impl Staircase {
         let value = if steps == self.steps {
             self.to
         } else {
-            let way = self.by * f64::from(steps);
-            self.from + way.copysign(self.to - self.from)
+            let change = self.by * f64::from(steps);
+            self.from + change.copysign(self.to - self.from)
         };
         (self.set)(link, value);
     }
@@ -52,22 +52,22 @@ pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
         section.required(name, &format!("\"{example}\""), taken)
     };
     let (from, _) = value("from")?;
-    let (to, to_place) = value("to")?;
-    let (by, by_place) = value("by")?;
+    let (to, to_span) = value("to")?;
+    let (by, by_span) = value("by")?;
     let every = section.duration("every", "20s")?;
-    let (every, every_place) = section.required("every", "\"20s\"", every)?;
+    let (every, every_span) = section.required("every", "\"20s\"", every)?;
     section.end()?;
     // Rounding must not make a tiny last step.
     let steps = ((to - from).abs() / by - 1e-9).ceil();
     refuse! { section;
-        by <= 0.0 => by_place,
+        by <= 0.0 => by_span,
             "steps of nothing lead nowhere",
             "write by how much each step rises or falls, without a sign";
-        from == to => to_place,
+        from == to => to_span,
             "`from` and `to` are the same, so nothing changes", "leave `steps` out";
-        every.is_zero() || every > Condition::LONGEST_TIME => every_place,
+        every.is_zero() || every > Condition::LONGEST_TIME => every_span,
             "this time must be longer than zero and at most 30 days", "write a time such as `20s`";
-        steps > MOST_STEPS => by_place, "these are more than {MOST_STEPS} steps", "write a larger `by`";
+        steps > MOST_STEPS => by_span, "these are more than {MOST_STEPS} steps", "write a larger `by`";
     }
     Ok(Staircase {
         key,

@@ -570,7 +570,7 @@ fn what_cannot_be_told_apart_or_read_is_unsupported() {
         let refused = run_pair(&wire, 0, 1, |order| order.workload.kind = kind.clone());
         match refused {
             Err(error @ TransportError::Unsupported(_)) => assert_eq!(error.hint(), hint),
-            _ => panic!("{} was not refused", kind.in_words()),
+            _ => panic!("{} was not refused", kind.description()),
         }
     }
 }
