@@ -518,12 +518,12 @@ impl WorkloadKind {
     pub const fn primary_metric(&self) -> &'static str {
         match self {
             Self::Bulk { .. } | Self::StopAndWait { .. } => id::GOODPUT_BPS,
-            // So many under way at any time: what is left to the transport is how many a second.
+            // The number of outstanding requests is fixed, so that transports differ in the rate.
             Self::RequestResponse {
                 arrivals: Arrivals::Closed { .. },
                 ..
             } => id::REQUESTS_PER_SECOND,
-            // The rate is given: what is left to the transport is how late answers come.
+            // The rate is fixed, so that transports differ in the delay.
             Self::RequestResponse {
                 arrivals: Arrivals::Open { .. },
                 ..

@@ -135,7 +135,7 @@ pub struct Link {
     #[serde(rename = "delay_ns", with = "nanos")]
     pub delay: Duration,
     /// Amplitude of the random delay: packets are delayed by `delay` ± a draw of this size, see
-    /// [`DelayDistribution`]. [`Link::jitter_span`] says how draws follow one another.
+    /// [`DelayDistribution`]. [`Link::jitter_span`] is the time between independent draws.
     #[serde(rename = "jitter_ns", with = "nanos")]
     pub jitter: Duration,
     /// Whether a packet may overtake another through jitter or a step to a shorter delay, as with
@@ -148,7 +148,7 @@ pub struct Link {
     /// Probability with which each packet is lost, independently of the others.
     #[serde(rename = "loss_ratio")]
     pub loss: Ratio,
-    /// Rate of the bottleneck, counting what `rate_of` says; unlimited if absent.
+    /// Rate of the bottleneck, which counts the bytes of `rate_of`; unlimited if absent.
     #[serde(rename = "link_rate_bps")]
     pub rate: Option<BitRate>,
     /// Bytes that the rate counts. Queue and bursts always count whole IP packets.
