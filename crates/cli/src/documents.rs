@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, env, fmt::Display, fs, path::Path};
 
 use regatta_model::{
     SHIPPED_TRACES, STACK_FACTS,
-    study::{PATH_KEYS, PathKey, PROBE_KEYS, WORKLOAD_KEYS, workload_kinds},
+    study::{PATH_KEYS, PROBE_KEYS, PathKey, WORKLOAD_KEYS, workload_kinds},
 };
 use regatta_transport::OptionDefinition;
 
@@ -31,7 +31,11 @@ fn option_cells(option: &OptionDefinition) -> String {
     let (values, default) = (option.kind.description(), default_text(option));
     let earlier = option.names().skip(1);
     let earlier = earlier.map(|name| format!("; earlier name: `{name}`"));
-    format!("{values} | {default} | {}{}", option.help, earlier.collect::<String>())
+    format!(
+        "{values} | {default} | {}{}",
+        option.help,
+        earlier.collect::<String>()
+    )
 }
 
 fn pages() -> Pages {
@@ -46,7 +50,11 @@ fn pages() -> Pages {
     let quantities = quantities.join(", ");
     let doc = |key: &PathKey| key.doc.replace(PathKey::QUANTITIES, &quantities);
     let keys = PATH_KEYS.iter().map(|key| (key.name, doc(key)));
-    add("conditions.md", "keys of a condition", table("key | meaning | default", keys));
+    add(
+        "conditions.md",
+        "keys of a condition",
+        table("key | meaning | default", keys),
+    );
     let traces = SHIPPED_TRACES.iter().map(|it| (it.name, it.summary));
     add("conditions.md", "traces", table("trace | model", traces));
 
@@ -96,7 +104,11 @@ fn tables_of_the_documents_match_the_source() {
     for (name, tables) in pages() {
         let path = docs.join(&name);
         let mut page = fs::read_to_string(&path).expect(&name);
-        assert_eq!(page.matches(BEGIN).count(), tables.len(), "tables of {name}");
+        assert_eq!(
+            page.matches(BEGIN).count(),
+            tables.len(),
+            "tables of {name}"
+        );
         for (table, text) in tables {
             let updated = with_table(&page, &table, &text);
             let updated = updated.unwrap_or_else(|| panic!("{name}: no `{BEGIN}{table} -->`"));

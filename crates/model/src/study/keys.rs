@@ -453,7 +453,10 @@ mod tests {
         fn of_type<T: Named>() -> Vec<&'static str> {
             T::NAMES.iter().map(|(name, _)| *name).collect()
         }
-        assert_eq!(values("jitter_distribution"), of_type::<DelayDistribution>());
+        assert_eq!(
+            values("jitter_distribution"),
+            of_type::<DelayDistribution>()
+        );
         assert_eq!(values("rate_of"), of_type::<RateOf>());
     }
 

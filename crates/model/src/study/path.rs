@@ -153,22 +153,35 @@ fn read_steps(sections: Vec<Section<'_>>, first: &[Draft; 2]) -> Result<Vec<Draf
         }
         read_keys(&mut section, "condition.step", &mut directions)?;
         section.end()?;
-        steps.push(DraftStep { at, at_span, directions });
+        steps.push(DraftStep {
+            at,
+            at_span,
+            directions,
+        });
     }
     Ok(steps)
 }
 
 /// Returns the steps of a quantity that rises or falls evenly; the path begins with its first
 /// value.
-fn climb(file: &File<'_>, staircase: &Staircase, directions: &mut [Draft; 2]) -> Result<Vec<DraftStep>> {
-    if let Some(span) = directions.iter().find_map(|direction| direction.spans.get(staircase.key)) {
+fn climb(
+    file: &File<'_>,
+    staircase: &Staircase,
+    directions: &mut [Draft; 2],
+) -> Result<Vec<DraftStep>> {
+    if let Some(span) = directions
+        .iter()
+        .find_map(|direction| direction.spans.get(staircase.key))
+    {
         let key = staircase.key;
         let message = format!("`{key}` is said here and by `steps`, which begins with it");
         return Err(file.error(span.clone(), message, format!("leave `{key}` out here")));
     }
     for direction in directions.iter_mut() {
         staircase.apply(&mut direction.link, 0);
-        direction.spans.insert(staircase.key, staircase.span.clone());
+        direction
+            .spans
+            .insert(staircase.key, staircase.span.clone());
     }
     let step = |number| {
         let mut directions = directions.clone();
@@ -214,7 +227,11 @@ fn finish(
     steps: Vec<DraftStep>,
 ) -> Result<Condition> {
     check_times(file, &steps)?;
-    let links = |directions: &[Draft; 2]| directions.each_ref().map(|direction| direction.link.clone());
+    let links = |directions: &[Draft; 2]| {
+        directions
+            .each_ref()
+            .map(|direction| direction.link.clone())
+    };
     let [forward, reverse] = links(&directions);
     let schedule = steps.iter().map(|step| {
         let [forward, reverse] = links(&step.directions);
@@ -231,7 +248,11 @@ fn finish(
         mtu_bytes,
         schedule: schedule.collect(),
     };
-    let drafts = || directions.iter().chain(steps.iter().flat_map(|step| &step.directions));
+    let drafts = || {
+        directions
+            .iter()
+            .chain(steps.iter().flat_map(|step| &step.directions))
+    };
     let queues: Vec<_> = condition
         .links()
         .zip(drafts())

@@ -155,7 +155,10 @@ mod tests {
         );
         let two = "driver = \"tcp\"\n[[transport]]\ndriver = \"tcp-tls\"";
         let message = warning(two, "bbr").expect("a warning").message;
-        assert!(message.starts_with("for `tcp`, `tcp-tls` Regatta"), "{message}");
+        assert!(
+            message.starts_with("for `tcp`, `tcp-tls` Regatta"),
+            "{message}"
+        );
         assert_eq!(warning("driver = \"tcp\"", "cubic"), None);
         assert_eq!(warning("driver = \"tcp\"\ncc = \"cubic\"", "bbr"), None);
         assert_eq!(warning("driver = \"quic-quinn\"", "bbr"), None);

@@ -46,7 +46,12 @@ pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Writte
 }
 
 /// Checks that a sweep can stand beside an earlier one.
-fn fit(root: &Section<'_>, before: &Written, new: &Written, section_span: &Range<usize>) -> Result<()> {
+fn fit(
+    root: &Section<'_>,
+    before: &Written,
+    new: &Written,
+    section_span: &Range<usize>,
+) -> Result<()> {
     let [first, second] = [&before.sweep, &new.sweep];
     let [first_key, second_key] = [first, second].map(Sweep::full_key);
     let shares = |name: &Scalar| before.of.iter().any(|other| other.shown == name.shown);

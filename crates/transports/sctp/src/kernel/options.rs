@@ -71,11 +71,8 @@ const SACK_EVERY: OptionDefinition = count(
     "number of packets after which an acknowledgement is sent (SCTP_DELAYED_SACK); the kernel's if not set",
 );
 
-const HEARTBEAT: OptionDefinition = options::flag(
-    "heartbeat",
-    true,
-    "probe idle paths with heartbeats",
-);
+const HEARTBEAT: OptionDefinition =
+    options::flag("heartbeat", true, "probe idle paths with heartbeats");
 
 const HB_INTERVAL: OptionDefinition = options::time(
     "hb_interval",
