@@ -30,12 +30,10 @@ fn table<'a, C: Display>(columns: &str, rows: impl Iterator<Item = (&'a str, C)>
 fn option_cells(option: &OptionDefinition) -> String {
     let (values, default) = (option.kind.description(), default_text(option));
     let earlier = option.names().skip(1);
-    let earlier = earlier.map(|name| format!("; earlier name: `{name}`"));
-    format!(
-        "{values} | {default} | {}{}",
-        option.help,
-        earlier.collect::<String>()
-    )
+    let earlier: String = earlier
+        .map(|name| format!(" (earlier name: `{name}`)"))
+        .collect();
+    format!("{values} | {default} | {}{earlier}", option.help)
 }
 
 fn pages() -> Pages {
