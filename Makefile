@@ -4,6 +4,7 @@
 # make run      install what is missing, build, run the default study, show the results
 # make test     formatting, lints, all tests, licences
 # make bench    ratios against iperf3, usrsctp and minimal programs on the same libraries
+# make docs     the tables of docs/ that are made from the source
 # make fuzz     every fuzz target for ten minutes, as in .ci/nightly
 # make doctor   what this machine supports
 # make lab-kernel the guest kernel for virtual time
@@ -48,7 +49,7 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) REGATTA_TYPESET="$(TYPESET)" "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test typeset bench fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test typeset bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +70,9 @@ test: fmt deny tests readme ## Formatting, lints, licences, the README's command
 
 bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
+
+docs: $(CARGO_NEXTEST) tools-build ## Write the tables of docs/ that are made from the source
+	REGATTA_WRITE_DOCS=1 $(NEXTEST) --bin regatta -E 'test(/^documents::/)'
 
 fuzz: $(CARGO_NEXTEST) tools-build ## Run every fuzz target for ten minutes, from another seed each day
 	@scripts/fuzz $(NEXTEST) --profile nightly --test-threads num-cpus -E 'binary(fuzz)' $(NEXTEST_ARGS)

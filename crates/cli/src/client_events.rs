@@ -309,7 +309,7 @@ impl Ended {
     fn text(&self, verbose: bool, unit: Option<RateUnit>) -> String {
         let mut text = String::new();
         if self.outcome != Outcome::Measured {
-            let outcome = self.outcome.in_words();
+            let outcome = self.outcome.label();
             let _ = writeln!(text, "{outcome}: {}", printable(&self.reasons.join(": ")));
             if !self.hint.is_empty() {
                 let _ = writeln!(text, "hint: {}", printable(&self.hint));

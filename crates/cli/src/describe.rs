@@ -157,7 +157,7 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     let deadline = format_duration(study.deadline);
     for workload in &study.workloads {
         if let Some(name) = heading(&workload.name) {
-            let words = workload.kind.in_words();
+            let words = workload.kind.description();
             let _ = writeln!(text, "  {name}: {words}, deadline {deadline}");
         }
     }
@@ -282,8 +282,8 @@ fn link_in_words(condition: &Condition, link: &Link) -> String {
     if !link.jitter.is_zero() {
         parts[0] += &format!(" ± {}", format_duration(link.jitter));
     }
-    parts.push(format!("rate {}", link.rate_in_words()));
-    let queue = link.queue_in_words(condition.queue_limit(link));
+    parts.push(format!("rate {}", link.rate_text()));
+    let queue = link.queue_text(condition.queue_limit(link));
     parts.push(format!("queue {queue}"));
     parts.push(format!("loss {}", link.loss));
     parts.extend(link.particulars());

@@ -14,6 +14,8 @@ mod config;
 mod describe;
 mod directory;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod exact;
 mod exit;
 mod export;

@@ -377,7 +377,7 @@ impl Connector {
             destination: Destination {
                 ssh: host.ssh,
                 key: host.key,
-                become_words: host.become_words,
+                become_words: host.become_command,
                 agent: host.agent,
                 options: host.ssh_options.into_iter().map(Into::into).collect(),
             },

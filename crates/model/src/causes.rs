@@ -1,4 +1,4 @@
-//! Errors in words.
+//! Messages of an error and its causes.
 
 use std::error::Error;
 

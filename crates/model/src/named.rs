@@ -1,45 +1,45 @@
-//! Values that studies, options of the command line and stored records name by words.
+//! Enumerations whose values have names in studies, options of the command line and stored records.
 
 use serde::{Deserialize as _, Deserializer, de::Error as _};
 
-/// Value that has a word in studies, options and stored records.
+/// Value that has a name in studies, options and stored records.
 pub trait Named: Copy + PartialEq + 'static {
     /// Names with their values, in the order of messages.
     const NAMES: &'static [(&'static str, Self)];
 
-    /// Returns the word for this value.
+    /// Returns the name of this value.
     #[must_use]
     fn as_str(self) -> &'static str {
         let known = Self::NAMES.iter().find(|(_, value)| *value == self);
-        known.map_or("", |(word, _)| word)
+        known.map_or("", |(name, _)| name)
     }
 
-    /// Returns the value with this word.
+    /// Returns the value with this name.
     #[must_use]
-    fn from_name(word: &str) -> Option<Self> {
-        let known = Self::NAMES.iter().find(|(known, _)| *known == word);
+    fn from_name(name: &str) -> Option<Self> {
+        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, value)| *value)
     }
 }
 
-/// Reads a value by its word, which is one of `words`.
+/// Reads a value by its name, which is one of `names`.
 ///
 /// # Errors
-/// Another word.
+/// Another name.
 pub fn read<'de, T: Named, D: Deserializer<'de>>(
     deserializer: D,
-    words: &'static [&'static str],
+    names: &'static [&'static str],
 ) -> Result<T, D::Error> {
-    let word = String::deserialize(deserializer)?;
-    T::from_name(&word).ok_or_else(|| D::Error::unknown_variant(&word, words))
+    let name = String::deserialize(deserializer)?;
+    T::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, names))
 }
 
-/// Defines the words of an enumeration, and its form in stored records.
+/// Defines the names of an enumeration's values, and its form in stored records.
 #[macro_export]
 macro_rules! named {
-    ($type:ty: $($word:literal => $variant:ident),+ $(,)?) => {
+    ($type:ty: $($name:literal => $variant:ident),+ $(,)?) => {
         impl $crate::named::Named for $type {
-            const NAMES: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),+];
+            const NAMES: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),+];
         }
 
         impl serde::Serialize for $type {
@@ -50,7 +50,7 @@ macro_rules! named {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::named::read(deserializer, &[$($word),+])
+                $crate::named::read(deserializer, &[$($name),+])
             }
         }
     };

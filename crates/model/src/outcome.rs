@@ -38,9 +38,9 @@ impl Outcome {
         self.as_str()
     }
 
-    /// Returns the name for readers.
+    /// Returns the name for readers, without underscores.
     #[must_use]
-    pub fn in_words(self) -> String {
+    pub fn label(self) -> String {
         self.name().replace('_', " ")
     }
 }

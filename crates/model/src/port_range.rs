@@ -30,7 +30,7 @@ impl PortRange {
     /// which the kernel chooses a port.
     ///
     /// # Errors
-    /// The first error of `bind` other than a port in use; with every port in use, an error that says so.
+    /// The first error of `bind` other than a port in use; with every port in use, an error that names the range.
     pub fn bind<T>(
         range: Option<Self>,
         mut bind: impl FnMut(u16) -> io::Result<T>,

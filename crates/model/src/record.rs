@@ -79,7 +79,7 @@ pub struct AskedAchieved {
     pub lowest: f64,
     /// Largest value that is accepted.
     pub highest: f64,
-    /// Number of packets or messages behind the value.
+    /// Number of packets or messages from which the value is computed.
     pub n: u64,
     /// Whether `achieved` lies between `lowest` and `highest`.
     pub within: bool,

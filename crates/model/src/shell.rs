@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_back_what_is_shown() {
+    fn quoting_escapes_shell_characters() {
         let quoted = |text: &str| quoted(Path::new(text));
         assert_eq!(quoted("regatta-results/a_b+1"), "regatta-results/a_b+1");
         assert_eq!(quoted("j i"), "'j i'");
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_not_printed() {
+    fn control_characters_are_replaced() {
         assert_eq!(printable("a\u{1b}[31m\tb\nc"), "a\u{fffd}[31m\tb\nc");
         assert_eq!(
             printable("\u{9b}2J\u{202e}\u{2066}ä"),

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn quantities_round_trip_through_text() {
         for value in [0, 1, 999, 1500, 10_000, 10_000_000, 2_500_000_000] {
             assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
             assert_eq!(BitRate(value).to_string().parse(), Ok(BitRate(value)));
@@ -431,8 +431,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_time_is_said_in_two_units() {
-        for (seconds, said) in [
+    fn long_times_have_two_units() {
+        for (seconds, expected) in [
             (119.5, "119.5 s"),
             (120.0, "2 min"),
             (125.0, "2 min 5 s"),
@@ -445,7 +445,7 @@ mod tests {
             (172_800.0, "2 d"),
             (608_400.0, "7 d 1 h"),
         ] {
-            assert_eq!(format_duration(Duration::from_secs_f64(seconds)), said);
+            assert_eq!(format_duration(Duration::from_secs_f64(seconds)), expected);
         }
     }
 }

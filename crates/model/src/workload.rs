@@ -368,14 +368,14 @@ impl WorkloadKind {
         let Self::Bulk { options, .. } = self else {
             return None;
         };
-        let whole = options.duration.map(|duration| ("duration", duration));
-        let mut parts = whole.into_iter().chain([("warm_up", options.warm_up)]);
+        let duration = options.duration.map(|duration| ("duration", duration));
+        let mut parts = duration.into_iter().chain([("warm_up", options.warm_up)]);
         parts.find(|(_, part)| *part >= deadline)
     }
 
     /// Describes the workload: `10 MB in messages of 10 kB`.
     #[must_use]
-    pub fn in_words(&self) -> String {
+    pub fn description(&self) -> String {
         match self {
             Self::Bulk {
                 size,
@@ -383,26 +383,26 @@ impl WorkloadKind {
                 options,
                 ..
             } => {
-                let mut words = match options.duration.map(format_duration) {
+                let mut text = match options.duration.map(format_duration) {
                     Some(duration) => format!("{duration} of messages of {message}"),
                     None => format!("{size} in messages of {message}"),
                 };
-                words.push_str(match options.direction {
+                text.push_str(match options.direction {
                     Direction::Forward => "",
                     Direction::Reverse => ", to the connecting host",
                     Direction::Both => ", each way",
                 });
                 if options.flows > 1 {
-                    words.push_str(&format!(", over {} flows", options.flows));
+                    text.push_str(&format!(", over {} flows", options.flows));
                 }
                 if !options.warm_up.is_zero() {
                     let warm_up = format_duration(options.warm_up);
-                    words.push_str(&format!(", without the first {warm_up}"));
+                    text.push_str(&format!(", without the first {warm_up}"));
                 }
                 if options.finish == Finish::Abandon {
-                    words.push_str(", closed without waiting for delivery");
+                    text.push_str(", closed without waiting for delivery");
                 }
-                words
+                text
             }
             Self::StopAndWait { size, message, .. } => {
                 format!("{size} in messages of {message}, each acknowledged before the next")
@@ -493,7 +493,7 @@ impl WorkloadKind {
         )
     }
 
-    /// Whether goodput tells how well a transport did: it does not where the rate is given or each
+    /// Whether goodput ranks transports: it does not where the rate is given or each
     /// exchange is small.
     #[must_use]
     pub const fn has_goodput(&self) -> bool {
@@ -518,12 +518,12 @@ impl WorkloadKind {
     pub const fn primary_metric(&self) -> &'static str {
         match self {
             Self::Bulk { .. } | Self::StopAndWait { .. } => id::GOODPUT_BPS,
-            // So many under way at any time: what is left to the transport is how many a second.
+            // The number of outstanding requests is fixed, so that transports differ in the rate.
             Self::RequestResponse {
                 arrivals: Arrivals::Closed { .. },
                 ..
             } => id::REQUESTS_PER_SECOND,
-            // The rate is given: what is left to the transport is how late answers come.
+            // The rate is fixed, so that transports differ in the delay.
             Self::RequestResponse {
                 arrivals: Arrivals::Open { .. },
                 ..

@@ -75,7 +75,7 @@ fn jitter_of_the_round_trip_is_half_of_it_each_way() {
 }
 
 #[test]
-fn everything_that_a_link_can_do_is_read() {
+fn every_key_of_a_link_is_read() {
     let condition = read(
         "rtt = \"100ms\"\njitter = \"5ms\"\njitter_distribution = \"pareto\"\nloss = \"1%\"\n\
          loss_bursts = { to_bad = \"1%\", to_good = \"30%\", bad_loss = \"90%\", good_loss = \"0.1%\" }\n\
@@ -140,7 +140,7 @@ fn everything_that_a_link_can_do_is_read() {
 }
 
 #[test]
-fn a_schedule_says_only_what_changes() {
+fn steps_inherit_keys_that_they_do_not_have() {
     let condition = read(
         "rtt = \"300ms\"\nrate = \"1Gbit/s\"\nqueue = \"1 BDP\"\n\
          [[condition.step]]\nat = \"20s\"\nrtt = \"250ms\"\n\
@@ -194,21 +194,21 @@ fn a_staircase_is_the_same_as_its_steps() {
     assert_eq!(rates, [10, 20, 25]);
 }
 
-/// Asserts that the keys are refused with this message at this place, and with a hint.
+/// Asserts that the keys are refused with this message at this underlined span, and with a hint.
 #[track_caller]
-fn assert_refused(keys: &str, expected: &str, place: &str) {
+fn assert_refused(keys: &str, expected: &str, span: &str) {
     let shown = read(keys).expect_err(keys);
     assert!(
         shown.contains(expected),
         "expected {expected:?} in:\n{shown}"
     );
-    assert!(shown.contains(place), "expected {place} in:\n{shown}");
+    assert!(shown.contains(span), "expected {span} in:\n{shown}");
     assert!(shown.contains("hint: "), "no hint in:\n{shown}");
 }
 
 #[test]
-fn a_bottleneck_that_cannot_be_is_shown_with_its_place() {
-    for (keys, expected, place) in [
+fn impossible_bottlenecks_are_refused_at_their_span() {
+    for (keys, expected, span) in [
         ("rate = \"0bit/s\"", "a rate of zero", "^^^^^^^^"),
         (
             "discipline = \"codel\"",
@@ -273,13 +273,13 @@ fn a_bottleneck_that_cannot_be_is_shown_with_its_place() {
             "^^^^^^^",
         ),
     ] {
-        assert_refused(keys, expected, place);
+        assert_refused(keys, expected, span);
     }
 }
 
 #[test]
-fn impairments_that_cannot_be_are_shown_with_their_place() {
-    for (keys, expected, place) in [
+fn impossible_impairments_are_refused_at_their_span() {
+    for (keys, expected, span) in [
         ("rtt = \"-1ms\"", "a time cannot be negative", "^^^^^^"),
         ("loss = \"101%\"", "is not between 0 % and 100 %", "^^^^^^"),
         (
@@ -317,15 +317,15 @@ fn impairments_that_cannot_be_are_shown_with_their_place() {
             "^^^",
         ),
     ] {
-        assert_refused(keys, expected, place);
+        assert_refused(keys, expected, span);
     }
 }
 
 #[test]
-fn steps_that_cannot_be_are_shown_with_their_place() {
+fn impossible_steps_are_refused_at_their_span() {
     let step = |keys: &str| format!("rtt = \"30ms\"\n[[condition.step]]\n{keys}");
     let stairs = |keys: &str| format!("steps = {{ {keys} }}");
-    for (keys, expected, place) in [
+    for (keys, expected, span) in [
         (step("rtt = \"1ms\""), "has no `at`", "^"),
         (step("at = \"0s\""), "does not come after the start", "^^^^"),
         (
@@ -362,7 +362,7 @@ fn steps_that_cannot_be_are_shown_with_their_place() {
             "^^^^^",
         ),
     ] {
-        assert_refused(&keys, expected, place);
+        assert_refused(&keys, expected, span);
     }
 }
 
@@ -371,7 +371,7 @@ fn change(before: &Condition, keys: &str) -> Result<Condition, String> {
 }
 
 #[test]
-fn a_condition_is_changed_by_what_is_said_anew_at_every_step() {
+fn changed_keys_apply_at_every_step() {
     let before = read(
         "rtt = \"100ms\"\njitter = \"5ms\"\nrate = \"10Mbit/s\"\nqueue = \"2 BDP\"\nloss_list = [3]\n\
          [[condition.step]]\nat = \"20s\"\nrtt = \"50ms\"",
@@ -390,14 +390,14 @@ fn a_condition_is_changed_by_what_is_said_anew_at_every_step() {
             (setting.forward.loss, setting.forward.rate),
             (Ratio(0.01), Some(BitRate(10_000_000)))
         );
-        // What was not said stays, bytes of the queue too.
+        // Other keys keep their values, the queue its bytes.
         assert_eq!(setting.forward.queue, Some(Bytes(250_000)));
         assert_eq!(setting.forward.loss_list, [3]);
         let back = setting.reverse;
         assert_eq!((back.queue, back.queue_packets), (None, Some(10)));
         assert_eq!(back.rate, Some(BitRate(1_000_000)));
     }
-    // Another schedule takes the place of the first.
+    // Another schedule replaces the first.
     let after = change(&before, "[[step]]\nat = \"5s\"\nloss = \"2%\"").expect("a step");
     let [only] = &after.schedule[..] else {
         panic!("one step: {after:?}");

@@ -26,7 +26,7 @@ fn rounds_are_a_number_or_end_with_narrow_intervals() {
 }
 
 #[test]
-fn a_cell_ends_with_its_successes_and_each_failure_costs_a_round_up_to_the_last() {
+fn failed_trials_add_rounds_up_to_the_maximum() {
     let study = study("rounds = { successes = 3, at_most = 5 }").expect("it is one");
     assert_eq!(
         (study.rounds, study.successes, study.until),
@@ -47,7 +47,7 @@ fn a_study_names_the_metric_of_its_ranking() {
     };
     assert_eq!(of(""), "goodput_bps");
     assert_eq!(of("rank_by = \"transfer_time_ns\""), "transfer_time_ns");
-    for (key, told) in [
+    for (key, expected) in [
         (
             "rank_by = \"transfer_time\"",
             "did you mean `transfer_time_ns`",
@@ -55,7 +55,7 @@ fn a_study_names_the_metric_of_its_ranking() {
         ("rank_by = \"bytes_sent\"", "ranks nothing"),
     ] {
         let error = study(key).expect_err(key);
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -70,7 +70,7 @@ fn a_series_has_a_period_and_a_length() {
     assert_eq!(of("every = \"150s\"\nfor = \"299s\""), (1, every));
     assert_eq!(of("every = \"150s\"\nrounds = 7"), (7, every));
     assert_eq!(of("every = \"150s\""), (5, every));
-    for (rounds, told) in [
+    for (rounds, expected) in [
         ("for = \"6h\"", "has no `every`"),
         ("every = \"150s\"\nfor = \"100s\"", "is not 1 to"),
         ("every = \"0s\"\nfor = \"100s\"", "longer than zero"),
@@ -80,13 +80,13 @@ fn a_series_has_a_period_and_a_length() {
         ),
     ] {
         let error = study(rounds).expect_err(rounds);
-        assert!(error.contains(told), "{rounds}: {error}");
+        assert!(error.contains(expected), "{rounds}: {error}");
     }
 }
 
 #[test]
-fn what_ends_no_run_is_refused() {
-    for (rounds, told) in [
+fn rounds_without_a_valid_end_are_refused() {
+    for (rounds, expected) in [
         ("rounds = { at_most = 60 }", "`rounds` has no `until`"),
         ("rounds = { successes = 3 }", "`rounds` has no `at_most`"),
         (
@@ -113,6 +113,6 @@ fn what_ends_no_run_is_refused() {
         ("rounds = \"5\"", "`rounds` in the study is a whole number"),
     ] {
         let error = study(rounds).expect_err(rounds);
-        assert!(error.contains(told), "{rounds}: {error}");
+        assert!(error.contains(expected), "{rounds}: {error}");
     }
 }

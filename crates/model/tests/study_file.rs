@@ -57,7 +57,7 @@ fn a_small_study_gets_its_defaults() {
 }
 
 #[test]
-fn zero_needs_no_unit_where_it_needs_none_as_a_text() {
+fn numeric_zero_needs_no_unit() {
     let text = with("rtt = \"30ms\"", "rtt = 0").replace("loss = \"0%\"", "loss = 0");
     let study = Study::parse(&text, "my-study.toml").expect("a sound study");
     assert_eq!(study.conditions[0].forward.delay, Duration::ZERO);
@@ -67,14 +67,14 @@ fn zero_needs_no_unit_where_it_needs_none_as_a_text() {
 }
 
 #[test]
-fn a_study_chooses_how_its_path_is_made() {
+fn path_setup_is_read() {
     let path = |keys: &str| {
         Study::parse(&format!("{keys}\n{SMALL}"), "my-study.toml")
             .expect("a sound study")
             .path
     };
     assert_eq!(path(""), PathSetup::default());
-    // As the first studies said it.
+    // The form of the first studies.
     assert_eq!(path("path = \"emulator\""), PathSetup::USERSPACE);
     let ends = PathSetup {
         emulator: Emulator::Netem,
@@ -168,7 +168,7 @@ fn a_ratio_above_one_is_shown_with_its_line() {
     assert!(shown.contains("hint: "), "{shown}");
 }
 
-/// Checks that each mistake is shown with its place and a hint.
+/// Checks that each mistake is shown with its span and a hint.
 fn told_with_what_to_write(cases: &[(String, &str)]) {
     for (text, expected) in cases {
         let shown = message(text);
@@ -182,7 +182,7 @@ fn told_with_what_to_write(cases: &[(String, &str)]) {
 }
 
 #[test]
-fn mistakes_in_a_condition_are_told_with_what_to_write() {
+fn mistakes_in_conditions_have_hints() {
     told_with_what_to_write(&[
         (
             with("rtt = \"30ms\"", "rtt = \"30MB\""),
@@ -216,7 +216,7 @@ fn mistakes_in_a_condition_are_told_with_what_to_write() {
 }
 
 #[test]
-fn mistakes_in_the_study_are_told_with_what_to_write() {
+fn mistakes_in_studies_have_hints() {
     told_with_what_to_write(&[
         (format!("rounds = 0\n{SMALL}"), "`rounds` cannot be 0"),
         (format!("rounds = -3\n{SMALL}"), "`rounds` cannot be -3"),
@@ -260,7 +260,7 @@ fn mistakes_in_the_study_are_told_with_what_to_write() {
 }
 
 #[test]
-fn mistakes_in_workloads_and_transports_are_told_with_what_to_write() {
+fn mistakes_in_workloads_and_transports_have_hints() {
     told_with_what_to_write(&[
         (
             with("size = \"20MB\"", "size = \"0B\""),
@@ -296,7 +296,7 @@ fn mistakes_in_workloads_and_transports_are_told_with_what_to_write() {
 }
 
 #[test]
-fn what_only_the_registry_knows_is_shown_in_the_file_too() {
+fn errors_of_the_registry_point_into_the_file() {
     let text = with(
         "driver = \"tcp\"",
         "driver = \"tcp\"\ncongestion = \"cubic\"",
@@ -320,7 +320,7 @@ proptest! {
     }
 
     #[test]
-    fn no_change_of_one_place_makes_the_reader_panic(at in 0usize..200, with in "\\PC{0,3}") {
+    fn no_edit_makes_the_reader_panic(at in 0usize..200, with in "\\PC{0,3}") {
         let mut text: Vec<char> = SMALL.chars().collect();
         let at = at.min(text.len() - 1);
         text.splice(at..=at, with.chars());
@@ -341,8 +341,8 @@ fn workload(keys: &str) -> Result<WorkloadKind, String> {
 }
 
 #[test]
-fn every_kind_of_workload_is_read_with_its_defaults_and_its_words() {
-    for (keys, words) in [
+fn workload_kinds_have_defaults_and_descriptions() {
+    for (keys, description) in [
         ("", "10 MB in messages of 10 kB"),
         (
             "direction = \"both\"\nflows = 4\nduration = \"10s\"\nwarm_up = \"1s\"",
@@ -374,7 +374,7 @@ fn every_kind_of_workload_is_read_with_its_defaults_and_its_words() {
         ),
     ] {
         let kind = workload(keys).expect(keys);
-        assert_eq!(kind.in_words(), words);
+        assert_eq!(kind.description(), description);
         let stored = serde_json::to_string(&kind).expect("JSON");
         assert_eq!(
             serde_json::from_str::<WorkloadKind>(&stored).expect("read"),
@@ -384,7 +384,7 @@ fn every_kind_of_workload_is_read_with_its_defaults_and_its_words() {
 }
 
 #[test]
-fn a_workload_that_cannot_be_is_refused() {
+fn impossible_workloads_are_refused() {
     for keys in [
         "kind = \"bulb\"",
         "flows = 0",
@@ -400,7 +400,7 @@ fn a_workload_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_the_deadline_would_always_cut_short_is_refused() {
+fn durations_beyond_the_deadline_are_refused() {
     let read = |deadline: &str, keys: &str| {
         let text = format!(
             "name = \"s\"\n{deadline}\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\n\

@@ -184,7 +184,7 @@ hint: write a ratio from `0%` to `100%`"
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_write() {
+fn mistakes_have_hints() {
     for (sweep, expected) in [
         (
             "key = \"conditon.loss\"\nvalues = [\"1%\"]",

@@ -39,7 +39,7 @@ fn is_unsupported(driver: &dyn Driver, kind: &WorkloadKind) {
         matches!(refused, Err(TransportError::Unsupported(_))),
         "{} must say that it does not run {}",
         name(driver),
-        kind.in_words()
+        kind.description()
     );
 }
 
@@ -85,7 +85,7 @@ pub fn short_connections_have_their_answers(
     if !capability(handshake).is_none_or(named) {
         return is_unsupported(driver, &kind);
     }
-    let what = format!("{}: {}", name(driver), kind.in_words());
+    let what = format!("{}: {}", name(driver), kind.description());
     let (sender, _, pair) = run(driver, &kind);
     let count = f64::from(connections);
     let expected = [
@@ -183,7 +183,7 @@ pub fn messages_over_many_streams_arrive(
     if spread == Spread::Streams && streams > 1 && !driver.descriptor().multiplexes {
         return is_unsupported(driver, &kind);
     }
-    let what = format!("{}: {}", name(driver), kind.in_words());
+    let what = format!("{}: {}", name(driver), kind.description());
     let (sender, receiver, pair) = run(driver, &kind);
     let messages = count as f64;
     let all = (messages, (count * length) as f64);

@@ -52,7 +52,7 @@ pub(crate) fn pair(
     let workload = std::cell::RefCell::new(String::new());
     let pair = run_pair(driver, size, message, |order| {
         change(order);
-        *workload.borrow_mut() = order.workload.kind.in_words();
+        *workload.borrow_mut() = order.workload.kind.description();
     })
     .expect("both ends can be prepared");
     let what = format!("{}: {}", name(driver), workload.into_inner());

@@ -48,7 +48,7 @@ fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pai
 }
 
 fn what(driver: &dyn Driver, kind: &WorkloadKind) -> String {
-    format!("{} with {}", name(driver), kind.in_words())
+    format!("{} with {}", name(driver), kind.description())
 }
 
 /// All messages came, each was answered, and their delays are in order.

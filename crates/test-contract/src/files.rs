@@ -58,7 +58,7 @@ pub fn digests_agree_from_memory_and_from_a_file(
 
 /// A workload that files cannot carry is refused before anything is tried, with what to do instead.
 pub fn workloads_without_files_are_unsupported(driver: &dyn Driver, kind: WorkloadKind) {
-    let what = format!("{} with {}", name(driver), kind.in_words());
+    let what = format!("{} with {}", name(driver), kind.description());
     let refused = driver
         .applicable(&Default::default(), &kind)
         .expect_err(&what);

@@ -6,7 +6,7 @@ use crate::descriptor::{OptionDefinition, OptionKind};
 pub const GSO: OptionDefinition = flag(
     "gso",
     true,
-    "hand several packets to the kernel at once (UDP_SEGMENT), where it can do that",
+    "pass several packets to the kernel in one call (UDP_SEGMENT), if it supports that",
 );
 
 /// Receive buffer of a UDP socket.
@@ -26,8 +26,7 @@ pub const RATE: OptionDefinition = option(
     "rate",
     OptionKind::Rate,
     "",
-    "largest rate of the sender of each flow: over TCP with all headers, paced by the kernel (SO_MAX_PACING_RATE); over UDP \
-     of the messages' bytes; no limit if not set",
+    "largest rate of each connection, headers included, paced by the kernel (SO_MAX_PACING_RATE); no limit if not set",
 );
 
 /// Differentiated services code point of the packets.

@@ -350,7 +350,7 @@ impl Screen {
             interval: args.interval,
             omit: args.omit.unwrap_or_default(),
             direction: kind.direction(),
-            workload: kind.in_words(),
+            workload: kind.description(),
             trials: study.transports.len() as u32 * study.rounds,
             session: None,
             names: [String::new(), String::new()],

@@ -92,7 +92,7 @@ pub fn bar(template: &str) -> ProgressBar {
 fn outcome(trial: &TrialRecord) -> String {
     let measurements = &trial.measurements;
     if trial.outcome != Outcome::Measured {
-        let name = trial.outcome.in_words();
+        let name = trial.outcome.label();
         return [&[name], &trial.reasons[..]].concat().join(": ");
     }
     let mut text = match measurements.metrics.get(id::GOODPUT_BPS) {

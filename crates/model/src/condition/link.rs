@@ -135,7 +135,7 @@ pub struct Link {
     #[serde(rename = "delay_ns", with = "nanos")]
     pub delay: Duration,
     /// Amplitude of the random delay: packets are delayed by `delay` ± a draw of this size, see
-    /// [`DelayDistribution`]. [`Link::jitter_span`] says how draws follow one another.
+    /// [`DelayDistribution`]. [`Link::jitter_span`] is the time between independent draws.
     #[serde(rename = "jitter_ns", with = "nanos")]
     pub jitter: Duration,
     /// Whether a packet may overtake another through jitter or a step to a shorter delay, as with
@@ -148,7 +148,7 @@ pub struct Link {
     /// Probability with which each packet is lost, independently of the others.
     #[serde(rename = "loss_ratio")]
     pub loss: Ratio,
-    /// Rate of the bottleneck, counting what `rate_of` says; unlimited if absent.
+    /// Rate of the bottleneck, which counts the bytes of `rate_of`; unlimited if absent.
     #[serde(rename = "link_rate_bps")]
     pub rate: Option<BitRate>,
     /// Bytes that the rate counts. Queue and bursts always count whole IP packets.
@@ -267,7 +267,7 @@ impl Link {
 
     /// Describes the link's rate: a rate, a trace, or no limit.
     #[must_use]
-    pub fn rate_in_words(&self) -> String {
+    pub fn rate_text(&self) -> String {
         match (&self.trace, self.rate) {
             (Some(trace), _) => format!("trace `{}`, {} on average", trace.name, trace.mean_rate()),
             (None, Some(rate)) => match self.rate_of {
@@ -280,7 +280,7 @@ impl Link {
 
     /// Describes the queue's limit; `bytes` is [`Condition::queue_limit`].
     #[must_use]
-    pub fn queue_in_words(&self, bytes: Bytes) -> String {
+    pub fn queue_text(&self, bytes: Bytes) -> String {
         self.queue_packets
             .map_or_else(|| bytes.to_string(), |packets| format!("{packets} packets"))
     }

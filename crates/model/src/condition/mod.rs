@@ -294,10 +294,10 @@ mod tests {
                 });
             },
         ];
-        for (place, impair) in impairments.iter().enumerate() {
+        for (index, impair) in impairments.iter().enumerate() {
             let mut condition = s0();
             impair(&mut condition.reverse);
-            assert!(!condition.treats_alike(), "impairment {place}");
+            assert!(!condition.treats_alike(), "impairment {index}");
         }
     }
 

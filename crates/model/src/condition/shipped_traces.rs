@@ -119,23 +119,24 @@ impl Random {
 /// Value that wanders around 0 with standard deviation 1 and forgets in about `memory_ms`: an autoregressive process.
 struct Wander {
     value: f64,
-    kept: f64,
-    /// Standard deviation of what is new in each millisecond: it keeps that of the value at 1.
-    new: f64,
+    /// Autoregressive coefficient.
+    coefficient: f64,
+    /// Standard deviation of the innovation in each millisecond, which keeps that of the value at 1.
+    innovation: f64,
 }
 
 impl Wander {
     fn new(memory_ms: f64) -> Self {
-        let kept = 1.0 - 1.0 / memory_ms;
+        let coefficient = 1.0 - 1.0 / memory_ms;
         Self {
             value: 0.0,
-            kept,
-            new: (1.0 - kept * kept).sqrt(),
+            coefficient,
+            innovation: (1.0 - coefficient * coefficient).sqrt(),
         }
     }
 
     fn next(&mut self, random: &mut Random) -> f64 {
-        self.value = self.kept * self.value + self.new * random.normal();
+        self.value = self.coefficient * self.value + self.innovation * random.normal();
         self.value
     }
 }
@@ -205,15 +206,6 @@ fn satellite(_: &mut Random) -> Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_page_about_conditions_has_the_traces() {
-        let page = include_str!("../../../../docs/conditions.md");
-        for trace in SHIPPED_TRACES {
-            let row = format!("| `{}` | {} |", trace.name, trace.summary);
-            assert!(page.contains(&row), "no row\n{row}");
-        }
-    }
 
     /// Longest time without an opportunity, in milliseconds.
     fn longest_gap(trace: &DeliveryTrace) -> u32 {

@@ -32,9 +32,9 @@ impl Condition {
         let mut largest = LEAST_BYTES;
         for setting in self.settings() {
             let [link, opposite] = direction.data_first([setting.forward, setting.reverse]);
-            let ways = [(link, opposite), (opposite, link)];
+            let directions = [(link, opposite), (opposite, link)];
             let carry_data = 1 + usize::from(direction == Direction::Both);
-            for (link, opposite) in ways.into_iter().take(carry_data) {
+            for (link, opposite) in directions.into_iter().take(carry_data) {
                 let bytes_per_second = link.mean_rate()?.0 as f64 / 8.0;
                 let with_queue = self
                     .longest_one_way(link)

@@ -51,7 +51,7 @@ family! {
         REVERSE = "reverse_";
         /// Packets offered.
         packets: "path_" .. "packets";
-        /// Packets dropped at random or by the full queue, where the two cannot be told apart.
+        /// Packets dropped at random or by the full queue, where the two cannot be distinguished.
         drops: "path_" .. "drops";
         /// Packets dropped at random, each on its own.
         loss_drops: "path_" .. "loss_drops";

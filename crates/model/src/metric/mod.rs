@@ -131,7 +131,7 @@ pub enum Combination {
 }
 
 impl Combination {
-    /// Combines the values of both ends; `both_send` says whether data goes in both directions.
+    /// Combines the values of both ends; `both_send` is whether data goes in both directions.
     #[must_use]
     pub fn combine(
         self,
@@ -247,13 +247,13 @@ mod tests {
             "receive_buffer_errors",
         ] {
             let definition = find(name).expect("a metric").definition;
-            let says = definition.contains("window") || definition.contains("`packets_sent`");
-            assert!(says, "{name}");
+            let is_named = definition.contains("window") || definition.contains("`packets_sent`");
+            assert!(is_named, "{name}");
         }
     }
 
     #[test]
-    fn what_transports_are_ranked_by_is_a_metric() {
+    fn primary_metrics_are_defined() {
         let (size, message) = (Bytes(1), Bytes(1));
         let kinds = [
             WorkloadKind::Bulk {

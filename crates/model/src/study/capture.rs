@@ -85,7 +85,7 @@ mod tests {
     use crate::study::Placement;
 
     #[test]
-    fn a_capture_is_said_in_words_or_as_a_size() {
+    fn capture_setup_is_a_name_or_a_size() {
         assert_eq!("headers".parse(), Ok(CaptureSetup::HEADERS));
         assert_eq!("full".parse(), Ok(CaptureSetup::FULL));
         assert_eq!("times".parse(), Ok(CaptureSetup::TIMES));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn netem_is_not_chosen_and_not_overruled() {
+    fn capture_avoids_netem_and_refuses_explicit_netem() {
         let free = PathSetup::default();
         let path = CaptureSetup::path(free).expect("a free choice");
         assert_eq!(path.emulator, Emulator::Userspace);

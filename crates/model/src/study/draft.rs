@@ -11,29 +11,29 @@ pub(super) struct Draft {
     /// Queue size as written; multiples of the bandwidth-delay product become bytes when the whole
     /// path is known.
     pub queue: Option<QueueSize>,
-    /// Places of the keys in the file.
-    pub places: BTreeMap<&'static str, Range<usize>>,
-    /// Place of the section, for keys that it does not have.
-    pub whole: Range<usize>,
+    /// Spans of the keys in the file.
+    pub spans: BTreeMap<&'static str, Range<usize>>,
+    /// Span of the section, for keys that it does not have.
+    pub section_span: Range<usize>,
 }
 
 impl Draft {
     /// Creates a draft whose keys replace those of `link`.
-    pub fn over(link: &Link, whole: Range<usize>) -> Self {
+    pub fn over(link: &Link, section_span: Range<usize>) -> Self {
         Self {
             link: link.clone(),
             queue: None,
-            places: BTreeMap::new(),
-            whole,
+            spans: BTreeMap::new(),
+            section_span,
         }
     }
 
-    pub fn place(&self, key: &str) -> Range<usize> {
-        let place = self.places.get(key).or_else(|| match key {
+    pub fn span_of(&self, key: &str) -> Range<usize> {
+        let span = self.spans.get(key).or_else(|| match key {
             // Half of it is the delay.
-            "delay" => self.places.get("rtt"),
+            "delay" => self.spans.get("rtt"),
             _ => None,
         });
-        place.unwrap_or(&self.whole).clone()
+        span.unwrap_or(&self.section_span).clone()
     }
 }

@@ -109,13 +109,13 @@ impl PathSetup {
             Emulator::None => self.placement != Placement::Ends && self.loss_by != LossBy::Iptables,
             Emulator::Auto | Emulator::Netem => true,
         };
-        let word = self.emulator.as_str();
+        let emulator = self.emulator.as_str();
         (!is_possible)
-            .then(|| format!("`{needs}` is netem's, and `emulator = \"{word}\"` is not netem"))
+            .then(|| format!("`{needs}` is netem's, and `emulator = \"{emulator}\"` is not netem"))
     }
 }
 
-/// Accepts the form of earlier versions too, in which a study said `"emulator"` for Regatta's own.
+/// Accepts also the form of earlier versions, in which `"emulator"` is Regatta's own emulator.
 impl<'de> Deserialize<'de> for PathSetup {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_first_version_stored_is_the_user_space_emulator() {
+    fn first_stored_form_is_the_user_space_emulator() {
         let read = |text| serde_json::from_str::<PathSetup>(text);
         assert_eq!(read("\"emulator\"").ok(), Some(PathSetup::USERSPACE));
         assert!(read("\"wire\"").is_err());

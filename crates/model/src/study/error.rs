@@ -1,4 +1,4 @@
-//! Errors in a study file, with their place and a hint.
+//! Errors in a study file, with their span and a hint.
 
 use std::{fmt, ops::Range};
 

@@ -1,11 +1,11 @@
-//! Reader of study files, which fills in every default and reports every mistake with its place.
+//! Reader of study files, which fills in every default and reports every mistake with its span.
 
 use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     error::{Result, StudyError},
-    parts::{LONGEST_NAME, TransportPlace, read_published, read_source, read_transport},
+    parts::{LONGEST_NAME, TransportSpans, read_published, read_source, read_transport},
     path::read_condition,
     rounds,
     section::{Section, refuse},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{named::Named as _, units::UnitError};
 
-/// Parsed study, with the places of its transports, so that mistakes that only the registry of
+/// Parsed study, with the spans of its transports, so that mistakes that only the registry of
 /// drivers can find are shown in the file too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudyFile {
@@ -23,9 +23,9 @@ pub struct StudyFile {
     pub study: Study,
     file: String,
     text: String,
-    transports: Vec<TransportPlace>,
+    transports: Vec<TransportSpans>,
     kernel: Option<Range<usize>>,
-    /// Place of `placement = "between"`, where the study says so itself.
+    /// Span of `placement = "between"`, if the file has that key.
     between: Option<Range<usize>>,
 }
 
@@ -56,7 +56,7 @@ impl StudyFile {
         };
         let document =
             source.parse("a study is a TOML file: `key = \"value\"`, `[section]`, `[[list]]`")?;
-        // The whole file as a place is of no help: what is missing belongs at its beginning.
+        // An error about a missing part is shown at the beginning of the file, not at all of it.
         let mut root = Section::new(source, "the study", 0..0, document);
 
         let [name, title, description] = read_heading(&mut root)?;
@@ -64,27 +64,27 @@ impl StudyFile {
         let rank_by = rounds::read_rank_by(&mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let (bed, hosts) = read_bed(&mut root)?;
-        let (guest, guest_places) = GuestSetup::read(&mut root)?;
+        let (guest, guest_spans) = GuestSetup::read(&mut root)?;
         let (mut path, between) = read_path(&mut root, guest.guests)?;
         let capture = read_capture(&mut root, &mut path)?;
         let [deadline, connect_deadline, sample_interval] = read_times(&mut root)?;
         let source_section = root.section("source", "[source]")?;
         let source_section = source_section.map(read_source).transpose()?;
-        let mut places = Vec::new();
+        let mut transport_spans = Vec::new();
         let written: Vec<Written> = read_sweeps(&mut root)?;
         let mut sweeps = Expansion::new(&written);
         let transports = read_list(&mut root, Part::Transport, &mut sweeps, |section| {
-            let (transport, (place, label)) = read_transport(section)?;
-            places.push(place);
+            let (transport, (spans, label)) = read_transport(section)?;
+            transport_spans.push(spans);
             Ok((transport.label.clone(), Some(label), transport))
         })?;
         let conditions = read_list(&mut root, Part::Condition, &mut sweeps, |section| {
-            let (condition, place) = read_condition(section)?;
-            Ok((condition.name.clone(), Some(place), condition))
+            let (condition, span) = read_condition(section)?;
+            Ok((condition.name.clone(), Some(span), condition))
         })?;
         let workloads = read_list(&mut root, Part::Workload, &mut sweeps, |section| {
-            let (workload, place) = read_workload(section, deadline)?;
-            Ok((workload.name.clone(), place, workload))
+            let (workload, span) = read_workload(section, deadline)?;
+            Ok((workload.name.clone(), span, workload))
         })?;
         let published_sections = root.sections("published", "published")?;
         root.end()?;
@@ -128,13 +128,13 @@ impl StudyFile {
             sweeps: sweeps.finish(),
         };
         let fits = study.check_guest();
-        fits.map_err(|mistake| guest_places.error(&source, mistake))?;
+        fits.map_err(|mistake| guest_spans.error(&source, mistake))?;
         Ok(Self {
             study,
             file: file.to_owned(),
             text: text.to_owned(),
-            transports: places,
-            kernel: guest_places.kernel(),
+            transports: transport_spans,
+            kernel: guest_spans.kernel(),
             between,
         })
     }
@@ -149,7 +149,7 @@ impl StudyFile {
         Some(self.error(self.kernel.clone()?, message, hint))
     }
 
-    /// Returns an error at `placement = "between"`, if the study says so itself.
+    /// Returns an error at `placement = "between"`, if the file has that key.
     #[must_use]
     pub fn between_error(
         &self,
@@ -168,9 +168,9 @@ impl StudyFile {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> StudyError {
-        let span = self.transports.get(transport).map(|place| {
-            let option = option.and_then(|option| place.options.get(option));
-            option.unwrap_or(&place.driver).clone()
+        let span = self.transports.get(transport).map(|spans| {
+            let option = option.and_then(|option| spans.options.get(option));
+            option.unwrap_or(&spans.driver).clone()
         });
         self.error(span.unwrap_or_default(), message, hint)
     }
@@ -207,18 +207,18 @@ impl Study {
     }
 }
 
-/// Reads the settings of the path's emulation, and the place of `placement = "between"`. The key `path` of earlier
+/// Reads the settings of the path's emulation, and the span of `placement = "between"`. The key `path` of earlier
 /// versions had one value, Regatta's own emulator.
 fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<(PathSetup, Option<Range<usize>>)> {
     let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
     let first = first.map(|(emulator, _)| emulator);
     let emulator = root.choice("emulator")?.or(first).unwrap_or_default();
-    let place = root.place_of("placement");
+    let span = root.span_of("placement");
     let placement = root.choice("placement")?;
-    let between = place.filter(|_| placement == Some(Placement::Between));
+    let between = span.filter(|_| placement == Some(Placement::Between));
     let loss_by = root.choice("loss_by")?;
     let offloads = root.choice("offloads")?;
-    // Two guests have ends and nothing between them; what they cannot have is told of two guests.
+    // Two guests have ends and nothing between them. Settings that they cannot have are errors of the key `guests`.
     let usual = match (guests, emulator) {
         (Guests::Two, Emulator::Auto | Emulator::Netem) => Placement::Ends,
         _ => Placement::default(),
@@ -322,7 +322,7 @@ fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3]> {
 }
 
 /// Reads the tables of a part, one for each value of its sweeps, with `read`, which returns an entry's
-/// name with its place in the file and the entry. No two entries have the same name.
+/// name with its span in the file and the entry. No two entries have the same name.
 fn read_list<T>(
     root: &mut Section<'_>,
     part: Part,
@@ -335,9 +335,9 @@ fn read_list<T>(
     let mut entries = Vec::new();
     let sections = root.sections(list, list)?;
     for section in sweeps.expand(part, sections)? {
-        let whole = section.span();
-        let (name, place, entry) = read(section)?;
-        unique(root, key, &mut names, &name, place.unwrap_or(whole))?;
+        let section_span = section.span();
+        let (name, span, entry) = read(section)?;
+        unique(root, key, &mut names, &name, span.unwrap_or(section_span))?;
         entries.push(entry);
     }
     Ok(entries)

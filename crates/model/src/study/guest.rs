@@ -79,10 +79,10 @@ macro_rules! refuse {
 }
 
 impl GuestSetup {
-    /// Reads `guests`, `clock` and `kernel`, and their places in the file.
-    pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Places)> {
-        let places = ["guests", "clock", "kernel"].map(|key| Some((key, root.place_of(key)?)));
-        let places = Places(places.into_iter().flatten().collect());
+    /// Reads `guests`, `clock` and `kernel`, and their spans in the file.
+    pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Spans)> {
+        let spans = ["guests", "clock", "kernel"].map(|key| Some((key, root.span_of(key)?)));
+        let spans = Spans(spans.into_iter().flatten().collect());
         let setup = Self {
             guests: match root.number("guests", 1, 2)? {
                 Some(2) => Guests::Two,
@@ -91,23 +91,23 @@ impl GuestSetup {
             clock: root.choice("clock")?.unwrap_or_default(),
             kernel: root.text("kernel")?.map(|(path, _)| path.into()),
         };
-        Ok((setup, places))
+        Ok((setup, spans))
     }
 }
 
-/// Places of the guest's keys in a study file.
-pub(super) struct Places(BTreeMap<&'static str, Range<usize>>);
+/// Spans of the guest's keys in a study file.
+pub(super) struct Spans(BTreeMap<&'static str, Range<usize>>);
 
-impl Places {
-    /// Returns the place of the key `kernel`, if it is there.
+impl Spans {
+    /// Returns the span of the key `kernel`, if it is there.
     pub fn kernel(&self) -> Option<Range<usize>> {
         self.0.get("kernel").cloned()
     }
 
     /// Converts the mistake to an error in the file.
     pub fn error(&self, source: &File<'_>, mistake: GuestMistake) -> StudyError {
-        let place = self.0.get(mistake.key).cloned();
-        source.error(place.unwrap_or(0..0), mistake.message, mistake.hint)
+        let span = self.0.get(mistake.key).cloned();
+        source.error(span.unwrap_or(0..0), mistake.message, mistake.hint)
     }
 }
 

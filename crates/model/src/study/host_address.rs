@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_interfaces_are_told_from_mistakes() {
+    fn addresses_and_interface_names_are_parsed() {
         for text in [
             "10.0.0.7",
             "fd98:3::1",

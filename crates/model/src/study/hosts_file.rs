@@ -31,14 +31,14 @@ pub enum Attach {
 pub struct Shaping {
     /// Interface of the host.
     pub parent: String,
-    /// Place of netem.
+    /// Placement of netem.
     pub attach: Attach,
 }
 
 /// Host of the hosts file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoteHost {
-    /// Destination in the words of the user's `ssh`; `None` for this machine.
+    /// Destination, as the user's `ssh` takes it; `None` for this machine.
     pub ssh: Option<String>,
     /// Further options of `ssh`.
     pub ssh_options: Vec<String>,
@@ -47,7 +47,7 @@ pub struct RemoteHost {
     /// Ports on which it may listen; absent, any port.
     pub ports: Option<PortRange>,
     /// Words before Regatta there, such as `sudo -n`.
-    pub become_words: Vec<String>,
+    pub become_command: Vec<String>,
     /// Regatta there; absent, it is sent.
     pub agent: Option<PathBuf>,
     /// Directory there with the programs of external drivers; absent, they are sent.
@@ -112,8 +112,8 @@ impl RemoteHost {
         };
         let address = section.parsed("address", "10.0.0.7")?;
         let ports = section.parsed("ports", "5200-5299")?;
-        let (become_words, span) = section.text("become")?.unwrap_or_default();
-        let become_words = words_of(&section, &become_words, span)?;
+        let (become_command, span) = section.text("become")?.unwrap_or_default();
+        let become_command = words_of(&section, &become_command, span)?;
         let agent = section.text("agent")?;
         if let Some((agent, span)) = &agent {
             refuse! { section;
@@ -140,7 +140,7 @@ impl RemoteHost {
             ssh_options,
             address: address.map(|(address, _)| address),
             ports: ports.map(|(ports, _)| ports),
-            become_words,
+            become_command,
             agent: agent.map(|(agent, _)| agent.into()),
             programs: programs.map(|(programs, _)| programs.into()),
             key: key.map(|(key, _)| key.into()),
@@ -156,7 +156,7 @@ impl RemoteHost {
         let mut table = format!("[{name}]\n");
         let options = toml::Value::from(self.ssh_options.clone()).to_string();
         let options = (!self.ssh_options.is_empty()).then_some(options);
-        let become_words = self.become_words.join(" ");
+        let become_command = self.become_command.join(" ");
         for (key, value) in [
             ("ssh", self.ssh.as_deref().map(quoted)),
             ("ssh_options", options),
@@ -167,7 +167,7 @@ impl RemoteHost {
             ("ports", self.ports.map(|it| quoted(&it.to_string()))),
             (
                 "become",
-                (!become_words.is_empty()).then(|| quoted(&become_words)),
+                (!become_command.is_empty()).then(|| quoted(&become_command)),
             ),
             ("agent", self.agent.as_ref().map(path)),
             ("programs", self.programs.as_ref().map(path)),
@@ -301,7 +301,7 @@ address = "10.0.1.1"
         let hosts = RemoteHost::parse_all(FILE, "hosts.toml").unwrap();
         let lab1 = &hosts["lab1"];
         assert_eq!(lab1.ssh.as_deref(), Some("alice@10.0.0.7"));
-        assert_eq!(lab1.become_words, ["sudo", "-n"]);
+        assert_eq!(lab1.become_command, ["sudo", "-n"]);
         assert_eq!(lab1.ports, "5200-5299".parse().ok());
         let shaping = lab1.shaping.as_ref().unwrap();
         let address = (Ipv4Addr::new(198, 18, 0, 1), 24);
@@ -343,7 +343,7 @@ address = "10.0.1.1"
     }
 
     #[test]
-    fn mistakes_have_a_place_and_a_hint() {
+    fn errors_have_a_line_and_a_hint() {
         for (text, line, expected) in [
             ("[lab1]\nadress = 1", 1, "has no `ssh`"),
             ("[lab1]\nssh = \"x\"\nadress = \"y\"", 3, "adress"),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{draft::Draft, error::Result, section::Section};
-use crate::condition::Link;
+use crate::{condition::Link, metric::Unit};
 
 /// Key of a condition.
 #[derive(Debug)]
@@ -15,20 +15,33 @@ pub struct PathKey {
     /// Help of the command line's option.
     pub help: &'static str,
     /// Meaning and default in `docs/conditions.md`: the cells of the table's row, with a bar between them.
+    /// [`PathKey::QUANTITIES`] stands for the names of the keys that `steps` can change.
     pub doc: &'static str,
-    /// Words for a value, which `{}` stands for, in the name of a condition of the command line.
+    /// Text in the name of a condition of the command line; `{}` stands for the value.
     pub in_name: &'static str,
-    /// Position of these words in the name.
+    /// Position of this text in the name.
     pub name_position: u32,
     /// Key that cannot be given beside this one.
     pub instead_of: Option<&'static str>,
-    /// Reads the key of a link, if it is there, and returns its place; `None` for the keys of a whole path,
+    /// Reads the key of a link, if it is there, and returns its span; `None` for the keys of a whole path,
     /// and for those that another row reads.
     pub(super) read: Option<Read>,
     /// Describes the setting of a link, unless it is the default or is described elsewhere.
-    pub(super) words: Option<fn(&Link) -> Option<String>>,
+    pub(super) describe: Option<fn(&Link) -> Option<String>>,
     /// Finds a setting that no path can have, with the largest packet in bytes.
     pub(super) fault: Option<fn(&Link, u64) -> Option<Fault>>,
+    /// The quantity that `steps` can change, if the key is one.
+    pub(super) quantity: Option<Quantity>,
+}
+
+/// Quantity of a link that can rise or fall by steps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quantity {
+    /// Value for messages.
+    pub example: &'static str,
+    /// Unit of the values that `set` takes.
+    pub unit: Unit,
+    pub set: fn(&mut Link, f64),
 }
 
 pub(super) type Read =
@@ -52,7 +65,7 @@ pub enum KeyKind {
     PacketSize,
     /// A size, a number of packets or of bandwidth-delay products.
     Queue,
-    /// Name of the value in help, and the words that it can be.
+    /// Placeholder of the value in help, and the names that it can have.
     Enum(&'static str, &'static [&'static str]),
     /// `true` or `false`.
     Flag,
@@ -72,6 +85,9 @@ pub enum KeyKind {
 }
 
 impl PathKey {
+    /// Placeholder in [`Self::doc`].
+    pub const QUANTITIES: &'static str = "{quantities}";
+
     pub(super) const fn new(name: &'static str, kind: KeyKind) -> Self {
         Self {
             name,
@@ -82,8 +98,9 @@ impl PathKey {
             name_position: 0,
             instead_of: None,
             read: None,
-            words: None,
+            describe: None,
             fault: None,
+            quantity: None,
         }
     }
 
@@ -95,7 +112,7 @@ impl PathKey {
         Self { doc, ..self }
     }
 
-    /// Sets the words for a value in the name of a condition, and their position there.
+    /// Sets the text for a value in the name of a condition, and its position there.
     pub(super) const fn in_name(self, name_position: u32, in_name: &'static str) -> Self {
         Self {
             in_name,
@@ -114,13 +131,30 @@ impl PathKey {
         self
     }
 
-    pub(super) const fn words(mut self, words: fn(&Link) -> Option<String>) -> Self {
-        self.words = Some(words);
+    pub(super) const fn describe(mut self, describe: fn(&Link) -> Option<String>) -> Self {
+        self.describe = Some(describe);
         self
     }
 
     pub(super) const fn fault(mut self, fault: fn(&Link, u64) -> Option<Fault>) -> Self {
         self.fault = Some(fault);
         self
+    }
+
+    /// Lets `steps` change the quantity.
+    pub(super) const fn stepped(
+        mut self,
+        example: &'static str,
+        unit: Unit,
+        set: fn(&mut Link, f64),
+    ) -> Self {
+        self.quantity = Some(Quantity { example, unit, set });
+        self
+    }
+
+    /// Whether `steps` can change the key.
+    #[must_use]
+    pub const fn is_stepped(&self) -> bool {
+        self.quantity.is_some()
     }
 }

@@ -15,6 +15,7 @@ use crate::{
         Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
         SHIPPED_TRACES, ShippedTrace,
     },
+    metric::Unit,
     named::Named as _,
     units::{BitRate, Ratio, UnitError, format_duration},
 };
@@ -40,19 +41,22 @@ macro_rules! faults {
 pub const PATH_KEYS: &[PathKey] = &[
     PathKey::new("rtt", KeyKind::Time)
         .help("Round-trip delay of the path, half of it each way [default without a STUDY: 30ms]")
-        .doc("round-trip propagation delay, half of it each way | 0"),
+        .doc("round-trip propagation delay, half of it each way | 0")
+        .stepped("300ms", Unit::Nanoseconds, |link, ns| link.delay = time(ns) / 2),
     PathKey::new("delay", KeyKind::Time)
         .help("One-way delay, each way, instead of a round-trip delay")
         .doc("one-way propagation delay, each way, instead of `rtt` | 0")
         .in_name(1, "{} each way")
         .instead_of("rtt")
         .read(|s, d, key| Ok(set(s.duration(key, "15ms")?, &mut d.link.delay)))
+        .stepped("150ms", Unit::Nanoseconds, |link, ns| link.delay = time(ns))
         .fault(|link, _| too_long(link.delay)),
     PathKey::new("jitter", KeyKind::Time)
         .help("Amplitude of the random delay, each way; it changes steadily in time, so that packets keep their order")
         .doc("amplitude of a random delay around the delay, each way; at most the delay | none")
         .in_name(10, "± {}")
         .read(|s, d, key| Ok(set(s.duration(key, "2ms")?, &mut d.link.jitter)))
+        .stepped("10ms", Unit::Nanoseconds, |link, ns| link.jitter = time(ns))
         .fault(|link, _| too_long(link.jitter).or_else(|| faults! {
             link.jitter > link.delay =>
                 "`jitter` is larger than the one-way delay that it varies",
@@ -63,7 +67,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("`uniform`: evenly within ± `jitter`. `normal`: with standard deviation `jitter`, cut off at four standard deviations. `pareto`: shape 3, mean 0, standard deviation `jitter`, from −0.82 to 4 `jitter`, the long tail of wide-area paths | `uniform`")
         .in_name(11, "{}")
         .read(|s, d, key| Ok(set(s.choice_at(key)?, &mut d.link.jitter_distribution)))
-        .words(|link| {
+        .describe(|link| {
             let distribution = link.jitter_distribution;
             (!link.jitter.is_zero() && distribution != DelayDistribution::Uniform)
                 .then(|| format!("{} jitter", distribution.as_str()))
@@ -82,7 +86,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("whether packets may overtake one another: each packet has its own draw, as with netem without a rate | `false`")
         .in_name(12, "overtaking")
         .read(|s, d, key| Ok(set(s.flag(key)?, &mut d.link.jitter_reorders)))
-        .words(|link| {
+        .describe(|link| {
             (!link.jitter.is_zero() && link.jitter_reorders)
                 .then(|| "jitter lets packets overtake".to_owned())
         }),
@@ -91,7 +95,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("time after which the random delay is independent of its earlier value; in between it changes continuously: see [Jitter](#jitter). `0s` draws a delay for each packet, and a packet that would overtake waits for the one before it | 4 × the widest deviation")
         .in_name(14, "correlation {}")
         .read(|s, d, key| Ok(set_some(s.duration(key, "100ms")?, &mut d.link.jitter_correlation)))
-        .words(|link| match link.jitter_span() {
+        .describe(|link| match link.jitter_span() {
             Some(span) if link.jitter_correlation.is_some() => {
                 Some(format!("jitter independent after {}", format_duration(span)))
             }
@@ -115,6 +119,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("probability with which each packet is lost, independently of all others | 0")
         .in_name(5, "{} loss")
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.loss)))
+        .stepped("5%", Unit::Ratio, |link, ratio| link.loss = Ratio(ratio.clamp(0.0, 1.0)))
         .fault(|link, _| no_share(link.loss)),
     PathKey::new("loss_bursts", KeyKind::Table("KEY=RATIO:…", None))
         .help("Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and `:good_loss=…` where they are not 100% and 0%")
@@ -128,7 +133,7 @@ pub const PATH_KEYS: &[PathKey] = &[
             d.link.loss_bursts = Some(read_bursts(bursts)?);
             Ok(Some(span))
         })
-        .words(|link| Some(format!("{} loss in bursts", link.loss_bursts?.mean_loss())))
+        .describe(|link| Some(format!("{} loss in bursts", link.loss_bursts?.mean_loss())))
         .fault(|link, _| {
             let bursts = link.loss_bursts?;
             let changes = [bursts.to_bad_ratio, bursts.to_good_ratio];
@@ -140,7 +145,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("numbers of packets that are always lost, counted in each direction from 1 since the beginning of the trial, in ascending order; or the name of a file with one number per line | none")
         .in_name(6, "loss of {}")
         .read(|s, d, key| Ok(set(s.numbers(key)?, &mut d.link.loss_list)))
-        .words(|link| match &link.loss_list[..] {
+        .describe(|link| match &link.loss_list[..] {
             [] => None,
             [packet] => Some(format!("packet {packet} lost")),
             list => Some(format!("{} packets lost by list", list.len())),
@@ -160,7 +165,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("probability with which a packet skips the delay and so overtakes packets in flight | 0")
         .in_name(7, "{} reordered")
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.reorder_ratio)))
-        .words(|link| share(link.reorder_ratio, "reordered"))
+        .describe(|link| share(link.reorder_ratio, "reordered"))
         .fault(|link, _| no_share(link.reorder_ratio).or_else(|| faults! {
             link.reorder_ratio.0 > 0.0 && link.delay.is_zero() =>
                 "`reorder` lets packets skip the delay, and there is no delay to skip",
@@ -171,20 +176,23 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("probability with which a packet arrives twice | 0")
         .in_name(8, "{} duplicated")
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.duplicate_ratio)))
-        .words(|link| share(link.duplicate_ratio, "duplicated"))
+        .describe(|link| share(link.duplicate_ratio, "duplicated"))
         .fault(|link, _| no_share(link.duplicate_ratio)),
     PathKey::new("corrupt", KeyKind::Ratio)
         .help("Packets of which a bit is flipped, each way")
         .doc("probability with which one bit of a packet, anywhere in it, is flipped. The checksums of IP, TCP, UDP and SCTP detect it and the host drops the packet, so that a transport sees a loss | 0")
         .in_name(9, "{} corrupted")
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.corrupt_ratio)))
-        .words(|link| share(link.corrupt_ratio, "corrupted"))
+        .describe(|link| share(link.corrupt_ratio, "corrupted"))
         .fault(|link, _| no_share(link.corrupt_ratio)),
     PathKey::new("rate", KeyKind::Rate)
         .help("Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]")
         .doc("rate of the bottleneck; `unlimited` for none | unlimited")
         .in_name(2, "{}")
         .read(read_rate_or_trace)
+        .stepped("100Mbit/s", Unit::BitsPerSecond, |link, rate| {
+            link.rate = Some(BitRate(rate.round() as u64));
+        })
         .fault(|link, _| faults! {
             link.rate == Some(BitRate(0)) =>
                 "a rate of zero carries nothing",
@@ -212,7 +220,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("depth of the bottleneck's token bucket: bytes that may pass at once after the link was idle | packets leave one after another")
         .in_name(15, "burst {}")
         .read(|s, d, key| Ok(set_some(s.parsed(key, "15kB")?, &mut d.link.burst_bytes)))
-        .words(|link| Some(format!("bursts of {}", link.burst_bytes?)))
+        .describe(|link| Some(format!("bursts of {}", link.burst_bytes?)))
         .fault(|link, mtu| {
             let burst = link.burst_bytes?;
             faults! {
@@ -251,7 +259,7 @@ pub const PATH_KEYS: &[PathKey] = &[
             let choices = [("drop-tail", QueueDiscipline::DropTail), ("codel", codel)];
             Ok(set(s.choice_of(key, &choices)?, &mut d.link.discipline))
         })
-        .words(|link| match link.discipline {
+        .describe(|link| match link.discipline {
             QueueDiscipline::DropTail => None,
             QueueDiscipline::Codel { target, interval } => {
                 let [target, interval] = [target, interval].map(format_duration);
@@ -287,7 +295,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .in_name(20, "MTU {}"),
     PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key")))
         .help("A quantity that rises or falls by equal steps, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
-        .doc("a quantity (`rtt`, `delay`, `jitter`, `loss`, `rate`) that rises or falls in equal steps: `key`, `from`, `to`, `by`, `every` | no change")
+        .doc("a quantity ({quantities}) that rises or falls in equal steps: `key`, `from`, `to`, `by`, `every` | no change")
         .in_name(24, "steps {}")
         .instead_of("step"),
 ];
@@ -298,7 +306,7 @@ pub(super) fn read_link(section: &mut Section<'_>, draft: &mut Draft) -> Result<
         if let Some(read) = key.read
             && let Some(span) = read(section, draft, key.name)?
         {
-            draft.places.insert(key.name, span);
+            draft.spans.insert(key.name, span);
         }
     }
     Ok(())
@@ -312,13 +320,17 @@ pub(super) fn fault(link: &Link, mtu: u64) -> Option<(&'static str, Fault)> {
 }
 
 impl Link {
-    /// Describes each setting other than delay, jitter, independent loss, rate and queue, in a few
-    /// words.
+    /// Describes each setting other than delay, jitter, independent loss, rate and queue.
     #[must_use]
     pub fn particulars(&self) -> Vec<String> {
         let keys = PATH_KEYS.iter();
-        keys.filter_map(|key| key.words?(self)).collect()
+        keys.filter_map(|key| key.describe?(self)).collect()
     }
+}
+
+/// Converts nanoseconds to a time; times go up to 30 days, which a float holds to the nanosecond.
+fn time(nanoseconds: f64) -> Duration {
+    Duration::from_nanos(nanoseconds.round() as u64)
 }
 
 /// Describes a share of the packets, unless it is zero.
@@ -366,8 +378,7 @@ fn limit(text: &str) -> Result<Option<BitRate>, UnitError> {
     }
 }
 
-/// Reads `rate` and `trace`. One takes the place of the other that was said before, for both ways or an
-/// earlier time.
+/// Reads `rate` and `trace`. Each replaces the other one of both directions or of an earlier step.
 fn read_rate_or_trace(
     section: &mut Section<'_>,
     draft: &mut Draft,
@@ -396,7 +407,7 @@ fn read_rate_or_trace(
                 }
             };
             (draft.link.rate, draft.link.trace) = (None, Some(trace));
-            draft.places.insert("trace", span);
+            draft.spans.insert("trace", span);
             Ok(None)
         }
         (None, None) => Ok(None),
@@ -431,37 +442,32 @@ mod tests {
     use crate::{named::Named, units::Bytes};
 
     #[test]
-    fn the_page_about_conditions_has_the_rows_of_the_keys() {
-        let page = include_str!("../../../../docs/conditions.md");
-        let row = |key: &PathKey| format!("| `{}` | {} |\n", key.name, key.doc);
-        let rows: String = PATH_KEYS.iter().map(row).collect();
-        assert!(page.contains(&rows), "the table is not\n{rows}");
-    }
-
-    #[test]
-    fn words_are_those_that_a_study_takes() {
-        let words = |name: &str| {
+    fn values_of_enum_keys_match_their_types() {
+        let values = |name: &str| {
             let key = PATH_KEYS.iter().find(|key| key.name == name);
             match key.expect("a key").kind {
-                KeyKind::Enum(_, words) => words,
+                KeyKind::Enum(_, names) => names,
                 _ => &[],
             }
         };
         fn of_type<T: Named>() -> Vec<&'static str> {
-            T::NAMES.iter().map(|(word, _)| *word).collect()
+            T::NAMES.iter().map(|(name, _)| *name).collect()
         }
-        assert_eq!(words("jitter_distribution"), of_type::<DelayDistribution>());
-        assert_eq!(words("rate_of"), of_type::<RateOf>());
+        assert_eq!(
+            values("jitter_distribution"),
+            of_type::<DelayDistribution>()
+        );
+        assert_eq!(values("rate_of"), of_type::<RateOf>());
     }
 
     #[test]
-    fn what_is_there_is_said_and_nothing_else() {
+    fn particulars_describe_settings_that_differ_from_the_default() {
         let plain = Link {
             rate: Some(BitRate(10_000_000)),
             ..Link::default()
         };
-        assert_eq!(plain.rate_in_words(), "10 Mbit/s");
-        assert_eq!(plain.queue_in_words(Bytes(1500)), "1.5 kB");
+        assert_eq!(plain.rate_text(), "10 Mbit/s");
+        assert_eq!(plain.queue_text(Bytes(1500)), "1.5 kB");
         assert_eq!(plain.particulars(), Vec::<String>::new());
         let link = Link {
             jitter: Duration::from_millis(2),
@@ -489,8 +495,8 @@ mod tests {
             }),
             ..Link::default()
         };
-        assert_eq!(link.rate_in_words(), "trace `lte`, 12 Mbit/s on average");
-        assert_eq!(link.queue_in_words(Bytes(75_000)), "50 packets");
+        assert_eq!(link.rate_text(), "trace `lte`, 12 Mbit/s on average");
+        assert_eq!(link.queue_text(Bytes(75_000)), "50 packets");
         assert_eq!(
             link.particulars(),
             [

@@ -135,7 +135,7 @@ pub struct Published {
     /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
     /// Whether the published path, as the publication describes it, permits the figure; `None` if
-    /// nothing is said about that.
+    /// it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_permits: Option<bool>,
 }

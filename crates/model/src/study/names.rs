@@ -3,14 +3,14 @@
 /// Shortest beginning of a name that stands for it.
 const SHORTEST_BEGINNING: usize = 3;
 
-/// Returns the one of `names` nearest to a mistyped `word`, if one is near, or the first that begins with it.
+/// Returns the one of `names` nearest to a mistyped `input`, if one is near, or the first that begins with it.
 #[must_use]
-pub fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
-    let begins = |name: &&&str| word.len() >= SHORTEST_BEGINNING && name.starts_with(word);
-    let length = word.chars().count();
+pub fn nearest<'n>(input: &str, names: &[&'n str]) -> Option<&'n str> {
+    let begins = |name: &&&str| input.len() >= SHORTEST_BEGINNING && name.starts_with(input);
+    let length = input.chars().count();
     let distances = names
         .iter()
-        .map(|name| (strsim::damerau_levenshtein(word, name), name));
+        .map(|name| (strsim::damerau_levenshtein(input, name), name));
     let near =
         distances.filter(|(distance, name)| *distance <= 1 + name.chars().count().max(length) / 4);
     let nearest = near

@@ -27,18 +27,18 @@ pub(super) fn read_source(mut section: Section<'_>) -> Result<Source> {
     })
 }
 
-/// Places of the driver and the options of a transport in the file.
+/// Spans of the driver and the options of a transport in the file.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct TransportPlace {
+pub(super) struct TransportSpans {
     pub driver: Range<usize>,
     pub options: BTreeMap<String, Range<usize>>,
 }
 
-/// Reads a transport; returns it, the places of its parts, and the place of its label.
+/// Reads a transport; returns it, the spans of its parts and that of its label.
 pub(super) fn read_transport(
     mut section: Section<'_>,
-) -> Result<(Transport, (TransportPlace, Range<usize>))> {
-    let whole = section.span();
+) -> Result<(Transport, (TransportSpans, Range<usize>))> {
+    let section_span = section.span();
     let (driver, driver_span) = section.required_text("driver", "\"tcp\"")?;
     let (label, label_span) = match section.text("label")? {
         Some((label, span)) => {
@@ -48,7 +48,7 @@ pub(super) fn read_transport(
         None => (driver.clone(), driver_span.clone()),
     };
     section.visible("driver", &driver, driver_span.clone())?;
-    let mut place = TransportPlace {
+    let mut spans = TransportSpans {
         driver: driver_span,
         options: BTreeMap::new(),
     };
@@ -70,11 +70,11 @@ pub(super) fn read_transport(
                 "an option is a text, a whole number, true or false",
             )
         })?;
-        place.options.insert(name.clone(), key.span());
+        spans.options.insert(name.clone(), key.span());
         options.insert(name, read);
     }
     let label_span = if label_span.is_empty() {
-        whole
+        section_span
     } else {
         label_span
     };
@@ -84,7 +84,7 @@ pub(super) fn read_transport(
             driver,
             options,
         },
-        (place, label_span),
+        (spans, label_span),
     ))
 }
 

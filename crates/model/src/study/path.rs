@@ -1,4 +1,4 @@
-//! `[[condition]]`: the path, each way, and its changes over time.
+//! `[[condition]]`: the links of both directions, and their changes over time.
 
 use std::{ops::Range, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Reads both directions of a path, over the given values: keys for both, then those of each.
-fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<()> {
+fn read_directions(section: &mut Section<'_>, directions: &mut [Draft; 2]) -> Result<()> {
     section.not_both("rtt", "delay")?;
     section.not_both("rtt_jitter", "jitter")?;
     let rtt = section.duration("rtt", "30ms")?;
@@ -27,29 +27,29 @@ fn read_ways(section: &mut Section<'_>, ways: &mut [Draft; 2]) -> Result<()> {
         }
     }
     let rtt_jitter = section.duration("rtt_jitter", "2ms")?;
-    // Both ways are read from the same keys, over what each was before.
+    // Both directions are read from the same keys, each over its earlier values.
     let mut again = section.clone();
-    for (way, section) in ways.iter_mut().zip([section, &mut again]) {
+    for (direction, section) in directions.iter_mut().zip([section, &mut again]) {
         if let Some((rtt, span)) = &rtt {
-            way.link.delay = *rtt / 2;
-            way.places.insert("rtt", span.clone());
+            direction.link.delay = *rtt / 2;
+            direction.spans.insert("rtt", span.clone());
         }
         if let Some((jitter, span)) = &rtt_jitter {
-            way.link.jitter = *jitter / 2;
-            way.places.insert("jitter", span.clone());
+            direction.link.jitter = *jitter / 2;
+            direction.spans.insert("jitter", span.clone());
         }
-        read_link(section, way)?;
+        read_link(section, direction)?;
     }
     Ok(())
 }
 
 /// Reads the keys of a path, of both directions and of each; `name` is that of the path in messages.
-fn read_keys(section: &mut Section<'_>, name: &str, ways: &mut [Draft; 2]) -> Result<()> {
-    read_ways(section, ways)?;
-    for (key, way) in ["forward", "reverse"].into_iter().zip(ways) {
-        if let Some(mut direction) = section.section(key, &format!("[{name}.{key}]"))? {
-            read_link(&mut direction, way)?;
-            direction.end()?;
+fn read_keys(section: &mut Section<'_>, name: &str, directions: &mut [Draft; 2]) -> Result<()> {
+    read_directions(section, directions)?;
+    for (key, direction) in ["forward", "reverse"].into_iter().zip(directions) {
+        if let Some(mut section) = section.section(key, &format!("[{name}.{key}]"))? {
+            read_link(&mut section, direction)?;
+            section.end()?;
         }
     }
     Ok(())
@@ -76,7 +76,7 @@ pub(super) fn read_condition(mut section: Section<'_>) -> Result<(Condition, Ran
 /// had.
 ///
 /// # Errors
-/// The first mistake, with its place in `keys` and a hint.
+/// The first mistake, with its span in `keys` and a hint.
 pub fn change_condition(
     before: &Condition,
     keys: &str,
@@ -98,28 +98,29 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
     let file = &section.source();
     let mtu = section.number("mtu", 576, 65_535)?;
     let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
-    let whole = section.span();
-    let drafts = |forward, reverse| [forward, reverse].map(|l| Draft::over(l, whole.clone()));
-    let mut kept = Vec::new();
+    let section_span = section.span();
+    let drafts =
+        |forward, reverse| [forward, reverse].map(|link| Draft::over(link, section_span.clone()));
+    let mut updated = Vec::new();
     for step in &before.schedule {
-        let mut ways = drafts(&step.forward, &step.reverse);
+        let mut directions = drafts(&step.forward, &step.reverse);
         let mut keys = section.clone();
-        read_keys(&mut keys, "condition", &mut ways)?;
-        kept.push(DraftStep {
+        read_keys(&mut keys, "condition", &mut directions)?;
+        updated.push(DraftStep {
             at: step.at,
-            at_place: whole.clone(),
-            ways,
+            at_span: section_span.clone(),
+            directions,
         });
     }
-    let mut ways = drafts(&before.forward, &before.reverse);
-    read_keys(&mut section, "condition", &mut ways)?;
+    let mut directions = drafts(&before.forward, &before.reverse);
+    read_keys(&mut section, "condition", &mut directions)?;
     let staircase = section.section("steps", "steps")?;
     let staircase = staircase.map(read_staircase).transpose()?;
     let steps = section.sections("step", "condition.step")?;
     section.end()?;
 
     let schedule = match (staircase, steps.is_empty()) {
-        (Some(staircase), true) => climb(file, &staircase, &mut ways)?,
+        (Some(staircase), true) => climb(file, &staircase, &mut directions)?,
         (Some(staircase), false) => {
             return Err(file.error(
                 staircase.span,
@@ -127,58 +128,71 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
                 "leave one of them out",
             ));
         }
-        (None, false) => read_steps(steps, &ways)?,
-        (None, true) => kept,
+        (None, false) => read_steps(steps, &directions)?,
+        (None, true) => updated,
     };
-    finish(file, (before.name, mtu), ways, schedule)
+    finish(file, (before.name, mtu), directions, schedule)
 }
 
 /// Step under construction.
 struct DraftStep {
     at: Duration,
-    at_place: Range<usize>,
-    ways: [Draft; 2],
+    at_span: Range<usize>,
+    directions: [Draft; 2],
 }
 
 fn read_steps(sections: Vec<Section<'_>>, first: &[Draft; 2]) -> Result<Vec<DraftStep>> {
     let mut steps: Vec<DraftStep> = Vec::new();
     for mut section in sections {
         let at = section.duration("at", "20s")?;
-        let (at, at_place) = section.required("at", "\"20s\"", at)?;
-        // What a step does not say stays as it was before it.
-        let mut ways = steps.last().map_or(first, |step| &step.ways).clone();
-        for way in &mut ways {
-            way.whole = section.span();
+        let (at, at_span) = section.required("at", "\"20s\"", at)?;
+        // A key that a step does not have keeps its value.
+        let mut directions = steps.last().map_or(first, |step| &step.directions).clone();
+        for direction in &mut directions {
+            direction.section_span = section.span();
         }
-        read_keys(&mut section, "condition.step", &mut ways)?;
+        read_keys(&mut section, "condition.step", &mut directions)?;
         section.end()?;
-        steps.push(DraftStep { at, at_place, ways });
+        steps.push(DraftStep {
+            at,
+            at_span,
+            directions,
+        });
     }
     Ok(steps)
 }
 
 /// Returns the steps of a quantity that rises or falls evenly; the path begins with its first
 /// value.
-fn climb(file: &File<'_>, staircase: &Staircase, ways: &mut [Draft; 2]) -> Result<Vec<DraftStep>> {
-    if let Some(span) = ways.iter().find_map(|way| way.places.get(staircase.key)) {
+fn climb(
+    file: &File<'_>,
+    staircase: &Staircase,
+    directions: &mut [Draft; 2],
+) -> Result<Vec<DraftStep>> {
+    if let Some(span) = directions
+        .iter()
+        .find_map(|direction| direction.spans.get(staircase.key))
+    {
         let key = staircase.key;
         let message = format!("`{key}` is said here and by `steps`, which begins with it");
         return Err(file.error(span.clone(), message, format!("leave `{key}` out here")));
     }
-    for way in ways.iter_mut() {
-        staircase.apply(&mut way.link, 0);
-        way.places.insert(staircase.key, staircase.span.clone());
+    for direction in directions.iter_mut() {
+        staircase.apply(&mut direction.link, 0);
+        direction
+            .spans
+            .insert(staircase.key, staircase.span.clone());
     }
     let step = |number| {
-        let mut ways = ways.clone();
-        for way in &mut ways {
-            staircase.apply(&mut way.link, number);
-            way.whole = staircase.span.clone();
+        let mut directions = directions.clone();
+        for direction in &mut directions {
+            staircase.apply(&mut direction.link, number);
+            direction.section_span = staircase.span.clone();
         }
         DraftStep {
             at: staircase.every.saturating_mul(number),
-            at_place: staircase.span.clone(),
-            ways,
+            at_span: staircase.span.clone(),
+            directions,
         }
     };
     Ok((1..=staircase.steps).map(step).collect())
@@ -194,10 +208,10 @@ fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<()> {
             before => format!("the one before it, at {}", format_duration(before)),
         };
         refuse! { file;
-            step.at <= before => step.at_place.clone(),
+            step.at <= before => step.at_span.clone(),
                 "this step at {at} does not come after {after}",
                 "list the steps in the order of time, the first one after `0s`";
-            step.at > Condition::LONGEST_TIME => step.at_place.clone(),
+            step.at > Condition::LONGEST_TIME => step.at_span.clone(),
                 "this step comes after more than 30 days", "write a time such as `20s`";
         }
         before = step.at;
@@ -209,14 +223,18 @@ fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<()> {
 fn finish(
     file: &File<'_>,
     (name, mtu_bytes): (String, u32),
-    ways: [Draft; 2],
+    directions: [Draft; 2],
     steps: Vec<DraftStep>,
 ) -> Result<Condition> {
     check_times(file, &steps)?;
-    let links = |ways: &[Draft; 2]| ways.each_ref().map(|way| way.link.clone());
-    let [forward, reverse] = links(&ways);
+    let links = |directions: &[Draft; 2]| {
+        directions
+            .each_ref()
+            .map(|direction| direction.link.clone())
+    };
+    let [forward, reverse] = links(&directions);
     let schedule = steps.iter().map(|step| {
-        let [forward, reverse] = links(&step.ways);
+        let [forward, reverse] = links(&step.directions);
         Step {
             at: step.at,
             forward,
@@ -230,7 +248,11 @@ fn finish(
         mtu_bytes,
         schedule: schedule.collect(),
     };
-    let drafts = || ways.iter().chain(steps.iter().flat_map(|step| &step.ways));
+    let drafts = || {
+        directions
+            .iter()
+            .chain(steps.iter().flat_map(|step| &step.directions))
+    };
     let queues: Vec<_> = condition
         .links()
         .zip(drafts())
@@ -241,7 +263,7 @@ fn finish(
             continue;
         };
         refuse! { file;
-            bytes.is_none() && packets.is_none() => draft.place("queue"),
+            bytes.is_none() && packets.is_none() => draft.span_of("queue"),
                 "a queue of so many bandwidth-delay products, but the link has no rate",
                 "add `rate = \"100Mbit/s\"`, or write the `queue` in bytes";
         }
@@ -250,7 +272,7 @@ fn finish(
     let mtu = u64::from(condition.mtu_bytes);
     for (link, draft) in condition.links().zip(drafts()) {
         if let Some((key, (message, hint))) = fault(link, mtu) {
-            return Err(file.error(draft.place(key), message, hint));
+            return Err(file.error(draft.span_of(key), message, hint));
         }
     }
     Ok(condition)

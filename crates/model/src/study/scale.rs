@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Scaling of a study from its whole form.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
-    /// Part of the whole study's cost that was asked for.
+    /// Requested part of the whole study's cost.
     pub scale: Ratio,
     /// Rounds of the whole study.
     pub rounds_of: u32,
@@ -26,31 +26,31 @@ pub struct Scaled {
 impl Scaled {
     /// Describes the scaling in a sentence without its full stop.
     #[must_use]
-    pub fn in_words(&self, study: &Study) -> String {
-        let mut words = format!(
+    pub fn description(&self, study: &Study) -> String {
+        let mut text = format!(
             "a scale of {} was asked for: the run has {} of the study's {} rounds",
             self.scale, study.rounds, self.rounds_of
         );
         let is_part = self.volume.0 < 1.0;
         if is_part {
             let volume = Ratio((self.volume.0 * 1000.0).round() / 1000.0);
-            words.push_str(&format!(", and each trial {volume} of its volume"));
+            text.push_str(&format!(", and each trial {volume} of its volume"));
         }
-        if self.is_more_than_asked(study) {
-            words.push_str("; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time");
+        if self.exceeds_request(study) {
+            text.push_str("; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time");
         }
         if is_part && study.changes_in_time() {
-            words.push_str("; a transfer may end before its path has made all its changes");
+            text.push_str("; a transfer may end before its path has made all its changes");
         }
-        words
+        text
     }
 
     /// Whether the rounds are too many for the scale and a sweep varies the volume of some trials, which
     /// therefore stay whole.
-    fn is_more_than_asked(&self, study: &Study) -> bool {
-        let asked = f64::from(self.rounds_of) * self.scale.0;
+    fn exceeds_request(&self, study: &Study) -> bool {
+        let requested = f64::from(self.rounds_of) * self.scale.0;
         let mut workloads = study.workloads.iter();
-        asked < f64::from(study.rounds) * Study::LEAST_ROUNDED_VOLUME
+        requested < f64::from(study.rounds) * Study::LEAST_ROUNDED_VOLUME
             && workloads.any(|it| study.has_swept_volume(&it.name))
     }
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_is_shortened_and_its_trials_stay_what_they_are() {
+    fn scaling_shortens_a_series_but_not_its_trials() {
         let study = scaled("every = \"150s\"\nfor = \"6h\"", "size = \"10MB\"", 0.1);
         assert_eq!(
             (study.rounds, study.every),
@@ -194,22 +194,22 @@ mod tests {
         assert_eq!(study.published.len(), 1);
         let scaled = study.scaled.expect("it is scaled");
         assert_eq!(
-            scaled.in_words(&study),
+            scaled.description(&study),
             "a scale of 10 % was asked for: the run has 14 of the study's 144 rounds"
         );
     }
 
     #[test]
-    fn few_rounds_leave_the_rest_to_the_volume_which_other_names_say() {
+    fn scaling_few_rounds_reduces_volumes_and_renames_workloads() {
         let study = scaled("rounds = 5", "size = \"60MB\"", 0.1);
         assert_eq!(study.rounds, 3);
         assert_eq!(study.workloads[0].name, "w at 0.167");
         assert_eq!(study.workloads[0].kind.bytes(), 10_000_000);
         assert_eq!(study.published, [], "its figures are of the whole volume");
-        let words = study.scaled.expect("it is scaled").in_words(&study);
+        let text = study.scaled.expect("it is scaled").description(&study);
         assert!(
-            words.ends_with("3 of the study's 5 rounds, and each trial 16.7 % of its volume"),
-            "{words}"
+            text.ends_with("3 of the study's 5 rounds, and each trial 16.7 % of its volume"),
+            "{text}"
         );
     }
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_swept_volume_stays_what_its_name_says() {
+    fn swept_volumes_are_not_scaled() {
         let sweep = "[[sweep]]\nkey = \"workload.size\"\nvalues = [\"1MB\", \"10MB\"]\n";
         let text = format!(
             "rounds = 3\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n[[workload]]\nname = \"w\"\n{sweep}"
@@ -262,15 +262,15 @@ mod tests {
         assert_eq!((study.rounds, sizes), (3, vec![1_000_000, 10_000_000]));
         let scaled = study.scaled.expect("it is scaled");
         assert_eq!(scaled.volume, Ratio(1.0));
-        let words = scaled.in_words(&study);
+        let text = scaled.description(&study);
         assert!(
-            words.ends_with("whole, so that the run takes a larger part of the study's time"),
-            "{words}"
+            text.ends_with("whole, so that the run takes a larger part of the study's time"),
+            "{text}"
         );
     }
 
     #[test]
-    fn a_short_transfer_over_a_path_that_changes_is_said_to_be_one() {
+    fn scaled_transfer_over_a_changing_path_is_described() {
         let steps = "steps = { key = \"rtt\", from = \"300ms\", to = \"50ms\", by = \"50ms\", every = \"20s\" }";
         let text = format!(
             "rounds = 3\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\nrate = \"1Gbit/s\"\n{steps}\n\
@@ -278,10 +278,10 @@ mod tests {
         );
         let mut study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
         study.scale(Ratio(0.1));
-        let words = study.scaled.expect("it is scaled").in_words(&study);
+        let text = study.scaled.expect("it is scaled").description(&study);
         assert!(
-            words.ends_with("; a transfer may end before its path has made all its changes"),
-            "{words}"
+            text.ends_with("; a transfer may end before its path has made all its changes"),
+            "{text}"
         );
     }
 

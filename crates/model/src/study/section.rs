@@ -19,15 +19,15 @@ use crate::{
     units::{Bytes, UnitError, beginning, parse_duration},
 };
 
-/// Value that was read, with its place in the file.
+/// Value that was read, with its span in the file.
 pub(super) type Taken<T> = Option<(T, Range<usize>)>;
 
-/// Returns the first of some mistakes whose condition holds, as an error of a section: place, message, which may name
+/// Returns the first of some mistakes whose condition holds, as an error of a section: span, message, which may name
 /// variables, and hint.
 macro_rules! refuse {
-    ($section:expr; $($is:expr => $place:expr, $message:literal, $hint:literal;)+) => {
+    ($section:expr; $($is:expr => $span:expr, $message:literal, $hint:literal;)+) => {
         $(if $is {
-            return Err($section.error($place, format!($message), $hint));
+            return Err($section.error($span, format!($message), $hint));
         })+
     };
 }
@@ -42,7 +42,7 @@ pub(super) struct Scalar {
     pub shown: String,
     /// Whether the value is a text.
     pub is_text: bool,
-    /// Place of the value.
+    /// Span of the value.
     pub span: Range<usize>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Section<'a> {
         self.file
     }
 
-    /// Returns an error at a place in this table.
+    /// Returns an error at a span in this table.
     pub fn error(
         &self,
         span: Range<usize>,
@@ -189,7 +189,7 @@ impl<'a> Section<'a> {
         Ok(Some(value))
     }
 
-    /// Reads a size between two bounds in bytes, both allowed, and its place.
+    /// Reads a size between two bounds in bytes, both allowed, and its span.
     pub fn amount(
         &mut self,
         key: &'static str,
@@ -225,7 +225,7 @@ impl<'a> Section<'a> {
         Err(self.error(span, message, hint))
     }
 
-    /// Reads a text that must be there, with its place.
+    /// Reads a text that must be there, with its span.
     pub fn required_text(
         &mut self,
         key: &'static str,
@@ -284,7 +284,7 @@ impl<'a> Section<'a> {
         Ok(taken.map(|(number, _)| number))
     }
 
-    /// Reads a whole number from `lowest` to `highest`, inclusive, and its place.
+    /// Reads a whole number from `lowest` to `highest`, inclusive, and its span.
     pub fn number_at(
         &mut self,
         key: &'static str,
@@ -309,36 +309,36 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads `true` or `false`, and its place.
+    /// Reads `true` or `false`, and its span.
     pub fn flag(&mut self, key: &'static str) -> Result<Taken<bool>> {
         self.value(key, ("true or false", "true"), DeValue::as_bool)
     }
 
-    /// Reads a word of a type.
+    /// Reads the name of a value of a type.
     pub fn choice<T: Named>(&mut self, key: &'static str) -> Result<Option<T>> {
         Ok(self.choice_at(key)?.map(|(value, _)| value))
     }
 
-    /// Reads a word of a type, and its place.
+    /// Reads the name of a value of a type, and its span.
     pub fn choice_at<T: Named>(&mut self, key: &'static str) -> Result<Taken<T>> {
         self.choice_of(key, T::NAMES)
     }
 
-    /// Reads one of several words, and its place.
+    /// Reads one of several names, and its span.
     pub fn choice_of<T: Copy>(
         &mut self,
         key: &'static str,
         choices: &[(&'static str, T)],
     ) -> Result<Taken<T>> {
-        let Some((word, span)) = self.text(key)? else {
+        let Some((chosen, span)) = self.text(key)? else {
             return Ok(None);
         };
-        if let Some((_, value)) = choices.iter().find(|(name, _)| *name == word) {
+        if let Some((_, value)) = choices.iter().find(|(name, _)| *name == chosen) {
             return Ok(Some((*value, span)));
         }
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let hint = format!("write {}", one_of(&names));
-        Err(self.error(span, format!("`{word}` is not a value of `{key}`"), hint))
+        Err(self.error(span, format!("`{chosen}` is not a value of `{key}`"), hint))
     }
 
     /// Reads a list of texts.
@@ -393,14 +393,14 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Returns a text that is not read yet, and its place.
+    /// Returns a text that is not read yet, and its span.
     pub fn peek(&self, key: &str) -> Option<(String, Range<usize>)> {
         let value = self.table.get(key)?;
         Some((text_of(value.get_ref())?, value.span()))
     }
 
-    /// Returns the place of the value of a key that is not read yet.
-    pub fn place_of(&self, key: &str) -> Option<Range<usize>> {
+    /// Returns the span of the value of a key that is not read yet.
+    pub fn span_of(&self, key: &str) -> Option<Range<usize>> {
         self.table.get(key).map(Spanned::span)
     }
 
@@ -514,14 +514,14 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Stores a value that was read, and returns its place.
+/// Stores a value that was read, and returns its span.
 pub(super) fn set<T>(taken: Taken<T>, into: &mut T) -> Option<Range<usize>> {
     let (value, span) = taken?;
     *into = value;
     Some(span)
 }
 
-/// Stores a value that need not be set, and returns its place.
+/// Stores a value that need not be set, and returns its span.
 pub(super) fn set_some<T>(taken: Taken<T>, into: &mut Option<T>) -> Option<Range<usize>> {
     set(taken.map(|(value, span)| (Some(value), span)), into)
 }

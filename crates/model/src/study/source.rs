@@ -27,7 +27,7 @@ pub(super) struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Parses the file; `hint` says what it looks like.
+    /// Parses the file; `hint` describes its form.
     pub fn parse(&self, hint: &str) -> Result<DeTable<'a>> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
@@ -43,7 +43,7 @@ impl<'a> File<'a> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> StudyError {
-        // A parser may point past the end, or into the middle of a character, of a broken file.
+        // A parser may point past the end, or into the middle of a character, of a malformed file.
         let floor = |at: usize| {
             let mut at = at.min(self.text.len());
             while !self.text.is_char_boundary(at) {

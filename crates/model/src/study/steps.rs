@@ -4,54 +4,14 @@ use std::{ops::Range, time::Duration};
 
 use super::{
     error::Result,
+    key::Quantity,
+    keys::PATH_KEYS,
     section::{Section, refuse},
 };
-use crate::{
-    condition::{Condition, Link},
-    metric::Unit,
-    units::{BitRate, Ratio},
-};
+use crate::condition::{Condition, Link};
 
 /// Maximum number of steps in one schedule.
 const MOST_STEPS: f64 = 10_000.0;
-
-/// Setter of a quantity of a link, in its base unit.
-type Apply = fn(&mut Link, f64);
-
-/// Quantities that can rise or fall: key, example, unit, setter.
-const QUANTITIES: [(&str, (&str, Unit, Apply)); 5] = [
-    (
-        "rtt",
-        ("300ms", Unit::Nanoseconds, |link, ns| {
-            link.delay = time(ns) / 2
-        }),
-    ),
-    (
-        "delay",
-        ("150ms", Unit::Nanoseconds, |link, ns| link.delay = time(ns)),
-    ),
-    (
-        "jitter",
-        ("10ms", Unit::Nanoseconds, |link, ns| link.jitter = time(ns)),
-    ),
-    (
-        "loss",
-        ("5%", Unit::Ratio, |link, ratio| {
-            link.loss = Ratio(ratio.clamp(0.0, 1.0))
-        }),
-    ),
-    (
-        "rate",
-        ("100Mbit/s", Unit::BitsPerSecond, |link, rate| {
-            link.rate = Some(BitRate(rate.round() as u64));
-        }),
-    ),
-];
-
-/// Converts nanoseconds to a time; times go up to 30 days, which a float holds to the nanosecond.
-fn time(nanoseconds: f64) -> Duration {
-    Duration::from_nanos(nanoseconds.round() as u64)
-}
 
 /// Quantity that goes from one value to another by equal steps at equal times.
 pub(super) struct Staircase {
@@ -63,7 +23,7 @@ pub(super) struct Staircase {
     from: f64,
     to: f64,
     by: f64,
-    set: Apply,
+    set: fn(&mut Link, f64),
 }
 
 impl Staircase {
@@ -73,8 +33,8 @@ impl Staircase {
         let value = if steps == self.steps {
             self.to
         } else {
-            let way = self.by * f64::from(steps);
-            self.from + way.copysign(self.to - self.from)
+            let change = self.by * f64::from(steps);
+            self.from + change.copysign(self.to - self.from)
         };
         (self.set)(link, value);
     }
@@ -82,30 +42,32 @@ impl Staircase {
 
 pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
     let span = section.span();
-    let quantities = QUANTITIES.map(|(key, parts)| (key, (key, parts)));
-    let quantity = section.choice_of("key", &quantities)?;
-    let ((key, (example, unit, set)), _) = section.required("key", "\"rtt\"", quantity)?;
+    let quantities = PATH_KEYS.iter();
+    let quantities = quantities.filter_map(|key| Some((key.name, (key.name, key.quantity?))));
+    let quantity = section.choice_of("key", &quantities.collect::<Vec<_>>())?;
+    let ((key, Quantity { example, unit, set }), _) =
+        section.required("key", "\"rtt\"", quantity)?;
     let mut value = |name| -> Result<(f64, Range<usize>)> {
         let taken = section.quantity(name, example, |text| unit.read(text))?;
         section.required(name, &format!("\"{example}\""), taken)
     };
     let (from, _) = value("from")?;
-    let (to, to_place) = value("to")?;
-    let (by, by_place) = value("by")?;
+    let (to, to_span) = value("to")?;
+    let (by, by_span) = value("by")?;
     let every = section.duration("every", "20s")?;
-    let (every, every_place) = section.required("every", "\"20s\"", every)?;
+    let (every, every_span) = section.required("every", "\"20s\"", every)?;
     section.end()?;
     // Rounding must not make a tiny last step.
     let steps = ((to - from).abs() / by - 1e-9).ceil();
     refuse! { section;
-        by <= 0.0 => by_place,
+        by <= 0.0 => by_span,
             "steps of nothing lead nowhere",
             "write by how much each step rises or falls, without a sign";
-        from == to => to_place,
+        from == to => to_span,
             "`from` and `to` are the same, so nothing changes", "leave `steps` out";
-        every.is_zero() || every > Condition::LONGEST_TIME => every_place,
+        every.is_zero() || every > Condition::LONGEST_TIME => every_span,
             "this time must be longer than zero and at most 30 days", "write a time such as `20s`";
-        steps > MOST_STEPS => by_place, "these are more than {MOST_STEPS} steps", "write a larger `by`";
+        steps > MOST_STEPS => by_span, "these are more than {MOST_STEPS} steps", "write a larger `by`";
     }
     Ok(Staircase {
         key,

@@ -24,11 +24,11 @@ pub struct ValueKey<T> {
     pub doc: &'static str,
     /// Key that cannot be given beside this one.
     pub instead_of: Option<&'static str>,
-    /// Place of the value; `None` if this `T` has no such key.
+    /// Field of the value; `None` if this `T` has no such key.
     pub(super) field: for<'t> fn(&'t mut T) -> Option<Field<'t>>,
 }
 
-/// Place of a value.
+/// Field that a value is read into.
 pub(super) enum Field<'t> {
     /// Size, with its bounds in bytes, both allowed.
     Size(&'t mut Bytes, [u64; 2]),
@@ -38,7 +38,7 @@ pub(super) enum Field<'t> {
     Time(&'t mut Duration),
     /// Time that need not be set.
     SomeTime(&'t mut Option<Duration>),
-    /// One of several words.
+    /// Value of an enumeration.
     NamedValue(&'t mut dyn NamedValue),
     /// `true` or `false`.
     Flag(&'t mut bool),
@@ -70,9 +70,9 @@ impl Number for f64 {
     }
 }
 
-/// Value of a type with words.
+/// Value of a type with [`Named`] values.
 pub(super) trait NamedValue {
-    /// Reads the word, if it is there, and returns its place.
+    /// Reads the value by its name, if the key is there, and returns its span.
     fn read(
         &mut self,
         section: &mut Section<'_>,
@@ -111,15 +111,15 @@ impl<T> ValueKey<T> {
         Ok(taken)
     }
 
-    /// Reads the value into its field; returns its place if the key is there.
+    /// Reads the value into its field; returns its span if the key is there.
     fn read(&self, section: &mut Section<'_>, field: Field<'_>) -> Result<Option<Range<usize>>> {
         Ok(match field {
             Field::Size(into, bounds) => {
                 set(section.amount(self.name, self.example, bounds)?, into)
             }
-            Field::Number(into) => self.number(section)?.map(|(number, place)| {
+            Field::Number(into) => self.number(section)?.map(|(number, span)| {
                 into.store(number);
-                place
+                span
             }),
             Field::Time(into) => set(self.time(section)?, into),
             Field::SomeTime(into) => set_some(self.time(section)?, into),
@@ -127,20 +127,20 @@ impl<T> ValueKey<T> {
             Field::Flag(into) => set(section.flag(self.name)?, into),
             Field::Arrivals(into, of) => {
                 let number = self.number(section)?;
-                set(number.map(|(number, place)| (of(number), place)), into)
+                set(number.map(|(number, span)| (of(number), span)), into)
             }
         })
     }
 }
 
-/// Reads the keys of a table that are present over the values that `of` has; returns their places. A key that this `of`
+/// Reads the keys of a table that are present over the values that `of` has; returns their spans. A key that this `of`
 /// does not have is left in the table.
 pub(super) fn read_keys<T>(
     keys: &'static [ValueKey<T>],
     section: &mut Section<'_>,
     of: &mut T,
 ) -> Result<BTreeMap<&'static str, Range<usize>>> {
-    let mut places = BTreeMap::new();
+    let mut spans = BTreeMap::new();
     for key in keys {
         if let Some(other) = key.instead_of {
             section.not_both(other, key.name)?;
@@ -148,10 +148,10 @@ pub(super) fn read_keys<T>(
     }
     for key in keys {
         if let Some(field) = (key.field)(of)
-            && let Some(place) = key.read(section, field)?
+            && let Some(span) = key.read(section, field)?
         {
-            places.insert(key.name, place);
+            spans.insert(key.name, span);
         }
     }
-    Ok(places)
+    Ok(spans)
 }

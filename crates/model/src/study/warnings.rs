@@ -31,7 +31,7 @@ impl Study {
         let scaled = self.scaled?;
         Some(Warning::new(
             "scaled",
-            scaled.in_words(self),
+            scaled.description(self),
             "leave `--scale` out for the whole study; published figures are shown beside workloads of \
              their whole volume only",
         ))
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn plain_tcp_beside_quic_is_warned_of_unless_tls_over_tcp_is_there() {
-        let said = warning(&["tcp", "udp", "quic-quinn"]).expect("a warning");
+        let message = warning(&["tcp", "udp", "quic-quinn"]).expect("a warning");
         assert!(
-            said.starts_with("`tcp` is not encrypted and `quic-quinn` is"),
-            "{said}"
+            message.starts_with("`tcp` is not encrypted and `quic-quinn` is"),
+            "{message}"
         );
         assert_eq!(warning(&["tcp", "tcp-tls", "quic-quinn"]), None);
         assert_eq!(warning(&["tcp", "udp", "sctp"]), None);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_of_the_host_that_is_not_ours_is_warned_of() {
+    fn another_default_congestion_control_of_the_host_is_warned_of() {
         let warning = |transport: &str, default: &str| {
             let text = format!(
                 "[[transport]]\n{transport}\n[[condition]]\nname = \"c\"\n[[workload]]\nkind = \"bulk\"\n"
@@ -146,16 +146,19 @@ mod tests {
             let hosts = BTreeMap::from([("sender".to_owned(), HostFacts(facts))]);
             file.study.host_default_warning(&hosts)
         };
-        let said = warning("driver = \"tcp\"", "bbr")
+        let message = warning("driver = \"tcp\"", "bbr")
             .expect("a warning")
             .message;
         assert_eq!(
-            said,
+            message,
             "for `tcp` Regatta asks for `cubic`, as no `cc` is set; the default of the host's kernel is `bbr`, which other programs there use"
         );
         let two = "driver = \"tcp\"\n[[transport]]\ndriver = \"tcp-tls\"";
-        let said = warning(two, "bbr").expect("a warning").message;
-        assert!(said.starts_with("for `tcp`, `tcp-tls` Regatta"), "{said}");
+        let message = warning(two, "bbr").expect("a warning").message;
+        assert!(
+            message.starts_with("for `tcp`, `tcp-tls` Regatta"),
+            "{message}"
+        );
         assert_eq!(warning("driver = \"tcp\"", "cubic"), None);
         assert_eq!(warning("driver = \"tcp\"\ncc = \"cubic\"", "bbr"), None);
         assert_eq!(warning("driver = \"quic-quinn\"", "bbr"), None);
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_built_in_study_is_warned_of() {
+    fn built_in_studies_have_no_warnings() {
         for builtin in BUILTIN {
             let file = StudyFile::parse(builtin.text, builtin.name).expect("a study");
             assert_eq!(file.study.warnings(), [], "{}", builtin.name);

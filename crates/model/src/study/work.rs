@@ -68,7 +68,7 @@ pub(super) fn read_workload(
     let name = section.text("name")?;
     let kind = section.choice_of("kind", KINDS)?;
     let default = kind.map_or(KINDS[0].1, |(default, _)| default)();
-    let (name, place) = match name {
+    let (name, span) = match name {
         Some((name, span)) => {
             section.visible("name", &name, span.clone())?;
             (name, Some(span))
@@ -81,14 +81,14 @@ pub(super) fn read_workload(
         probe: Probe::default(),
     };
     read_over(&mut section, &mut workload, deadline)?;
-    Ok((workload, place))
+    Ok((workload, span))
 }
 
 /// Replaces some keys of a workload, as options of the command line do for a study's workloads: `keys` is the text of a
 /// `[[workload]]` without `name` and `kind`, and `file` its name for messages. A size replaces a duration.
 ///
 /// # Errors
-/// The first mistake, with its place in `keys` and a hint.
+/// The first mistake, with its span in `keys` and a hint.
 pub fn change_workload(
     before: &Workload,
     deadline: Duration,
@@ -110,32 +110,32 @@ pub fn change_workload(
 /// Reads the keys of a workload that are present, over its current values.
 fn read_over(section: &mut Section<'_>, workload: &mut Workload, deadline: Duration) -> Result<()> {
     let kind = &mut workload.kind;
-    let places = read_keys(WORKLOAD_KEYS, section, kind)?;
+    let spans = read_keys(WORKLOAD_KEYS, section, kind)?;
     if let WorkloadKind::Bulk { options, .. } = kind
-        && places.contains_key("size")
+        && spans.contains_key("size")
     {
         options.duration = None;
     }
     if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
-        let places = read_keys(PROBE_KEYS, &mut settings, &mut workload.probe)?;
+        let spans = read_keys(PROBE_KEYS, &mut settings, &mut workload.probe)?;
         settings.end()?;
         refuse! { section;
-            workload.probe.interval < Duration::from_millis(1) => places.get("interval").cloned().unwrap_or_default(),
+            workload.probe.interval < Duration::from_millis(1) => spans.get("interval").cloned().unwrap_or_default(),
                 "probe messages more often than every millisecond would be load themselves",
                 "write `interval = \"20ms\"`";
         }
     }
     not_of_another_kind(section, kind)?;
     section.end()?;
-    let place = |key: &str| places.get(key).cloned().unwrap_or_else(|| section.span());
-    check(section, kind, deadline, place)
+    let span_of = |key: &str| spans.get(key).cloned().unwrap_or_else(|| section.span());
+    check(section, kind, deadline, span_of)
 }
 
 /// Refuses a key that is one of other kinds of workloads.
 fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<()> {
     let mut keys = WORKLOAD_KEYS.iter();
-    let left = keys.find_map(|key| Some((key, section.place_of(key.name)?)));
-    let Some((key, place)) = left else {
+    let unread = keys.find_map(|key| Some((key, section.span_of(key.name)?)));
+    let Some((key, span)) = unread else {
         return Ok(());
     };
     let others = KINDS
@@ -148,25 +148,25 @@ fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<()>
     let (key, kind) = (key.name, kind.name());
     let (others, known) = (list(&others), list(&known));
     Err(section.error(
-        place,
+        span,
         format!("`{key}` is a key of {others}, and this workload is `{kind}`"),
         format!("leave `{key}` out; `{kind}` knows {known}"),
     ))
 }
 
-/// Refuses a setting that no transfer can have; `place` returns that of a key.
+/// Refuses a setting that no transfer can have; `span_of` returns the span of a key.
 fn check(
     section: &Section<'_>,
     kind: &WorkloadKind,
     deadline: Duration,
-    place: impl Fn(&str) -> Range<usize>,
+    span_of: impl Fn(&str) -> Range<usize>,
 ) -> Result<()> {
     let WorkloadKind::Bulk { options, .. } = kind else {
         return Ok(());
     };
-    let is_all_warm_up = |whole| whole < deadline && options.warm_up >= whole;
+    let is_all_warm_up = |duration| duration < deadline && options.warm_up >= duration;
     refuse! { section;
-        options.duration.is_some_and(is_all_warm_up) => place("warm_up"),
+        options.duration.is_some_and(is_all_warm_up) => span_of("warm_up"),
             "`warm_up` leaves nothing of `duration` to be measured",
             "write a shorter `warm_up`, or a longer `duration`";
     }
@@ -174,7 +174,7 @@ fn check(
     if let Some((key, _)) = kind.part_not_within(deadline) {
         let deadline = format_duration(deadline);
         return Err(section.error(
-            place(key),
+            span_of(key),
             format!(
                 "`{key}` is not shorter than the study's `deadline` of {deadline}, which ends every transfer"
             ),
@@ -182,40 +182,8 @@ fn check(
         ));
     }
     refuse! { section;
-        options.finish == Finish::Abandon && options.direction != Direction::Forward => place("finish"),
+        options.finish == Finish::Abandon && options.direction != Direction::Forward => span_of("finish"),
             "only the connecting host can abandon what it sends", "leave out one of `finish` and `direction`";
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::study::ValueKey;
-
-    #[test]
-    fn the_page_about_workloads_has_the_rows_of_the_keys() {
-        fn table<'k, T: 'k>(keys: impl Iterator<Item = &'k ValueKey<T>>) -> String {
-            let rows = keys.map(|key| format!("| `{}` | {} |\n", key.name, key.doc));
-            format!(
-                "| key | default | meaning |\n|---|---|---|\n{}\n",
-                rows.collect::<String>()
-            )
-        }
-        let page = include_str!("../../../../docs/workloads.md");
-        let probe = table(PROBE_KEYS.iter());
-        assert!(page.contains(&probe), "the table is not\n{probe}");
-        for (name, of) in KINDS {
-            let (_, section) = page
-                .split_once(&format!("\n## `{name}`\n"))
-                .unwrap_or_else(|| panic!("no section `{name}`"));
-            let section = section.split("\n## ").next().unwrap_or_default();
-            let keys = WORKLOAD_KEYS.iter();
-            let expected = table(keys.filter(|key| key.is_of(&mut of())));
-            assert!(
-                section.contains(&expected),
-                "the table of `{name}` is not\n{expected}"
-            );
-        }
-    }
 }

@@ -36,17 +36,17 @@ const PER_SECOND: KeyKind = KeyKind::Number {
     most: 10_000_000,
 };
 
-/// Returns the place of a value in the workloads that have it.
+/// Returns a function that finds the field of a key in the workloads that have it.
 macro_rules! field {
-    ($($($variant:ident)|+ { $field:ident } => $place:expr),+) => {
+    ($($($variant:ident)|+ { $field:ident } => $value:expr),+) => {
         |kind| match kind {
-            $($(WorkloadKind::$variant { $field, .. })|+ => Some($place),)+
+            $($(WorkloadKind::$variant { $field, .. })|+ => Some($value),)+
             _ => None,
         }
     };
 }
 
-/// Defines keys, one entry each: name, values, example, place of the value; help, cells of the table of documents, and the
+/// Defines keys, one entry each: name, values, example, field; help, cells of the table of documents, and the
 /// key beside which it cannot be given.
 macro_rules! keys {
     ($($name:literal $kind:expr, $example:literal, $field:expr;
@@ -178,16 +178,16 @@ mod tests {
     };
 
     #[test]
-    fn words_are_those_that_a_study_takes() {
+    fn values_of_enum_keys_match_their_types() {
         fn of_type<T: Named>() -> Vec<&'static str> {
-            T::NAMES.iter().map(|(word, _)| *word).collect()
+            T::NAMES.iter().map(|(name, _)| *name).collect()
         }
         let of_keys = |name: &str| {
             let kinds = WORKLOAD_KEYS.iter().map(|key| (key.name, key.kind));
             let all = kinds.chain(PROBE_KEYS.iter().map(|key| (key.name, key.kind)));
             let mut found = all.filter(|(known, _)| *known == name);
             match found.next() {
-                Some((_, KeyKind::Enum(_, words))) => words.to_vec(),
+                Some((_, KeyKind::Enum(_, names))) => names.to_vec(),
                 other => panic!("{name}: {other:?}"),
             }
         };

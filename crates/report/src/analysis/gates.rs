@@ -59,7 +59,7 @@ fn measured(data: &RunData) -> Gate {
     let count = |outcome| data.trials.iter().filter(|t| t.outcome == outcome).count();
     let counts = (Outcome::ALL.into_iter())
         .filter(|outcome| *outcome == Outcome::Measured || count(*outcome) > 0)
-        .map(|it| tr!("{0} {1}", count(it), language::text(&it.in_words())));
+        .map(|it| tr!("{0} {1}", count(it), language::text(&it.label())));
     let repeated = data.repeated.len();
     let repeated = (repeated > 0).then(|| tr!("{} repeated", repeated));
     let answered: BTreeSet<CellKey<'_>> = (data.trials.iter())

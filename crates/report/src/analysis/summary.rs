@@ -503,7 +503,7 @@ impl Cell {
     pub(crate) fn outcomes_text(&self) -> String {
         let mut ended = (Outcome::ALL.into_iter())
             .filter(|outcome| self.outcome(*outcome) > 0)
-            .map(|outcome| language::text(&outcome.in_words()).to_owned())
+            .map(|outcome| language::text(&outcome.label()).to_owned())
             .peekable();
         match ended.peek() {
             None => tr!("not run"),

@@ -205,7 +205,7 @@ fn value_and_ends(sweep: &Sweep, crossing: &SweepCrossing) -> [String; 3] {
     };
     let [low, high] = crossing.ci95;
     [
-        language::sentence(&sweep.in_words(&value_text(sweep, crossing.value))),
+        language::sentence(&sweep.describe(&value_text(sweep, crossing.value))),
         low.map_or_else(|| tr!("below the smallest value"), end),
         high.map_or_else(|| tr!("above the largest value"), end),
     ]
@@ -217,7 +217,7 @@ fn combination_text(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossi
     let mut combinations = others.filter_map(|(other, position)| {
         let other = &sweeps.sweeps[other];
         let value = *order(other).get(*position as usize)?;
-        let words = other.in_words(&other.values[value].text);
+        let words = other.describe(&other.values[value].text);
         Some(language::sentence(&words))
     });
     combinations.join(", ")

@@ -213,7 +213,7 @@ fn every_text_of_the_model_has_a_russian_one() {
         .collect();
     assert!(missing.is_empty(), "{missing:#?}");
     for outcome in Outcome::ALL {
-        assert!(MESSAGES.contains_key(&*outcome.in_words()), "{outcome:?}");
+        assert!(MESSAGES.contains_key(&*outcome.label()), "{outcome:?}");
     }
 }
 

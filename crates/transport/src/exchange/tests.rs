@@ -573,7 +573,7 @@ fn ambiguous_messages_and_files_are_unsupported() {
         let refused = run_pair(&wire, 0, 1, |order| order.workload.kind = kind.clone());
         match refused {
             Err(error @ TransportError::Unsupported(_)) => assert_eq!(error.hint(), hint),
-            _ => panic!("{} was not refused", kind.in_words()),
+            _ => panic!("{} was not refused", kind.description()),
         }
     }
 }

@@ -18,7 +18,7 @@ const CC: OptionDefinition = OptionDefinition {
     kind: OptionKind::Name,
     // The same for all transports where none is asked for, so that these are compared and not their defaults.
     default: "cubic",
-    help: "congestion control that the program is asked for; what it cannot set is unsupported",
+    help: "congestion control that the program must use; a trial with one that it cannot set is unsupported",
 };
 
 /// The drivers of this crate.
@@ -54,21 +54,21 @@ pub(crate) const DIRECTORY: OptionDefinition = OptionDefinition {
     name: "directory",
     kind: OptionKind::Path,
     default: "",
-    help: "directory with the program and all that it needs, which other machines get; without it they get the program alone",
+    help: "directory with `program` and all that it needs, which hosts that are reached by SSH get; without it they get the program alone",
 };
 
 pub(crate) const PROGRAM: OptionDefinition = OptionDefinition {
     name: "program",
     kind: OptionKind::Path,
     default: "",
-    help: "the executable file, from the directory where the run was started",
+    help: "the executable file, relative to the directory where the run was started; `PATH` is not searched",
 };
 
 const ARGUMENTS: OptionDefinition = OptionDefinition {
     name: "arguments",
     kind: OptionKind::Text,
     default: "",
-    help: "what it is started with, in words as a shell would split them",
+    help: "arguments of the program, split into words as a shell does",
 };
 
 static AIOQUIC: DriverDescriptor = DriverDescriptor {
@@ -81,7 +81,7 @@ static AIOQUIC: DriverDescriptor = DriverDescriptor {
     stack_version: "1.7.2",
     options: &[options::congestion_control(
         &["cubic", "reno"],
-        "congestion control of aioquic, read back",
+        "congestion control of the sender, aioquic's own, read back; aioquic's default is `reno`",
     )],
     ..DriverDescriptor::PLAIN
 };
@@ -98,7 +98,7 @@ static QUIC_GO: DriverDescriptor = DriverDescriptor {
         kind: OptionKind::OneOf(&["reno"]),
         // Not everybody's default: quic-go has nothing else.
         default: "reno",
-        help: "congestion control of quic-go, which has this one alone",
+        help: "congestion control of the sender; there is no other",
     }],
     ..DriverDescriptor::PLAIN
 };

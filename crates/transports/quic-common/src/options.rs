@@ -94,14 +94,14 @@ pub const MODE: OptionDefinition = OptionDefinition {
     name: "mode",
     kind: OptionKind::OneOf(Mode::VARIANTS),
     default: "stream",
-    help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not sent again when it is lost",
+    help: "send over streams, or each message in a DATAGRAM frame (RFC 9221), which is not retransmitted",
 };
 
 /// Definition of the option for path MTU discovery.
 pub const MTU_DISCOVERY: OptionDefinition = flag(
     "mtu_discovery",
     false,
-    "begin with 1200 bytes and search for the packet size (RFC 8899) instead of filling the path's packets from the start",
+    "begin with packets of 1200 bytes and search for the largest size (RFC 8899), instead of using the path's size from the start",
 );
 
 /// Definition of the option for the flow-control window of a stream.
@@ -120,14 +120,14 @@ pub const MIGRATE_AFTER: OptionDefinition = time(
 pub const EVENT_LOG: OptionDefinition = flag(
     "qlog",
     false,
-    "write the events of each connection to a file (qlog, JSON text sequences), which costs CPU time in the trial",
+    "write the events of each connection to `sender.sqlog`, `sender-2.sqlog`, … (qlog, JSON text sequences), which costs CPU time in the trial",
 );
 
 /// Definition of the option for the log of secrets.
 pub const KEY_LOG: OptionDefinition = flag(
     "keylog",
     false,
-    "leave the secrets of the connections in a file, with which Wireshark reads a capture of them",
+    "write the TLS secrets of the connections to `sender.keylog` and `receiver.keylog`, with which Wireshark decrypts a capture",
 );
 
 #[cfg(test)]

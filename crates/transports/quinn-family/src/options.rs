@@ -44,7 +44,7 @@ const LEAST_QUEUED: usize = 10;
 /// Congestion control.
 const CC: OptionDefinition = common::congestion_control(
     CongestionControl::VARIANTS,
-    "congestion control of the sender, the stack's own implementation",
+    "congestion control of the sender, the stack's own implementation, read back",
 );
 
 /// Library of the encryption: ring, the stacks' own default, with which quinn needs 4 % and noq 1 to

@@ -14,23 +14,23 @@ use crate::{association::Association, connection::SctpConnection, flow::SctpFlow
 pub(crate) const ORDERED: OptionDefinition = options::flag(
     "ordered",
     true,
-    "whether each stream is delivered in order; if not, every message is delivered \
-           as it comes, and the driver carries messages instead of streams",
+    "deliver each stream in order; if `false`, every message is delivered as it arrives, and the driver carries reliable \
+     messages instead of streams",
 );
 
 pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
     "rto_initial",
-    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial)",
+    "retransmission time-out before the first measurement (RFC 9260, RTO.Initial), in whole milliseconds",
 );
 
 pub(crate) const RTO_MIN: OptionDefinition = options::time(
     "rto_min",
-    "least retransmission time-out (RFC 9260, RTO.Min)",
+    "smallest retransmission time-out (RFC 9260, RTO.Min), in whole milliseconds",
 );
 
 pub(crate) const RTO_MAX: OptionDefinition = options::time(
     "rto_max",
-    "largest retransmission time-out (RFC 9260, RTO.Max)",
+    "largest retransmission time-out (RFC 9260, RTO.Max), in whole milliseconds",
 );
 
 /// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.

@@ -92,7 +92,7 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
 /// Failure of the further subflows.
 const SUBFLOW_DOWN_AFTER: OptionDefinition = options::time(
     "subflow_down_after",
-    "time after the transfer's connection was made at which the further subflows are taken down",
+    "time after the transfer's connection is made at which the additional subflows are taken down",
 );
 
 impl Driver for KernelTcp {

@@ -33,7 +33,7 @@ pub(crate) const MSS: OptionDefinition = options::number(
 /// Size of both socket buffers.
 pub(crate) const SOCKET_BUFFERS: OptionDefinition = options::size(
     "socket_buffers",
-    "send and receive buffer of each socket, of which the kernel may grant less; tuned by the kernel if not set",
+    "size of the send and the receive buffer of each socket, of which the kernel may grant less; tuned by the kernel if not set",
 );
 
 /// Whether Nagle's algorithm is off at the connecting end.

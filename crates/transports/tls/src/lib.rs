@@ -55,7 +55,7 @@ pub const fn crypto_option(default: Crypto) -> OptionDefinition {
         name: "crypto",
         kind: OptionKind::OneOf(Crypto::VARIANTS),
         default: default.name(),
-        help: "library that encrypts handshakes and data, through rustls",
+        help: "library that encrypts handshakes and data, through rustls; the fact `crypto.sender` states it",
     }
 }
 

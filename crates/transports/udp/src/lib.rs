@@ -13,7 +13,7 @@ use regatta_control::TrialOrder;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, OptionValues,
     Result, Session, TrialContext,
-    options::{self, DSCP, RATE},
+    options::{self, DSCP},
 };
 
 use endpoint::Endpoint;
@@ -38,32 +38,37 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     ..DriverDescriptor::PLAIN
 };
 
+/// Rate of a flow.
+const RATE: OptionDefinition = OptionDefinition {
+    help: "rate of the messages' bytes, of each flow; as fast as the kernel accepts them if not set",
+    ..options::RATE
+};
+
 const FRAME: OptionDefinition = OptionDefinition {
     name: "frame",
     kind: OptionKind::OneOf(&["none", "conn"]),
     default: "none",
-    help: "`conn` puts a header before each message and opens with CONN and CONACC; the \
-           receiver ends with RCVD",
+    help: "`conn` adds a header of 21 bytes to each message and opens with CONN and CONACC; the receiver ends with RCVD",
 };
 
 /// Segmentation and receive offload.
 const GSO: OptionDefinition = OptionDefinition {
-    help: "hand several messages that each fit a packet to the kernel at once (UDP_SEGMENT, \
-           UDP_GRO), where it can do that",
+    help: "pass several messages that each fit into a packet to the kernel in one call (UDP_SEGMENT, UDP_GRO), if it \
+           supports that",
     ..options::GSO
 };
 
 /// Receive buffer of the socket.
 const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
     default: "32MiB",
-    help: "receive buffer of the socket; the kernel may give less, which is read back",
+    help: "size of the socket's receive buffer, of which the kernel may grant less; read back as a fact",
     ..options::RECEIVE_BUFFER
 };
 
 /// Send buffer of the socket.
 const SEND_BUFFER: OptionDefinition = OptionDefinition {
     default: "4MiB",
-    help: "send buffer of the socket; the kernel may give less, which is read back",
+    help: "size of the socket's send buffer, of which the kernel may grant less; read back as a fact",
     ..options::SEND_BUFFER
 };
 

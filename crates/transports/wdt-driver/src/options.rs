@@ -8,21 +8,21 @@ pub(crate) const CONNECTIONS: OptionDefinition = options::number(
     "connections",
     (1, 64),
     "8",
-    "TCP connections, each to a port of its own",
+    "number of TCP connections, each to its own port",
 );
 
 pub(crate) const BLOCK_SIZE: OptionDefinition = OptionDefinition {
     name: "block_size",
     kind: OptionKind::Size,
     default: "16MiB",
-    help: "longest range of a file that is sent over one connection at a time",
+    help: "largest part of a file that is sent over one connection at a time",
 };
 
 pub(crate) const ENCRYPTION: OptionDefinition = OptionDefinition {
     name: "encryption",
     kind: OptionKind::OneOf(&["none", "aes128-ctr", "aes128-gcm"]),
     default: "none",
-    help: "how each connection is encrypted",
+    help: "encryption of each connection",
 };
 
 pub(crate) const CHECKSUM: OptionDefinition =
@@ -32,7 +32,7 @@ pub(crate) const FILES: OptionDefinition = options::number(
     "files",
     (1, 100_000),
     "1",
-    "files that the content is cut into; several make a directory tree",
+    "number of files that the content is divided into; several make a directory tree",
 );
 
 /// Options of the driver, parsed.

@@ -52,7 +52,7 @@ impl<'w> Expansion<'w> {
             self.check_names(part, first, &names)?;
         }
         let mut all = Vec::new();
-        for (section, (base, place)) in sections.into_iter().zip(names) {
+        for (section, (base, span)) in sections.into_iter().zip(names) {
             let combinations = self.combinations(part, &base);
             if combinations.iter().all(Vec::is_empty) {
                 all.push(section);
@@ -74,7 +74,7 @@ impl<'w> Expansion<'w> {
                     self.set(&mut copy, *sweep, *value)?;
                 }
                 let name = self.name(part, &base, &at);
-                rename(part, &mut copy, &name, &place);
+                rename(part, &mut copy, &name, &span);
                 self.sweeps.entries.push(SweptEntry {
                     part,
                     name,
@@ -146,10 +146,10 @@ impl<'w> Expansion<'w> {
         })?;
         let parsed = Spanned::new(scalar.span.clone(), parsed.into_inner());
         let key = &written.sweep.key;
-        insert(section.table_mut(), key, &written.key, parsed).map_err(|place| {
+        insert(section.table_mut(), key, &written.key_span, parsed).map_err(|span| {
             let full_key = written.sweep.full_key();
             section.error(
-                place,
+                span,
                 format!("`{key}` is said here and by a `[[sweep]]` of `{full_key}`"),
                 format!("leave `{key}` out here, or name other entries with `of` in the sweep"),
             )
@@ -171,7 +171,7 @@ impl<'w> Expansion<'w> {
     }
 }
 
-/// Returns the name of a table in the file, and its place.
+/// Returns the name of a table in the file, and its span.
 fn base_name(part: Part, section: &Section<'_>) -> (String, Range<usize>) {
     let keys: &[&str] = match part {
         Part::Transport => &["label", "driver"],
@@ -183,28 +183,28 @@ fn base_name(part: Part, section: &Section<'_>) -> (String, Range<usize>) {
         .unwrap_or_else(|| ("bulk".to_owned(), section.span()))
 }
 
-fn rename(part: Part, section: &mut Section<'_>, name: &str, place: &Range<usize>) {
+fn rename(part: Part, section: &mut Section<'_>, name: &str, span: &Range<usize>) {
     let key = part.name_key();
     let table = section.table_mut();
     table.remove(key);
     table.insert(
-        Spanned::new(place.clone(), key.into()),
-        Spanned::new(place.clone(), DeValue::String(name.to_owned().into())),
+        Spanned::new(span.clone(), key.into()),
+        Spanned::new(span.clone(), DeValue::String(name.to_owned().into())),
     );
 }
 
 /// Inserts a value under a key with dots.
 ///
 /// # Errors
-/// The place of the value that is already there.
+/// The span of the value that is already there.
 fn insert<'s>(
     table: &mut DeTable<'s>,
     key: &str,
-    place: &Range<usize>,
+    span: &Range<usize>,
     value: Spanned<DeValue<'s>>,
 ) -> Result<(), Range<usize>> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
-    let named = || Spanned::new(place.clone(), first.to_owned().into());
+    let named = || Spanned::new(span.clone(), first.to_owned().into());
     if rest.is_empty() {
         if let Some(there) = table.get(first) {
             return Err(there.span());
@@ -213,7 +213,7 @@ fn insert<'s>(
         return Ok(());
     }
     if !table.contains_key(first) {
-        let empty = Spanned::new(place.clone(), DeValue::Table(DeTable::new()));
+        let empty = Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
         table.insert(named(), empty);
     }
     let Some(inner) = table.get_mut(first) else {
@@ -221,7 +221,7 @@ fn insert<'s>(
     };
     let there = inner.span();
     match inner.get_mut() {
-        DeValue::Table(inner) => insert(inner, rest, place, value),
+        DeValue::Table(inner) => insert(inner, rest, span, value),
         _ => Err(there),
     }
 }

@@ -84,32 +84,34 @@ impl Sweep {
         format!("{}.{}", self.part.as_str(), self.key)
     }
 
-    /// Returns the words of the command line for values of a condition's key, with the direction.
-    fn words(&self) -> Option<(String, &'static str)> {
-        let (way, name) = match self.key.split_once('.') {
-            Some((way @ ("forward" | "reverse"), name)) => (format!("{way} "), name),
+    /// Returns the text that the command line has for values of a condition's key, and the direction before it.
+    fn template(&self) -> Option<(String, &'static str)> {
+        let (direction, name) = match self.key.split_once('.') {
+            Some((direction @ ("forward" | "reverse"), name)) => (format!("{direction} "), name),
             _ => (String::new(), self.key.as_str()),
         };
         let known = PATH_KEYS.iter().find(|known| known.name == name)?;
         (self.part == Part::Condition && known.in_name.contains("{}"))
-            .then_some((way, known.in_name))
+            .then_some((direction, known.in_name))
     }
 
-    /// Returns the words for a value in the name of an entry: those of the command line.
+    /// Returns the text of a value in the name of an entry: that of the command line.
     #[must_use]
     pub fn in_name(&self, value: &str) -> String {
-        match (self.words(), self.part) {
-            (Some((way, words)), _) => way + &words.replace("{}", value),
+        match (self.template(), self.part) {
+            (Some((direction, template)), _) => direction + &template.replace("{}", value),
             (None, Part::Transport) => format!("{}={}", self.key, value.replace(' ', "")),
             (None, _) => format!("{} {value}", self.key),
         }
     }
 
-    /// Returns the words for a value in a sentence, which say what it is of.
+    /// Describes a value in a sentence, with the name of its key.
     #[must_use]
-    pub fn in_words(&self, value: &str) -> String {
-        match self.words() {
-            Some((way, words)) if words != "{}" => way + &words.replace("{}", value),
+    pub fn describe(&self, value: &str) -> String {
+        match self.template() {
+            Some((direction, template)) if template != "{}" => {
+                direction + &template.replace("{}", value)
+            }
             _ => format!("{} {value}", self.key.replace('_', " ")),
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Spacing;
 use crate::{metric::Unit, units::split};
 
-/// Significant digits of the values of a range; more where these do not tell the values apart.
+/// Significant digits of the values of a range; more where these do not distinguish the values.
 const DIGITS: usize = 3;
 
 /// Most significant digits of the values of a range.
@@ -16,7 +16,7 @@ const MOST_DIGITS: usize = 9;
 pub enum Written {
     /// A quantity of a unit that has prefixes.
     Unit(Unit),
-    /// A number with a word after it, such as `packets`; empty for a whole number without quotes.
+    /// A number with a suffix, such as `packets`; empty for a whole number without quotes.
     Number(String),
 }
 
@@ -68,7 +68,7 @@ pub fn measure_all<'t>(texts: impl Iterator<Item = &'t str>) -> Option<(Written,
 }
 
 /// Returns the texts of evenly spaced values, in quotes as in a study unless they are bare numbers.
-/// The first and the last one are the given texts. `None` if the values cannot be told apart.
+/// The first and the last one are the given texts. `None` if the values cannot be distinguished.
 pub fn texts(
     ends: [(&str, f64); 2],
     points: usize,
@@ -120,16 +120,16 @@ fn text(value: f64, digits: usize, written: &Written) -> String {
             scaled(&[(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")])
         }
         Written::Unit(_) => format!("{}%", rounded(value * 100.0, digits)),
-        Written::Number(word) => {
-            let is_whole = word.is_empty() || word.starts_with("packet");
+        Written::Number(suffix) => {
+            let is_whole = suffix.is_empty() || suffix.starts_with("packet");
             let number = if is_whole {
                 whole(value)
             } else {
                 rounded(value, digits)
             };
             let mut text = number.to_string();
-            if !word.is_empty() {
-                let _ = write!(text, " {word}");
+            if !suffix.is_empty() {
+                let _ = write!(text, " {suffix}");
             }
             text
         }
@@ -165,7 +165,7 @@ mod tests {
             range("0.5 BDP", "2 BDP", 4, Spacing::Linear),
             ["0.5 BDP", "1 BDP", "1.5 BDP", "2 BDP"]
         );
-        // Three digits do not tell these apart.
+        // Three digits do not distinguish these.
         assert_eq!(
             range("100ms", "100.2ms", 3, Spacing::Linear),
             ["100ms", "100.1ms", "100.2ms"]
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn more_whole_numbers_than_there_are_is_no_range() {
+    fn ranges_with_too_few_whole_numbers_are_refused() {
         let (written, values) = measure_all(["1", "3"].into_iter()).expect("quantities");
         let ends = [("1", values[0]), ("3", values[1])];
         assert_eq!(texts(ends, 5, Spacing::Linear, &written), None);

@@ -18,16 +18,16 @@ use crate::{
 /// Most values of one sweep.
 const MOST_VALUES: u64 = 10_000;
 
-/// Sweep with its places in the file.
+/// Sweep with its spans in the file.
 #[derive(Debug)]
 pub(in crate::study) struct Written {
     /// The sweep.
     pub sweep: Sweep,
     /// Names of the entries that it applies to; all if empty.
     pub of: Vec<Scalar>,
-    /// Place of the key.
-    pub key: Range<usize>,
-    /// Values as in a study, with their places.
+    /// Span of the key.
+    pub key_span: Range<usize>,
+    /// Values as in a study, with their spans.
     pub values: Vec<Scalar>,
 }
 
@@ -35,10 +35,10 @@ pub(in crate::study) struct Written {
 pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Written>> {
     let mut sweeps: Vec<Written> = Vec::new();
     for section in root.sections("sweep", "sweep")? {
-        let whole = section.span();
+        let section_span = section.span();
         let new = read(section)?;
         for before in &sweeps {
-            fit(root, before, &new, &whole)?;
+            fit(root, before, &new, &section_span)?;
         }
         sweeps.push(new);
     }
@@ -46,13 +46,18 @@ pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Writte
 }
 
 /// Checks that a sweep can stand beside an earlier one.
-fn fit(root: &Section<'_>, before: &Written, new: &Written, whole: &Range<usize>) -> Result<()> {
+fn fit(
+    root: &Section<'_>,
+    before: &Written,
+    new: &Written,
+    section_span: &Range<usize>,
+) -> Result<()> {
     let [first, second] = [&before.sweep, &new.sweep];
     let [first_key, second_key] = [first, second].map(Sweep::full_key);
     let shares = |name: &Scalar| before.of.iter().any(|other| other.shown == name.shown);
     let overlap = before.of.is_empty() || new.of.is_empty() || new.of.iter().any(shares);
     refuse! { root;
-        (first.part, &first.key) == (second.part, &second.key) && overlap => new.key.clone(),
+        (first.part, &first.key) == (second.part, &second.key) && overlap => new.key_span.clone(),
             "`{second_key}` is swept twice",
             "leave one of the two out, or give each its own entries with `of`";
     }
@@ -61,10 +66,10 @@ fn fit(root: &Section<'_>, before: &Written, new: &Written, whole: &Range<usize>
     }
     let [one, other] = [first.values.len(), second.values.len()];
     refuse! { root;
-        first.part != second.part => new.key.clone(),
+        first.part != second.part => new.key_span.clone(),
             "`{first_key}` and `{second_key}` cannot be zipped: every transport runs under every condition with every workload",
             "leave `zip` out of one of them, which crosses the two";
-        one != other => whole.clone(),
+        one != other => section_span.clone(),
             "`{second_key}` has {other} values and `{first_key}`, with which it is zipped, {one}",
             "give both the same number of values, or leave `zip` out to cross them";
     }
@@ -72,8 +77,8 @@ fn fit(root: &Section<'_>, before: &Written, new: &Written, whole: &Range<usize>
 }
 
 fn read(mut section: Section<'_>) -> Result<Written> {
-    let (key, place) = section.required_text("key", "\"condition.loss\"")?;
-    let (part, inner) = split_key(&section, &key, &place)?;
+    let (key, span) = section.required_text("key", "\"condition.loss\"")?;
+    let (part, inner) = split_key(&section, &key, &span)?;
     section.not_both("values", "from")?;
     let of = section.scalars("of", "[\"baseline\"]")?.unwrap_or_default();
     let zip = section.text("zip")?.map(|(name, _)| name);
@@ -95,7 +100,7 @@ fn read(mut section: Section<'_>) -> Result<Written> {
         return Err(section.error(again.span.clone(), message, hint));
     }
     refuse! { section;
-        values.is_empty() || values.len() as u64 > MOST_VALUES => place,
+        values.is_empty() || values.len() as u64 > MOST_VALUES => span,
             "a sweep has from 1 to {MOST_VALUES} values",
             "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`";
     }
@@ -106,7 +111,7 @@ fn read(mut section: Section<'_>) -> Result<Written> {
     });
     let numbers = measured.as_ref().map(|(_, numbers)| numbers);
     refuse! { section;
-        scale == Spacing::Log && numbers.is_none_or(|all| all.iter().any(|value| *value <= 0.0)) => place,
+        scale == Spacing::Log && numbers.is_none_or(|all| all.iter().any(|value| *value <= 0.0)) => span,
             "a logarithmic sweep has quantities of one unit above zero",
             "leave `scale` out, or leave out the values that have no logarithm";
     }
@@ -129,7 +134,7 @@ fn read(mut section: Section<'_>) -> Result<Written> {
     Ok(Written {
         sweep,
         of,
-        key: place,
+        key_span: span,
         values,
     })
 }
@@ -147,7 +152,7 @@ fn natural_scale(values: &[f64]) -> Spacing {
 }
 
 /// Splits `condition.loss` into the part and the key within it.
-fn split_key(section: &Section<'_>, key: &str, place: &Range<usize>) -> Result<(Part, String)> {
+fn split_key(section: &Section<'_>, key: &str, span: &Range<usize>) -> Result<(Part, String)> {
     const EXAMPLES: &str = "write for example `condition.loss`, `transport.cc` or `workload.size`";
     let (part, inner) = key.split_once('.').unwrap_or((key, ""));
     let (message, hint) = match Part::from_name(part) {
@@ -165,7 +170,7 @@ fn split_key(section: &Section<'_>, key: &str, place: &Range<usize>) -> Result<(
         ),
         Some(part) => return Ok((part, inner.to_owned())),
     };
-    Err(section.error(place.clone(), message, hint))
+    Err(section.error(span.clone(), message, hint))
 }
 
 /// Reads `from`, `to` and `points`.

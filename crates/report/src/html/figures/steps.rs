@@ -66,13 +66,13 @@ fn quantities(setting: &Setting<'_>) -> [String; 6] {
         true => String::new(),
         false => tr!("{} in reverse", reverse),
     };
-    let [rate, lost] = [quantity(forward.rate_in_words()), loss(forward.loss)];
+    let [rate, lost] = [quantity(forward.rate_text()), loss(forward.loss)];
     [
         quantity(format_duration(setting.round_trip_delay())),
         rate.clone(),
         lost.clone(),
         quantity(format!("± {}", format_duration(forward.jitter))),
-        other(&rate, quantity(reverse.rate_in_words())),
+        other(&rate, quantity(reverse.rate_text())),
         other(&lost, loss(reverse.loss)),
     ]
 }

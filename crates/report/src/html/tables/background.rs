@@ -18,7 +18,7 @@ use crate::{
 
 /// Returns the table of the outcomes of each cell's trials.
 pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
-    let outcomes = Outcome::ALL.map(|outcome| language::text(&outcome.in_words()).to_owned());
+    let outcomes = Outcome::ALL.map(|outcome| language::text(&outcome.label()).to_owned());
     let head = after_transport([tr!("condition")]);
     let tail = [tr!("at the deadline"), tr!("why not measured")];
     let index = SummaryIndex::of(summary);
@@ -168,7 +168,7 @@ pub fn conditions(data: &RunData) -> Table {
         let jitter = (!link.jitter.is_zero()).then(|| language::quantity(jitter));
         let loss = (link.loss != Ratio::ZERO).then(|| language::quantity(link.loss));
         let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| tr!("none")));
-        let queue = link.queue_in_words(condition.queue_limit(link));
+        let queue = link.queue_text(condition.queue_limit(link));
         let mtu = format!("{} B", condition.mtu_bytes);
         let further = link.particulars().iter().map(language::quantity).join("; ");
         let cells = [
@@ -176,7 +176,7 @@ pub fn conditions(data: &RunData) -> Table {
             figure(duration(link.delay)),
             or_none(jitter),
             or_none(loss),
-            figure(language::quantity(link.rate_in_words())),
+            figure(language::quantity(link.rate_text())),
             figure(language::quantity(queue)),
             figure(language::quantity(mtu)),
             text_cell(further),

@@ -45,21 +45,21 @@ impl CongestionControl {
 /// Congestion control.
 const CC: OptionDefinition = common::congestion_control(
     CongestionControl::VARIANTS,
-    "congestion control of the sender, quiche's own implementation",
+    "congestion control of the sender, quiche's own: RFC 9438, RFC 9002, or BBR version 2 as ported from Google's stack",
 );
 
 /// HyStart++.
 const HYSTART: OptionDefinition = common::flag(
     "hystart",
     true,
-    "end slow start when delay rises (HyStart++, RFC 9406), with cubic and reno",
+    "end slow start when the delay rises (HyStart++, RFC 9406), with `cubic` and `reno`",
 );
 
 /// Pacing.
 const PACING: OptionDefinition = common::flag(
     "pacing",
     true,
-    "spread packets over the round-trip time; quiche does it with bbr2 alone",
+    "spread packets over the round-trip time, in bursts of 1 ms; quiche does this only with `bbr2`",
 );
 
 /// Options of the driver, in the order of help.

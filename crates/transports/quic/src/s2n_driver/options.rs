@@ -58,7 +58,7 @@ impl CongestionControl {
 /// Congestion control.
 const CC: OptionDefinition = common::congestion_control(
     CongestionControl::VARIANTS,
-    "congestion control of the sender, s2n-quic's own implementation",
+    "congestion control of the sender, s2n-quic's own: RFC 9438 with hybrid slow start, or BBR version 2",
 );
 
 /// Options of the driver, in the order of help.

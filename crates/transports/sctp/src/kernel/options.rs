@@ -51,63 +51,57 @@ const SCHEDULER: OptionDefinition = OptionDefinition {
     name: "scheduler",
     kind: OptionKind::OneOf(&["rr", "fcfs"]),
     default: "rr",
-    help: "which stream's message is sent next: streams in turn, or as they were written",
+    help: "scheduler of streams: `rr` sends messages of the streams in turn, `fcfs` in the order of writing, the kernel's own default",
 };
 
 const NO_DELAY: OptionDefinition = options::flag(
     "no_delay",
     true,
-    "send small messages at once instead of waiting for more data (SCTP_NODELAY)",
+    "send small messages at once (SCTP_NODELAY); if `false`, they wait for more data or for an acknowledgement",
 );
 
 pub(crate) const SACK_DELAY: OptionDefinition = options::time(
     "sack_delay",
-    "longest delay of an acknowledgement, 500 ms at most; the kernel's if not set",
+    "longest delay of an acknowledgement (SCTP_DELAYED_SACK), at most 500 ms; the kernel's if not set",
 );
 
 const SACK_EVERY: OptionDefinition = count(
     "sack_every",
     1,
-    "packets after which an acknowledgement is sent; the kernel's if not set",
+    "number of packets after which an acknowledgement is sent (SCTP_DELAYED_SACK); the kernel's if not set",
 );
 
-const HEARTBEAT: OptionDefinition = options::flag(
-    "heartbeat",
-    true,
-    "whether idle paths are probed with heartbeats",
-);
+const HEARTBEAT: OptionDefinition =
+    options::flag("heartbeat", true, "probe idle paths with heartbeats");
 
 const HB_INTERVAL: OptionDefinition = options::time(
     "hb_interval",
-    "time between heartbeats, beside the time-out (RFC 9260, HB.interval); the \
-           kernel's if not set",
+    "interval of the heartbeats, in addition to a path's time-out (RFC 9260, HB.interval); the kernel's if not set",
 );
 
 const PATH_MAX_RETRANS: OptionDefinition = count(
     "path_max_retrans",
     1,
-    "time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the \
-           kernel's if not set",
+    "consecutive time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the kernel's if not set",
 );
 
 const PF_RETRANS: OptionDefinition = count(
     "pf_retrans",
     0,
-    "time-outs after which a path is potentially failed, so that new data takes \
-           another one (RFC 7829, PFMR); the kernel's if not set",
+    "consecutive time-outs after which a path is potentially failed, so that new data takes another path (RFC 7829, \
+     PFMR); a value of `path_max_retrans` or more switches that off; the kernel's if not set",
 );
 
 const ASSOCIATION_MAX_RETRANS: OptionDefinition = count(
     "association_max_retrans",
     1,
-    "time-outs after which the association is given up (RFC 9260, \
-           Association.Max.Retrans); the kernel's if not set",
+    "consecutive time-outs after which the association is given up (RFC 9260, Association.Max.Retrans); the kernel's if not \
+     set",
 );
 
 const RECEIVE_WINDOW: OptionDefinition = options::size(
     "receive_window",
-    "receive window, and memory for data that is sent; what the path holds with \
-           its queue full if not set",
+    "receive window, and size of the send buffer; from the path if not set",
 );
 
 pub(crate) const MULTIHOMING: OptionDefinition = options::flag(

@@ -73,8 +73,7 @@ pub(crate) const RTO_MAX: OptionDefinition = OptionDefinition {
 
 pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
     "receive_window",
-    "receive window of an association, from 128 KiB to 64 MiB; if not set what the \
-           path holds with its queue full",
+    "receive window of an association, from 128 KiB to 64 MiB; from the path if not set",
 );
 
 /// Returns an option that is a time, of which the stack counts whole milliseconds.

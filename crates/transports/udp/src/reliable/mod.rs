@@ -59,27 +59,26 @@ const WINDOW: OptionDefinition = options::number(
     "window_messages",
     (1, LARGEST_WINDOW as i64),
     "1",
-    "most messages under way; 1 is stop-and-wait",
+    "largest number of messages in flight; 1 is stop-and-wait",
 );
 
 const CC: OptionDefinition = options::congestion_control(
     &["cubic", "none"],
-    "congestion control below a window of more than one message; `none` keeps the window full",
+    "congestion control for a window above 1; `none` always fills the window",
 );
 
 const RTO_MAX: OptionDefinition = OptionDefinition {
     name: "rto_max",
     kind: OptionKind::Time,
     default: "1s",
-    help: "largest retransmission time-out; with a window of one message every time-out, as it \
-           does not go by the round-trip time",
+    help: "largest retransmission time-out; with a window of 1 every time-out, whatever the round-trip time",
 };
 
 const MAX_RETRANSMITS: OptionDefinition = options::number(
     "max_retransmits",
     (0, 1_000_000),
     "15",
-    "how often a message is sent again before the transfer fails",
+    "number of retransmissions of a message before the transfer fails",
 );
 
 /// Longest wait.

@@ -1,0 +1,123 @@
+//! Tables of the documents that are made from the source: `make docs` writes them, and a test compares them.
+
+use std::{collections::BTreeMap, env, fmt::Display, fs, path::Path};
+
+use regatta_model::{
+    SHIPPED_TRACES, STACK_FACTS,
+    study::{PATH_KEYS, PROBE_KEYS, PathKey, WORKLOAD_KEYS, workload_kinds},
+};
+use regatta_transport::OptionDefinition;
+
+use crate::list::default_text;
+
+/// Beginning of the line before a table; the table's name and ` -->` follow.
+const BEGIN: &str = "<!-- generated: ";
+
+/// Line after a table.
+const END: &str = "<!-- end -->";
+
+/// Tables of each page of `docs`: name and text.
+type Pages = BTreeMap<String, Vec<(String, String)>>;
+
+/// Returns a table whose rows begin with a name. Bars separate the other cells of a row, and the `columns`.
+fn table<'a, C: Display>(columns: &str, rows: impl Iterator<Item = (&'a str, C)>) -> String {
+    let rule = "|---".repeat(columns.split('|').count());
+    let rows = rows.map(|(name, cells)| format!("| `{name}` | {cells} |\n"));
+    format!("| {columns} |\n{rule}|\n{}", rows.collect::<String>())
+}
+
+/// Returns the cells of an option after its name: values, default and meaning.
+fn option_cells(option: &OptionDefinition) -> String {
+    let (values, default) = (option.kind.description(), default_text(option));
+    let earlier = option.names().skip(1);
+    let earlier: String = earlier
+        .map(|name| format!(" (earlier name: `{name}`)"))
+        .collect();
+    format!("{values} | {default} | {}{earlier}", option.help)
+}
+
+fn pages() -> Pages {
+    let mut pages = Pages::new();
+    let mut add = |page: &str, name: &str, text: String| {
+        let tables = pages.entry(page.to_owned()).or_default();
+        tables.push((name.to_owned(), text));
+    };
+
+    let quantities = PATH_KEYS.iter().filter(|key| key.is_stepped());
+    let quantities: Vec<_> = quantities.map(|key| format!("`{}`", key.name)).collect();
+    let quantities = quantities.join(", ");
+    let doc = |key: &PathKey| key.doc.replace(PathKey::QUANTITIES, &quantities);
+    let keys = PATH_KEYS.iter().map(|key| (key.name, doc(key)));
+    add(
+        "conditions.md",
+        "keys of a condition",
+        table("key | meaning | default", keys),
+    );
+    let traces = SHIPPED_TRACES.iter().map(|it| (it.name, it.summary));
+    add("conditions.md", "traces", table("trace | model", traces));
+
+    let facts = STACK_FACTS.iter().map(|it| (it.name, it.definition));
+    add("stacks.md", "facts", table("fact | meaning", facts));
+
+    let columns = "key | default | meaning";
+    let keys = PROBE_KEYS.iter().map(|key| (key.name, key.doc));
+    add("workloads.md", "keys of the probe", table(columns, keys));
+    for mut kind in workload_kinds() {
+        let name = format!("keys of {}", kind.name());
+        let keys = WORKLOAD_KEYS.iter().filter(|key| key.is_of(&mut kind));
+        let keys = keys.map(|key| (key.name, key.doc));
+        add("workloads.md", &name, table(columns, keys));
+    }
+
+    for driver in regatta_agent::registry() {
+        let it = driver.descriptor();
+        let page = match it.name {
+            "external" => "external-drivers.md".to_owned(),
+            name => format!("transports/{name}.md"),
+        };
+        let options = match it.options {
+            [] => "None.\n".to_owned(),
+            options => {
+                let rows = options.iter().map(|it| (it.name, option_cells(it)));
+                table("option | values | default | meaning", rows)
+            }
+        };
+        add(&page, &format!("options of {}", it.name), options);
+    }
+    pages
+}
+
+/// Replaces the table `name` of a page.
+fn with_table(page: &str, name: &str, text: &str) -> Option<String> {
+    let begin = format!("{BEGIN}{name} -->\n");
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{begin}\n{text}\n{END}{after}"))
+}
+
+#[test]
+fn tables_of_the_documents_match_the_source() {
+    let writes = env::var_os("REGATTA_WRITE_DOCS").is_some();
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for (name, tables) in pages() {
+        let path = docs.join(&name);
+        let mut page = fs::read_to_string(&path).expect(&name);
+        assert_eq!(
+            page.matches(BEGIN).count(),
+            tables.len(),
+            "tables of {name}"
+        );
+        for (table, text) in tables {
+            let updated = with_table(&page, &table, &text);
+            let updated = updated.unwrap_or_else(|| panic!("{name}: no `{BEGIN}{table} -->`"));
+            assert!(
+                writes || page == updated,
+                "docs/{name}: run `make docs`, which writes the table `{table}`:\n{text}"
+            );
+            page = updated;
+        }
+        if writes {
+            fs::write(&path, page).expect(&name);
+        }
+    }
+}
