@@ -165,21 +165,24 @@ fn kill_all(processes: &[i32], until: Instant) {
     }
 }
 
-/// Kills every process that has `variable=value` in its environment, except `other`, and what they
-/// start meanwhile.
-pub fn kill_marked(variable: &str, value: &str, other: i32) {
+/// Returns the processes that have `variable=value` in their environment.
+#[must_use]
+pub fn marked(variable: &str, value: &str) -> Vec<i32> {
     let wanted = format!("{variable}={value}");
     let is_marked = |process: &i32| {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        *process != other
-            && environment
-                .split(|byte| *byte == 0)
-                .any(|entry| entry == wanted.as_bytes())
+        (environment.split(|byte| *byte == 0)).any(|entry| entry == wanted.as_bytes())
     };
+    processes().filter(is_marked).collect()
+}
+
+/// Kills the processes that are [`marked`], except `other`, and those that they start meanwhile.
+pub(crate) fn kill_marked(variable: &str, value: &str, other: i32) {
     let until = Instant::now() + ENDED_WITHIN;
     for _ in 0..PASSES {
         // Their numbers were their own a moment ago, and numbers are used again only after all others.
-        let found: Vec<i32> = processes().filter(is_marked).collect();
+        let mut found = marked(variable, value);
+        found.retain(|process| *process != other);
         if found.is_empty() {
             return;
         }

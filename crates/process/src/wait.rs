@@ -62,13 +62,21 @@ pub fn await_end(process: u32, within: Duration) -> io::Result<()> {
 /// end.
 fn pipe_of(child: u32) -> io::Result<OwnedFd> {
     let (ended, held) = io::pipe()?;
-    std::thread::Builder::new()
-        .name("end of child".into())
-        .spawn(move || {
-            let _held = held;
-            let _ = wait_without_reaping(Pid::from_raw(child.cast_signed()));
-        })?;
+    on_end(child, move || drop(held))?;
     Ok(ended.into())
+}
+
+/// Calls a function on another thread when a child of this process has ended, and has not been reaped.
+///
+/// # Errors
+/// The error of the thread.
+pub fn on_end(child: u32, call: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let wait = move || {
+        let _ = wait_without_reaping(Pid::from_raw(child.cast_signed()));
+        call();
+    };
+    let thread = std::thread::Builder::new().name("end of child".into());
+    thread.spawn(wait).map(drop)
 }
 
 /// Returns a descriptor of a child of this process; `None` before Linux 5.3, or under a filter of system calls.
@@ -108,7 +116,7 @@ pub fn readable(files: &[BorrowedFd<'_>], within: Option<Duration>) -> io::Resul
 ///
 /// # Errors
 /// The error of `waitid`: somebody else has waited for the child.
-pub fn wait_without_reaping(process: Pid) -> nix::Result<WaitStatus> {
+pub(crate) fn wait_without_reaping(process: Pid) -> nix::Result<WaitStatus> {
     loop {
         match waitid(
             Id::Pid(process),

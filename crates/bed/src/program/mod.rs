@@ -88,7 +88,7 @@ pub(crate) fn start(
         .stderr(errors);
     Preparation {
         // A Ctrl-C in the moment before the program stands is not the supervisor's end.
-        blocked: Some(left_to_the_program()),
+        signal_mask: Some(left_to_the_program()),
         inherited: vec![number],
         session: order.apart,
         ..preparation

@@ -1,34 +1,21 @@
 //! A program as a process: started so that no part of it outlives the trial, read line by line,
 //! ended with all that it started.
-//!
-//! Where the system allows it, the program is the first process of a process namespace of its own:
-//! when the program or the agent ends, for whatever reason, the kernel kills everything in there.
-//! Elsewhere the program is the leader of a session, whose process group is killed; processes that
-//! have left the group are found by a mark in their environment.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read},
-    os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{self, ChildStdin, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Sender, channel},
     },
     thread,
     time::Duration,
 };
 
-use nix::{
-    sys::{
-        signal::{Signal, kill, killpg},
-        wait::WaitStatus,
-    },
-    unistd::Pid,
-};
+use nix::sys::wait::WaitStatus;
 use parking_lot::Mutex;
-use regatta_process::{children, die_with_parent, kill_marked, wait_without_reaping, write_line};
+use regatta_process::{ContainedProcess, children, write_line};
 use regatta_transport::{MonotonicTime, Stop, TransportError};
 
 use crate::{
@@ -49,12 +36,6 @@ const KEPT_BYTES: usize = 2 << 10;
 /// Maximum wait for the remaining output of an ended program.
 const LAST_OUTPUT_WITHIN: Duration = Duration::from_millis(500);
 
-/// Maximum time to kill a program; the kernel needs milliseconds.
-const END_LIMIT: Duration = Duration::from_secs(2);
-
-/// Environment variable that marks a program and the processes it starts.
-const MARK: &str = "REGATTA_PROGRAM";
-
 /// Program to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Command {
@@ -71,19 +52,7 @@ pub(crate) struct Program {
     addressed: Arc<Mutex<Arc<Inbox>>>,
     /// The end of standard error.
     words: Arc<Mutex<Vec<u8>>>,
-    group: Group,
-    /// Dropped when the process may be reaped, so that its number is used again.
-    forget: Option<Sender<()>>,
-    forgotten: Receiver<()>,
-}
-
-/// The processes of a program.
-#[derive(Debug, Clone)]
-struct Group {
-    process: Pid,
-    mark: String,
-    /// Whether the program has a process namespace of its own.
-    enclosed: bool,
+    process: ContainedProcess,
 }
 
 /// Starts a thread of a program.
@@ -95,81 +64,29 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Program
 impl Program {
     /// Starts a program. Its events are put into its inbox, until `stop` is raised.
     pub(crate) fn start(command: &Command, stop: &Stop) -> Result<Self, ProgramError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let mark = format!(
-            "{}-{}-{}",
-            process::id(),
-            MonotonicTime::now().0,
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
         let mut start = process::Command::new(&command.program);
         start
             .args(&command.arguments)
-            .env(MARK, &mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // SAFETY: between fork and exec this calls only what is safe in a signal handler, and
-        // touches no memory.
-        unsafe {
-            start.pre_exec(|| {
-                libc::setsid();
-                let _ = die_with_parent();
-                // The agent ignores it, which a program would inherit.
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                Ok(())
-            });
-        }
         let inbox = Arc::new(Inbox::default());
         let addressed = Arc::new(Mutex::new(Arc::clone(&inbox)));
-        let (tell, told) = channel();
-        let (forget, may_forget) = channel();
-        let (forgotten_tell, forgotten) = channel();
         // Dropped by each thread that reads output when that ends.
         let (open, closed) = channel::<()>();
-        let waiter_inbox = Arc::clone(&addressed);
-        // The kernel ends the program with the thread that started it, so the thread stays; and a
-        // thread that has asked for a process namespace can start nothing else.
-        spawn("program", move || {
-            // SAFETY: takes no pointer; only this thread's children are concerned.
-            let enclosed = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
-            let mut child = match start.spawn() {
-                Ok(child) => child,
-                Err(error) => {
-                    let _ = tell.send(Err(error));
-                    return;
-                }
-            };
-            let process = Pid::from_raw(child.id().cast_signed());
-            let group = Group {
-                process,
-                mark,
-                enclosed,
-            };
-            let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-            let _ = tell.send(Ok((group.clone(), pipes)));
-            let ending = wait_for(process);
-            // What it left behind would hold its output open.
-            group.end();
+        let ended = Arc::clone(&addressed);
+        let on_end = move |status| {
             let _ = closed.recv_timeout(LAST_OUTPUT_WITHIN);
-            put(&waiter_inbox, Event::Ended(ending));
-            // Until then the process's number is its own, so that it can be read and killed.
-            let _ = may_forget.recv();
-            let _ = child.wait();
-            drop(forgotten_tell);
-        })?;
-        let (group, (input, out, errors)) = told
-            .recv()
-            .map_err(|_| ProgramError::Start(io::ErrorKind::BrokenPipe.into()))?
-            .map_err(ProgramError::Start)?;
+            put(&ended, Event::Ended(ending(status)));
+        };
+        let (process, (input, out, errors)) =
+            ContainedProcess::start(start, on_end).map_err(ProgramError::Start)?;
         let program = Self {
             input,
             inbox,
             addressed,
             words: Arc::default(),
-            group,
-            forget: Some(forget),
-            forgotten,
+            process,
         };
         if let (Some(out), Some(errors)) = (out, errors) {
             program.read(out, errors, open)?;
@@ -215,13 +132,13 @@ impl Program {
 
     /// Returns the program's process number, as this process sees it.
     pub(crate) fn process(&self) -> u32 {
-        self.group.process.as_raw().unsigned_abs()
+        self.process.id().unsigned_abs()
     }
 
     /// Returns the number of the process that a program with the capability `repeat` has started for a trial, as this
     /// process sees it; the program's own if that has ended.
     pub(crate) fn trial_process(&self) -> u32 {
-        let children = children(self.group.process.as_raw());
+        let children = children(self.process.id());
         children
             .first()
             .map_or(self.process(), |child| child.unsigned_abs())
@@ -364,41 +281,15 @@ impl Drop for Program {
     fn drop(&mut self) {
         self.input = None;
         self.inbox.close();
-        self.group.end();
-        self.forget = None;
-        // The thread drops its end when the process is gone.
-        let _ = self.forgotten.recv_timeout(END_LIMIT);
-        // What has left the session can have started more, until its parent was gone.
-        self.group.end_strays();
     }
 }
 
-/// Waits for the end of a child without reaping it.
-fn wait_for(process: Pid) -> Ending {
-    match wait_without_reaping(process) {
+fn ending(status: nix::Result<WaitStatus>) -> Ending {
+    match status {
         Ok(WaitStatus::Exited(_, code)) => Ending::Code(code),
         Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Signal(signal as i32),
-        // Somebody else has waited for it.
+        // Another thread has waited for it.
         _ => Ending::Signal(0),
-    }
-}
-
-impl Group {
-    /// Kills the program and what it started. Must be called before the program is reaped, while
-    /// its number is its own.
-    fn end(&self) {
-        // The process is a child that nobody has waited for, so its number and its group's are its
-        // own. They may have ended.
-        let _ = kill(self.process, Signal::SIGKILL);
-        let _ = killpg(self.process, Signal::SIGKILL);
-        self.end_strays();
-    }
-
-    /// Kills the processes that have left the program's process group, found by their mark.
-    fn end_strays(&self) {
-        if !self.enclosed {
-            kill_marked(MARK, &self.mark, self.process.as_raw());
-        }
     }
 }
 
