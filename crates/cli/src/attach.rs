@@ -36,6 +36,9 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// closed before it releases the file's lock.
 const AFTER_CHANGE: Duration = Duration::from_millis(100);
 
+/// Time between two attempts to attach to a run where its directory cannot be watched.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Runs `regatta attach`.
 ///
 /// # Errors
@@ -46,7 +49,9 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     // Without any view asked for, the one that needs no further program.
     views.terminal |= !views.any();
     let held = Held::new()?;
-    let started = once_listening(dir, ANSWERS_WITHIN, || Attached::start(&views, dir));
+    // Before the first attempt, so that nothing that comes after it is missed.
+    let watch = changes_of(dir).ok();
+    let started = once_listening(dir, watch, ANSWERS_WITHIN, || Attached::start(&views, dir));
     let (started, is_of_shards) = match started {
         Err(error @ LiveError::NoRun { .. }) => match ShardedPlan::read(dir) {
             Ok(plan) => {
@@ -98,22 +103,30 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
 }
 
 /// Calls `start` for the run in a directory. A run that has just begun does not listen yet, and one that is about to end
-/// no longer does: calls it again when the run listens, until no process writes the run or the time is over.
+/// no longer does: calls it again when the run listens, until no process writes the run or the time is over. Without a
+/// watch of the directory, such as at the user's limit of them, calls it again after a pause.
 fn once_listening<T>(
     dir: &Path,
+    watch: Option<Inotify>,
     within: Duration,
     mut start: impl FnMut() -> Result<T, LiveError>,
 ) -> Result<T, LiveError> {
-    // Before the first attempt, so that nothing that comes after it is missed.
-    let watch = changes_of(dir);
     let mut started = start();
-    let (Ok(watch), Ok(opened)) = (watch, File::open(dir)) else {
+    let Ok(opened) = File::open(dir) else {
         return started;
     };
     let until = Instant::now() + within;
     let mut pause = AFTER_CHANGE;
     while matches!(started, Err(LiveError::NoRun { .. })) && is_locked(&opened) == Some(true) {
         let left = until.saturating_duration_since(Instant::now());
+        let Some(watch) = &watch else {
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(RETRY_INTERVAL));
+            started = start();
+            continue;
+        };
         match readable(&[watch.as_fd()], Some(left.min(pause))) {
             Ok(true) => pause = AFTER_CHANGE,
             Ok(false) if pause < left => pause = within,
@@ -258,8 +271,9 @@ mod tests {
         let dir = dir.path();
         let writer = File::open(dir).expect("opened");
         writer.lock().expect("locked");
+        let watch = Some(changes_of(dir).expect("a watch"));
         let mut attempts = 0;
-        let started = once_listening(dir, NEVER, || {
+        let started = once_listening(dir, watch, NEVER, || {
             attempts += 1;
             if attempts == 2 {
                 return Ok("attached");
@@ -279,13 +293,15 @@ mod tests {
         let dir = dir.path();
         let writer = File::open(dir).expect("opened");
         writer.lock().expect("locked");
-        let silent = once_listening(dir, Duration::ZERO, || no_answer::<()>(dir));
+        let watch = changes_of(dir).expect("a watch");
+        let silent = once_listening(dir, Some(watch), Duration::ZERO, || no_answer::<()>(dir));
         assert!(matches!(silent, Err(LiveError::NoRun { .. })));
         std::thread::scope(|scope| {
             let (attempt, attempted) = std::sync::mpsc::channel();
             let waits = scope.spawn(move || {
-                once_listening(dir, NEVER, || {
-                    attempt.send(()).expect("heard");
+                let watch = Some(changes_of(dir).expect("a watch"));
+                once_listening(dir, watch, NEVER, || {
+                    attempt.send(()).expect("a receiver");
                     no_answer::<()>(dir)
                 })
             });
@@ -295,5 +311,27 @@ mod tests {
             let ended = waits.join().expect("no panic");
             assert!(matches!(ended, Err(LiveError::NoRun { .. })));
         });
+    }
+
+    #[test]
+    fn attempts_are_repeated_where_the_directory_cannot_be_watched() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path();
+        let writer = File::open(dir).expect("opened");
+        writer.lock().expect("locked");
+        let mut attempts = 0;
+        let started = once_listening(dir, None, NEVER, || {
+            attempts += 1;
+            match attempts {
+                3 => Ok("attached"),
+                _ => no_answer(dir),
+            }
+        });
+        assert_eq!(started.expect("attached"), "attached");
+        let silent = once_listening(dir, None, Duration::ZERO, || no_answer::<()>(dir));
+        assert!(matches!(silent, Err(LiveError::NoRun { .. })));
+        drop(writer);
+        let ended = once_listening(dir, None, NEVER, || no_answer::<()>(dir));
+        assert!(matches!(ended, Err(LiveError::NoRun { .. })));
     }
 }
