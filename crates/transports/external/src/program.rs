@@ -21,17 +21,17 @@ use regatta_transport::{MonotonicTime, Stop, TransportError};
 use crate::{
     contract::{FromProgram, ToProgram, UNSUPPORTED_EXIT},
     error::{ProgramError, ProgramFailure, StderrTail},
-    inbox::{Ending, Event, Inbox},
+    inbox::{Event, ExitStatus, Inbox},
 };
 
 /// Longest line that is read from a program, in bytes.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Longest part of a malformed line in an error, in characters.
-const SHOWN: usize = 120;
+/// Longest excerpt of a malformed line in an error, in characters.
+const EXCERPT_CHARS: usize = 120;
 
 /// Longest end of standard error that is kept, in bytes.
-const KEPT_BYTES: usize = 2 << 10;
+const STDERR_TAIL_BYTES: usize = 2 << 10;
 
 /// Maximum wait for the remaining output of an ended program.
 const LAST_OUTPUT_WITHIN: Duration = Duration::from_millis(500);
@@ -48,10 +48,10 @@ pub(crate) struct Command {
 pub(crate) struct Program {
     input: Option<ChildStdin>,
     inbox: Arc<Inbox>,
-    /// Inbox of the trial that the program carries out: the threads that read its output outlive a trial.
-    addressed: Arc<Mutex<Arc<Inbox>>>,
+    /// Inbox of the current trial: the threads that read the program's output outlive a trial.
+    current_inbox: Arc<Mutex<Arc<Inbox>>>,
     /// The end of standard error.
-    words: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<Vec<u8>>>,
     process: ContainedProcess,
 }
 
@@ -71,25 +71,25 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let inbox = Arc::new(Inbox::default());
-        let addressed = Arc::new(Mutex::new(Arc::clone(&inbox)));
+        let current_inbox = Arc::new(Mutex::new(Arc::clone(&inbox)));
         // Dropped by each thread that reads output when that ends.
-        let (open, closed) = channel::<()>();
-        let ended = Arc::clone(&addressed);
+        let (reading, read_out) = channel::<()>();
+        let end_inbox = Arc::clone(&current_inbox);
         let on_end = move |status| {
-            let _ = closed.recv_timeout(LAST_OUTPUT_WITHIN);
-            put(&ended, Event::Ended(ending(status)));
+            let _ = read_out.recv_timeout(LAST_OUTPUT_WITHIN);
+            put(&end_inbox, Event::Ended(exit_status(status)));
         };
         let (process, (input, out, errors)) =
             ContainedProcess::start(start, on_end).map_err(ProgramError::Start)?;
         let program = Self {
             input,
             inbox,
-            addressed,
-            words: Arc::default(),
+            current_inbox,
+            stderr: Arc::default(),
             process,
         };
         if let (Some(out), Some(errors)) = (out, errors) {
-            program.read(out, errors, open)?;
+            program.read(out, errors, reading)?;
         }
         stop.on_stop(&program.inbox);
         Ok(program)
@@ -100,32 +100,32 @@ impl Program {
         &self,
         out: impl Read + Send + 'static,
         errors: impl Read + Send + 'static,
-        open: Sender<()>,
+        reading: Sender<()>,
     ) -> Result<(), ProgramError> {
-        let (inbox, still_open) = (Arc::clone(&self.addressed), open.clone());
+        let (inbox, reading_output) = (Arc::clone(&self.current_inbox), reading.clone());
         spawn("program-output", move || {
             read_lines(out, &inbox);
-            drop(still_open);
+            drop(reading_output);
         })?;
-        let words = Arc::clone(&self.words);
+        let tail = Arc::clone(&self.stderr);
         spawn("program-errors", move || {
-            keep_words(errors, &words);
-            drop(open);
+            keep_tail(errors, &tail);
+            drop(reading);
         })
     }
 
     /// Returns the lines of standard error that are kept.
-    fn lines(&self) -> Vec<String> {
-        let words = self.words.lock();
-        String::from_utf8_lossy(&words)
+    fn stderr_lines(&self) -> Vec<String> {
+        let tail = self.stderr.lock();
+        String::from_utf8_lossy(&tail)
             .lines()
             .map(|line| visible(line.trim()))
             .filter(|line| !line.is_empty())
             .collect()
     }
 
-    fn last_lines(&self) -> Option<StderrTail> {
-        let lines = self.lines();
+    fn stderr_tail(&self) -> Option<StderrTail> {
+        let lines = self.stderr_lines();
         let last = &lines[lines.len().saturating_sub(3)..];
         (!last.is_empty()).then(|| StderrTail(last.join(" / ")))
     }
@@ -150,16 +150,16 @@ impl Program {
     /// Why the program has no further use, if it has not answered within `within`.
     pub(crate) fn end_trial(mut self, within: Duration) -> Result<Self, String> {
         let until = MonotonicTime::now() + within;
-        let mut heard = self.send(&ToProgram::End).map(|()| true);
-        while let Ok(true) = heard {
-            heard = match self.next(until) {
+        let mut answers = self.send(&ToProgram::End).map(|()| true);
+        while let Ok(true) = answers {
+            answers = match self.next(until) {
                 Ok(Some(Event::Message(FromProgram::Over))) => return Ok(self),
                 Ok(event) => Ok(event.is_some()),
-                Err(broken) => Err(broken),
+                Err(failure) => Err(failure),
             };
         }
         let seconds = within.as_secs();
-        Err(match heard {
+        Err(match answers {
             Ok(_) => format!("did not answer `end` with `over` within {seconds} s"),
             Err(_) => {
                 (self.finish(LAST_OUTPUT_WITHIN)).unwrap_or_else(|| "ended with the trial".into())
@@ -167,14 +167,14 @@ impl Program {
         })
     }
 
-    /// Makes a program that has ended its trial ready for another, until `stop` is raised; `None` if it has ended itself.
+    /// Makes a program that has ended its trial ready for another, until `stop` is raised; `None` if its process has ended.
     pub(crate) fn renew(mut self, stop: &Stop) -> Option<Self> {
-        let before = std::mem::take(&mut self.inbox);
-        *self.addressed.lock() = Arc::clone(&self.inbox);
-        if before.ended_by(MonotonicTime::now()).is_some() {
+        let earlier = std::mem::take(&mut self.inbox);
+        *self.current_inbox.lock() = Arc::clone(&self.inbox);
+        if earlier.wait_for_exit(MonotonicTime::now()).is_some() {
             return None;
         }
-        self.words.lock().clear();
+        self.stderr.lock().clear();
         stop.on_stop(&self.inbox);
         Some(self)
     }
@@ -186,19 +186,19 @@ impl Program {
 
     /// Sends a message to the program.
     pub(crate) fn send(&mut self, message: &ToProgram) -> Result<(), ProgramFailure> {
-        let deaf = |source| ProgramFailure::Program(ProgramError::StdinClosed(source));
+        let closed = |source| ProgramFailure::Program(ProgramError::StdinClosed(source));
         let Some(input) = &mut self.input else {
-            return Err(deaf(io::ErrorKind::BrokenPipe.into()));
+            return Err(closed(io::ErrorKind::BrokenPipe.into()));
         };
         match write_line(input, message) {
             Ok(()) => Ok(()),
-            // It has ended, or has closed its input; how it ended tells more.
+            // It has ended, or has closed its input; an exit status says more.
             Err(error) => match self
                 .inbox
-                .ended_by(MonotonicTime::now() + LAST_OUTPUT_WITHIN)
+                .wait_for_exit(MonotonicTime::now() + LAST_OUTPUT_WITHIN)
             {
-                Some(ending) => Err(self.broken_by(ending)),
-                None => Err(deaf(error)),
+                Some(status) => Err(self.early_end(status)),
+                None => Err(closed(error)),
             },
         }
     }
@@ -209,8 +209,8 @@ impl Program {
         match self.inbox.take_until(until) {
             None => Ok(None),
             Some(Event::Aborted) => Err(TransportError::Cancelled.into()),
-            Some(Event::Rubbish(error)) => Err(error.into()),
-            Some(Event::Ended(ending)) => Err(self.broken_by(ending)),
+            Some(Event::Malformed(error)) => Err(error.into()),
+            Some(Event::Ended(status)) => Err(self.early_end(status)),
             Some(event) => Ok(Some(event)),
         }
     }
@@ -226,29 +226,29 @@ impl Program {
         let until = MonotonicTime::now() + within;
         loop {
             match self.next(until)? {
-                Some(Event::Message(said)) => {
-                    return take(said).map_err(|said| said.out_of_turn(when).into());
+                Some(Event::Message(message)) => {
+                    return take(message).map_err(|message| message.unexpected(when).into());
                 }
                 Some(_) => {}
-                None => return Err(self.silent(what, within)),
+                None => return Err(self.timeout(what, within)),
             }
         }
     }
 
     /// Returns the error of a program that did not send `what` within this time.
-    pub(crate) fn silent(&self, what: &'static str, within: Duration) -> ProgramFailure {
-        let words = self.last_lines();
-        ProgramFailure::Program(ProgramError::Silent {
+    pub(crate) fn timeout(&self, what: &'static str, within: Duration) -> ProgramFailure {
+        let stderr = self.stderr_tail();
+        ProgramFailure::Program(ProgramError::Timeout {
             what,
             within,
-            words,
+            stderr,
         })
     }
 
     /// Returns the error of a program that ended too early.
-    fn broken_by(&self, ending: Ending) -> ProgramFailure {
-        if ending == Ending::Code(UNSUPPORTED_EXIT) {
-            let lines = self.lines();
+    fn early_end(&self, status: ExitStatus) -> ProgramFailure {
+        if status == ExitStatus::Code(UNSUPPORTED_EXIT) {
+            let lines = self.stderr_lines();
             let mut last_first = lines.iter().rev();
             let hint = last_first.find_map(|line| line.strip_prefix("hint: "));
             let reason = lines.iter().rev().find(|line| !line.starts_with("hint: "));
@@ -256,24 +256,24 @@ impl Program {
             let reason = reason.map_or(none, String::as_str);
             return TransportError::unsupported(reason, hint.unwrap_or_default()).into();
         }
-        let (how, words) = (ending.to_string(), self.last_lines());
-        ProgramFailure::Program(ProgramError::Ended { how, words })
+        let (how, stderr) = (status.to_string(), self.stderr_tail());
+        ProgramFailure::Program(ProgramError::Ended { how, stderr })
     }
 
     /// Closes the program's input and lets it end by itself; returns a description of its end if
     /// that was not a success. The program is killed after `within` at the latest.
     pub(crate) fn finish(mut self, within: Duration) -> Option<String> {
         self.input = None;
-        let how = match self.inbox.ended_by(MonotonicTime::now() + within) {
-            Some(Ending::Code(0)) => return None,
-            Some(ending) => ending.to_string(),
+        let how = match self.inbox.wait_for_exit(MonotonicTime::now() + within) {
+            Some(ExitStatus::Code(0)) => return None,
+            Some(status) => status.to_string(),
             None => format!(
                 "did not end within {} s of its input's end",
                 within.as_secs()
             ),
         };
-        let words = self.last_lines();
-        Some(words.map_or(how.clone(), |words| format!("{how}; {words}")))
+        let stderr = self.stderr_tail();
+        Some(stderr.map_or(how.clone(), |stderr| format!("{how}; {stderr}")))
     }
 }
 
@@ -284,12 +284,12 @@ impl Drop for Program {
     }
 }
 
-fn ending(status: nix::Result<WaitStatus>) -> Ending {
+fn exit_status(status: nix::Result<WaitStatus>) -> ExitStatus {
     match status {
-        Ok(WaitStatus::Exited(_, code)) => Ending::Code(code),
-        Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Signal(signal as i32),
+        Ok(WaitStatus::Exited(_, code)) => ExitStatus::Code(code),
+        Ok(WaitStatus::Signaled(_, signal, _)) => ExitStatus::Signal(signal as i32),
         // Another thread has waited for it.
-        _ => Ending::Signal(0),
+        _ => ExitStatus::Signal(0),
     }
 }
 
@@ -311,15 +311,15 @@ fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
             return;
         }
         let limit = LONGEST_LINE;
-        let said = match line.trim_ascii() {
+        let message = match line.trim_ascii() {
             _ if line.len() as u64 > limit => Err(ProgramError::TooLong { limit }),
-            line => serde_json::from_slice(line).map_err(|source| ProgramError::Rubbish {
-                line: shown(line),
+            line => serde_json::from_slice(line).map_err(|source| ProgramError::Malformed {
+                line: excerpt(line),
                 source,
             }),
         };
-        let last = said.is_err();
-        if !put(inbox, said.map_or_else(Event::Rubbish, Event::Message)) || last {
+        let is_last = message.is_err();
+        if !put(inbox, message.map_or_else(Event::Malformed, Event::Message)) || is_last {
             // The program can go on writing; it is ended soon.
             let _ = io::copy(&mut reader, &mut io::sink());
             return;
@@ -328,8 +328,11 @@ fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
 }
 
 /// Returns the beginning of a line, with control characters escaped.
-fn shown(line: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(line).chars().take(SHOWN).collect();
+fn excerpt(line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(line)
+        .chars()
+        .take(EXCERPT_CHARS)
+        .collect();
     visible(&text)
 }
 
@@ -343,15 +346,15 @@ fn visible(text: &str) -> String {
 }
 
 /// Keeps the end of the program's standard error.
-fn keep_words(mut errors: impl Read, words: &Mutex<Vec<u8>>) {
-    let mut piece = [0; 1024];
+fn keep_tail(mut errors: impl Read, tail: &Mutex<Vec<u8>>) {
+    let mut chunk = [0; 1024];
     loop {
-        match errors.read(&mut piece) {
+        match errors.read(&mut chunk) {
             Ok(length @ 1..) => {
-                let mut words = words.lock();
-                words.extend_from_slice(&piece[..length]);
-                let surplus = words.len().saturating_sub(KEPT_BYTES);
-                words.drain(..surplus);
+                let mut tail = tail.lock();
+                tail.extend_from_slice(&chunk[..length]);
+                let surplus = tail.len().saturating_sub(STDERR_TAIL_BYTES);
+                tail.drain(..surplus);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
