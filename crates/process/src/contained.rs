@@ -89,13 +89,13 @@ impl ContainedProcess {
                     }
                 };
                 let status = wait_without_reaping(leader);
-                // A descendant that is left would hold the pipes open.
+                // A remaining descendant would hold the pipes open.
                 let _ = killpg(leader, Signal::SIGKILL);
                 kill_strays();
                 on_end(status);
                 let _ = released.recv();
                 let _ = child.wait();
-                // One that has left the group can have started more until its parent had ended.
+                // A process outside the group can have started more until its parent had ended.
                 kill_strays();
                 drop(reaped_tx);
             })?;
