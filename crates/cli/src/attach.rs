@@ -29,12 +29,15 @@ use crate::{
     output,
 };
 
-/// Time that a process has that runs a study and does not answer.
+/// Longest wait for the process of a run that does not answer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Time after the last change in a directory within which its lock may be released: the kernel reports that a file was
 /// closed before it releases the file's lock.
 const AFTER_CHANGE: Duration = Duration::from_millis(100);
+
+/// Time between two attempts to attach to a run where its directory cannot be watched.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs `regatta attach`.
 ///
@@ -43,10 +46,12 @@ const AFTER_CHANGE: Duration = Duration::from_millis(100);
 pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     let dir = directory::of_run(&args.dir);
     let mut views = views(&args.views);
-    // Without any view asked for, the one that needs no further program.
+    // The default view needs no further program.
     views.terminal |= !views.any();
     let held = Held::new()?;
-    let started = once_listening(dir, ANSWERS_WITHIN, || Attached::start(&views, dir));
+    // Before the first attempt, so that nothing that comes after it is missed.
+    let watch = watch_directory(dir).ok();
+    let started = start_when_listening(dir, watch, ANSWERS_WITHIN, || Attached::start(&views, dir));
     let (started, is_of_shards) = match started {
         Err(error @ LiveError::NoRun { .. }) => match ShardedPlan::read(dir) {
             Ok(plan) => {
@@ -58,7 +63,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         started => (started, false),
     };
     let (attached, url) = started.map_err(failure)?;
-    say_url(url.as_deref());
+    print_url(url.as_deref());
     let detach = attached.detach();
     let is_detached = Arc::<AtomicBool>::default();
     let detached = Arc::clone(&is_detached);
@@ -67,10 +72,10 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         detach();
     };
     held.end_with("detaching: the run goes on", end, || {})?;
-    let shown = quoted(dir);
+    let quoted_dir = quoted(dir);
     let activity = attached.wait();
     if is_of_shards {
-        let next = format!("`regatta status {shown}` says what is next");
+        let next = format!("`regatta status {quoted_dir}` says what is next");
         output::err(&match activity {
             Activity::Ended { complete: true, .. } => format!("all shards are complete; {next}"),
             Activity::Ended { reason, .. } => format!("nothing runs any longer: {reason}; {next}"),
@@ -78,15 +83,15 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         });
         return Ok(Code::Measured);
     }
-    let left = match activity {
+    let state = match activity {
         Activity::Ended { complete: true, .. } => Some(RunState::Complete),
         Activity::Ended { reason, .. } => Some(RunState::Interrupted { reason }),
         _ => state(dir),
     };
-    let resume = format!("`regatta resume {shown}` goes on with it");
-    output::err(&match left {
+    let resume = format!("`regatta resume {quoted_dir}` goes on with it");
+    output::err(&match state {
         Some(RunState::Complete) => {
-            format!("the run is complete; `regatta report {shown}` shows its results")
+            format!("the run is complete; `regatta report {quoted_dir}` shows its results")
         }
         Some(RunState::Interrupted { reason }) => format!("the run has ended: {reason}; {resume}"),
         Some(RunState::Running) | None if is_detached.load(Ordering::Relaxed) => {
@@ -98,25 +103,33 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
 }
 
 /// Calls `start` for the run in a directory. A run that has just begun does not listen yet, and one that is about to end
-/// no longer does: calls it again when the run listens, until no process writes the run or the time is over.
-fn once_listening<T>(
+/// no longer does: calls it again when the run listens, until no process writes the run or the time is over. Without a
+/// watch of the directory, such as at the user's limit of them, calls it again after a pause.
+fn start_when_listening<T>(
     dir: &Path,
+    watch: Option<Inotify>,
     within: Duration,
     mut start: impl FnMut() -> Result<T, LiveError>,
 ) -> Result<T, LiveError> {
-    // Before the first attempt, so that nothing that comes after it is missed.
-    let watch = changes_of(dir);
     let mut started = start();
-    let (Ok(watch), Ok(opened)) = (watch, File::open(dir)) else {
+    let Ok(opened) = File::open(dir) else {
         return started;
     };
     let until = Instant::now() + within;
     let mut pause = AFTER_CHANGE;
     while matches!(started, Err(LiveError::NoRun { .. })) && is_locked(&opened) == Some(true) {
-        let left = until.saturating_duration_since(Instant::now());
-        match readable(&[watch.as_fd()], Some(left.min(pause))) {
+        let remaining = until.saturating_duration_since(Instant::now());
+        let Some(watch) = &watch else {
+            if remaining.is_zero() {
+                break;
+            }
+            std::thread::sleep(remaining.min(RETRY_INTERVAL));
+            started = start();
+            continue;
+        };
+        match readable(&[watch.as_fd()], Some(remaining.min(pause))) {
             Ok(true) => pause = AFTER_CHANGE,
-            Ok(false) if pause < left => pause = within,
+            Ok(false) if pause < remaining => pause = within,
             Ok(false) | Err(_) => break,
         }
         let events = watch.read_events().unwrap_or_default();
@@ -129,7 +142,7 @@ fn once_listening<T>(
 
 /// Watches a directory for sockets that have begun to listen, and for the end of the process that writes the run in it,
 /// which closes the directory.
-fn changes_of(dir: &Path) -> nix::Result<Inotify> {
+fn watch_directory(dir: &Path) -> nix::Result<Inotify> {
     let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
     let changes =
         AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_CLOSE_NOWRITE;
@@ -154,7 +167,7 @@ pub fn start(
             "send standard output to a file or a program, or leave one of the two out";
     }
     let (views, url) = ViewServer::start(&views(args), dir, earlier).map_err(failure)?;
-    say_url(url.as_deref());
+    print_url(url.as_deref());
     Ok(views)
 }
 
@@ -168,7 +181,7 @@ fn views(args: &ViewArgs) -> Views {
     }
 }
 
-fn say_url(url: Option<&str>) {
+fn print_url(url: Option<&str>) {
     if let Some(url) = url {
         output::err(&format!("web page of the run: {url}"));
     }
@@ -193,12 +206,12 @@ fn no_run(dir: &Path, error: LiveError) -> Failure {
         let path = dir.to_owned();
         return Failure::bad(ResultsError::NotFound { path }).context("cannot attach to a run");
     }
-    let shown = quoted(dir);
-    let report = format!("`regatta report {shown}` shows");
+    let quoted_dir = quoted(dir);
+    let report = format!("`regatta report {quoted_dir}` shows");
     Failure::bad(error).hint(match state(dir) {
         Some(RunState::Complete) => format!("the run is complete: {report} its results"),
         Some(RunState::Interrupted { reason }) => format!(
-            "the run was interrupted: {reason}; `regatta resume {shown}` goes on with it, {report} its results"
+            "the run was interrupted: {reason}; `regatta resume {quoted_dir}` goes on with it, {report} its results"
         ),
         _ if is_being_written(dir) == Some(true) => format!(
             "a run goes on there: it has just begun, or it is one of another version; {report} what it has so far"
@@ -258,8 +271,9 @@ mod tests {
         let dir = dir.path();
         let writer = File::open(dir).expect("opened");
         writer.lock().expect("locked");
+        let watch = Some(watch_directory(dir).expect("a watch"));
         let mut attempts = 0;
-        let started = once_listening(dir, NEVER, || {
+        let started = start_when_listening(dir, watch, NEVER, || {
             attempts += 1;
             if attempts == 2 {
                 return Ok("attached");
@@ -279,13 +293,16 @@ mod tests {
         let dir = dir.path();
         let writer = File::open(dir).expect("opened");
         writer.lock().expect("locked");
-        let silent = once_listening(dir, Duration::ZERO, || no_answer::<()>(dir));
+        let watch = watch_directory(dir).expect("a watch");
+        let silent =
+            start_when_listening(dir, Some(watch), Duration::ZERO, || no_answer::<()>(dir));
         assert!(matches!(silent, Err(LiveError::NoRun { .. })));
         std::thread::scope(|scope| {
             let (attempt, attempted) = std::sync::mpsc::channel();
             let waits = scope.spawn(move || {
-                once_listening(dir, NEVER, || {
-                    attempt.send(()).expect("heard");
+                let watch = Some(watch_directory(dir).expect("a watch"));
+                start_when_listening(dir, watch, NEVER, || {
+                    attempt.send(()).expect("a receiver");
                     no_answer::<()>(dir)
                 })
             });
@@ -295,5 +312,27 @@ mod tests {
             let ended = waits.join().expect("no panic");
             assert!(matches!(ended, Err(LiveError::NoRun { .. })));
         });
+    }
+
+    #[test]
+    fn attempts_are_repeated_where_the_directory_cannot_be_watched() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let dir = dir.path();
+        let writer = File::open(dir).expect("opened");
+        writer.lock().expect("locked");
+        let mut attempts = 0;
+        let started = start_when_listening(dir, None, NEVER, || {
+            attempts += 1;
+            match attempts {
+                3 => Ok("attached"),
+                _ => no_answer(dir),
+            }
+        });
+        assert_eq!(started.expect("attached"), "attached");
+        let silent = start_when_listening(dir, None, Duration::ZERO, || no_answer::<()>(dir));
+        assert!(matches!(silent, Err(LiveError::NoRun { .. })));
+        drop(writer);
+        let ended = start_when_listening(dir, None, NEVER, || no_answer::<()>(dir));
+        assert!(matches!(ended, Err(LiveError::NoRun { .. })));
     }
 }

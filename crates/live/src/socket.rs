@@ -23,11 +23,11 @@ use crate::{
 /// Name of the socket in the directory of the run.
 pub const SOCKET_NAME: &str = "live.sock";
 
-/// Name of the socket until it listens: whoever waits for [`SOCKET_NAME`] can connect at once.
+/// Name of the socket until it listens: a process that waits for [`SOCKET_NAME`] can connect at once.
 const NEW_SOCKET_NAME: &str = "live.sock.new";
 
-/// Most processes that are served at once.
-const MOST: usize = 16;
+/// Largest number of processes that are served at once.
+const MAX_CLIENTS: usize = 16;
 
 /// Calls a function with a path of a socket that is short enough for its address, whatever the directory's is.
 fn with_short_path<T>(
@@ -47,8 +47,8 @@ pub struct RunSocket {
 }
 
 impl RunSocket {
-    /// Listens in the directory of a run that this process writes. Takes the place of a socket that a killed process
-    /// has left. To be called within the executor.
+    /// Listens in the directory of a run that this process writes. Replaces the socket of a process that was killed.
+    /// To be called within the executor.
     ///
     /// # Errors
     /// Those of the system, such as of a file system without sockets.
@@ -67,17 +67,17 @@ impl RunSocket {
         })
     }
 
-    /// Serves whoever connects, until it is dropped.
+    /// Serves all clients, until it is dropped.
     pub async fn serve(self, shared: Arc<Shared>) {
         let serve = |stream| {
             let shared = Arc::clone(&shared);
             async move {
-                // One that is gone, or hangs, has no part in the run.
+                // An error of a client does not affect the run.
                 let _ = write_state(stream, &shared).await;
             }
         };
         let next = |context: &mut Context<'_>| self.listener.poll_accept(context);
-        http::accept(MOST, next, serve).await;
+        http::accept(MAX_CLIENTS, next, serve).await;
     }
 }
 
@@ -87,7 +87,7 @@ impl Drop for RunSocket {
     }
 }
 
-/// Writes the state and its changes as lines until the run ends. A reader that is slow skips states.
+/// Writes the state and its changes as lines until the run ends. A slow reader skips states.
 async fn write_state(mut stream: tokio::net::UnixStream, shared: &Shared) -> io::Result<()> {
     let _watching = Watching::new(shared);
     let mut updates = shared.updates();
@@ -105,7 +105,7 @@ impl RunClient {
     /// Connects to the run in a directory.
     ///
     /// # Errors
-    /// Those of the system: none listens there.
+    /// Those of the system; `NotFound` or `ConnectionRefused` where no run listens.
     pub fn connect(dir: &Path) -> io::Result<UnixStream> {
         let stream = with_short_path(dir, SOCKET_NAME, |short| UnixStream::connect(short))?;
         stream.set_nonblocking(true)?;
@@ -121,7 +121,7 @@ impl RunClient {
         Ok(Self(BufReader::new(stream).lines()))
     }
 
-    /// Waits for the next part of the state. `None` when the process has ended, or writes something else.
+    /// Waits for the next part of the state. `None` when the process has ended, or a line is malformed.
     pub async fn next(&mut self) -> Option<Update> {
         let line = self.0.next_line().await.ok()??;
         serde_json::from_str(&line).ok()

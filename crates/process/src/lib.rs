@@ -1,6 +1,7 @@
 //! Child processes: starting them so that they end with their parent, waiting for them, sending them messages, and
 //! finding and killing everything that they started.
 
+mod contained;
 mod line;
 mod own;
 mod start;
@@ -8,11 +9,10 @@ mod stop;
 mod tree;
 mod wait;
 
+pub use contained::{ContainedProcess, Pipes};
 pub use line::write_line;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};
-pub use tree::{children, descendants, kill_descendants, kill_descendants_but, kill_marked, walk};
-pub use wait::{
-    await_end, end_within, ended_within, readable, wait_and_reap, wait_without_reaping,
-};
+pub use tree::{children, descendants, kill_descendants, kill_descendants_but, marked, walk};
+pub use wait::{await_end, end_within, ended_within, on_end, readable, wait_and_reap};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Writes a message as one line of JSON, at once.
+/// Writes a message as one line of JSON, and flushes it.
 ///
 /// # Errors
 /// Errors of writing.

@@ -14,8 +14,8 @@ use std::{
 use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
     sched::{CloneFlags, setns},
-    sys::signal::SigSet,
-    unistd::{getpid, getppid, setsid},
+    sys::signal::{SigHandler, SigSet, Signal, signal},
+    unistd::{Pid, getpid, getppid, setsid},
 };
 
 use crate::own::die_with_parent;
@@ -68,8 +68,10 @@ impl Executable {
 /// open until the process has been started.
 #[derive(Debug, Default)]
 pub struct Preparation {
-    /// Signals that are blocked before anything else.
-    pub blocked: Option<SigSet>,
+    /// Signals that the program blocks, and no others; `None` for those that the calling thread blocks.
+    pub signal_mask: Option<SigSet>,
+    /// Signals that the program does not ignore, where this process does.
+    pub default_signals: Vec<Signal>,
     /// Namespaces to enter, by the descriptors that hold them.
     pub namespaces: Vec<(RawFd, CloneFlags)>,
     /// Files that the program has open under the same numbers as here.
@@ -86,8 +88,12 @@ impl Preparation {
     pub fn apply(self, command: &mut Command) {
         let parent = getpid();
         let prepare = move || {
-            if let Some(blocked) = &self.blocked {
-                blocked.thread_block()?;
+            if let Some(mask) = &self.signal_mask {
+                mask.thread_set_mask()?;
+            }
+            for default in &self.default_signals {
+                // SAFETY: installs no handler.
+                unsafe { signal(*default, SigHandler::SigDfl) }?;
             }
             for (fd, kind) in &self.namespaces {
                 // SAFETY: the caller holds the file until the process has been started.
@@ -105,9 +111,9 @@ impl Preparation {
             if self.dies_with_parent {
                 // After the user namespace, since entering one forgets this.
                 die_with_parent()?;
-                // A parent that ended before that would never be noticed. Its identifier is
-                // unknown (0) only in another process namespace, which is not entered here.
-                if getppid() != parent {
+                // A parent that ended before that would never be noticed. Its identifier is unknown (0) in
+                // another process namespace.
+                if ![parent, Pid::from_raw(0)].contains(&getppid()) {
                     return Err(io::Error::from_raw_os_error(libc::ESRCH));
                 }
             }

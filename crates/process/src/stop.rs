@@ -19,7 +19,7 @@ pub struct StopRequest(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    asked: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl StopRequest {
         }
         let functions = std::mem::take(&mut state.functions);
         drop(state);
-        self.0.asked.notify_all();
+        self.0.changed.notify_all();
         for function in functions.iter().filter_map(Weak::upgrade) {
             function();
         }
@@ -104,7 +104,7 @@ impl StopRequest {
     #[must_use]
     pub fn sleep(&self, within: Duration) -> bool {
         let mut state = self.0.state.lock();
-        (self.0.asked).wait_while_for(&mut state, |it| !it.is_asked, within);
+        (self.0.changed).wait_while_for(&mut state, |it| !it.is_asked, within);
         state.is_asked
     }
 }
@@ -135,17 +135,20 @@ mod tests {
     #[test]
     fn a_stop_calls_each_function_once_unless_it_was_dropped() {
         let stop = StopRequest::default();
-        let (call, called) = mpsc::channel();
+        let (called_tx, called_rx) = mpsc::channel();
         let function = |name: &'static str| {
-            let call = call.clone();
-            move || call.send(name).expect("somebody listens")
+            let called_tx = called_tx.clone();
+            move || called_tx.send(name).expect("a receiver")
         };
         let _before = stop.calls(function("before"));
         drop(stop.calls(function("dropped")));
         stop.ask();
         stop.ask();
         let _after = stop.calls(function("after"));
-        assert_eq!(called.try_iter().collect::<Vec<_>>(), ["before", "after"]);
+        assert_eq!(
+            called_rx.try_iter().collect::<Vec<_>>(),
+            ["before", "after"]
+        );
     }
 
     fn cat() -> Child {

@@ -70,22 +70,21 @@ pub fn walk(root: i32, at_most: usize, mut children_of: impl FnMut(i32) -> Vec<i
     let mut known = BTreeSet::from([root]);
     let mut found = Vec::new();
     let mut next = Some(root);
-    let mut asked = 0;
+    let mut position = 0;
     while let Some(process) = next {
         for child in children_of(process) {
             if found.len() < at_most && known.insert(child) {
                 found.push(child);
             }
         }
-        next = found.get(asked).copied();
-        asked += 1;
+        next = found.get(position).copied();
+        position += 1;
     }
     found
 }
 
 /// Returns the children of all threads of a process, from the kernel's own lists, which is cheaper than
-/// [`descendants`]. A kernel without `CONFIG_PROC_CHILDREN` has no lists; then every process is asked
-/// for its parent.
+/// [`descendants`]. A kernel without `CONFIG_PROC_CHILDREN` has no lists; then the parent of every process is read.
 #[must_use]
 pub fn children(process: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
@@ -96,7 +95,7 @@ pub fn children(process: i32) -> Vec<i32> {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(text) => children.extend(
                 text.split_ascii_whitespace()
-                    .filter_map(|word| word.parse::<i32>().ok()),
+                    .filter_map(|number| number.parse::<i32>().ok()),
             ),
             Err(error) if error.kind() == io::ErrorKind::NotFound && thread.path().exists() => {
                 return children_by_parent(process);
@@ -122,8 +121,8 @@ pub fn kill_descendants() {
     kill_descendants_but(|_| false);
 }
 
-/// Kills and reaps descendants of this process as [`kill_descendants`], but those that are `spared` by their number.
-pub fn kill_descendants_but(spared: impl Fn(i32) -> bool) {
+/// Kills and reaps descendants of this process as [`kill_descendants`], except those for whose number `is_spared` is true.
+pub fn kill_descendants_but(is_spared: impl Fn(i32) -> bool) {
     if !shows_own_namespace() {
         return;
     }
@@ -131,7 +130,7 @@ pub fn kill_descendants_but(spared: impl Fn(i32) -> bool) {
     let until = Instant::now() + ENDED_WITHIN;
     for _ in 0..PASSES {
         let mut found = descendants(own);
-        found.retain(|process| !spared(*process));
+        found.retain(|process| !is_spared(*process));
         if found.is_empty() {
             return;
         }
@@ -154,8 +153,8 @@ fn kill_all(processes: &[i32], until: Instant) {
         let _ = kill(Pid::from_raw(*process), Signal::SIGKILL);
     }
     for process in descriptors {
-        let left = until.saturating_duration_since(Instant::now());
-        let _ = readable(&[process.as_fd()], Some(left));
+        let remaining = until.saturating_duration_since(Instant::now());
+        let _ = readable(&[process.as_fd()], Some(remaining));
     }
     if !is_waited_for {
         // A kernel before Linux 5.3, or a process that had ended: the next look must find the others ended.
@@ -165,27 +164,30 @@ fn kill_all(processes: &[i32], until: Instant) {
     }
 }
 
-/// Kills every process that has `variable=value` in its environment, except `other`, and what they
-/// start meanwhile.
-pub fn kill_marked(variable: &str, value: &str, other: i32) {
-    let wanted = format!("{variable}={value}");
+/// Returns the processes that have `variable=value` in their environment.
+#[must_use]
+pub fn marked(variable: &str, value: &str) -> Vec<i32> {
+    let mark = format!("{variable}={value}");
     let is_marked = |process: &i32| {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        *process != other
-            && environment
-                .split(|byte| *byte == 0)
-                .any(|entry| entry == wanted.as_bytes())
+        (environment.split(|byte| *byte == 0)).any(|entry| entry == mark.as_bytes())
     };
+    processes().filter(is_marked).collect()
+}
+
+/// Kills the processes that are [`marked`], except `other`, and those that they start meanwhile.
+pub(crate) fn kill_marked(variable: &str, value: &str, other: i32) {
     let until = Instant::now() + ENDED_WITHIN;
     for _ in 0..PASSES {
         // Their numbers were their own a moment ago, and numbers are used again only after all others.
-        let found: Vec<i32> = processes().filter(is_marked).collect();
+        let mut found = marked(variable, value);
+        found.retain(|process| *process != other);
         if found.is_empty() {
             return;
         }
         kill_all(&found, until);
         for process in found {
-            // It is this process's to reap if its parent is gone.
+            // Its parent may have ended, and then it is a child of this process.
             let _ = waitpid(Pid::from_raw(process), Some(WaitPidFlag::WNOHANG));
         }
     }
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parent_is_found_behind_any_name() {
+    fn the_parent_is_parsed_after_any_process_name() {
         assert_eq!(parent_in("12 (sh) S 7 12 12 0"), Some(7));
         assert_eq!(parent_in("12 (a ) R 9 b) S 7 12"), Some(7));
         assert_eq!(parent_in("12 (sh"), None);
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn descendants_are_found_at_any_depth_and_nobody_else() {
+    fn a_walk_finds_descendants_at_any_depth_and_no_others() {
         let children_of = |process: i32| match process {
             1 => vec![10, 20],
             10 => vec![11],
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn children_of_children_are_found_in_every_way_and_killed_by_their_mark() {
+    fn descendants_are_found_and_killed_by_their_mark() {
         let own = Pid::this().as_raw();
         let mark = format!("tree {own}");
         let mut shell = shell(&mark);

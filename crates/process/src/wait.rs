@@ -25,11 +25,11 @@ pub fn ended_within(child: &mut Child, within: Duration) -> io::Result<Option<Ex
     let until = Instant::now() + within;
     loop {
         let ended = child.try_wait()?;
-        let left = until.saturating_duration_since(Instant::now());
-        if ended.is_some() || left.is_zero() {
+        let remaining = until.saturating_duration_since(Instant::now());
+        if ended.is_some() || remaining.is_zero() {
             return Ok(ended);
         }
-        await_end(child.id(), left)?;
+        await_end(child.id(), remaining)?;
     }
 }
 
@@ -62,13 +62,21 @@ pub fn await_end(process: u32, within: Duration) -> io::Result<()> {
 /// end.
 fn pipe_of(child: u32) -> io::Result<OwnedFd> {
     let (ended, held) = io::pipe()?;
-    std::thread::Builder::new()
-        .name("end of child".into())
-        .spawn(move || {
-            let _held = held;
-            let _ = wait_without_reaping(Pid::from_raw(child.cast_signed()));
-        })?;
+    on_end(child, move || drop(held))?;
     Ok(ended.into())
+}
+
+/// Calls a function on another thread when a child of this process has ended, and has not been reaped.
+///
+/// # Errors
+/// The error of the thread.
+pub fn on_end(child: u32, call: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let wait = move || {
+        let _ = wait_without_reaping(Pid::from_raw(child.cast_signed()));
+        call();
+    };
+    let thread = std::thread::Builder::new().name("child-end".into());
+    thread.spawn(wait).map(drop)
 }
 
 /// Returns a descriptor of a child of this process; `None` before Linux 5.3, or under a filter of system calls.
@@ -92,9 +100,9 @@ pub fn readable(files: &[BorrowedFd<'_>], within: Option<Duration>) -> io::Resul
         .collect();
     loop {
         let timeout = until.map_or(PollTimeout::NONE, |until| {
-            let left = until.saturating_duration_since(Instant::now());
+            let remaining = until.saturating_duration_since(Instant::now());
             // Rounded up, or a wait of less than a millisecond would spin.
-            PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
+            PollTimeout::try_from(remaining.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
         });
         match poll(&mut polled, timeout) {
             Ok(ready) => return Ok(ready > 0),
@@ -108,7 +116,7 @@ pub fn readable(files: &[BorrowedFd<'_>], within: Option<Duration>) -> io::Resul
 ///
 /// # Errors
 /// The error of `waitid`: somebody else has waited for the child.
-pub fn wait_without_reaping(process: Pid) -> nix::Result<WaitStatus> {
+pub(crate) fn wait_without_reaping(process: Pid) -> nix::Result<WaitStatus> {
     loop {
         match waitid(
             Id::Pid(process),
@@ -147,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_is_noticed_and_a_limit_is_kept() {
+    fn a_wait_returns_the_status_or_times_out() {
         let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         assert_eq!(
             ended_within(&mut cat, Duration::from_millis(20)).unwrap(),
@@ -172,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_stays_is_killed() {
+    fn a_child_that_does_not_end_is_killed() {
         let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         assert_eq!(end_within(&mut cat, Duration::ZERO), None);
         assert!(!cat.wait().unwrap().success());
     }
 
     #[test]
-    fn the_status_can_be_read_twice() {
+    fn a_wait_without_reaping_leaves_the_status() {
         let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed());
         assert_eq!(wait_without_reaping(pid), Ok(WaitStatus::Exited(pid, 7)));

@@ -26,7 +26,7 @@ use nix::{
     unistd::Pid,
 };
 use regatta_model::shell::printable;
-use regatta_process::{Preparation, descendants, wait_without_reaping};
+use regatta_process::{Preparation, descendants, on_end};
 use zeroize::Zeroizing;
 
 use crate::cache::hexadecimal;
@@ -128,8 +128,7 @@ pub(crate) fn call(
     let streams = streams(&mut child, input)?;
     // Wakes the listener when the command has ended.
     let address = listener.local_addr()?;
-    thread::Builder::new().spawn(move || {
-        let _ = wait_without_reaping(pid);
+    on_end(child.id(), move || {
         let _ = UnixStream::connect_addr(&address);
     })?;
     loop {

@@ -69,4 +69,4 @@ pub use trial::{
     findings::Findings,
     watch::{Delivered, SenderEnd},
 };
-pub use window::{WindowRange, WindowSizes};
+pub use window::{WindowRange, WindowSizes, tcp_buffer_bytes};

@@ -1,5 +1,8 @@
 //! Sizes of flow-control windows and buffers from the known properties of the path: one policy for
 //! all drivers that size them.
+//!
+//! `udp` and `udp-reliable` have no flow-control window, and socket buffers of a fixed size instead, the same on every
+//! path, unless their options `receive_buffer` and `send_buffer` say otherwise.
 
 use std::ops::RangeInclusive;
 
@@ -67,6 +70,17 @@ impl WindowSizes {
     }
 }
 
+/// Returns the size of the kernel's TCP buffer of one end from which a flow fills the path, in bytes as the kernel counts
+/// them; `None` where the path has no rate.
+///
+/// A flow that continues while a lost packet is retransmitted has two bandwidth-delay products under way, and the kernel
+/// needs about as much for its own bookkeeping. The size is even: the kernel doubles what it is asked for.
+#[must_use]
+pub fn tcp_buffer_bytes(path: &PathHints) -> Option<usize> {
+    let needed = path.bandwidth_delay_product()?.saturating_mul(4);
+    Some(usize::try_from(needed).unwrap_or(usize::MAX) & !1)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -109,6 +123,14 @@ mod tests {
         assert_eq!(stream(None, 8), 10_000_000);
         assert_eq!(stream(None, 0), 512 << 10);
         assert_eq!(stream(None, 1000), 16 << 20);
+    }
+
+    #[test]
+    fn a_tcp_buffer_holds_four_bandwidth_delay_products() {
+        let with_rate = path(Some(704_531), Duration::from_millis(30));
+        assert_eq!(tcp_buffer_bytes(&with_rate), Some(4 * 375_000));
+        let without_rate = path(None, Duration::from_millis(30));
+        assert_eq!(tcp_buffer_bytes(&without_rate), None);
     }
 
     #[test]

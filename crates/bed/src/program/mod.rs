@@ -88,7 +88,7 @@ pub(crate) fn start(
         .stderr(errors);
     Preparation {
         // A Ctrl-C in the moment before the program stands is not the supervisor's end.
-        blocked: Some(terminal_signals()),
+        signal_mask: Some(terminal_signals()),
         inherited: vec![number],
         session: order.apart,
         ..preparation

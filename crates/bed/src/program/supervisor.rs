@@ -5,10 +5,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read},
-    os::{
-        fd::{AsFd, FromRawFd, RawFd},
-        unix::process::CommandExt,
-    },
+    os::fd::{AsFd, FromRawFd, RawFd},
     process::{Command, ExitCode},
     time::{Duration, Instant},
 };
@@ -17,14 +14,14 @@ use nix::{
     errno::Errno,
     fcntl::{FcntlArg, FdFlag, fcntl},
     sys::{
-        signal::{SigHandler, SigSet, Signal, kill, signal},
+        signal::{SigSet, Signal, kill},
         signalfd::{SfdFlags, SignalFd},
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::Pid,
 };
 
-use regatta_process::{descendants, readable};
+use regatta_process::{Preparation, descendants, readable};
 
 use super::{shown, terminal_signals};
 
@@ -83,15 +80,13 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
 
     let mut command = Command::new(&program);
     command.args(arguments);
-    // SAFETY: makes system calls alone.
-    unsafe {
-        command.pre_exec(|| {
-            // Regatta ignores this one and holds others back, which a program would inherit.
-            signal(Signal::SIGXFSZ, SigHandler::SigDfl)?;
-            SigSet::empty().thread_set_mask()?;
-            Ok(())
-        })
-    };
+    // Regatta ignores this one and blocks others, which a program would inherit.
+    Preparation {
+        signal_mask: Some(SigSet::empty()),
+        default_signals: vec![Signal::SIGXFSZ],
+        ..Preparation::default()
+    }
+    .apply(&mut command);
     let child = match command.spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {

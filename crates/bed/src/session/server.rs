@@ -11,12 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{sched::CloneFlags, unistd::Pid};
+use nix::sched::CloneFlags;
 use parking_lot::Mutex;
 use regatta_model::shell::printable;
 use regatta_process::{
     Executable, Preparation, await_end, become_subreaper, descendants, ended_within,
-    kill_descendants, kill_descendants_but, wait_without_reaping,
+    kill_descendants, kill_descendants_but, on_end,
 };
 
 use super::{
@@ -263,7 +263,7 @@ fn start(
         preparation,
     )
     .map_err(|error| io::Error::other(crate::error::in_one_line(&error)))?;
-    let pid = Pid::from_raw(child.id().cast_signed());
+    let pid = child.id();
     let no_pipe = "a child with pipes has pipes";
     let input = child.stdin.take().expect(no_pipe);
     let output: OwnedFd = child.stdout.take().expect(no_pipe).into();
@@ -274,19 +274,16 @@ fn start(
         carry(errors, Kind::Errors, number, outgoing)?;
     }
     let (children, outgoing) = (Arc::clone(children), outgoing.clone());
-    thread::Builder::new()
-        .name("end of child".into())
-        .spawn(move || {
-            let _ = wait_without_reaping(pid);
-            // Absent once the session is over.
-            let child = children.lock().remove(&number);
-            if let Some(mut child) = child {
-                let status = child
-                    .wait()
-                    .map_or_else(|error| error.to_string(), |status| status.to_string());
-                let _ = outgoing.send(Frame::new(Kind::Ended, number, status));
-            }
-        })?;
+    on_end(pid, move || {
+        // Absent once the session is over.
+        let child = children.lock().remove(&number);
+        if let Some(mut child) = child {
+            let status = child
+                .wait()
+                .map_or_else(|error| error.to_string(), |status| status.to_string());
+            let _ = outgoing.send(Frame::new(Kind::Ended, number, status));
+        }
+    })?;
     Ok(input)
 }
 

@@ -11,8 +11,10 @@ use std::{
 
 use nix::sys::signal as signals;
 use regatta_model::{Outcome, TrialRecord};
+use regatta_process::marked;
 use regatta_results::Reader;
 use regatta_test_support::machine::MachineLoad;
+use regatta_test_support::processes::is_running;
 use regatta_test_support::test_run::once_per_test_run;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -137,27 +139,8 @@ impl Bench {
 
     /// Returns the processes that carry this bench's mark.
     pub fn processes(&self) -> Vec<i32> {
-        let mark = format!("REGATTA_TEST_MARK={}", self.mark);
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-            let Some(pid) = entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok())
-            else {
-                continue;
-            };
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            let status = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // What is after the name, which may hold anything but its last bracket.
-            let zombie = status
-                .rsplit(')')
-                .next()
-                .is_some_and(|rest| rest.trim_start().starts_with('Z'));
-            if !zombie && environment.split(|b| *b == 0).any(|v| v == mark.as_bytes()) {
-                found.push(pid);
-            }
-        }
+        let mut found = marked("REGATTA_TEST_MARK", &self.mark);
+        found.retain(|pid| is_running(*pid));
         found
     }
 

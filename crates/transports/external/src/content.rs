@@ -40,15 +40,15 @@ impl Content {
         let mut all = Hasher::new();
         let mut power = Hasher::new();
         power.update(&self.message);
-        let mut whole = bytes / message;
-        while whole > 0 {
-            if whole & 1 == 1 {
+        let mut repetitions = bytes / message;
+        while repetitions > 0 {
+            if repetitions & 1 == 1 {
                 // All powers are repetitions of one message, so their order does not matter.
                 all.combine(&power);
             }
             let twice = power.clone();
             power.combine(&twice);
-            whole >>= 1;
+            repetitions >>= 1;
         }
         let rest = usize::try_from(bytes % message).unwrap_or_default();
         all.update(&self.message[..rest]);
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_is_that_of_the_bytes_themselves() {
+    fn the_checksum_is_the_crc32_of_the_content() {
         for (message, size) in [(1, 1), (4, 10), (10, 1000), (7, 1001), (1000, 3), (9, 0)] {
             let content = Content::new(Pattern::Random, message, size, 3);
             for bytes in [0, 1, size / 3, size] {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_message_counts_when_all_of_it_is_there() {
+    fn a_shorter_last_message_counts_once_complete() {
         let content = Content::new(Pattern::Data, 10, 25, 0);
         let counts = [0, 9, 10, 24, 25].map(|bytes| content.messages(bytes));
         assert_eq!(counts, [0, 0, 1, 2, 3]);

@@ -134,10 +134,11 @@ pub(crate) enum FromProgram {
 }
 
 impl FromProgram {
-    /// Returns the error of a program that said this too early or too late, in words: `before it was ready`.
-    pub(crate) fn out_of_turn(&self, when: &'static str) -> ProgramError {
-        let said = self.into();
-        ProgramError::OutOfTurn { said, when }
+    /// Returns the error of a program that sent this message at the wrong time; `when` is the text of the time: `before
+    /// it was ready`.
+    pub(crate) fn unexpected(&self, when: &'static str) -> ProgramError {
+        let message = self.into();
+        ProgramError::UnexpectedMessage { message, when }
     }
 }
 
@@ -145,7 +146,7 @@ impl FromProgram {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
-    /// Version of the contract that the program speaks.
+    /// Version of the contract that the program implements.
     pub contract: u32,
     /// Name of the stack.
     pub name: String,

@@ -74,7 +74,7 @@ pub(crate) fn finish(
             IDLE.lock().insert(Key::new(command), program);
             None
         }
-        Err(how) => Some(how),
+        Err(reason) => Some(reason),
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, Pr
     if let Some(description) = DESCRIPTIONS.lock().get(&key) {
         return Ok(description.clone());
     }
-    let (description, program) = ask(command, stop)?;
+    let (description, program) = query(command, stop)?;
     if description.can(REPEAT) {
         IDLE.lock().insert(key.clone(), program);
     } else {
@@ -94,21 +94,21 @@ pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, Pr
     Ok(description)
 }
 
-fn ask(command: &Command, stop: &Stop) -> Result<(Description, Program), ProgramFailure> {
+fn query(command: &Command, stop: &Stop) -> Result<(Description, Program), ProgramFailure> {
     let mut program = Program::start(command, stop)?;
     program.send(&ToProgram::Describe {
         contract: CONTRACT_VERSION,
     })?;
     let when = "when it was asked for its description";
     let description =
-        program.await_message("description", DESCRIBE_LIMIT, when, |said| match said {
+        program.await_message("description", DESCRIBE_LIMIT, when, |reply| match reply {
             FromProgram::Description(description) => Ok(description),
-            said => Err(said),
+            reply => Err(reply),
         })?;
     if description.contract != CONTRACT_VERSION {
-        let spoken = description.contract;
-        return Err(ProgramFailure::wrong(format!(
-            "it speaks version `{spoken}` of the contract and not `{CONTRACT_VERSION}`"
+        let version = description.contract;
+        return Err(ProgramFailure::invalid(format!(
+            "it speaks version `{version}` of the contract and not `{CONTRACT_VERSION}`"
         )));
     }
     if !description.workloads.iter().any(|name| name == WORKLOAD) {
@@ -189,7 +189,7 @@ mod tests {
         let (first, inbox) = (program.process(), program.inbox().clone());
         assert_eq!(repeating.finish(program, WITHIN), None);
         kill(Pid::from_raw(first.cast_signed()), Signal::SIGKILL).unwrap();
-        assert!(inbox.ended_by(MonotonicTime::now() + WITHIN).is_some());
+        assert!(inbox.wait_for_exit(MonotonicTime::now() + WITHIN).is_some());
         let mut program = repeating.start();
         assert!(program.send(&ToProgram::Stop).is_ok());
     }

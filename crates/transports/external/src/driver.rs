@@ -34,7 +34,7 @@ static DRIVERS: [&dyn Driver; 4] = [
     &Program(&PYSCTP),
 ];
 
-/// A program of the user's, or one that comes with Regatta and is built by `make external`.
+/// Program of the user, or one that comes with Regatta and is built by `make external`.
 struct Program(&'static DriverDescriptor);
 
 pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
@@ -129,8 +129,8 @@ fn congestion_control(descriptor: &DriverDescriptor, options: &OptionValues) -> 
 }
 
 /// Returns the program that the options name; its file must exist.
-fn chosen(options: &OptionValues) -> Result<Command, OptionError> {
-    let wrong = |option: OptionDefinition, value: &str, hint: String| OptionError::Value {
+fn user_command(options: &OptionValues) -> Result<Command, OptionError> {
+    let invalid = |option: OptionDefinition, value: &str, hint: String| OptionError::Value {
         driver: EXTERNAL.name,
         name: option.name,
         value: value.to_owned(),
@@ -158,22 +158,22 @@ fn chosen(options: &OptionValues) -> Result<Command, OptionError> {
             "no file"
         };
         let hint = format!("`{}` is {found}; name a program", program.display());
-        return Err(wrong(PROGRAM, named, hint));
+        return Err(invalid(PROGRAM, named, hint));
     }
     if let Some(files) = DIRECTORY.text(options)
         && !Path::new(named).starts_with(files)
     {
         let hint = format!("`program` is to be in it: write `program = \"{files}/NAME\"`");
-        return Err(wrong(DIRECTORY, files, hint));
+        return Err(invalid(DIRECTORY, files, hint));
     }
-    let words = ARGUMENTS.text(options).unwrap_or_default();
-    let open = || wrong(ARGUMENTS, words, "close every quote".to_owned());
-    let arguments = shlex::split(words).ok_or_else(open)?;
+    let text = ARGUMENTS.text(options).unwrap_or_default();
+    let unbalanced = || invalid(ARGUMENTS, text, "close every quote".to_owned());
+    let arguments = shlex::split(text).ok_or_else(unbalanced)?;
     Ok(Command { program, arguments })
 }
 
 /// Returns a program that comes with Regatta; its file must exist.
-fn installed(name: &str) -> Result<Command, Unsupported> {
+fn installed_command(name: &str) -> Result<Command, Unsupported> {
     let missing = |what: &str| {
         let hint = "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is";
         Unsupported::new(format!("`{name}` is not installed: {what}"), hint)
@@ -192,14 +192,14 @@ fn installed(name: &str) -> Result<Command, Unsupported> {
 }
 
 impl Program {
-    fn is_the_users(&self) -> bool {
+    fn is_user_program(&self) -> bool {
         self.0.name == EXTERNAL.name
     }
 
     fn command(&self, options: &OptionValues) -> Result<Command> {
-        Ok(match self.is_the_users() {
-            true => chosen(options)?,
-            false => installed(self.0.name)?,
+        Ok(match self.is_user_program() {
+            true => user_command(options)?,
+            false => installed_command(self.0.name)?,
         })
     }
 }
@@ -211,8 +211,8 @@ impl Driver for Program {
 
     fn check_options(&self, options: &OptionValues) -> Result<(), OptionError> {
         self.0.check(options)?;
-        if self.is_the_users() {
-            chosen(options)?;
+        if self.is_user_program() {
+            user_command(options)?;
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ impl Driver for Program {
         match self.command(options) {
             Ok(command) => can_run(&command),
             Err(TransportError::Unsupported(missing)) => Err(missing),
-            // What is wrong with the options is said by `check_options`.
+            // `check_options` reports errors of options.
             Err(_) => Ok(()),
         }
     }
@@ -234,8 +234,8 @@ impl Driver for Program {
     }
 }
 
-/// Checks that a program says that it can run here. A program that fails to answer counts as
-/// supported: the trial shows what is wrong with it.
+/// Asks a program whether it can run here. A program that fails to answer counts as supported: the trial reports its
+/// error.
 fn can_run(command: &Command) -> Result<(), Unsupported> {
     match describe::describe(command, &Stop::new()) {
         Err(ProgramFailure::Transport(TransportError::Unsupported(unsupported))) => {
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_a_file_and_arguments_are_words() {
+    fn a_program_is_a_file_and_arguments_are_split_as_by_a_shell() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap().to_owned();
         let options = |program: &str, arguments: &str| {
@@ -266,15 +266,15 @@ mod tests {
                 ),
             ])
         };
-        let command = chosen(&options(&path, "--a 'b c' d\\ e")).unwrap();
+        let command = user_command(&options(&path, "--a 'b c' d\\ e")).unwrap();
         assert_eq!(command.program, file.path());
         assert_eq!(command.arguments, ["--a", "b c", "d e"]);
         let congestion_control = congestion_control(&EXTERNAL, &BTreeMap::new());
         assert_eq!(congestion_control.as_deref(), Some("cubic"));
         let wrong = Program(&EXTERNAL).check_options(&options(&path, "'open"));
         assert!(matches!(wrong, Err(OptionError::Value { .. })), "{wrong:?}");
-        let gone = Program(&EXTERNAL).check_options(&options("no-such-driver", ""));
-        let hint = gone.unwrap_err().hint().to_owned();
+        let missing = Program(&EXTERNAL).check_options(&options("no-such-driver", ""));
+        let hint = missing.unwrap_err().hint().to_owned();
         assert_eq!(hint, "`./no-such-driver` is no file; name a program");
         let none = Program(&EXTERNAL).check_options(&BTreeMap::new());
         assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");

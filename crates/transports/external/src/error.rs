@@ -18,22 +18,22 @@ pub(crate) enum ProgramError {
         how: String,
         /// Its last lines on standard error.
         #[source]
-        words: Option<StderrTail>,
+        stderr: Option<StderrTail>,
     },
     /// The program sent nothing for too long.
     #[error("it sent no `{what}` within {}", format_duration(*within))]
-    Silent {
+    Timeout {
         /// Message that was waited for.
         what: &'static str,
         /// Duration of the wait.
         within: Duration,
         /// Its last lines on standard error.
         #[source]
-        words: Option<StderrTail>,
+        stderr: Option<StderrTail>,
     },
     /// A line of its output does not follow the contract.
     #[error("it wrote a line that is not of the contract: `{line}`")]
-    Rubbish {
+    Malformed {
         /// Beginning of the line.
         line: String,
         /// Error of the JSON parser.
@@ -47,16 +47,16 @@ pub(crate) enum ProgramError {
         limit: u64,
     },
     /// The program sent a message at the wrong time.
-    #[error("it sent `{said}` {when}")]
-    OutOfTurn {
+    #[error("it sent `{message}` {when}")]
+    UnexpectedMessage {
         /// Type of the message.
-        said: &'static str,
-        /// Time of the message, in words: `before it was ready`.
+        message: &'static str,
+        /// Text of the time: `before it was ready`.
         when: &'static str,
     },
     /// The program sent an impossible value.
     #[error("{0}")]
-    Wrong(String),
+    Invalid(String),
     /// The program does not read its input.
     #[error("its standard input cannot be written")]
     StdinClosed(#[source] io::Error),
@@ -80,8 +80,8 @@ pub(crate) enum ProgramFailure {
 
 impl ProgramFailure {
     /// Returns the error of a program that sent an impossible value.
-    pub(crate) fn wrong(what: impl Into<String>) -> Self {
-        ProgramError::Wrong(what.into()).into()
+    pub(crate) fn invalid(what: impl Into<String>) -> Self {
+        ProgramError::Invalid(what.into()).into()
     }
 
     /// Converts to the error of a driver, with the program's name.

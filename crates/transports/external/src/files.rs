@@ -50,12 +50,12 @@ pub(crate) fn tls_files(tls: &TlsMaterial) -> io::Result<(Tls, Vec<MemoryFile>)>
     let certificate = file("CERTIFICATE", &tls.certificate_der_base64)?;
     let key = tls.key_der_base64.as_deref();
     let key = key.map(|key| file("PRIVATE KEY", key)).transpose()?;
-    let described = Tls {
+    let tls = Tls {
         certificate_file: certificate.path.clone(),
         key_file: key.as_ref().map(|key| key.path.clone()),
         server_name: tls.server_name.clone(),
     };
-    Ok((described, [certificate].into_iter().chain(key).collect()))
+    Ok((tls, [certificate].into_iter().chain(key).collect()))
 }
 
 /// Wraps base64 as PEM, in lines of 64 characters.
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_by_its_path_while_it_lives() {
+    fn a_memory_file_is_readable_until_it_is_dropped() {
         let file = MemoryFile::new(b"content").unwrap();
         let path = file.path.clone();
         assert_eq!(fs::read(&path).unwrap(), b"content");

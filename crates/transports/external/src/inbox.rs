@@ -17,19 +17,19 @@ const MOST_EVENTS: usize = 256;
 pub(crate) enum Event {
     /// Message of the program.
     Message(FromProgram),
-    /// Output of the program that does not follow the contract.
-    Rubbish(ProgramError),
+    /// Line of the program that does not follow the contract.
+    Malformed(ProgramError),
     /// End of the program, with this exit code or by this signal.
-    Ended(Ending),
+    Ended(ExitStatus),
     /// Note of the other end of the trial.
     Note(Note),
     /// Stop of the trial, raised by the host.
     Aborted,
 }
 
-/// Exit status of a process, shown as what the process did.
+/// Exit status of a process; its text says what the process did: `ended with exit code 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
-pub(crate) enum Ending {
+pub(crate) enum ExitStatus {
     /// Exit code.
     #[strum(to_string = "ended with exit code {0}")]
     Code(i32),
@@ -41,8 +41,8 @@ pub(crate) enum Ending {
 #[derive(Debug, Default)]
 struct State {
     events: VecDeque<Event>,
-    ended: Option<Ending>,
-    /// Whether events are discarded, as nobody takes them any more.
+    ended: Option<ExitStatus>,
+    /// Whether events are discarded.
     closed: bool,
     aborted: bool,
 }
@@ -86,12 +86,12 @@ impl Inbox {
 
     /// Waits until the program has ended, `moment` has come or the host aborts; returns the exit
     /// status if there is one. Events that arrive meanwhile are discarded.
-    pub(crate) fn ended_by(&self, moment: MonotonicTime) -> Option<Ending> {
+    pub(crate) fn wait_for_exit(&self, moment: MonotonicTime) -> Option<ExitStatus> {
         let state = self.wait_while(moment, |state| {
             if state.ended.is_some() || state.aborted {
                 return false;
             }
-            // A program that still speaks is not to be kept waiting by it.
+            // A full queue would block a program that still sends.
             state.events.clear();
             self.changed.notify_all();
             true
@@ -135,18 +135,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_waits_and_an_abort_goes_first() {
+    fn a_full_queue_blocks_and_an_abort_comes_first() {
         let inbox = Arc::new(Inbox::default());
         let flooded = Arc::clone(&inbox);
         let flood = std::thread::spawn(move || {
-            let said = |bytes| Event::Message(FromProgram::Progress { bytes });
-            (0..).take_while(|&bytes| flooded.put(said(bytes))).count()
+            let progress = |bytes| Event::Message(FromProgram::Progress { bytes });
+            (0..)
+                .take_while(|&bytes| flooded.put(progress(bytes)))
+                .count()
         });
         let soon = || MonotonicTime::now() + Duration::from_secs(10);
         for expected in 0..1000 {
             let Some(Event::Message(FromProgram::Progress { bytes })) = inbox.take_until(soon())
             else {
-                panic!("nothing came");
+                panic!("no event");
             };
             assert_eq!(bytes, expected);
         }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_alone_or_in_its_directory() {
+    fn program_files_are_the_program_or_its_directory() {
         let alone = program_files(&transport("external", &[("program", "./mine/run")])).unwrap();
         assert_eq!(alone.root, Path::new("./mine/run"));
         assert_eq!(alone.program, Path::new("run"));

@@ -1,59 +1,40 @@
 //! A program as a process: started so that no part of it outlives the trial, read line by line,
 //! ended with all that it started.
-//!
-//! Where the system allows it, the program is the first process of a process namespace of its own:
-//! when the program or the agent ends, for whatever reason, the kernel kills everything in there.
-//! Elsewhere the program is the leader of a session, whose process group is killed; processes that
-//! have left the group are found by a mark in their environment.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read},
-    os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{self, ChildStdin, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Sender, channel},
     },
     thread,
     time::Duration,
 };
 
-use nix::{
-    sys::{
-        signal::{Signal, kill, killpg},
-        wait::WaitStatus,
-    },
-    unistd::Pid,
-};
+use nix::sys::wait::WaitStatus;
 use parking_lot::Mutex;
-use regatta_process::{children, die_with_parent, kill_marked, wait_without_reaping, write_line};
+use regatta_process::{ContainedProcess, children, write_line};
 use regatta_transport::{MonotonicTime, Stop, TransportError};
 
 use crate::{
     contract::{FromProgram, ToProgram, UNSUPPORTED_EXIT},
     error::{ProgramError, ProgramFailure, StderrTail},
-    inbox::{Ending, Event, Inbox},
+    inbox::{Event, ExitStatus, Inbox},
 };
 
 /// Longest line that is read from a program, in bytes.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Longest part of a malformed line in an error, in characters.
-const SHOWN: usize = 120;
+/// Longest excerpt of a malformed line in an error, in characters.
+const EXCERPT_CHARS: usize = 120;
 
 /// Longest end of standard error that is kept, in bytes.
-const KEPT_BYTES: usize = 2 << 10;
+const STDERR_TAIL_BYTES: usize = 2 << 10;
 
 /// Maximum wait for the remaining output of an ended program.
 const LAST_OUTPUT_WITHIN: Duration = Duration::from_millis(500);
-
-/// Maximum time to kill a program; the kernel needs milliseconds.
-const END_LIMIT: Duration = Duration::from_secs(2);
-
-/// Environment variable that marks a program and the processes it starts.
-const MARK: &str = "REGATTA_PROGRAM";
 
 /// Program to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -67,23 +48,11 @@ pub(crate) struct Command {
 pub(crate) struct Program {
     input: Option<ChildStdin>,
     inbox: Arc<Inbox>,
-    /// Inbox of the trial that the program carries out: the threads that read its output outlive a trial.
-    addressed: Arc<Mutex<Arc<Inbox>>>,
+    /// Inbox of the current trial: the threads that read the program's output outlive a trial.
+    current_inbox: Arc<Mutex<Arc<Inbox>>>,
     /// The end of standard error.
-    words: Arc<Mutex<Vec<u8>>>,
-    group: Group,
-    /// Dropped when the process may be reaped, so that its number is used again.
-    forget: Option<Sender<()>>,
-    forgotten: Receiver<()>,
-}
-
-/// The processes of a program.
-#[derive(Debug, Clone)]
-struct Group {
-    process: Pid,
-    mark: String,
-    /// Whether the program has a process namespace of its own.
-    enclosed: bool,
+    stderr: Arc<Mutex<Vec<u8>>>,
+    process: ContainedProcess,
 }
 
 /// Starts a thread of a program.
@@ -95,84 +64,32 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Program
 impl Program {
     /// Starts a program. Its events are put into its inbox, until `stop` is raised.
     pub(crate) fn start(command: &Command, stop: &Stop) -> Result<Self, ProgramError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let mark = format!(
-            "{}-{}-{}",
-            process::id(),
-            MonotonicTime::now().0,
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        );
         let mut start = process::Command::new(&command.program);
         start
             .args(&command.arguments)
-            .env(MARK, &mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // SAFETY: between fork and exec this calls only what is safe in a signal handler, and
-        // touches no memory.
-        unsafe {
-            start.pre_exec(|| {
-                libc::setsid();
-                let _ = die_with_parent();
-                // The agent ignores it, which a program would inherit.
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                Ok(())
-            });
-        }
         let inbox = Arc::new(Inbox::default());
-        let addressed = Arc::new(Mutex::new(Arc::clone(&inbox)));
-        let (tell, told) = channel();
-        let (forget, may_forget) = channel();
-        let (forgotten_tell, forgotten) = channel();
+        let current_inbox = Arc::new(Mutex::new(Arc::clone(&inbox)));
         // Dropped by each thread that reads output when that ends.
-        let (open, closed) = channel::<()>();
-        let waiter_inbox = Arc::clone(&addressed);
-        // The kernel ends the program with the thread that started it, so the thread stays; and a
-        // thread that has asked for a process namespace can start nothing else.
-        spawn("program", move || {
-            // SAFETY: takes no pointer; only this thread's children are concerned.
-            let enclosed = unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
-            let mut child = match start.spawn() {
-                Ok(child) => child,
-                Err(error) => {
-                    let _ = tell.send(Err(error));
-                    return;
-                }
-            };
-            let process = Pid::from_raw(child.id().cast_signed());
-            let group = Group {
-                process,
-                mark,
-                enclosed,
-            };
-            let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-            let _ = tell.send(Ok((group.clone(), pipes)));
-            let ending = wait_for(process);
-            // What it left behind would hold its output open.
-            group.end();
-            let _ = closed.recv_timeout(LAST_OUTPUT_WITHIN);
-            put(&waiter_inbox, Event::Ended(ending));
-            // Until then the process's number is its own, so that it can be read and killed.
-            let _ = may_forget.recv();
-            let _ = child.wait();
-            drop(forgotten_tell);
-        })?;
-        let (group, (input, out, errors)) = told
-            .recv()
-            .map_err(|_| ProgramError::Start(io::ErrorKind::BrokenPipe.into()))?
-            .map_err(ProgramError::Start)?;
+        let (reading, read_out) = channel::<()>();
+        let end_inbox = Arc::clone(&current_inbox);
+        let on_end = move |status| {
+            let _ = read_out.recv_timeout(LAST_OUTPUT_WITHIN);
+            put(&end_inbox, Event::Ended(exit_status(status)));
+        };
+        let (process, (input, out, errors)) =
+            ContainedProcess::start(start, on_end).map_err(ProgramError::Start)?;
         let program = Self {
             input,
             inbox,
-            addressed,
-            words: Arc::default(),
-            group,
-            forget: Some(forget),
-            forgotten,
+            current_inbox,
+            stderr: Arc::default(),
+            process,
         };
         if let (Some(out), Some(errors)) = (out, errors) {
-            program.read(out, errors, open)?;
+            program.read(out, errors, reading)?;
         }
         stop.on_stop(&program.inbox);
         Ok(program)
@@ -183,45 +100,45 @@ impl Program {
         &self,
         out: impl Read + Send + 'static,
         errors: impl Read + Send + 'static,
-        open: Sender<()>,
+        reading: Sender<()>,
     ) -> Result<(), ProgramError> {
-        let (inbox, still_open) = (Arc::clone(&self.addressed), open.clone());
+        let (inbox, reading_output) = (Arc::clone(&self.current_inbox), reading.clone());
         spawn("program-output", move || {
             read_lines(out, &inbox);
-            drop(still_open);
+            drop(reading_output);
         })?;
-        let words = Arc::clone(&self.words);
+        let tail = Arc::clone(&self.stderr);
         spawn("program-errors", move || {
-            keep_words(errors, &words);
-            drop(open);
+            keep_tail(errors, &tail);
+            drop(reading);
         })
     }
 
     /// Returns the lines of standard error that are kept.
-    fn lines(&self) -> Vec<String> {
-        let words = self.words.lock();
-        String::from_utf8_lossy(&words)
+    fn stderr_lines(&self) -> Vec<String> {
+        let tail = self.stderr.lock();
+        String::from_utf8_lossy(&tail)
             .lines()
             .map(|line| visible(line.trim()))
             .filter(|line| !line.is_empty())
             .collect()
     }
 
-    fn last_lines(&self) -> Option<StderrTail> {
-        let lines = self.lines();
+    fn stderr_tail(&self) -> Option<StderrTail> {
+        let lines = self.stderr_lines();
         let last = &lines[lines.len().saturating_sub(3)..];
         (!last.is_empty()).then(|| StderrTail(last.join(" / ")))
     }
 
     /// Returns the program's process number, as this process sees it.
     pub(crate) fn process(&self) -> u32 {
-        self.group.process.as_raw().unsigned_abs()
+        self.process.id().unsigned_abs()
     }
 
     /// Returns the number of the process that a program with the capability `repeat` has started for a trial, as this
     /// process sees it; the program's own if that has ended.
     pub(crate) fn trial_process(&self) -> u32 {
-        let children = children(self.group.process.as_raw());
+        let children = children(self.process.id());
         children
             .first()
             .map_or(self.process(), |child| child.unsigned_abs())
@@ -233,16 +150,16 @@ impl Program {
     /// Why the program has no further use, if it has not answered within `within`.
     pub(crate) fn end_trial(mut self, within: Duration) -> Result<Self, String> {
         let until = MonotonicTime::now() + within;
-        let mut heard = self.send(&ToProgram::End).map(|()| true);
-        while let Ok(true) = heard {
-            heard = match self.next(until) {
+        let mut answers = self.send(&ToProgram::End).map(|()| true);
+        while let Ok(true) = answers {
+            answers = match self.next(until) {
                 Ok(Some(Event::Message(FromProgram::Over))) => return Ok(self),
                 Ok(event) => Ok(event.is_some()),
-                Err(broken) => Err(broken),
+                Err(failure) => Err(failure),
             };
         }
         let seconds = within.as_secs();
-        Err(match heard {
+        Err(match answers {
             Ok(_) => format!("did not answer `end` with `over` within {seconds} s"),
             Err(_) => {
                 (self.finish(LAST_OUTPUT_WITHIN)).unwrap_or_else(|| "ended with the trial".into())
@@ -250,14 +167,14 @@ impl Program {
         })
     }
 
-    /// Makes a program that has ended its trial ready for another, until `stop` is raised; `None` if it has ended itself.
+    /// Makes a program that has ended its trial ready for another, until `stop` is raised; `None` if its process has ended.
     pub(crate) fn renew(mut self, stop: &Stop) -> Option<Self> {
-        let before = std::mem::take(&mut self.inbox);
-        *self.addressed.lock() = Arc::clone(&self.inbox);
-        if before.ended_by(MonotonicTime::now()).is_some() {
+        let earlier = std::mem::take(&mut self.inbox);
+        *self.current_inbox.lock() = Arc::clone(&self.inbox);
+        if earlier.wait_for_exit(MonotonicTime::now()).is_some() {
             return None;
         }
-        self.words.lock().clear();
+        self.stderr.lock().clear();
         stop.on_stop(&self.inbox);
         Some(self)
     }
@@ -269,19 +186,19 @@ impl Program {
 
     /// Sends a message to the program.
     pub(crate) fn send(&mut self, message: &ToProgram) -> Result<(), ProgramFailure> {
-        let deaf = |source| ProgramFailure::Program(ProgramError::StdinClosed(source));
+        let closed = |source| ProgramFailure::Program(ProgramError::StdinClosed(source));
         let Some(input) = &mut self.input else {
-            return Err(deaf(io::ErrorKind::BrokenPipe.into()));
+            return Err(closed(io::ErrorKind::BrokenPipe.into()));
         };
         match write_line(input, message) {
             Ok(()) => Ok(()),
-            // It has ended, or has closed its input; how it ended tells more.
+            // It has ended, or has closed its input; an exit status says more.
             Err(error) => match self
                 .inbox
-                .ended_by(MonotonicTime::now() + LAST_OUTPUT_WITHIN)
+                .wait_for_exit(MonotonicTime::now() + LAST_OUTPUT_WITHIN)
             {
-                Some(ending) => Err(self.broken_by(ending)),
-                None => Err(deaf(error)),
+                Some(status) => Err(self.early_end(status)),
+                None => Err(closed(error)),
             },
         }
     }
@@ -292,8 +209,8 @@ impl Program {
         match self.inbox.take_until(until) {
             None => Ok(None),
             Some(Event::Aborted) => Err(TransportError::Cancelled.into()),
-            Some(Event::Rubbish(error)) => Err(error.into()),
-            Some(Event::Ended(ending)) => Err(self.broken_by(ending)),
+            Some(Event::Malformed(error)) => Err(error.into()),
+            Some(Event::Ended(status)) => Err(self.early_end(status)),
             Some(event) => Ok(Some(event)),
         }
     }
@@ -309,29 +226,29 @@ impl Program {
         let until = MonotonicTime::now() + within;
         loop {
             match self.next(until)? {
-                Some(Event::Message(said)) => {
-                    return take(said).map_err(|said| said.out_of_turn(when).into());
+                Some(Event::Message(message)) => {
+                    return take(message).map_err(|message| message.unexpected(when).into());
                 }
                 Some(_) => {}
-                None => return Err(self.silent(what, within)),
+                None => return Err(self.timeout(what, within)),
             }
         }
     }
 
     /// Returns the error of a program that did not send `what` within this time.
-    pub(crate) fn silent(&self, what: &'static str, within: Duration) -> ProgramFailure {
-        let words = self.last_lines();
-        ProgramFailure::Program(ProgramError::Silent {
+    pub(crate) fn timeout(&self, what: &'static str, within: Duration) -> ProgramFailure {
+        let stderr = self.stderr_tail();
+        ProgramFailure::Program(ProgramError::Timeout {
             what,
             within,
-            words,
+            stderr,
         })
     }
 
     /// Returns the error of a program that ended too early.
-    fn broken_by(&self, ending: Ending) -> ProgramFailure {
-        if ending == Ending::Code(UNSUPPORTED_EXIT) {
-            let lines = self.lines();
+    fn early_end(&self, status: ExitStatus) -> ProgramFailure {
+        if status == ExitStatus::Code(UNSUPPORTED_EXIT) {
+            let lines = self.stderr_lines();
             let mut last_first = lines.iter().rev();
             let hint = last_first.find_map(|line| line.strip_prefix("hint: "));
             let reason = lines.iter().rev().find(|line| !line.starts_with("hint: "));
@@ -339,24 +256,24 @@ impl Program {
             let reason = reason.map_or(none, String::as_str);
             return TransportError::unsupported(reason, hint.unwrap_or_default()).into();
         }
-        let (how, words) = (ending.to_string(), self.last_lines());
-        ProgramFailure::Program(ProgramError::Ended { how, words })
+        let (how, stderr) = (status.to_string(), self.stderr_tail());
+        ProgramFailure::Program(ProgramError::Ended { how, stderr })
     }
 
     /// Closes the program's input and lets it end by itself; returns a description of its end if
     /// that was not a success. The program is killed after `within` at the latest.
     pub(crate) fn finish(mut self, within: Duration) -> Option<String> {
         self.input = None;
-        let how = match self.inbox.ended_by(MonotonicTime::now() + within) {
-            Some(Ending::Code(0)) => return None,
-            Some(ending) => ending.to_string(),
+        let how = match self.inbox.wait_for_exit(MonotonicTime::now() + within) {
+            Some(ExitStatus::Code(0)) => return None,
+            Some(status) => status.to_string(),
             None => format!(
                 "did not end within {} s of its input's end",
                 within.as_secs()
             ),
         };
-        let words = self.last_lines();
-        Some(words.map_or(how.clone(), |words| format!("{how}; {words}")))
+        let stderr = self.stderr_tail();
+        Some(stderr.map_or(how.clone(), |stderr| format!("{how}; {stderr}")))
     }
 }
 
@@ -364,41 +281,15 @@ impl Drop for Program {
     fn drop(&mut self) {
         self.input = None;
         self.inbox.close();
-        self.group.end();
-        self.forget = None;
-        // The thread drops its end when the process is gone.
-        let _ = self.forgotten.recv_timeout(END_LIMIT);
-        // What has left the session can have started more, until its parent was gone.
-        self.group.end_strays();
     }
 }
 
-/// Waits for the end of a child without reaping it.
-fn wait_for(process: Pid) -> Ending {
-    match wait_without_reaping(process) {
-        Ok(WaitStatus::Exited(_, code)) => Ending::Code(code),
-        Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Signal(signal as i32),
-        // Somebody else has waited for it.
-        _ => Ending::Signal(0),
-    }
-}
-
-impl Group {
-    /// Kills the program and what it started. Must be called before the program is reaped, while
-    /// its number is its own.
-    fn end(&self) {
-        // The process is a child that nobody has waited for, so its number and its group's are its
-        // own. They may have ended.
-        let _ = kill(self.process, Signal::SIGKILL);
-        let _ = killpg(self.process, Signal::SIGKILL);
-        self.end_strays();
-    }
-
-    /// Kills the processes that have left the program's process group, found by their mark.
-    fn end_strays(&self) {
-        if !self.enclosed {
-            kill_marked(MARK, &self.mark, self.process.as_raw());
-        }
+fn exit_status(status: nix::Result<WaitStatus>) -> ExitStatus {
+    match status {
+        Ok(WaitStatus::Exited(_, code)) => ExitStatus::Code(code),
+        Ok(WaitStatus::Signaled(_, signal, _)) => ExitStatus::Signal(signal as i32),
+        // Another thread has waited for it.
+        _ => ExitStatus::Signal(0),
     }
 }
 
@@ -420,15 +311,15 @@ fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
             return;
         }
         let limit = LONGEST_LINE;
-        let said = match line.trim_ascii() {
+        let message = match line.trim_ascii() {
             _ if line.len() as u64 > limit => Err(ProgramError::TooLong { limit }),
-            line => serde_json::from_slice(line).map_err(|source| ProgramError::Rubbish {
-                line: shown(line),
+            line => serde_json::from_slice(line).map_err(|source| ProgramError::Malformed {
+                line: excerpt(line),
                 source,
             }),
         };
-        let last = said.is_err();
-        if !put(inbox, said.map_or_else(Event::Rubbish, Event::Message)) || last {
+        let is_last = message.is_err();
+        if !put(inbox, message.map_or_else(Event::Malformed, Event::Message)) || is_last {
             // The program can go on writing; it is ended soon.
             let _ = io::copy(&mut reader, &mut io::sink());
             return;
@@ -437,8 +328,11 @@ fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
 }
 
 /// Returns the beginning of a line, with control characters escaped.
-fn shown(line: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(line).chars().take(SHOWN).collect();
+fn excerpt(line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(line)
+        .chars()
+        .take(EXCERPT_CHARS)
+        .collect();
     visible(&text)
 }
 
@@ -452,15 +346,15 @@ fn visible(text: &str) -> String {
 }
 
 /// Keeps the end of the program's standard error.
-fn keep_words(mut errors: impl Read, words: &Mutex<Vec<u8>>) {
-    let mut piece = [0; 1024];
+fn keep_tail(mut errors: impl Read, tail: &Mutex<Vec<u8>>) {
+    let mut chunk = [0; 1024];
     loop {
-        match errors.read(&mut piece) {
+        match errors.read(&mut chunk) {
             Ok(length @ 1..) => {
-                let mut words = words.lock();
-                words.extend_from_slice(&piece[..length]);
-                let surplus = words.len().saturating_sub(KEPT_BYTES);
-                words.drain(..surplus);
+                let mut tail = tail.lock();
+                tail.extend_from_slice(&chunk[..length]);
+                let surplus = tail.len().saturating_sub(STDERR_TAIL_BYTES);
+                tail.drain(..surplus);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,

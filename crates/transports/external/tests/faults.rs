@@ -1,4 +1,4 @@
-//! Programs that misbehave: each costs its own trial, says why, and leaves nothing behind.
+//! Programs that misbehave: each fails its own trial with a reason, and no process of it is left.
 
 mod common;
 
@@ -68,8 +68,8 @@ fn a_program_that_is_missing_or_cannot_be_started_is_named() {
 }
 
 #[test]
-fn a_program_that_dies_gives_its_last_words() {
-    let script = Script::whole("echo 'first words' >&2\necho 'no such luck' >&2\nexit 3");
+fn an_early_end_is_reported_with_the_last_lines_of_stderr() {
+    let script = Script::raw("echo 'first words' >&2\necho 'no such luck' >&2\nexit 3");
     let text = failure(prepare(Role::Receiver, &script.path()));
     contains(
         &text,
@@ -95,7 +95,7 @@ fn a_program_that_dies_gives_its_last_words() {
 #[test]
 fn a_program_that_cannot_run_here_is_unsupported_with_its_reason_and_hint() {
     for script in [
-        Script::whole("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
+        Script::raw("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
         Script::new("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
     ] {
         let error = prepare(Role::Sender, &script.path()).err().expect("77");
@@ -105,8 +105,8 @@ fn a_program_that_cannot_run_here_is_unsupported_with_its_reason_and_hint() {
     }
 }
 
-regatta_test_contract::test_cases! { rubbish_is_shown_and_a_flood_of_it_ends:
-    a_line_of_something_else(
+regatta_test_contract::test_cases! { malformed_output_is_reported_and_ends_the_trial:
+    a_line_that_is_no_json(
         "echo 'hello, world'\nsleep 60",
         Role::Sender,
         "a line that is not of the contract: `hello, world`",
@@ -124,14 +124,14 @@ regatta_test_contract::test_cases! { rubbish_is_shown_and_a_flood_of_it_ends:
     )
 }
 
-fn rubbish_is_shown_and_a_flood_of_it_ends(then: &str, role: Role, reason: &str) {
+fn malformed_output_is_reported_and_ends_the_trial(then: &str, role: Role, reason: &str) {
     let script = Script::new(then);
     contains(&failure(prepare(role, &script.path())), reason);
 }
 
 #[test]
-fn another_version_of_the_contract_is_shown() {
-    let script = Script::whole(&format!(
+fn another_version_of_the_contract_is_reported() {
+    let script = Script::raw(&format!(
         "read -r order; echo '{}'",
         DESCRIPTION.replace(":1,", ":2,")
     ));
@@ -140,7 +140,7 @@ fn another_version_of_the_contract_is_shown() {
 }
 
 /// Returns a receiver that gets ready, prints these lines, and hangs.
-fn said(lines: &[&str]) -> Script {
+fn printing(lines: &[&str]) -> Script {
     let lines: Vec<String> = lines.iter().map(|line| format!("echo '{line}'")).collect();
     let then = format!(
         "echo '{{\"type\":\"ready\",\"port\":9}}'\n{}\nsleep 60",
@@ -150,7 +150,7 @@ fn said(lines: &[&str]) -> Script {
 }
 
 // More than there is, less than there is, and other bytes.
-regatta_test_contract::test_cases! { figures_that_cannot_be_are_refused:
+regatta_test_contract::test_cases! { impossible_results_are_refused:
     too_many_bytes("\"bytes\":1001,\"crc32\":1", "it speaks of `1001` bytes, and there are `1000`")
     too_few_bytes(
         "\"bytes\":999,\"crc32\":1",
@@ -165,8 +165,8 @@ regatta_test_contract::test_cases! { figures_that_cannot_be_are_refused:
     an_unknown_field("\"bytes\":1000,\"crc\":1", "unknown field `crc`")
 }
 
-fn figures_that_cannot_be_are_refused(done: &str, reason: &str) {
-    let script = said(&[
+fn impossible_results_are_refused(done: &str, reason: &str) {
+    let script = printing(&[
         "{\"type\":\"connected\"}",
         &format!("{{\"type\":\"done\",{done}}}"),
     ]);
@@ -175,7 +175,7 @@ fn figures_that_cannot_be_are_refused(done: &str, reason: &str) {
 
 #[test]
 fn a_clock_that_is_not_the_monotonic_one_is_refused() {
-    let script = said(&["{\"type\":\"connected\",\"started_ns\":5,\"at_ns\":6}"]);
+    let script = printing(&["{\"type\":\"connected\",\"started_ns\":5,\"at_ns\":6}"]);
     contains(
         &failure(send(&script, SOON)),
         "its times do not follow one another",
@@ -184,7 +184,7 @@ fn a_clock_that_is_not_the_monotonic_one_is_refused() {
 
 #[test]
 fn a_connection_without_its_time_is_refused() {
-    let script = said(&["{\"type\":\"connected\"}"]);
+    let script = printing(&["{\"type\":\"connected\"}"]);
     contains(&failure(send(&script, SOON)), "its `connected` has no time");
 }
 
@@ -225,7 +225,7 @@ while [ \"$(wc -l <\"$numbers\")\" -lt 3 ]; do sleep 0.01; done
 ";
 
 #[test]
-fn an_abort_ends_a_program_that_hears_nothing() {
+fn an_abort_ends_a_program_that_ignores_signals() {
     let script = Script::new(
         "trap '' HUP TERM INT\necho '{\"type\":\"ready\",\"port\":9}'\nwhile :; do sleep 100; done",
     );
@@ -251,7 +251,7 @@ fn an_abort_ends_a_program_that_hears_nothing() {
     assert_eq!(running_with(&script.path().display().to_string()), [0; 0]);
 }
 
-regatta_test_contract::test_cases! { what_the_contract_has_no_words_for_is_unsupported:
+regatta_test_contract::test_cases! { workloads_outside_the_contract_are_unsupported:
     stop_and_wait(WorkloadKind::StopAndWait {
         size: regatta_model::Bytes(1000),
         message: regatta_model::Bytes(100),
@@ -276,7 +276,7 @@ fn bulk(change: fn(&mut BulkOptions)) -> WorkloadKind {
     }
 }
 
-fn what_the_contract_has_no_words_for_is_unsupported(kind: WorkloadKind) {
+fn workloads_outside_the_contract_are_unsupported(kind: WorkloadKind) {
     let script = Script::new("exit 1");
     let mut order: TrialOrder = order_for(Role::Sender, "external", 1000, 100);
     with_program(&mut order, &script.path());
@@ -289,7 +289,7 @@ fn what_the_contract_has_no_words_for_is_unsupported(kind: WorkloadKind) {
 }
 
 #[test]
-fn without_a_program_it_is_said_what_to_type() {
+fn a_missing_program_option_has_a_hint() {
     let none = external()
         .check_options(&Default::default())
         .expect_err("no program is named");
@@ -305,7 +305,7 @@ fn options_are_checked() {
             .map(|(name, value)| (name.to_owned(), OptionValue::Text(value.to_owned())))
             .into()
     };
-    for (name, value, right) in [
+    for (name, value, is_valid) in [
         ("program", example, true),
         ("program", "", false),
         ("arguments", "--a 'b c'", true),
@@ -316,7 +316,7 @@ fn options_are_checked() {
         ("programm", example, false),
     ] {
         let result = external().check_options(&options(name, value));
-        assert_eq!(result.is_ok(), right, "{name} = {value}: {result:?}");
+        assert_eq!(result.is_ok(), is_valid, "{name} = {value}: {result:?}");
     }
 }
 
@@ -326,9 +326,9 @@ mod real_time {
 
     /// The trial does not wait long for such a program.
     #[test]
-    fn a_program_that_hangs_is_ended_and_its_last_words_are_told() {
+    fn a_program_that_hangs_is_killed_and_its_last_lines_are_reported() {
         let begun = Instant::now();
-        let script = Script::whole("echo 'I am thinking' >&2\nexec sleep 60");
+        let script = Script::raw("echo 'I am thinking' >&2\nexec sleep 60");
         let text = failure(prepare(Role::Receiver, &script.path()));
         contains(
             &text,
@@ -347,7 +347,7 @@ mod real_time {
     }
 
     fn nothing_that_a_program_started_outlives_it(end: &str) {
-        let script = Script::whole("");
+        let script = Script::raw("");
         let numbers = script.beside("numbers");
         fs::write(&numbers, "").expect("a file");
         let text = format!(

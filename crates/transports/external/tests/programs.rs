@@ -188,8 +188,8 @@ fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged(name: &str) {
     let delivered = receiver.measurements.metrics["bytes_delivered"];
     // aioquic takes all that is written into its memory, and drops it when it is closed; quic-go
     // takes a packet's worth, so that only what is under way is lost, and nothing on loopback.
-    let whole = delivered == 20e6;
-    assert!(!whole || name == "quic-go", "{name}: {delivered}");
+    let is_complete = delivered == 20e6;
+    assert!(!is_complete || name == "quic-go", "{name}: {delivered}");
     let lost = 2000.0 - receiver.measurements.metrics["messages_delivered"];
     assert_eq!(sender.measurements.metrics["messages_lost"], lost, "{name}");
     assert_eq!(sender.measurements.facts["finish"], "abandon", "{name}");
@@ -264,7 +264,7 @@ fn base64(der: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_not_installed_is_unsupported_with_what_to_type() {
+fn a_program_that_is_not_installed_is_unsupported_with_a_hint() {
     for driver in regatta_transport_external::drivers() {
         let name = driver.descriptor().name;
         match driver.supported(&Default::default()) {

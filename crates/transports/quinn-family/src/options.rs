@@ -47,8 +47,8 @@ const CC: OptionDefinition = common::congestion_control(
     "congestion control of the sender, the stack's own implementation, read back",
 );
 
-/// Library of the encryption: ring, the stacks' own default, with which quinn needs 4 % and noq 1 to
-/// 2 % less CPU time for each byte than with AWS-LC.
+/// Library of the encryption: ring, the stacks' own default, with which they need less CPU time than with
+/// AWS-LC (`docs/stacks.md`).
 const CRYPTO: OptionDefinition = crypto_option(Crypto::Ring);
 
 /// Options of the driver, in the order of help.

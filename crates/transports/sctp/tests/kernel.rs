@@ -58,7 +58,7 @@ mod with_sctp {
             let facts = report.expect("a report").measurements.facts;
             for (name, expected) in [
                 ("streams", "17 out, 17 in"),
-                ("nodelay", "false"),
+                ("no_delay", "false"),
                 ("scheduler", "fcfs"),
                 ("rto_initial", "300 ms"),
                 ("rto_min", "250 ms"),

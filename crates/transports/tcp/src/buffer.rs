@@ -5,11 +5,10 @@ use std::io;
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, Warning, units::format_duration, warning_code};
-use regatta_transport::socket_option::set_integer;
+use regatta_transport::{socket_option::set_integer, tcp_buffer_bytes};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Buffer size of one end, in bytes as the kernel counts them: about half of it is for the kernel's
-/// own bookkeeping.
+/// Buffer size of one end, in bytes as the kernel counts them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buffer {
     role: Role,
@@ -17,17 +16,17 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Returns the buffer to set: none, unless autotuning's limit is below the size that two
-    /// bandwidth-delay products under way need. The warning says that neither autotuning nor a
-    /// fixed buffer can get that large.
+    /// Returns the buffer to set: none, unless autotuning's limit is below [`tcp_buffer_bytes`]. The warning says that
+    /// neither autotuning nor a fixed buffer can get that large.
     pub(crate) fn of(order: &TrialOrder) -> (Option<Self>, Option<Warning>) {
-        let (Some(rate), Some(bdp)) = (
-            order.path.link_rate_bps,
-            order.path.bandwidth_delay_product(),
+        let path = &order.path;
+        let (Some(rate), Some(bdp), Some(needed)) = (
+            path.link_rate_bps,
+            path.bandwidth_delay_product(),
+            tcp_buffer_bytes(path),
         ) else {
             return (None, None);
         };
-        let needed = usize::try_from(bdp.saturating_mul(4)).unwrap_or(usize::MAX) & !1;
         let sysctl = match order.role {
             Role::Sender => "tcp_wmem",
             Role::Receiver => "tcp_rmem",
@@ -54,7 +53,7 @@ impl Buffer {
                 "the {}'s buffer can grow to {} at most, and {} at {} holds {}",
                 order.role.name(),
                 Bytes(got.max(limit) as u64),
-                format_duration(order.path.round_trip_delay),
+                format_duration(path.round_trip_delay),
                 BitRate(rate),
                 Bytes(bdp)
             ),

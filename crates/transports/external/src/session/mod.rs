@@ -23,7 +23,7 @@ use crate::{
     program::{Command, Program},
 };
 
-/// Longest message, in bytes: one is held in memory whole.
+/// Longest message, in bytes; a message is held in memory.
 const LONGEST_MESSAGE: u64 = 256 << 20;
 
 /// Time in which a program must be ready.
@@ -59,11 +59,11 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
         options,
     } = order.workload.kind
     else {
-        let asked = order.workload.kind.name();
-        let reason = format!("external programs carry out `{WORKLOAD}` and not `{asked}`");
+        let kind = order.workload.kind.name();
+        let reason = format!("external programs carry out `{WORKLOAD}` and not `{kind}`");
         return Err(TransportError::unsupported(reason, ""));
     };
-    let beyond = [
+    let unsupported = [
         (
             options.direction != Direction::Forward,
             "transfer to the connecting host",
@@ -76,15 +76,15 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
             "file that is read during the transfer",
         ),
     ];
-    if let Some((_, what)) = beyond.iter().find(|(is_asked, _)| *is_asked) {
+    if let Some((_, what)) = unsupported.iter().find(|(is_set, _)| *is_set) {
         return Err(TransportError::unsupported(
             format!("the contract with external programs has no {what}"),
             "leave it out, or use a transport that is no external program",
         ));
     }
     if message.0 == 0 {
-        let wrong = "a message of zero bytes cannot be sent";
-        return Err(TransportError::order(wrong));
+        let reason = "a message of zero bytes cannot be sent";
+        return Err(TransportError::order(reason));
     }
     // A message is never longer than all of it.
     let longest = message.0.min(size.0.max(1));
@@ -129,9 +129,9 @@ pub(crate) fn prepare(
             false => ToProgram::Listen(request),
         })?;
         let before = "before it was ready";
-        let port = program.await_message("ready", READY_LIMIT, before, |said| match said {
+        let port = program.await_message("ready", READY_LIMIT, before, |reply| match reply {
             FromProgram::Ready { port } => Ok(port),
-            said => Err(said),
+            reply => Err(reply),
         })?;
         let listens = (!order.connects()).then(|| listening_port(port, order.ports));
         let listen = listens.transpose()?;
@@ -139,7 +139,7 @@ pub(crate) fn prepare(
         Ok((description, program, listen))
     };
     let (description, program, listen) =
-        ready().map_err(|broken: ProgramFailure| broken.explain(&command.program))?;
+        ready().map_err(|failure: ProgramFailure| failure.explain(&command.program))?;
     Ok(Box::new(ProgramSession {
         command,
         description,
@@ -156,9 +156,9 @@ pub(crate) fn prepare(
 /// Returns the port that a program listens on if it named one of those that are allowed.
 fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, ProgramFailure> {
     match (port, allowed) {
-        (None | Some(0), _) => Err(ProgramFailure::wrong("its `ready` has no port")),
+        (None | Some(0), _) => Err(ProgramFailure::invalid("its `ready` has no port")),
         (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => {
-            Err(ProgramFailure::wrong(format!(
+            Err(ProgramFailure::invalid(format!(
                 "it listens on port {port}, and `ports` of the host are {allowed}: it has to read `ports` of its order"
             )))
         }
@@ -220,9 +220,9 @@ impl Session for ProgramSession {
         // Ends the thread that waits for notes.
         this.trial.context.notes.close();
         let is_stopped = || this.trial.context.stop.is_stopped();
-        let mut report = result.map_err(|broken| match is_stopped() {
+        let mut report = result.map_err(|failure| match is_stopped() {
             true => TransportError::Cancelled,
-            false => broken.explain(&this.command.program),
+            false => failure.explain(&this.command.program),
         })?;
         let side = this.trial.order.role.name();
         let program = format!("{} {}", this.description.name, this.description.version);
@@ -260,7 +260,7 @@ impl ProgramSession {
     fn count(&self, bytes: u64) -> Result<(), ProgramFailure> {
         if bytes > self.content.size {
             let size = self.content.size;
-            return Err(ProgramFailure::wrong(format!(
+            return Err(ProgramFailure::invalid(format!(
                 "it speaks of `{bytes}` bytes, and there are `{size}`"
             )));
         }

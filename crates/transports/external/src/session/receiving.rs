@@ -17,7 +17,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Maximum wait of a receiver for the sender's start; `MARGIN` is its further wait after the
 /// deadline for the sender's end.
-const FIRST_FLOW: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(30);
 const MARGIN: Duration = Duration::from_secs(15);
 
 /// Wait of a receiver for the end of a connection that the sender has abandoned, beyond the longest
@@ -30,15 +30,15 @@ impl ProgramSession {
     pub(super) fn receive(&mut self) -> Result<SideReport, ProgramFailure> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
-        let within = FIRST_FLOW + self.trial.order.longest_transfer() + MARGIN;
+        let within = START_LIMIT + self.trial.order.longest_transfer() + MARGIN;
         let until = MonotonicTime::now() + within;
         self.listen_for_notes(until)?;
 
         let mut started = None;
-        // Whether the program tells when things happened.
-        let mut tells_times = true;
+        // Whether the program's messages have times.
+        let mut has_times = true;
         let mut stopped: Option<MonotonicTime> = None;
-        // The sender may know that all has arrived before this end's program has said so.
+        // The sender may know that all has arrived before this end's program reports it.
         let mut sender_is_done = false;
         // When to ask a program that has not noticed that the sender has abandoned the transfer.
         let mut ask_at: Option<MonotonicTime> = None;
@@ -50,7 +50,7 @@ impl ProgramSession {
                     continue;
                 }
                 return Err(match stopped {
-                    Some(_) => self.program.silent("done", STOP_LIMIT),
+                    Some(_) => self.program.timeout("done", STOP_LIMIT),
                     None => TransportError::timed_out("end of the transfer", within).into(),
                 });
             };
@@ -58,8 +58,8 @@ impl ProgramSession {
                 Event::Message(FromProgram::Connected { at_ns, .. }) if stopped.is_none() => {
                     self.trial.context.live.set_phase(Phase::Transfer);
                     observer.on_window(WindowEdge::Start);
-                    tells_times &= at_ns.is_some();
-                    started = Some(moment("connected", at_ns, MonotonicTime(0))?);
+                    has_times &= at_ns.is_some();
+                    started = Some(event_time("connected", at_ns, MonotonicTime(0))?);
                 }
                 Event::Message(FromProgram::Progress { bytes }) if started.is_some() => {
                     self.count(bytes)?;
@@ -69,8 +69,8 @@ impl ProgramSession {
                     let ended = match stopped {
                         Some(stopped) => stopped,
                         None => {
-                            tells_times &= done.at_ns.is_some();
-                            moment("done", done.at_ns, started.unwrap_or(MonotonicTime(0)))?
+                            has_times &= done.at_ns.is_some();
+                            event_time("done", done.at_ns, started.unwrap_or(MonotonicTime(0)))?
                         }
                     };
                     if stopped.is_none() {
@@ -92,9 +92,9 @@ impl ProgramSession {
                     }
                 }
                 Event::Message(
-                    said @ (FromProgram::Ready { .. } | FromProgram::Description(_)),
+                    message @ (FromProgram::Ready { .. } | FromProgram::Description(_)),
                 ) => {
-                    return Err(said.out_of_turn("when it had to receive").into());
+                    return Err(message.unexpected("when it had to receive").into());
                 }
                 _ => {}
             }
@@ -105,7 +105,7 @@ impl ProgramSession {
             self.await_sender(until, done.bytes)?;
         }
         let mut report = self.receiver_report(started.unwrap_or(ended), ended, done);
-        let times = match tells_times {
+        let times = match has_times {
             true => "the program's",
             false => "the agent's, of when it read the program's lines",
         };
@@ -141,7 +141,7 @@ impl ProgramSession {
     /// Checks that the bytes that the receiver's program reports are those that were sent.
     fn check(&self, done: &Done, stopped: bool) -> Result<(), ProgramFailure> {
         if !stopped && done.bytes != self.content.size {
-            return Err(ProgramFailure::wrong(format!(
+            return Err(ProgramFailure::invalid(format!(
                 "it is done with `{}` of `{}` bytes delivered",
                 done.bytes, self.content.size
             )));
@@ -149,11 +149,11 @@ impl ProgramSession {
         let expected = self.content.crc32(done.bytes);
         let got = done
             .crc32
-            .ok_or_else(|| ProgramFailure::wrong("its `done` has no CRC-32 of the data"))?;
+            .ok_or_else(|| ProgramFailure::invalid("its `done` has no CRC-32 of the data"))?;
         if got == expected {
             return Ok(());
         }
-        Err(ProgramFailure::wrong(format!(
+        Err(ProgramFailure::invalid(format!(
             "the CRC-32 of the `{}` bytes that it got is `{got:08x}`, and of what was sent \
              `{expected:08x}`",
             done.bytes
@@ -174,9 +174,9 @@ impl ProgramSession {
                     return Ok(());
                 }
                 Ok(Some(_)) => {}
-                // It has done its part, and the sender says how it goes on.
+                // It has done its part; the sender's note decides.
                 Err(ProgramFailure::Program(ProgramError::Ended { .. })) => {}
-                Err(broken) => return Err(broken),
+                Err(failure) => return Err(failure),
                 Ok(None) => {
                     let what = "end of the sender's part";
                     return Err(TransportError::timed_out(what, MARGIN).into());
@@ -202,7 +202,7 @@ impl ProgramSession {
 
 /// Returns the time that the program gives for an event, on the monotonic clock, or the current
 /// time if it gives none: on a busy machine that can be much later.
-fn moment(
+fn event_time(
     what: &str,
     at_ns: Option<i64>,
     earliest: MonotonicTime,
@@ -212,7 +212,7 @@ fn moment(
     if earliest <= at && at <= now {
         return Ok(at);
     }
-    Err(ProgramFailure::wrong(format!(
+    Err(ProgramFailure::invalid(format!(
         "it says that it was {what} at `{}` of the monotonic clock, which is not between `{}` and `{}`",
         at.0, earliest.0, now.0
     )))
@@ -223,15 +223,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_the_programs_where_it_says_one_that_can_be() {
-        let heard = MonotonicTime::now();
-        let earlier = MonotonicTime(heard.0 - 1_000_000);
+    fn the_time_of_an_event_is_the_programs_if_it_is_possible() {
+        let now = MonotonicTime::now();
+        let earlier = MonotonicTime(now.0 - 1_000_000);
         assert_eq!(
-            moment("done", Some(earlier.0), MonotonicTime(0)).unwrap(),
+            event_time("done", Some(earlier.0), MonotonicTime(0)).unwrap(),
             earlier
         );
-        assert!(moment("done", None, earlier).unwrap() >= heard);
-        assert!(moment("done", Some(earlier.0), heard).is_err());
-        assert!(moment("done", Some(i64::MAX), earlier).is_err());
+        assert!(event_time("done", None, earlier).unwrap() >= now);
+        assert!(event_time("done", Some(earlier.0), now).is_err());
+        assert!(event_time("done", Some(i64::MAX), earlier).is_err());
     }
 }

@@ -20,8 +20,8 @@ const LATE_MESSAGE: Duration = Duration::from_millis(100);
 /// State of the sender when its transfer has ended.
 struct Sent {
     ended: MonotonicTime,
-    /// Time at which the agent was told of the end.
-    heard: MonotonicTime,
+    /// Time at which the program's message about the end arrived.
+    reported: MonotonicTime,
     /// Bytes that the receiver received.
     delivered: u64,
     /// The program's result; absent if the deadline ended the transfer.
@@ -35,10 +35,10 @@ impl ProgramSession {
         observer.on_process(self.process());
         self.trial.context.live.set_phase(Phase::Transfer);
         observer.on_window(WindowEdge::Start);
-        let told = MonotonicTime::now();
+        let start_sent = MonotonicTime::now();
         self.program.send(&ToProgram::Start { port: peer.port() })?;
 
-        let mut deadline = told + self.trial.order.connect_deadline;
+        let mut deadline = start_sent + self.trial.order.connect_deadline;
         let mut connected: Option<(MonotonicTime, MonotonicTime)> = None;
         let sent = loop {
             let Some(event) = self.program.next(deadline)? else {
@@ -49,7 +49,7 @@ impl ProgramSession {
                 Event::Message(FromProgram::Connected { started_ns, at_ns })
                     if connected.is_none() =>
                 {
-                    let (started, at) = self.connected(told, started_ns, at_ns)?;
+                    let (started, at) = self.connected(start_sent, started_ns, at_ns)?;
                     deadline = at + self.trial.order.deadline;
                     connected = Some((started, at));
                 }
@@ -64,8 +64,8 @@ impl ProgramSession {
                     }
                     break sent;
                 }
-                Event::Message(said) => {
-                    return Err(said.out_of_turn("when it had to send").into());
+                Event::Message(message) => {
+                    return Err(message.unexpected("when it had to send").into());
                 }
                 _ => {}
             }
@@ -79,20 +79,20 @@ impl ProgramSession {
     /// Checks the program's times of the connect call and of its success.
     fn connected(
         &self,
-        told: MonotonicTime,
+        start_sent: MonotonicTime,
         started_ns: Option<i64>,
         at_ns: Option<i64>,
     ) -> Result<(MonotonicTime, MonotonicTime), ProgramFailure> {
         let (Some(started), Some(at)) = (started_ns, at_ns) else {
-            return Err(ProgramFailure::wrong("its `connected` has no time"));
+            return Err(ProgramFailure::invalid("its `connected` has no time"));
         };
         let (started, at) = (MonotonicTime(started), MonotonicTime(at));
         let now = MonotonicTime::now();
-        if !(told <= started && started <= at && at <= now) {
-            return Err(ProgramFailure::wrong(format!(
+        if !(start_sent <= started && started <= at && at <= now) {
+            return Err(ProgramFailure::invalid(format!(
                 "its times do not follow one another: told to start at `{}`, connect call at \
                  `{}`, connected at `{}`, heard at `{}` of the monotonic clock",
-                told.0, started.0, at.0, now.0
+                start_sent.0, started.0, at.0, now.0
             )));
         }
         Ok((started, at))
@@ -106,16 +106,16 @@ impl ProgramSession {
     ) -> Result<Sent, ProgramFailure> {
         let now = MonotonicTime::now();
         let Some(ended) = done.at_ns.map(MonotonicTime) else {
-            return Err(ProgramFailure::wrong("its `done` has no time"));
+            return Err(ProgramFailure::invalid("its `done` has no time"));
         };
         if ended > now || connected.is_some_and(|(_, at)| ended < at) {
-            return Err(ProgramFailure::wrong(format!(
+            return Err(ProgramFailure::invalid(format!(
                 "it says that it was done at `{}` of the monotonic clock, and said so at `{}`",
                 ended.0, now.0
             )));
         }
         if done.bytes != self.content.size {
-            return Err(ProgramFailure::wrong(format!(
+            return Err(ProgramFailure::invalid(format!(
                 "it is done with `{}` of `{}` bytes acknowledged",
                 done.bytes, self.content.size
             )));
@@ -127,7 +127,7 @@ impl ProgramSession {
             .send_note(self.first(done.bytes).sent_note(false));
         Ok(Sent {
             ended,
-            heard: now,
+            reported: now,
             delivered: done.bytes,
             done: Some(done),
         })
@@ -139,7 +139,7 @@ impl ProgramSession {
         self.trial.send_note(sent.sent_note(true));
         Ok(Sent {
             ended,
-            heard: ended,
+            reported: ended,
             delivered: self.trial.answer_over_control()?.bytes,
             done: None,
         })
@@ -174,7 +174,7 @@ impl ProgramSession {
             if self.abandons {
                 findings.fact("acknowledgement", "control");
             }
-            let late = sent.heard.since(at);
+            let late = sent.reported.since(at);
             if late > LATE_MESSAGE {
                 findings.warn(
                     "external_clock",

@@ -44,13 +44,13 @@ pub struct Script {
 impl Script {
     /// Makes a script that runs `then` with the order in `$order`.
     pub fn new(then: &str) -> Self {
-        Self::whole(&format!(
+        Self::raw(&format!(
             "read -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; esac\n{then}\n"
         ))
     }
 
-    /// Makes a script of this text alone.
-    pub fn whole(text: &str) -> Self {
+    /// Makes a script of this text, without a description.
+    pub fn raw(text: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("driver");
         fs::write(&path, format!("#!/bin/sh\n{text}")).expect("a file");

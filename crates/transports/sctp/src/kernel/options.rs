@@ -307,7 +307,7 @@ pub(crate) fn facts(
     if let Ok(found) = socket::get::<PeerAddrThresholds>(socket, libc::SCTP_PEER_ADDR_THLDS) {
         fact("pf_retrans", found.potentially_failed.to_string());
     }
-    fact("nodelay", NO_DELAY.flag(options).to_string());
+    fact("no_delay", NO_DELAY.flag(options).to_string());
     fact("scheduler", scheduler(options).0.to_owned());
     let first = || Cow::Owned(format!("{}: no association yet", stack::NOT_KNOWN));
     let stated = StackFacts {

@@ -66,7 +66,7 @@ fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
     let blocked = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
     // It outlives the daemon, if only to restore the interface.
     Preparation {
-        blocked: Some(SigSet::from_iter(blocked)),
+        signal_mask: Some(SigSet::from_iter(blocked)),
         session: true,
         ..Preparation::default()
     }

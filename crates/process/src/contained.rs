@@ -1,0 +1,178 @@
+//! Program that is killed with all that it starts.
+
+use std::{
+    io,
+    process::{ChildStderr, ChildStdin, ChildStdout, Command},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::{
+        signal::{Signal, kill, killpg},
+        wait::WaitStatus,
+    },
+    unistd::Pid,
+};
+
+use crate::{start::Preparation, tree::kill_marked, wait::wait_without_reaping};
+
+/// Environment variable that marks a program and the processes that it starts.
+const MARK: &str = "REGATTA_PROGRAM";
+
+/// Maximum time to kill a program; the kernel needs milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Pipes of standard input, output and error.
+pub type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
+
+/// Program that is killed, with all that it started, when this is dropped.
+///
+/// Where the system allows it, the program is the first process of a process namespace of its own: when the program or
+/// this process ends, for whatever reason, the kernel kills everything in there. Elsewhere the program is the leader of
+/// a session, whose process group is killed; processes that have left the group are found by a mark in their environment.
+#[derive(Debug)]
+pub struct ContainedProcess {
+    leader: Pid,
+    /// Dropped when the leader may be reaped, so that its number is used again.
+    release: Option<Sender<()>>,
+    reaped: Receiver<()>,
+}
+
+impl ContainedProcess {
+    /// Starts a program and returns it with the pipes that the command asks for. When the program has ended and what it
+    /// started has been killed, another thread calls `on_end` with the result of the wait. The program's number
+    /// stays its own until this value is dropped.
+    ///
+    /// # Errors
+    /// The error of starting the program, or a thread.
+    pub fn start(
+        mut command: Command,
+        on_end: impl FnOnce(nix::Result<WaitStatus>) + Send + 'static,
+    ) -> io::Result<(Self, Pipes)> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}-{}-{count}", std::process::id(), now.as_nanos());
+        command.env(MARK, &mark);
+        Preparation {
+            default_signals: vec![Signal::SIGINT],
+            session: true,
+            dies_with_parent: true,
+            ..Preparation::default()
+        }
+        .apply(&mut command);
+        let (started_tx, started_rx) = channel();
+        let (release, released) = channel();
+        let (reaped_tx, reaped) = channel();
+        // The kernel kills the program with the thread that started it, so the thread stays; and a thread with a process
+        // namespace for its children can start nothing else.
+        thread::Builder::new()
+            .name("program".into())
+            .spawn(move || {
+                let has_namespace = unshare(CloneFlags::CLONE_NEWPID).is_ok();
+                let mut child = match command.spawn() {
+                    Ok(child) => child,
+                    Err(error) => return drop(started_tx.send(Err(error))),
+                };
+                let leader = Pid::from_raw(child.id().cast_signed());
+                let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+                let _ = started_tx.send(Ok((leader, pipes)));
+                let kill_strays = || {
+                    if !has_namespace {
+                        kill_marked(MARK, &mark, leader.as_raw());
+                    }
+                };
+                let status = wait_without_reaping(leader);
+                // A remaining descendant would hold the pipes open.
+                let _ = killpg(leader, Signal::SIGKILL);
+                kill_strays();
+                on_end(status);
+                let _ = released.recv();
+                let _ = child.wait();
+                // A process outside the group can have started more until its parent had ended.
+                kill_strays();
+                drop(reaped_tx);
+            })?;
+        let started = started_rx.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+        let (leader, pipes) = started?;
+        let process = Self {
+            leader,
+            release: Some(release),
+            reaped,
+        };
+        Ok((process, pipes))
+    }
+
+    /// Returns the program's process number, as this process sees it.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        self.leader.as_raw()
+    }
+}
+
+impl Drop for ContainedProcess {
+    fn drop(&mut self) {
+        // Until it is released, its number and its group's are its own. They may have ended.
+        let _ = kill(self.leader, Signal::SIGKILL);
+        let _ = killpg(self.leader, Signal::SIGKILL);
+        self.release = None;
+        // The thread drops its end after the last process.
+        let _ = self.reaped.recv_timeout(END_LIMIT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader},
+        path::Path,
+        process::Stdio,
+    };
+
+    use super::*;
+    use crate::tree::marked;
+
+    fn start(script: &str) -> (ContainedProcess, Pipes, Receiver<nix::Result<WaitStatus>>) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped());
+        let (ended_tx, ended) = channel();
+        let on_end = move |status| ended_tx.send(status).unwrap();
+        let (process, pipes) = ContainedProcess::start(command, on_end).unwrap();
+        (process, pipes, ended)
+    }
+
+    #[test]
+    fn an_ended_process_is_reaped_when_it_is_dropped() {
+        let (process, _, ended) = start("exit 7");
+        let id = Pid::from_raw(process.id());
+        assert_eq!(ended.recv().unwrap(), Ok(WaitStatus::Exited(id, 7)));
+        let directory = format!("/proc/{id}");
+        assert!(Path::new(&directory).exists());
+        drop(process);
+        assert!(!Path::new(&directory).exists());
+    }
+
+    #[test]
+    fn a_drop_kills_the_process_and_a_session_that_it_started() {
+        let (process, (_, output, _), ended) =
+            start("setsid sleep 3600 & echo $REGATTA_PROGRAM; wait");
+        let mut mark = String::new();
+        let mut output = BufReader::new(output.unwrap());
+        output.read_line(&mut mark).unwrap();
+        let mark = mark.trim_end();
+        assert!(!marked(MARK, mark).is_empty());
+        drop(process);
+        let status = ended.recv().unwrap();
+        assert!(
+            matches!(status, Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _))),
+            "{status:?}"
+        );
+        assert_eq!(marked(MARK, mark), Vec::<i32>::new());
+    }
+}
