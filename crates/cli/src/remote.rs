@@ -377,7 +377,7 @@ impl Connector {
             destination: Destination {
                 ssh: host.ssh,
                 key: host.key,
-                become_words: host.become_words,
+                become_command: host.become_words,
                 agent: host.agent,
                 options: host.ssh_options.into_iter().map(Into::into).collect(),
             },
@@ -449,7 +449,7 @@ impl Connector {
     fn hint(&self, error: &SessionError, reached: bool) -> String {
         let name = &self.name;
         let Destination {
-            become_words, ssh, ..
+            become_command, ssh, ..
         } = &self.destination;
         let ended = match error {
             SessionError::Interrupted { reason, .. } => reason.as_str(),
@@ -478,11 +478,11 @@ impl Connector {
             return bootstrap_hint(&**during);
         }
         if let (false, Some(destination), [program, ..]) =
-            (ended.is_empty(), ssh, &become_words[..])
+            (ended.is_empty(), ssh, &become_command[..])
         {
-            let words = become_words.join(" ");
+            let become_text = become_command.join(" ");
             return format!(
-                "`ssh {destination} {words} true` has to work without a question: allow it there (for `{program}`, \
+                "`ssh {destination} {become_text} true` has to work without a question: allow it there (for `{program}`, \
                  NOPASSWD in its rules), or leave `become` of `{name}` out of the hosts file"
             );
         }
