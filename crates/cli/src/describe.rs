@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use regatta_engine::{Done, Plan};
-use regatta_live::rough;
+use regatta_live::coarse_duration;
 use regatta_model::{
     Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning,
     units::{format_duration, nanoseconds},
@@ -67,7 +67,7 @@ pub fn estimate(plan: &Plan, jobs: u32, done: &Done) -> String {
     };
     format!(
         "estimate: {}, {} of payload, {} of results{noise}{}",
-        rough(estimate.time),
+        coarse_duration(estimate.time),
         about(estimate.sent),
         about(estimate.disk),
         match plan.study().guest.clock {

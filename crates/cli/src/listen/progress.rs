@@ -10,7 +10,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
-use regatta_live::{Pace, rough};
+use regatta_live::{RunEstimate, coarse_duration};
 use regatta_model::{
     Outcome, TrialRecord, metric::id, shell::printable, units::format_duration, warning_code,
 };
@@ -20,7 +20,7 @@ use crate::{charset, output};
 /// Progress display of a run.
 pub struct Progress {
     how: How,
-    pace: Pace,
+    estimate: RunEstimate,
     /// Estimate of the whole run, in one line.
     estimate: String,
 }
@@ -43,7 +43,7 @@ impl Progress {
         };
         Self {
             how,
-            pace: Pace::default(),
+            estimate: RunEstimate::default(),
             estimate,
         }
     }
@@ -71,8 +71,8 @@ impl Progress {
     }
 
     fn left_in_words(&self) -> String {
-        let left = self.pace.left();
-        left.map_or_else(String::new, |left| format!(", about {} left", rough(left)))
+        let remaining = self.estimate.remaining();
+        remaining.map_or_else(String::new, |time| format!(", about {} left", coarse_duration(time)))
     }
 }
 
@@ -113,7 +113,7 @@ fn outcome(trial: &TrialRecord) -> String {
 
 impl Listener for Progress {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
-        self.pace.on_event(event);
+        self.estimate.on_event(event);
         match event {
             Event::RunStarted { trials, done, .. } => {
                 if *done == 0 {
@@ -139,7 +139,7 @@ impl Listener for Progress {
             }
             Event::RoundWaits { round, wait_ns } => {
                 let wait = Duration::from_nanos(*wait_ns);
-                self.state(format!("round {} begins in {}", round + 1, rough(wait)));
+                self.state(format!("round {} begins in {}", round + 1, coarse_duration(wait)));
             }
             Event::TrialStarted {
                 transport,
@@ -155,13 +155,13 @@ impl Listener for Progress {
                 match &self.how {
                     How::Silent => {}
                     How::Bar(bar) => {
-                        bar.set_length(u64::from(self.pace.trials));
-                        bar.set_position(u64::from(self.pace.done));
+                        bar.set_length(u64::from(self.estimate.trials));
+                        bar.set_position(u64::from(self.estimate.done));
                     }
                     How::Lines => self.line(&format!(
                         "[{}/{}] round {}{}, {} · {}: {}{}",
-                        self.pace.done,
-                        self.pace.trials,
+                        self.estimate.done,
+                        self.estimate.trials,
                         trial.round + 1,
                         match trial.attempt {
                             1 => String::new(),
