@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_of_our_own_build_lacks_what_its_configuration_lacks() {
+    fn congestion_controls_of_the_own_guest_kernel_are_checked() {
         let image = guest(Some(vec!["reno", "cubic"]));
         assert_eq!(others_than("cubic", Some(&image)), None);
         let others = others_than("bbr", Some(&image)).expect("it lacks `bbr`");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_kernel_that_the_user_named_nothing_is_known() {
+    fn congestion_controls_of_a_user_kernel_are_unknown() {
         assert_eq!(others_than("brutal", Some(&guest(None))), None);
     }
 }

@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_of_rates_are_those_of_iperf3_with_their_names() {
+    fn rate_units_match_iperf3() {
         let in_unit = |letter| rate(93_830_000.0, RateUnit::of(letter));
         assert_eq!(in_unit("k"), "93830 kbit/s");
         assert_eq!(in_unit("g"), "0.094 Gbit/s");

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_goes_before_the_defaults() {
+    fn command_line_overrides_defaults() {
         let settings = "delay = \"10ms\"\nno_progress = true\nrounds = 3\n";
         assert_eq!(
             defaults(settings, &[]),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_keeps_what_it_says() {
+    fn defaults_do_not_override_a_study() {
         let settings = "rounds = 3\nlang = \"ru\"\ntransport = [\"tcp\", \"udp\"]\n";
         assert_eq!(defaults(settings, &["udpr"]), ["--lang=ru"]);
         assert_eq!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_refused_with_the_nearest() {
+    fn unknown_names_are_refused_with_the_nearest() {
         for (settings, says) in [
             ("[rum]\n", "did you mean `run`?"),
             ("[run]\nrond = 1\n", "did you mean `rounds`?"),

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_written_without_loss() {
+    fn quantities_are_formatted_without_loss() {
         let odd = Duration::from_nanos(30_000_001);
         assert_eq!(parse_duration(&time(odd)), Ok(odd));
         assert_eq!(time(Duration::from_millis(30)), "30 ms");

@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_shown_with_its_causes_and_its_hint() {
+    fn error_is_rendered_with_causes_and_hint() {
         let failure = Failure::failed(std::io::Error::other("no such thing"))
             .context("cannot open `x`")
             .hint("type `y`");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_this_process_has_its_own_hint() {
+    fn resource_limit_error_has_its_own_hint() {
         let own = anyhow::Error::from(io::Error::from(Errno::EMFILE)).context("cannot open `x`");
         let told = anyhow::Error::msg("Too many open files (os error 24)");
         for error in [own, told] {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reported_has_the_hint_of_its_cause() {
+    fn report_error_has_the_hint_of_its_cause() {
         let failure = Failure::bad(ReportError::Results {
             dir: "out".into(),
             source: Box::new(ResultsError::Missing {

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_somebody_who_asks_again_ends_the_process_at_once() {
+    fn only_a_repeated_signal_after_a_pause_ends_the_process() {
         let soon = Duration::from_millis(20);
         let later = Duration::from_millis(500);
         for signal in [Signal::SIGINT, Signal::SIGTERM] {

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_each_driver_has_its_options_with_values_and_defaults() {
+    fn driver_pages_have_all_options_with_values_and_defaults() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         for driver in regatta_agent::registry() {
             let it = driver.descriptor();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_one_name_takes_the_same_kind_of_value_in_every_driver() {
+    fn options_of_one_name_have_the_same_kind_in_every_driver() {
         let mut kinds = BTreeMap::new();
         for driver in regatta_agent::registry() {
             let it = driver.descriptor();

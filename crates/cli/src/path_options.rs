@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_what_there_is_room_for() {
+    fn long_name_is_truncated_with_a_mark() {
         let parts = |texts: &[&str]| {
             texts
                 .iter()

@@ -506,7 +506,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loser_of_a_race_for_one_directory_was_given_a_bad_one() {
+    fn lost_race_for_a_directory_is_an_input_error() {
         let dir = PathBuf::from("out");
         let taken = [
             ResultsError::InUse { dir: dir.clone() },

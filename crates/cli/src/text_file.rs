@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_text_is_refused_with_its_line() {
+    fn non_utf8_file_is_refused_with_its_line() {
         assert_eq!(read_bytes("ä\n".as_bytes()).expect("text"), "ä\n");
         let error = read_bytes(b"one\ntwo\nth\xffree\n").expect_err("no text");
         assert_eq!(error.to_string(), "line 3 is not UTF-8 text");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_read_to_its_end_and_given_up_when_it_is_silent() {
+    fn pipe_is_read_to_its_end_and_a_silent_one_times_out() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("pipe");
         mkfifo(&path, Mode::from_bits_truncate(0o600)).expect("a pipe");

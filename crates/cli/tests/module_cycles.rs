@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn no_files_of_a_crate_use_one_another_in_a_circle() {
+fn modules_of_a_crate_have_no_cycles() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = Command::new("git")
         .args(["ls-files", "*.rs"])
@@ -176,7 +176,7 @@ fn circles(uses: &Uses) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn trees_of_uses_are_expanded() {
+fn use_trees_are_expanded() {
     let code =
         "use super::{b::{C, d}, e as f};\n// use crate::no;\nlet x = crate::g::h(self::i());";
     let found = paths(code);
@@ -193,7 +193,7 @@ fn trees_of_uses_are_expanded() {
 }
 
 #[test]
-fn a_circle_of_three_is_found_and_a_chain_is_not() {
+fn cycle_of_three_is_found_and_a_chain_is_not() {
     let files = [
         ("a", "use crate::b::X;"),
         ("b", "use super::c;"),

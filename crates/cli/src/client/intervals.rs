@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_the_bytes_of_the_receiver_and_the_delay_of_the_client() {
+    fn interval_has_bytes_of_the_receiver_and_delay_of_the_client() {
         let mut intervals = of_seconds(Direction::Forward);
         let sender = Progress {
             probe_answers: 4,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_late_holds_back_one_interval() {
+    fn late_end_delays_one_interval() {
         let mut intervals = of_seconds(Direction::Reverse);
         assert_eq!(add(&mut intervals, Host::Client, at(1, 10)), None);
         let first = add(&mut intervals, Host::Client, at(2, 30)).expect("one is late");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_is_in_the_interval_in_which_it_was_measured() {
+    fn delay_belongs_to_the_interval_of_its_measurement() {
         use Host::{Client, Server};
         // Counters of the client that are late hold the line back until those of its own time are here.
         let came = [
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_around_a_moment_that_an_end_left_out_have_the_delay_of_the_time_around_it() {
+    fn intervals_around_a_missing_report_share_their_delay() {
         use Host::{Client, Server};
         let came = [
             (Client, 1),
@@ -346,14 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_wait_when_the_trial_ends_are_complete() {
+    fn pending_intervals_are_complete_at_the_end_of_the_trial() {
         use Host::{Client, Server};
         let came = [(Client, 1), (Server, 1), (Client, 2), (Server, 3)];
         assert_eq!(delays(&came), [(1, Some(1.0)), (3, Some(2.0))]);
     }
 
     #[test]
-    fn counters_of_the_two_ends_need_not_be_of_the_same_moment() {
+    fn counters_of_both_ends_may_differ_in_time() {
         let tenth = SECOND / 10;
         let mut intervals = Intervals::new(
             0,
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn short_intervals_wait_a_second_for_the_other_end_and_all_come_when_it_has_ended() {
+    fn short_intervals_wait_one_second_for_the_other_end() {
         let tenth = SECOND / 10;
         let interval = Duration::from_nanos(tenth);
         let mut intervals = Intervals::new(0, Direction::Reverse, interval, Duration::ZERO);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn late_counters_of_a_direction_are_waited_for_and_are_no_zero() {
+    fn late_counters_of_a_direction_are_awaited_and_not_zero() {
         let mut intervals = of_seconds(Direction::Both);
         assert_eq!(add(&mut intervals, Host::Server, at(1, 10)), None);
         assert_eq!(add(&mut intervals, Host::Server, at(2, 30)), None);
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_a_warm_up_are_marked() {
+    fn warm_up_intervals_are_marked() {
         let second = Duration::from_secs(1);
         let mut intervals = Intervals::new(0, Direction::Both, second, second);
         let mut spans = Vec::new();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_rest_is_not_shown_and_a_long_one_is() {
+    fn short_last_interval_is_dropped_and_a_long_one_is_kept() {
         let ended = |ns: u64| Progress {
             has_ended: true,
             elapsed_ns: ns,

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_read_as_squeue_prints_them() {
+    fn squeue_output_is_parsed() {
         let tasks = read_tasks(
             "3|RUNNING|n1|None|/a/shards.sbatch\n17|PENDING||Resources|/a/shards.sbatch\n\
              18|COMPLETING|n2|None|/b/shards.sbatch\nN/A|PENDING||Dependency|/a/merge.sbatch\n",

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_the_emulator_does_not_have_is_absent_and_not_zero() {
+    fn unsupported_counters_are_absent_and_not_zero() {
         let counters = LinkCounters {
             offered: 10,
             unsupported: UnsupportedCounters {

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_happened_is_told() {
+    fn counters_of_zero_are_not_printed() {
         let counters = LinkCounters {
             offered: 100,
             delivered: 97,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn late_packets_and_the_limit_of_the_queue_are_told() {
+    fn late_packets_and_queue_limit_are_printed() {
         let counters = LinkCounters {
             offered: 100,
             delivered: 100,

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_read_from_the_kernels_table() {
+    fn socket_lines_of_proc_net_are_parsed() {
         let line = "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000";
         assert_eq!(socket(line), Some((8080, LISTENS)));
         let six = "  1: 00000000000000000000000000000000:0035 00000000000000000000000000000000:0000 07 00";

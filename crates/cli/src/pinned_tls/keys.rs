@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_accepts_the_other_one_alone() {
+    fn each_end_accepts_only_its_peer() {
         let keys = |secret, seed| ServerKeys {
             secret: [secret; SECRET_BYTES],
             seed: [seed; KEY_BYTES],

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_with_and_without_port_and_token() {
+    fn addresses_are_parsed_with_and_without_port_and_token() {
         let word = token().encode();
         for (text, host, port, has_token) in [
             (format!("lab1:5301#{word}"), "lab1", Some(5301), true),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_the_secret_can_make_a_first_message() {
+    fn first_message_requires_the_secret() {
         let message = first_message(&[1; SECRET_BYTES], [2; NONCE_BYTES]);
         assert_eq!(message.len(), FIRST_MESSAGE_BYTES);
         assert!(is_first_message(&[1; SECRET_BYTES], &message));

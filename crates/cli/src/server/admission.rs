@@ -160,7 +160,7 @@ mod tests {
     use crate::pinned_tls::token::first_message;
 
     #[test]
-    fn strangers_are_closed_and_hold_up_nobody() {
+    fn connections_without_the_secret_are_closed_and_block_nobody() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a flag");
         let address = listener.local_addr().expect("an address");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_stranger_gives_way() {
+    fn oldest_pending_connection_is_closed_at_the_limit() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a flag");
         let address = listener.local_addr().expect("an address");

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_stays_the_same_and_is_nobody_elses() {
+    fn key_file_is_stable_and_private() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("server.key");
         let Ok(made) = read_or_make(&path) else {

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_have_their_turn_in_the_order_of_their_arrival() {
+    fn clients_are_served_in_order_of_arrival() {
         let queue = Queue::new(1, 10);
         let (order, turns) = mpsc::channel();
         let enter = |client: u64, waits: Sender<()>, order: Sender<u64>| {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_refused_and_one_that_has_gone_leaves_its_place() {
+    fn full_queue_refuses_clients_and_disconnected_ones_free_their_slot() {
         let queue = Queue::new(1, 2);
         let turn = queue.enter(0, silent).expect("it is free");
         let gone = queue.enter(1, |_| Err(io::ErrorKind::BrokenPipe.into()));

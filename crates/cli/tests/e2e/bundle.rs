@@ -39,7 +39,7 @@ fn names(dir: &PathBuf) -> Vec<String> {
 }
 
 #[test]
-fn an_archive_holds_the_run_and_its_digests_and_is_the_same_each_time() {
+fn archive_has_run_and_digests_and_is_reproducible() {
     let bench = Bench::new();
     export::store(&bench);
     fs::create_dir(bench.path("results/files")).expect("a new directory");
@@ -93,7 +93,7 @@ fn an_archive_holds_the_run_and_its_digests_and_is_the_same_each_time() {
 }
 
 #[test]
-fn captures_are_put_in_on_request() {
+fn captures_are_included_on_request() {
     let bench = Bench::new();
     export::store(&bench);
     fs::create_dir_all(bench.path("results/files/keys")).expect("a new directory");
@@ -111,7 +111,7 @@ fn captures_are_put_in_on_request() {
 
 /// The command of the page asks for the study of the run, with the options of its command line.
 #[test]
-fn the_page_has_the_command_that_runs_it_again() {
+fn readme_has_a_command_that_reruns_the_study() {
     let bench = Bench::new();
     let study = "name = \"two\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"lan\"\nrtt = \"1ms\"\n\
                  [[workload]]\nkind = \"bulk\"\nsize = \"20kB\"\n";
@@ -146,7 +146,7 @@ fn the_page_has_the_command_that_runs_it_again() {
 }
 
 #[test]
-fn what_is_damaged_or_would_be_overwritten_is_refused() {
+fn damaged_runs_and_existing_archives_are_refused() {
     let bench = Bench::new();
     export::store(&bench);
     let done = bench.run(&["bundle", "results", "--out", "results/results.sqlite"]);

@@ -78,7 +78,7 @@ message = "1000B"
 "#;
 
 #[test]
-fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
+fn captures_agree_with_the_transfer_times_of_sockets() {
     let bench = Bench::new();
     let study = bench.write("udpr.toml", UDPR);
     let study = study.to_str().expect("UTF-8");
@@ -131,7 +131,7 @@ fn only_trial(bench: &Bench, done: &Done, out: &str) -> TrialRecord {
 }
 
 #[test]
-fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
+fn capture_option_takes_a_size_and_refuses_netem() {
     let bench = Bench::new();
     let small = [
         "run",
@@ -188,7 +188,7 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
 /// Checks that a trial is measured, and a warning given, if its files cannot be created or may not
 /// grow.
 #[test]
-fn what_cannot_be_written_is_told_and_the_trial_is_measured() {
+fn capture_write_error_is_reported_and_the_trial_is_measured() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("out")).expect("a directory");
     bench.write("out/files", "in the way");
@@ -269,7 +269,7 @@ fn a_capture_can_be_read_after_ctrl_c_and_after_a_kill() {
 }
 
 #[test]
-fn a_command_behind_a_path_is_captured() {
+fn command_of_a_path_is_captured() {
     let bench = Bench::new();
     let send = r#"
 import socket, os, time

@@ -31,7 +31,7 @@ fn json(done: &Done) -> Value {
 }
 
 #[test]
-fn a_ratio_without_a_unit_is_refused_wherever_it_is_typed() {
+fn ratio_without_unit_is_refused_in_every_option() {
     let run = ["run", "--dry-run", "--transport", "tcp"];
     for options in [
         ["--loss", "1"],
@@ -153,7 +153,7 @@ fn the_workload_of_a_study_is_selected_and_changed() {
 }
 
 #[test]
-fn close_words_are_named() {
+fn similar_names_are_suggested() {
     for (options, says) in [
         (["--workload", "blk"], "did you mean `bulk`?"),
         (["--transport", "quic"], "did you mean `quic-quinn`?"),
@@ -188,7 +188,7 @@ fn a_label_may_follow_a_comma() {
 }
 
 #[test]
-fn a_dry_run_says_what_cannot_be_measured_here_and_has_a_form_for_programs() {
+fn dry_run_has_unsupported_cells_and_json_output() {
     let bench = Bench::new();
     let options = ["--workload", "short-connections", "--rounds", "2"];
     let args = [
@@ -220,7 +220,7 @@ fn a_dry_run_says_what_cannot_be_measured_here_and_has_a_form_for_programs() {
 }
 
 #[test]
-fn lists_have_a_form_for_programs() {
+fn lists_have_json_output() {
     let bench = Bench::new();
     let all = json(&bench.run(&["list", "--json"]));
     assert_fits(LIST_SCHEMA, &all);
@@ -239,7 +239,7 @@ fn lists_have_a_form_for_programs() {
 }
 
 #[test]
-fn a_path_writes_its_counters_for_programs() {
+fn path_writes_its_counters_as_json() {
     let bench = Bench::new();
     let path = [
         "path",
@@ -302,7 +302,7 @@ fn completions_and_man_pages_have_every_option_of_run() {
 }
 
 #[test]
-fn defaults_of_the_configuration_file_are_taken_and_told() {
+fn defaults_of_the_configuration_file_are_applied_and_printed() {
     let bench = Bench::new();
     let directory = bench.path("regatta");
     std::fs::create_dir(&directory).expect("made");
@@ -330,7 +330,7 @@ fn defaults_of_the_configuration_file_are_taken_and_told() {
 }
 
 #[test]
-fn a_shipped_trace_is_named() {
+fn shipped_trace_is_selected_by_name() {
     let bench = Bench::new();
     let done = planned(&bench, &["--trace", "lte", "--emulator", "userspace"]);
     done.assert_code(0);
@@ -345,7 +345,7 @@ fn a_shipped_trace_is_named() {
 }
 
 #[test]
-fn the_version_has_commit_and_date_where_there_is_room() {
+fn only_the_long_version_has_commit_and_date() {
     let bench = Bench::new();
     let short = bench.run(&["-V"]);
     short.assert_code(0);

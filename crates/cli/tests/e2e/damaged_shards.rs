@@ -118,7 +118,7 @@ fn set_schema(dir: &Path, version: u32) {
 
 /// A hundred of a hundred: damages at random places, shards of other plans and of other versions, copies, merged files.
 #[test]
-fn what_is_damaged_foreign_or_named_twice_is_refused_by_name() {
+fn damaged_foreign_and_duplicate_shards_are_refused_by_name() {
     let mut shards = Shards::new();
     for case in 0..100 {
         let name = format!("bad-{case}");

@@ -20,7 +20,7 @@ fn both_refused(bench: &Bench, args: &[&str], code: i32) -> Done {
 }
 
 #[test]
-fn an_unknown_congestion_control_is_refused_with_those_that_are_there() {
+fn unknown_congestion_control_is_refused_with_the_available_ones() {
     let bench = Bench::new();
     let typed = ["--transport", "udp,tcp:cc=renno", "--out", "out"];
     let done = both_refused(&bench, &typed, 2);
@@ -31,7 +31,7 @@ fn an_unknown_congestion_control_is_refused_with_those_that_are_there() {
 }
 
 #[test]
-fn an_unknown_congestion_control_is_shown_in_the_study() {
+fn unknown_congestion_control_is_reported_in_the_study() {
     let bench = Bench::new();
     let driver = "driver = \"tcp\"\n";
     let named = format!("{driver}label = \"mine\"\ncc = \"nosuchcc\"\n");
@@ -43,7 +43,7 @@ fn an_unknown_congestion_control_is_shown_in_the_study() {
 }
 
 #[test]
-fn a_series_whose_rounds_do_not_fit_is_refused_and_one_that_fits_is_shown() {
+fn series_is_refused_if_its_rounds_exceed_the_period() {
     let bench = Bench::new();
     let with = |every: &str| {
         SMALL.replace(
@@ -72,7 +72,7 @@ fn a_series_whose_rounds_do_not_fit_is_refused_and_one_that_fits_is_shown() {
 
 /// Its names are not the user's, who shall have what can be had.
 #[test]
-fn a_builtin_study_is_planned_whatever_congestion_controls_there_are() {
+fn builtin_study_is_planned_without_its_congestion_controls() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--dry-run"]);
     done.assert_code(0);
@@ -82,7 +82,7 @@ fn a_builtin_study_is_planned_whatever_congestion_controls_there_are() {
 }
 
 #[test]
-fn congestion_controls_of_stacks_in_user_space_are_not_asked_of_the_kernel() {
+fn congestion_controls_of_user_space_stacks_need_no_kernel_support() {
     let bench = Bench::new();
     assert_ne!(has_congestion_control("newreno"), Some(true));
     // An earlier name of `reno`.
@@ -91,7 +91,7 @@ fn congestion_controls_of_stacks_in_user_space_are_not_asked_of_the_kernel() {
 }
 
 #[test]
-fn a_directory_that_is_taken_is_refused() {
+fn directory_of_another_run_is_refused() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("out")).expect("made");
     bench.write("out/results.sqlite", "");
@@ -128,7 +128,7 @@ fn netem_that_cannot_do_a_condition_is_refused() {
 }
 
 #[test]
-fn a_kernel_is_looked_for_in_the_cache_and_where_the_package_has_it() {
+fn guest_kernel_is_found_in_cache_and_package() {
     let bench = Bench::new();
     let args = ["--transport", "tcp", "--bed", "uml", "--clock", "virtual"];
     let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
@@ -145,7 +145,7 @@ fn a_kernel_is_looked_for_in_the_cache_and_where_the_package_has_it() {
 }
 
 #[test]
-fn a_long_plan_begins_at_once_and_ends_with_its_reader() {
+fn long_plan_is_streamed_and_ends_with_its_reader() {
     let bench = Bench::new();
     let args = ["--transport", "tcp", "--rounds", "1000000"];
     let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
@@ -160,7 +160,7 @@ fn a_long_plan_begins_at_once_and_ends_with_its_reader() {
 }
 
 #[test]
-fn a_plan_of_one_trial_is_told_in_the_singular() {
+fn plan_of_one_trial_is_printed_in_the_singular() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--dry-run", "--transport", "tcp", "--rounds", "1"]);
     done.assert_code(0);
@@ -169,7 +169,7 @@ fn a_plan_of_one_trial_is_told_in_the_singular() {
 }
 
 #[test]
-fn what_only_netem_has_is_refused_with_the_study_that_asks_for_another_emulator() {
+fn netem_features_are_refused_with_another_emulator() {
     let bench = Bench::new();
     let done = both_refused(&bench, &["--placement", "ends"], 2);
     done.assert_says("`emulator` is the study's: add `--emulator netem`");

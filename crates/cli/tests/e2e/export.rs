@@ -128,7 +128,7 @@ fn assert_ends_with(done: &Done, expected: f64) {
 }
 
 #[test]
-fn pandas_reads_what_the_page_says() {
+fn pandas_example_of_the_page_runs() {
     let bench = Bench::new();
     let data = exported(&bench);
     let [program, _] = &blocks("python")[..] else {
@@ -142,7 +142,7 @@ fn pandas_reads_what_the_page_says() {
 }
 
 #[test]
-fn duckdb_reads_what_the_page_says() {
+fn duckdb_example_of_the_page_runs() {
     let bench = Bench::new();
     let data = exported(&bench);
     let [_, program] = &blocks("python")[..] else {
@@ -159,7 +159,7 @@ fn duckdb_reads_what_the_page_says() {
 }
 
 #[test]
-fn r_reads_what_the_page_says() {
+fn r_example_of_the_page_runs() {
     let bench = Bench::new();
     let data = exported(&bench);
     let [program] = &blocks("r")[..] else {
@@ -222,7 +222,7 @@ fn both_formats_have_the_rows_and_types_of_the_dictionary() {
 }
 
 #[test]
-fn what_cannot_be_exported_is_said() {
+fn export_errors_are_reported() {
     let bench = Bench::new();
     exported(&bench);
     let done = bench.run(&["export", "nowhere"]);

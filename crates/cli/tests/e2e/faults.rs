@@ -67,7 +67,7 @@ fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
 }
 
 #[test]
-fn a_killed_agent_costs_its_trial_and_no_other() {
+fn killed_agent_fails_only_its_trial() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
@@ -95,7 +95,7 @@ fn a_killed_agent_costs_its_trial_and_no_other() {
 }
 
 #[test]
-fn agents_that_die_before_the_first_trial_cost_none() {
+fn agents_that_die_before_the_first_trial_fail_no_trial() {
     let bench = Bench::new();
     // Steps that no trial reaches, each of which is checked before the first trial: it is far away when the agents die.
     let steps: String = (1..=6)
@@ -147,7 +147,7 @@ fn a_trial_whose_path_ended_is_run_again_by_resume() {
 /// Checks that signals ignored at the start do not end a run: `nohup` ignores SIGHUP, a shell's `&`
 /// without job control SIGINT.
 #[test]
-fn signals_that_were_ignored_at_the_start_do_not_end_a_run() {
+fn signals_ignored_at_the_start_do_not_end_a_run() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     let regatta = env!("CARGO_BIN_EXE_regatta");
@@ -177,7 +177,7 @@ fn ended<'a>(events: impl IntoIterator<Item = &'a Value>) -> usize {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
+fn ctrl_c_keeps_finished_trials_and_reports_a_partial_run() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut command = bench.regatta(&["run", "study.toml", "--out", "out", "--json"]);
@@ -215,7 +215,7 @@ fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_keeps_what_was_measured() {
+fn closed_terminal_keeps_finished_trials() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
@@ -266,7 +266,7 @@ fn an_agent_that_hangs_is_replaced() {
 }
 
 #[test]
-fn a_directory_that_holds_a_run_is_left_alone() {
+fn directory_with_a_run_is_refused_and_unchanged() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
     bench.run(&["run", "study.toml", "--out", "out"]);
@@ -315,7 +315,7 @@ fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
 }
 
 #[test]
-fn a_results_directory_that_is_deleted_stops_the_run_which_says_where_its_data_are() {
+fn deleted_results_directory_stops_the_run_and_data_are_saved_elsewhere() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));

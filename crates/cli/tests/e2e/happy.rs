@@ -239,7 +239,7 @@ fn machine_output_is_alone_on_stdout() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_nothing_loudly() {
+fn closed_stdout_ends_without_an_error() {
     let bench = Bench::new();
     let done = bench
         .command("bash")
@@ -261,7 +261,7 @@ fn a_reader_that_goes_away_ends_nothing_loudly() {
 
 /// Checks one run of each transport against itself, from which the rounds of the study are planned.
 #[test]
-fn a_transport_against_itself_shows_the_noise_and_plans_the_rounds() {
+fn noise_is_reported_and_rounds_are_planned_for_equal_transports() {
     let bench = Bench::new();
     bench.write("small.toml", SMALL);
     bench
@@ -322,7 +322,7 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
 }
 
 #[test]
-fn lists_and_the_doctor_answer() {
+fn lists_and_doctor_succeed() {
     let bench = Bench::new();
     let list = bench.run(&["list"]);
     list.assert_code(0);

@@ -63,7 +63,7 @@ fn costs_its_trial(faults: &[Fault]) {
 }
 
 #[test]
-fn a_receiver_that_is_killed_and_one_that_hangs_cost_a_trial_each() {
+fn killed_and_hung_receivers_fail_one_trial_each() {
     costs_its_trial(&[
         (0, Signal::SIGKILL, "the receiver's guest ended"),
         (0, Signal::SIGSTOP, "the receiver's guest hung"),
@@ -71,6 +71,6 @@ fn a_receiver_that_is_killed_and_one_that_hangs_cost_a_trial_each() {
 }
 
 #[test]
-fn a_sender_that_hangs_costs_its_trial() {
+fn hung_sender_fails_its_trial() {
     costs_its_trial(&[(1, Signal::SIGSTOP, "the guest hung")]);
 }

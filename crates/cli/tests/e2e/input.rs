@@ -30,17 +30,17 @@ fn refused_at(old: &str, new: &str, line: usize, says: &[&str]) {
 }
 
 #[test]
-fn an_unknown_key_is_shown_with_the_nearest_known_one() {
+fn unknown_key_is_reported_with_the_nearest_one() {
     refused_at("rounds = 2", "ronds = 2", 3, &["`ronds`", "`rounds`"]);
 }
 
 #[test]
-fn a_wrong_unit_is_shown() {
+fn wrong_unit_is_reported_in_the_study() {
     refused_at("\"10ms\"", "\"10MB\"", 15, &["`MB` is not a unit of time"]);
 }
 
 #[test]
-fn a_loss_above_all_is_shown() {
+fn loss_above_100_percent_is_reported() {
     refused_at("rtt = \"10ms\"", "loss = \"120%\"", 15, &["120%"]);
 }
 
@@ -55,12 +55,12 @@ fn two_equal_labels_are_refused() {
 }
 
 #[test]
-fn what_is_no_toml_is_shown() {
+fn invalid_toml_is_reported() {
     refused_at("rounds = 2", "rounds = = 2", 3, &["not TOML"]);
 }
 
 #[test]
-fn an_unknown_driver_is_shown_with_the_list() {
+fn unknown_driver_is_reported_with_the_list() {
     refused_at(
         "driver = \"udp\"",
         "driver = \"upd\"",
@@ -70,7 +70,7 @@ fn an_unknown_driver_is_shown_with_the_list() {
 }
 
 #[test]
-fn an_unknown_option_of_a_driver_is_shown() {
+fn unknown_option_of_a_driver_is_reported() {
     refused_at(
         "rate = \"40Mbit/s\"",
         "rat = \"40Mbit/s\"",
@@ -148,7 +148,7 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn an_unknown_transport_is_answered_with_the_list() {
+fn unknown_transport_is_refused_with_the_list() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tpc"]);
     done.assert_code(2);
@@ -158,7 +158,7 @@ fn an_unknown_transport_is_answered_with_the_list() {
 }
 
 #[test]
-fn a_directory_is_asked_for_with_words_that_can_be_typed() {
+fn directory_errors_quote_a_usable_option() {
     let bench = Bench::new();
     // What an earlier run left is no run to go on with.
     std::fs::create_dir(bench.path("old")).expect("made");
@@ -304,7 +304,7 @@ fn arguments_are_checked_together_before_anything_starts() {
 /// Checks that options of a path replace the keys of a study, at each of its steps; the study's own
 /// traces are found beside it, wherever that is.
 #[test]
-fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
+fn path_options_change_a_study_and_invalid_ones_are_refused() {
     let bench = Bench::new();
     let study = SMALL.replacen(
         "rtt = \"10ms\"",
@@ -331,7 +331,7 @@ fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
 
 /// Checks that the commands of the page about conditions are accepted as they stand there.
 #[test]
-fn the_commands_about_conditions_can_be_typed() {
+fn commands_of_the_page_about_conditions_are_accepted() {
     let bench = Bench::new();
     bench.write("lte-downlink.trace", "1\n5\n6\n");
     let page = include_str!("../../../../docs/conditions.md");
@@ -360,7 +360,7 @@ fn the_commands_about_conditions_can_be_typed() {
 }
 
 #[test]
-fn a_ratio_without_a_unit_is_asked_about() {
+fn ratio_without_unit_is_refused_with_a_hint() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp", "--loss", "0.5", "--dry-run"]);
     done.assert_code(2);
@@ -371,7 +371,7 @@ fn a_ratio_without_a_unit_is_asked_about() {
 }
 
 #[test]
-fn nothing_that_a_terminal_obeys_reaches_it() {
+fn control_characters_are_not_printed() {
     let bench = Bench::new();
     let hostile = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}";
     let escaped = r"\u001b]0;owned\u0007\u001b[2J\u202e";
@@ -397,7 +397,7 @@ fn nothing_that_a_terminal_obeys_reaches_it() {
 }
 
 #[test]
-fn a_kernel_that_is_none_is_shown_in_the_study() {
+fn invalid_kernel_is_reported_in_the_study() {
     let name = "name = \"small\"\n";
     for (kernel, says) in [
         ("/no/such/kernel", "No such file or directory"),
@@ -409,7 +409,7 @@ fn a_kernel_that_is_none_is_shown_in_the_study() {
 }
 
 #[test]
-fn what_is_no_text_is_refused_with_its_line() {
+fn non_utf8_study_is_refused_with_its_line() {
     let bench = Bench::new();
     let with_trace = SMALL.replace("rate = \"50Mbit/s\"", "trace = \"bad.trace\"");
     std::fs::write(bench.path("bad.trace"), b"1\n2\n\xff\n").expect("written");
@@ -429,7 +429,7 @@ fn what_is_no_text_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_locale_without_utf_8_has_plain_ascii() {
+fn output_is_ascii_in_a_locale_without_utf_8() {
     let bench = Bench::new();
     bench.write("study.toml", &format!("title = \"Größe\"\n{SMALL}"));
     for args in [
@@ -476,7 +476,7 @@ fn an_external_driver_without_its_program_is_refused() {
 }
 
 #[test]
-fn keys_of_which_one_is_enough_are_refused_together() {
+fn mutually_exclusive_keys_are_refused() {
     refused_at(
         "rtt = \"10ms\"",
         "rtt = \"10ms\"\ndelay = \"5ms\"",
@@ -493,7 +493,7 @@ fn keys_of_which_one_is_enough_are_refused_together() {
 }
 
 #[test]
-fn a_negative_value_is_refused_as_what_it_is() {
+fn negative_values_are_refused_with_their_reason() {
     let bench = Bench::new();
     for (args, says) in [
         (["--size", "-5kB"], "a size cannot be negative: `-5kB`"),
@@ -532,7 +532,7 @@ fn a_size_without_a_unit_is_refused() {
 }
 
 #[test]
-fn rounds_are_a_whole_number_in_a_study_and_on_the_command_line() {
+fn rounds_are_an_integer_in_studies_and_options() {
     let bench = Bench::new();
     for rounds in ["0", "1.5", "1000001"] {
         let done = bench.run(&["run", "--transport", "tcp", "--rounds", rounds]);
@@ -549,7 +549,7 @@ fn rounds_are_a_whole_number_in_a_study_and_on_the_command_line() {
 }
 
 #[test]
-fn an_option_of_a_transport_is_said_once() {
+fn repeated_transport_option_is_refused() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp:cc=cubic:cc=reno"]);
     done.assert_code(2);
@@ -557,7 +557,7 @@ fn an_option_of_a_transport_is_said_once() {
 }
 
 #[test]
-fn a_label_that_is_too_long_is_told_with_the_limit() {
+fn too_long_label_is_refused_with_the_limit() {
     let bench = Bench::new();
     let driver = "driver = \"tcp\"\n";
     let label = format!("{driver}label = \"{}\"\n", "x".repeat(65));

@@ -87,7 +87,7 @@ lines! {
 }
 
 #[test]
-fn every_flag_of_iperf3_with_a_meaning_here_is_in_a_line() {
+fn every_supported_iperf3_flag_is_tested() {
     let flags = "-c -p -u -t -n -l -i -P -R --bidir -b -w -M -N -C -O -J -A -B -V -4 -6 -Z --dscp --logfile";
     let used: Vec<&str> = LINES.iter().flat_map(|line| line.split(' ')).collect();
     let missing: Vec<&str> = flags
@@ -107,7 +107,7 @@ fn a_server_ends_after_one_client() {
 }
 
 #[test]
-fn a_daemon_is_for_systemd() {
+fn daemon_flag_is_refused() {
     let bench = Bench::new();
     bench.run(&["server", "-s", "-D"]).assert_code(2);
 }

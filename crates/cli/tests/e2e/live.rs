@@ -23,7 +23,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn views_that_cannot_be_had_are_refused_before_the_run() {
+fn unavailable_views_are_refused_before_the_run() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -58,7 +58,7 @@ fn views_that_cannot_be_had_are_refused_before_the_run() {
 }
 
 #[test]
-fn attach_says_what_to_type_where_no_run_is_under_way() {
+fn attach_without_a_run_has_a_hint() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     bench.run(&[
@@ -83,7 +83,7 @@ fn attach_says_what_to_type_where_no_run_is_under_way() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
+fn killed_run_is_reported_as_interrupted_with_a_hint() {
     let bench = Bench::new();
     // A deadline that no trial reaches while its agents are stopped.
     bench.write("study.toml", &SLOW.replace("\"10s\"", "\"300s\""));
@@ -138,7 +138,7 @@ fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
 }
 
 #[test]
-fn a_run_whose_disk_is_full_is_over_in_its_views() {
+fn views_end_with_a_run_whose_disk_is_full() {
     let bench = Bench::new();
     bench.write("study.toml", &SLOW.replace("rounds = 2", "rounds = 100"));
     std::fs::create_dir(bench.path("full")).expect("a directory");
@@ -240,7 +240,7 @@ fn a_run_in_a_guest_has_figures_of_its_trial_under_way() {
 }
 
 #[test]
-fn a_run_shows_the_same_to_page_metrics_and_another_process() {
+fn page_metrics_and_attached_process_show_the_same_run() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let metrics = format!("127.0.0.1:{}", free_port());
@@ -332,7 +332,7 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
 
 /// A trial is held up until somebody watches, so that the run cannot end before.
 #[test]
-fn who_is_attached_is_told_that_the_run_is_complete() {
+fn attached_process_reports_a_complete_run() {
     let bench = Bench::new();
     // A deadline that no trial reaches while its agents are stopped.
     bench.write("study.toml", &SLOW.replace("\"10s\"", "\"300s\""));

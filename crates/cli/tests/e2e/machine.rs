@@ -63,7 +63,7 @@ fn nothing_supported_is_exit_code_77() {
 }
 
 #[test]
-fn a_machine_without_tun_is_told_what_to_do() {
+fn missing_tun_is_reported_with_a_hint() {
     let bench = Bench::new();
     let done = apart(
         &bench,
@@ -76,7 +76,7 @@ fn a_machine_without_tun_is_told_what_to_do() {
 }
 
 #[test]
-fn a_full_disk_stops_the_run_and_keeps_what_was_measured() {
+fn full_disk_stops_the_run_and_keeps_finished_trials() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 40"));
     let done = apart(
@@ -112,7 +112,7 @@ fn shell(bench: &Bench, line: &str) -> Done {
 }
 
 #[test]
-fn a_limit_of_the_shell_is_told_as_such() {
+fn shell_limits_are_reported_as_such() {
     let bench = Bench::new();
     for (limit, hint) in [("-n 12", "`ulimit -n 1024`"), ("-f 8", "`ulimit -f ")] {
         let done = shell(
@@ -126,7 +126,7 @@ fn a_limit_of_the_shell_is_told_as_such() {
 }
 
 #[test]
-fn a_full_standard_output_is_told_with_where_the_results_are() {
+fn full_stdout_is_reported_with_the_results_directory() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
     for (command, says) in [
@@ -192,7 +192,7 @@ fn as_user(bench: &Bench, number: u32, line: &str) -> Done {
 
 /// Checks the error for threads that cannot be started, as another user, since root is not limited.
 #[test]
-fn threads_that_cannot_be_started_are_said_to_be_that() {
+fn failed_thread_starts_are_reported() {
     let bench = Bench::new();
     // A user without any other process.
     let done = as_user(

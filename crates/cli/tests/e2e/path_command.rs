@@ -32,7 +32,7 @@ print(time.monotonic() - begun)
 "#;
 
 #[test]
-fn a_program_finds_the_path_and_its_server_behind_it() {
+fn program_reaches_its_server_over_the_path() {
     let bench = Bench::new();
     let server = bench.write("echo.py", ECHO);
     let client = bench.write("ask.py", ASK);
@@ -52,7 +52,7 @@ fn a_program_finds_the_path_and_its_server_behind_it() {
 }
 
 #[test]
-fn losses_are_told_by_cause_and_the_same_for_a_seed() {
+fn losses_are_reported_by_cause_and_equal_for_one_seed() {
     let bench = Bench::new();
     let send = r#"
 import socket, os, time
@@ -93,7 +93,7 @@ time.sleep(1)
 }
 
 #[test]
-fn streams_and_the_exit_code_are_the_commands() {
+fn standard_streams_and_exit_code_are_those_of_the_command() {
     let bench = Bench::new();
     let ended = |command: &[&str]| {
         let args = [&["path", "-q", "--"], command].concat();
@@ -152,7 +152,7 @@ fn a_shell_at_a_terminal_has_job_control() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_the_command_starts() {
+fn errors_are_reported_before_the_command_starts() {
     let bench = Bench::new();
     let refused = |args: &[&str], code: i32, says: &str| {
         let args = [&["path"], args, &["--", "touch", "started"]].concat();
@@ -256,7 +256,7 @@ fn waiting(bench: &Bench) -> std::process::Child {
 }
 
 #[test]
-fn a_signal_for_the_end_is_the_commands_and_nothing_is_left() {
+fn signals_are_forwarded_and_no_process_is_left() {
     let bench = Bench::new();
     for wish in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
         let mut child = waiting(&bench);
@@ -300,7 +300,7 @@ fn nothing_outlives_a_kill_at_any_moment() {
 }
 
 #[test]
-fn an_ordinary_user_has_it_too_and_is_told_where_it_cannot_be() {
+fn ordinary_user_has_a_path_or_an_error_with_a_hint() {
     if !root() {
         // Every other test of this file is that user's already.
         return;

@@ -100,7 +100,7 @@ fn goodput(ended: &Value) -> f64 {
 }
 
 #[test]
-fn both_ends_print_the_same_figures_as_it_goes() {
+fn both_ends_print_the_same_intervals() {
     let bench = Bench::new();
     // It ends when it has written all of its only client.
     let server = Server::start(&bench, &["--json", "-1"]);
@@ -144,7 +144,7 @@ fn both_ends_print_the_same_figures_as_it_goes() {
 }
 
 #[test]
-fn the_server_sends_with_r_and_the_client_still_dials() {
+fn reverse_transfer_is_connected_by_the_client() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let done = server.client(&bench, &["-n", "2M", "-R", "-J"]);
@@ -246,7 +246,7 @@ fn several_trials_have_an_interval_and_a_report_that_is_kept() {
 }
 
 #[test]
-fn transports_have_labels_as_those_of_a_run_have() {
+fn transports_have_the_labels_of_a_run() {
     let bench = Bench::new();
     // A label is no second transport, whose bytes would be too many.
     let server = Server::start(&bench, &["--max-bytes", "150K"]);
@@ -257,7 +257,7 @@ fn transports_have_labels_as_those_of_a_run_have() {
 }
 
 #[test]
-fn strangers_get_no_answer_and_a_client_behind_them_is_served() {
+fn connections_without_token_get_no_answer_and_block_no_client() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let (address, token) = server.address.split_once('#').expect("a token");
@@ -282,7 +282,7 @@ fn strangers_get_no_answer_and_a_client_behind_them_is_served() {
 }
 
 #[test]
-fn limits_hold_and_say_so() {
+fn limits_are_enforced_and_reported() {
     let bench = Bench::new();
     let server = Server::start(&bench, &["--max-time", "20", "--max-bytes", "1M"]);
     let done = server.client(&bench, &["-t", "60"]);
@@ -313,7 +313,7 @@ fn limits_hold_and_say_so() {
 }
 
 #[test]
-fn a_client_that_is_killed_gives_its_turn_to_the_next() {
+fn killed_client_frees_its_slot() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let mut first = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
@@ -340,7 +340,7 @@ fn a_client_that_is_killed_gives_its_turn_to_the_next() {
 
 /// A stopped client answers in the kernel and is silent all the same, as one behind a cable that was pulled.
 #[test]
-fn a_client_that_is_silent_gives_its_turn_to_the_next() {
+fn silent_client_frees_its_slot() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let mut first = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
@@ -390,7 +390,7 @@ fn a_client_ends_when_its_server_is_killed() {
 }
 
 #[test]
-fn of_many_clients_at_once_none_is_refused() {
+fn many_concurrent_clients_are_served() {
     let bench = Bench::new();
     let server = Server::start(&bench, &["--parallel", "4"]);
     let clients: Vec<Child> = (0..repetitions(12, 50))
@@ -408,7 +408,7 @@ fn of_many_clients_at_once_none_is_refused() {
 }
 
 #[test]
-fn the_log_file_has_everything_but_the_token() {
+fn log_file_has_all_output_except_the_token() {
     for form in [&[][..], &["--json"]] {
         let bench = Bench::new();
         let path = bench.path("server.log").display().to_string();
@@ -434,7 +434,7 @@ fn the_log_file_has_everything_but_the_token() {
 }
 
 #[test]
-fn a_negative_number_is_refused_with_what_to_write() {
+fn negative_numbers_are_refused_with_a_hint() {
     let bench = Bench::new();
     for (option, says) in [
         (

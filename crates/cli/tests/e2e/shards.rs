@@ -81,7 +81,7 @@ fn planned(trial: &TrialRecord) -> (u32, u32, u64, &str, &str) {
 }
 
 #[test]
-fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
+fn shards_cover_the_plan_and_merge_reports_missing_ones() {
     let bench = Bench::new();
     bench.write("study.toml", TWO);
     bench.run(&["run", "study.toml", "--out", "whole", "--no-progress"]);
@@ -122,7 +122,7 @@ fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
 }
 
 #[test]
-fn a_shard_that_was_stopped_goes_on_in_its_directory_or_in_another() {
+fn stopped_shard_is_resumed_in_its_directory_or_another() {
     let bench = Bench::new();
     bench.write("study.toml", &SLOW.replace("rounds = 2", "rounds = 4"));
     let start = [
@@ -177,7 +177,7 @@ fn a_shard_that_was_stopped_goes_on_in_its_directory_or_in_another() {
 }
 
 #[test]
-fn what_cannot_be_divided_or_merged_is_refused_with_the_reason() {
+fn invalid_shards_and_merges_are_refused_with_the_reason() {
     let bench = Bench::new();
     bench.write("study.toml", TWO);
     for (shard, says) in [
@@ -222,7 +222,7 @@ fn what_cannot_be_divided_or_merged_is_refused_with_the_reason() {
 
 /// The page and `status` of a directory in which one shard is complete and one runs, and then was killed.
 #[test]
-fn shards_are_watched_in_their_directory() {
+fn attach_shows_shards_of_a_directory() {
     let bench = Bench::new();
     bench.write("study.toml", &TWO.replace("rounds = 2", "rounds = 10"));
     run_shard(&bench, "1/2", "parts/one");
@@ -341,7 +341,7 @@ fn check_script(path: &Path) -> String {
 }
 
 #[test]
-fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
+fn study_is_submitted_as_an_array_and_its_status_is_printed() {
     let bench = Bench::new();
     let path = slurm(&bench);
     bench.write("study.toml", TWO);
@@ -411,7 +411,7 @@ fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
 }
 
 #[test]
-fn without_slurm_the_scripts_are_written_and_the_status_is_that_of_the_files() {
+fn scripts_and_status_from_files_work_without_slurm() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     let submit = [

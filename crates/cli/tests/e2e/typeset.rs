@@ -46,7 +46,7 @@ fn assert_untouched(bench: &Bench) {
 }
 
 #[test]
-fn a_signal_ends_typesetting_and_leaves_the_earlier_report() {
+fn signal_ends_typesetting_and_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
     let fifo = bench.path("started");
@@ -76,7 +76,7 @@ fn a_signal_ends_typesetting_and_leaves_the_earlier_report() {
 }
 
 #[test]
-fn a_typesetter_that_fails_leaves_the_earlier_report() {
+fn failed_typesetter_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
     let program = typesetter(&bench, "cat > /dev/null; echo out of ink >&2; exit 3");
@@ -132,7 +132,7 @@ fn figures_are_written_with_their_values_and_captions() {
 }
 
 #[test]
-fn a_full_disk_is_said_and_leaves_the_earlier_report() {
+fn full_disk_is_reported_and_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
     typesetter(&bench, "cat > /dev/null; head -c 4000000 /dev/zero");

@@ -186,7 +186,7 @@ fn a_tree_arrives_with_gcm() {
 }
 
 #[test]
-fn what_is_chosen_arrives_at_the_rate_that_was_asked_for() {
+fn selected_files_arrive_at_the_requested_rate() {
     let bench = Bench::new();
     make_tree(&bench);
     fs::write(bench.path("list"), "./large\t300000\nlink\t200000\n").expect("written");
@@ -241,7 +241,7 @@ fn what_is_chosen_arrives_at_the_rate_that_was_asked_for() {
 }
 
 #[test]
-fn files_that_are_there_are_replaced_only_on_request() {
+fn existing_files_are_replaced_only_on_request() {
     let bench = Bench::new();
     make_tree(&bench);
     fs::create_dir_all(bench.path("target/a/b")).expect("made");
@@ -272,7 +272,7 @@ fn files_that_are_there_are_replaced_only_on_request() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code() {
+fn file_and_url_errors_have_the_exit_codes_of_the_protocol() {
     let bench = Bench::new();
     make_tree(&bench);
     let done = bench.run(&["wdt", "receive", "/proc/regatta"]);
@@ -301,7 +301,7 @@ fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code()
 }
 
 #[test]
-fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted() {
+fn wrong_transfer_and_unencrypted_bytes_are_refused() {
     let bench = Bench::new();
     make_tree(&bench);
     // The wait is longer than a sender takes to start.
@@ -385,27 +385,27 @@ fn one_side_ends(killed_receives: bool, how: Signal) {
 }
 
 #[test]
-fn a_killed_receiver_is_the_senders_failure() {
+fn sender_fails_when_the_receiver_is_killed() {
     one_side_ends(true, Signal::SIGKILL);
 }
 
 #[test]
-fn an_interrupted_receiver_is_the_senders_failure() {
+fn sender_fails_when_the_receiver_is_interrupted() {
     one_side_ends(true, Signal::SIGINT);
 }
 
 #[test]
-fn a_killed_sender_is_the_receivers_failure() {
+fn receiver_fails_when_the_sender_is_killed() {
     one_side_ends(false, Signal::SIGKILL);
 }
 
 #[test]
-fn an_interrupted_sender_is_the_receivers_failure() {
+fn receiver_fails_when_the_sender_is_interrupted() {
     one_side_ends(false, Signal::SIGINT);
 }
 
 #[test]
-fn a_sender_that_never_comes_is_waited_for_as_long_as_was_asked() {
+fn receiver_without_a_sender_times_out() {
     let bench = Bench::new();
     let begun = Instant::now();
     let mut receiver = Receiver::start(&bench, &["--wait", "1s"]);

@@ -53,7 +53,7 @@ fn has_the_same_figures(disturb: impl Fn(&[i32])) {
 }
 
 #[test]
-fn a_guest_that_is_killed_in_virtual_time_is_run_again() {
+fn killed_guest_in_virtual_time_is_run_again() {
     has_the_same_figures(|processes| {
         let kernel = processes.iter().min().expect("a kernel");
         signal(*kernel, Signal::SIGKILL);
@@ -62,7 +62,7 @@ fn a_guest_that_is_killed_in_virtual_time_is_run_again() {
 
 /// As a shell or a batch system suspends a job: all its processes, one after another.
 #[test]
-fn a_guest_that_is_stopped_and_continued_in_virtual_time_goes_on() {
+fn stopped_guest_in_virtual_time_continues() {
     has_the_same_figures(|processes| {
         for _ in 0..20 {
             for what in [Signal::SIGSTOP, Signal::SIGCONT] {

@@ -160,7 +160,7 @@ mod streams {
     /// at the sender. Fewer than three losses among 500 packets, which would be too few to show it,
     /// come with one seed in 300; this one is fixed.
     #[track_caller]
-    fn keep_losses_apart(transport: &str) {
+    fn assert_no_head_of_line_blocking(transport: &str) {
         let trials = trials();
         let [one, many] = ["one", "many"].map(|workload| p95_ms(&trials, transport, workload));
         println!("95th percentile {one:.1} ms over one stream, {many:.1} over eight");
@@ -171,20 +171,20 @@ mod streams {
     }
 
     #[test]
-    fn of_quic_keep_lost_packets_from_holding_up_other_messages() {
-        keep_losses_apart("quic-quinn");
+    fn of_quic_avoid_head_of_line_blocking() {
+        assert_no_head_of_line_blocking("quic-quinn");
     }
 
     #[test]
-    fn of_sctp_keep_lost_packets_from_holding_up_other_messages() {
-        keep_losses_apart("sctp-userspace");
+    fn of_sctp_avoid_head_of_line_blocking() {
+        assert_no_head_of_line_blocking("sctp-userspace");
     }
 
     /// Checks that several connections deliver all messages as well. They are not compared: with as
     /// little data on each, TCP detects a lost segment by a time-out, and not by the segments after
     /// it.
     #[test]
-    fn several_connections_deliver_all_of_it_as_well() {
+    fn several_connections_deliver_all_messages() {
         let trials = trials();
         for transport in ["tcp", "quic-quinn", "sctp-userspace"] {
             p95_ms(&trials, transport, "connections");
@@ -192,7 +192,7 @@ mod streams {
     }
 
     #[test]
-    fn tcp_has_none() {
+    fn tcp_streams_are_unsupported() {
         let trials = trials();
         let refused = cell(&trials, "tcp", "many", "lossy");
         assert_eq!(refused.outcome, Outcome::Unsupported);

@@ -51,7 +51,7 @@ fn are_those_of_the_path(transports: &[&str], path: &str, probe: &str) {
 }
 
 #[test]
-fn no_message_before_the_transfer_holds_up_another() {
+fn idle_probe_messages_do_not_delay_one_another() {
     let transports = [
         "tcp",
         "tcp-tls",
@@ -68,7 +68,7 @@ fn no_message_before_the_transfer_holds_up_another() {
 }
 
 #[test]
-fn answers_do_not_wait_for_one_another_on_a_slow_way_back() {
+fn replies_do_not_wait_for_one_another_on_a_slow_reverse_path() {
     let slow = "[condition.reverse]\nrate = \"200kbit/s\"\n";
     are_those_of_the_path(&["tcp"], slow, "under_load = false\n");
 }

@@ -73,7 +73,7 @@ fn measured(trial: &TrialRecord) -> TrialRecord {
 }
 
 #[test]
-fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
+fn runs_in_virtual_time_are_identical() {
     let bench = Bench::new();
     let study = in_guest(SMALL, "clock = \"virtual\"\nseed = 7\n")
         .replacen(
@@ -125,7 +125,7 @@ fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
 }
 
 #[test]
-fn a_guest_that_dies_costs_its_trial_and_another_goes_on() {
+fn dead_guest_fails_its_trial_and_another_guest_continues() {
     let bench = Bench::new();
     bench.write("study.toml", &in_guest(SLOW, ""));
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
@@ -195,7 +195,7 @@ fn a_kernel_that_is_killed_while_it_boots_is_a_failure_and_one_that_gives_up_is_
 }
 
 #[test]
-fn what_a_guest_cannot_be_is_told() {
+fn invalid_guest_options_are_refused() {
     let bench = Bench::new();
     let with = |more: &[&str]| {
         let mut args = vec!["run", "--transport", "tcp", "--out", "out"];
@@ -261,7 +261,7 @@ mod real_time {
     use super::*;
 
     #[test]
-    fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
+    fn ctrl_c_ends_a_guest_and_keeps_finished_trials() {
         let bench = Bench::new();
         bench.write("study.toml", &in_guest(SLOW, ""));
         let mut run =

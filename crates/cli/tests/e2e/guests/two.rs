@@ -14,7 +14,7 @@ pub fn in_two_guests(study: &str) -> String {
 }
 
 #[test]
-fn a_study_runs_in_two_guests_as_in_one() {
+fn study_in_two_guests_has_the_results_of_one() {
     let bench = Bench::new();
     let study = in_two_guests(SMALL)
         .replacen(
@@ -75,7 +75,7 @@ fn one_way_delay_is_plausible(trial: &TrialRecord) {
 }
 
 #[test]
-fn what_two_guests_cannot_be_is_told() {
+fn invalid_options_of_two_guests_are_refused() {
     let bench = Bench::new();
     for (more, says) in [
         (&["--bed", "uml", "--clock", "virtual"][..], "virtual clock"),

@@ -68,7 +68,7 @@ mod controls {
 }
 
 #[test]
-fn hybla_is_the_first_off_over_a_long_path() {
+fn hybla_is_fastest_over_a_long_path() {
     let trials = controlled();
     let took_ms = |control: &str| {
         let trial = cell(&trials, control, "bulk", "far");
@@ -116,12 +116,12 @@ fn streams_keep_losses_apart(transport: &str) {
 }
 
 #[test]
-fn streams_of_the_kernel_s_sctp_keep_a_loss_from_holding_up_the_others() {
+fn kernel_sctp_streams_avoid_head_of_line_blocking() {
     streams_keep_losses_apart("sctp");
 }
 
 #[test]
-fn streams_of_quic_keep_a_loss_from_holding_up_the_others() {
+fn quic_streams_avoid_head_of_line_blocking() {
     streams_keep_losses_apart("quic-quinn");
 }
 
@@ -164,12 +164,12 @@ fn sctp_fails_over_after(rto: &str, rto_ms: f64) {
 }
 
 #[test]
-fn sctp_goes_on_over_another_path_after_a_time_out_of_200_ms() {
+fn sctp_fails_over_after_a_time_out_of_200_ms() {
     sctp_fails_over_after("200ms", 200.0);
 }
 
 #[test]
-fn sctp_goes_on_over_another_path_after_a_time_out_of_a_second() {
+fn sctp_fails_over_after_a_time_out_of_one_second() {
     sctp_fails_over_after("1s", 1000.0);
 }
 
@@ -209,7 +209,7 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
 /// Checks that a sender that never waits loses nothing before the path: the kernel runs it before the emulator after a
 /// wait of a second, as for a probe message that was lost.
 #[test]
-fn a_flood_of_udp_loses_what_the_path_loses() {
+fn udp_flood_loss_equals_path_loss() {
     let bench = Bench::new();
     let study = head("flood").replace("rounds = 1", "rounds = 8")
         + "emulator = \"userspace\"\n[[transport]]\ndriver = \"udp\"\nframe = \"conn\"\n\
@@ -266,7 +266,7 @@ pub fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
 
 /// Compares one guest after another with two at once.
 #[test]
-fn a_run_has_the_same_figures_with_any_number_of_guests_at_once() {
+fn figures_do_not_depend_on_the_number_of_guests() {
     let bench = Bench::new();
     let mut study = head("divided").replace("rounds = 1", "rounds = 2")
         + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"sctp\"\n\
@@ -308,7 +308,7 @@ fn a_run_has_the_same_figures_with_any_number_of_guests_at_once() {
 
 /// Two guests share a processor only if there is no other one.
 #[test]
-fn guests_that_run_at_once_have_a_processor_each() {
+fn concurrent_guests_have_a_processor_each() {
     let bench = Bench::new();
     let study = head("pinned").replace("rounds = 1", "rounds = 12")
         + "[[transport]]\ndriver = \"tcp\"\n\
@@ -373,7 +373,7 @@ fn summary(bench: &Bench, out: &str) -> serde_json::Value {
 /// Compares shards, of which one was stopped and resumed and one stopped and continued in another directory,
 /// with a serial run.
 #[test]
-fn merged_shards_are_the_serial_run_to_the_last_digit() {
+fn merged_shards_are_identical_to_the_serial_run() {
     let bench = Bench::new();
     let study = head("shards").replace("rounds = 1", "rounds = 8")
         + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
@@ -431,7 +431,7 @@ macro_rules! again {
 
         $(#[test]
         fn $driver() {
-            is_the_same_to_the_last_digit($name);
+            runs_are_identical($name);
         })+
     };
 }
@@ -448,7 +448,7 @@ mod again {
     }
 
     #[track_caller]
-    fn is_the_same_to_the_last_digit(driver: &str) {
+    fn runs_are_identical(driver: &str) {
         let mut study = head("again");
         for driver in DRIVERS {
             study += &format!("[[transport]]\ndriver = \"{driver}\"\n");

@@ -106,7 +106,7 @@ fits! {
 }
 
 #[test]
-fn slow_start_that_overflows_the_queue_is_said() {
+fn slow_start_overflow_is_reported() {
     let wide = alone("wide");
     assert!(wide.measurements.metrics["path_queue_drops"] > 150.0);
     assert!(

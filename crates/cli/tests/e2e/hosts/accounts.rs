@@ -137,7 +137,7 @@ fn root_by_sudo_runs_a_study_and_leaves_nothing() {
 }
 
 #[test]
-fn sudo_that_asks_for_a_password_is_named() {
+fn sudo_with_a_password_prompt_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     lab.sudo("racer ALL=(root) ALL\n");
@@ -200,7 +200,7 @@ fn hosts_are_reached_and_measured_over_ipv6() {
 }
 
 #[test]
-fn an_interface_stands_for_its_address() {
+fn interface_name_resolves_to_its_address() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let file = lab.bench.path("home/.config/regatta/hosts.toml");
@@ -224,7 +224,7 @@ fn an_interface_stands_for_its_address() {
 }
 
 #[test]
-fn an_upload_that_broke_off_goes_on() {
+fn interrupted_upload_is_resumed() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     fs::write(lab.home("a").join(".bashrc"), "ulimit -f 4000\n").expect("a file");
@@ -251,7 +251,7 @@ fn an_upload_that_broke_off_goes_on() {
 }
 
 #[test]
-fn a_beginning_of_another_file_is_noticed() {
+fn partial_upload_of_another_file_is_detected() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     succeeds(&lab.run(&["hosts", "check", "a"]));
@@ -353,7 +353,7 @@ impl Terminal {
 }
 
 #[test]
-fn fingerprint_and_password_are_asked_for_on_the_terminal() {
+fn fingerprint_and_password_are_prompted_for_on_the_terminal() {
     let Some(lab) = Lab::start() else { return };
     let known = lab.bench.path("known").display().to_string();
     for (name, destination) in [("a", lab.ways[0].0), ("b", lab.ways[1].0)] {
@@ -387,7 +387,7 @@ fn fingerprint_and_password_are_asked_for_on_the_terminal() {
 }
 
 #[test]
-fn a_full_disk_on_the_host_is_named() {
+fn full_disk_on_a_host_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let cache = lab.home("a").join(".cache");
@@ -434,7 +434,7 @@ fn a_server_that_is_stopped_while_it_starts_through_sudo_is_killed() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_named() {
+fn read_only_home_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let home = lab.home("a").display().to_string();
@@ -466,7 +466,7 @@ fn a_host_whose_temporary_directory_cannot_be_written_runs_a_study() {
 }
 
 #[test]
-fn a_jump_host_leads_to_the_other_one() {
+fn host_is_reached_over_a_jump_host() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     // Regatta's own key forwards nothing; a jump host is opened by a key of the user's.

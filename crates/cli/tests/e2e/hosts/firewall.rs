@@ -28,7 +28,7 @@ impl Lab {
 /// Every driver that this kernel has, over hosts that let in eleven ports: eight for the connections of WDT, one for
 /// the probe messages, one for the path check, one that is taken.
 #[test]
-fn every_driver_keeps_to_the_ports_that_are_let_in() {
+fn every_driver_uses_only_the_open_ports() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5210");
     for host in ["a", "b"] {
@@ -55,7 +55,7 @@ fn every_driver_keeps_to_the_ports_that_are_let_in() {
 }
 
 #[test]
-fn a_check_names_the_blocked_ports_and_their_direction() {
+fn check_reports_blocked_ports_and_their_direction() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5203");
     lab.on_host("b", &wall("5200:5201"));
@@ -72,7 +72,7 @@ fn a_check_names_the_blocked_ports_and_their_direction() {
 }
 
 #[test]
-fn a_check_finds_answers_that_do_not_come_back() {
+fn check_finds_blocked_replies() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5203");
     lab.on_host("b", "iptables -A OUTPUT -p udp --sport 5202 -j DROP");
@@ -85,7 +85,7 @@ fn a_check_finds_answers_that_do_not_come_back() {
 }
 
 #[test]
-fn a_check_of_an_open_way_says_its_delay_losses_and_clocks() {
+fn check_of_an_open_path_reports_delay_losses_and_clocks() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let check = lab.run(&["hosts", "check", "a,b"]);
@@ -105,7 +105,7 @@ fn a_check_of_an_open_way_says_its_delay_losses_and_clocks() {
 }
 
 #[test]
-fn files_that_are_not_let_in_leave_nothing() {
+fn blocked_file_transfer_leaves_nothing_on_hosts() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5207");
     lab.on_host(

@@ -177,7 +177,7 @@ fn sctp_of_the_kernel_uses_the_second_addresses() {
 }
 
 #[test]
-fn a_check_names_an_interface_that_was_left_shaped() {
+fn check_reports_an_interface_that_is_still_shaped() {
     let Some(lab) = Lab::shaped(INTERFACES) else {
         return;
     };
@@ -198,7 +198,7 @@ fn a_check_names_an_interface_that_was_left_shaped() {
 }
 
 #[test]
-fn a_check_names_the_ports_that_are_blocked_for_sctp() {
+fn check_reports_ports_blocked_for_sctp() {
     let Some(lab) = Lab::shaped(INTERFACES) else {
         return;
     };
@@ -227,7 +227,7 @@ fn a_check_names_the_ports_that_are_blocked_for_sctp() {
 }
 
 #[test]
-fn a_machine_that_boots_again_costs_a_trial_and_the_run_goes_on() {
+fn machine_that_boots_again_fails_one_trial_and_the_run_continues() {
     let Some(lab) = Lab::shaped(MACVLANS) else {
         return;
     };

@@ -83,7 +83,7 @@ fn ends_well(mut child: Child, mut said: impl BufRead) -> String {
 }
 
 #[test]
-fn a_run_on_hosts_and_its_resumption_are_watched() {
+fn live_views_show_a_run_on_hosts_and_its_resumption() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let metrics = "127.0.0.1:9187";

@@ -322,7 +322,7 @@ fn an_unknown_host_is_confirmed_by_its_fingerprint() {
 }
 
 #[test]
-fn a_changed_host_key_stops_with_the_words_of_ssh() {
+fn changed_host_key_stops_with_the_message_of_ssh() {
     let Some(lab) = Lab::start() else { return };
     succeeds(&lab.add("a", &lab.password, &["--accept-new"]));
     let other = fs::read_to_string(lab.bench.path("b/etc/hostkey.pub")).expect("a key");
@@ -337,7 +337,7 @@ fn a_changed_host_key_stops_with_the_words_of_ssh() {
 }
 
 #[test]
-fn the_script_lets_regatta_in_without_a_password() {
+fn script_installs_the_key_without_a_password() {
     let Some(lab) = Lab::start() else { return };
     let script = lab.run(&["hosts", "script", "a"]);
     succeeds(&script);
@@ -353,7 +353,7 @@ fn the_script_lets_regatta_in_without_a_password() {
 }
 
 #[test]
-fn a_home_that_others_may_write_is_named() {
+fn home_writable_by_others_is_reported() {
     let Some(lab) = Lab::start() else { return };
     let open = fs::Permissions::from_mode(0o777);
     fs::set_permissions(lab.home("a"), open).expect("a directory");
@@ -363,7 +363,7 @@ fn a_home_that_others_may_write_is_named() {
 }
 
 #[test]
-fn output_of_login_scripts_and_a_full_disk() {
+fn login_script_output_is_ignored_and_a_failed_upload_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let noise = "head -c 65536 /dev/zero | tr '\\0' x; echo; echo noise >&2\n";
@@ -475,7 +475,7 @@ fn nothing_is_left_on_the_hosts_when_the_controller_is_killed() {
 }
 
 #[test]
-fn a_wire_that_is_cut_costs_a_trial_and_the_run_goes_on() {
+fn cut_link_fails_one_trial_and_the_run_continues() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let mut run = lab
