@@ -47,12 +47,12 @@ fn archive_has_run_and_digests_and_is_reproducible() {
     bench.write("results/notes.txt", "mine");
     let done = bench.run(&["bundle", "results", "--out", "run.tar.gz"]);
     done.assert_code(0);
-    for says in [
+    for expected in [
         "left out: files: 1 files of the trials, 0.0 MB",
         "add `--captures`",
         "left out: notes.txt: it is not of the run",
     ] {
-        assert!(done.stdout.contains(says), "{says}: {}", done.stdout);
+        assert!(done.stdout.contains(expected), "{expected}: {}", done.stdout);
     }
     bench.run(&["bundle", "results"]).assert_code(0);
     let first = fs::read(bench.path("run.tar.gz")).expect("an archive");
@@ -151,14 +151,14 @@ fn damaged_runs_and_existing_archives_are_refused() {
     export::store(&bench);
     let done = bench.run(&["bundle", "results", "--out", "results/results.sqlite"]);
     done.assert_code(2);
-    done.assert_says("ends in `.tar.gz`");
+    done.assert_stderr_contains("ends in `.tar.gz`");
     let path = bench.path("results/results.sqlite");
     let mut bytes = fs::read(&path).expect("a results file");
-    let place = bytes.len() / 2;
-    bytes[place] ^= 1;
+    let position = bytes.len() / 2;
+    bytes[position] ^= 1;
     fs::write(&path, bytes).expect("a writable file");
     let done = bench.run(&["bundle", "results"]);
     done.assert_code(2);
-    done.assert_says("is damaged");
+    done.assert_stderr_contains("is damaged");
     assert!(!bench.path("results.tar.gz").exists());
 }

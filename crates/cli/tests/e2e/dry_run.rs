@@ -15,7 +15,7 @@ fn both_refused(bench: &Bench, args: &[&str], code: i32) -> Done {
     dry.assert_code(code);
     assert_eq!(run.stderr, dry.stderr);
     assert!(dry.stdout.is_empty(), "{}", dry.stdout);
-    dry.assert_says("hint: ");
+    dry.assert_stderr_contains("hint: ");
     dry
 }
 
@@ -24,9 +24,9 @@ fn unknown_congestion_control_is_refused_with_the_available_ones() {
     let bench = Bench::new();
     let typed = ["--transport", "udp,tcp:cc=renno", "--out", "out"];
     let done = both_refused(&bench, &typed, 2);
-    done.assert_says("the transport `tcp:cc=renno` asks for the congestion control `renno`");
-    done.assert_says("this host's kernel does not have");
-    done.assert_says("did you mean `reno`? the kernel has: ");
+    done.assert_stderr_contains("the transport `tcp:cc=renno` asks for the congestion control `renno`");
+    done.assert_stderr_contains("this host's kernel does not have");
+    done.assert_stderr_contains("did you mean `reno`? the kernel has: ");
     assert!(!bench.path("out").exists(), "nothing is begun");
 }
 
@@ -37,9 +37,9 @@ fn unknown_congestion_control_is_reported_in_the_study() {
     let named = format!("{driver}label = \"mine\"\ncc = \"nosuchcc\"\n");
     bench.write("study.toml", &SMALL.replacen(driver, &named, 1));
     let done = both_refused(&bench, &["study.toml"], 2);
-    done.assert_says("study.toml:9:1");
-    done.assert_says("the transport `mine` asks for the congestion control `nosuchcc`");
-    done.assert_says("choose one that the kernel has: ");
+    done.assert_stderr_contains("study.toml:9:1");
+    done.assert_stderr_contains("the transport `mine` asks for the congestion control `nosuchcc`");
+    done.assert_stderr_contains("choose one that the kernel has: ");
 }
 
 #[test]
@@ -53,11 +53,11 @@ fn series_is_refused_if_its_rounds_exceed_the_period() {
     };
     bench.write("study.toml", &with("10ms"));
     let done = both_refused(&bench, &["study.toml"], 2);
-    done.assert_says("and the next one begins after");
+    done.assert_stderr_contains("and the next one begins after");
     bench.write("study.toml", &with("2min"));
     let done = bench.run(&["run", "study.toml", "--dry-run"]);
     done.assert_code(0);
-    let shown = |words: &str| assert!(done.stdout.contains(words), "{words}: {}", done.stdout);
+    let shown = |text: &str| assert!(done.stdout.contains(text), "{text}: {}", done.stdout);
     shown("a series: a round begins every 2 min, 60 min in all");
     shown("estimate: 58 min ");
     let tenth = bench.run(&["run", "study.toml", "--dry-run", "--scale", "10%"]);
@@ -96,7 +96,7 @@ fn directory_of_another_run_is_refused() {
     std::fs::create_dir(bench.path("out")).expect("made");
     bench.write("out/results.sqlite", "");
     let done = both_refused(&bench, &["--transport", "tcp", "--out", "out"], 2);
-    done.assert_says("`out` holds the results of a run already");
+    done.assert_stderr_contains("`out` holds the results of a run already");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_directory_that_cannot_be_made_is_refused() {
     bench.write("file", "");
     for out in ["file", "file/below"] {
         let done = both_refused(&bench, &["--transport", "tcp", "--out", out], 2);
-        done.assert_says("cannot make the result directory `");
+        done.assert_stderr_contains("cannot make the result directory `");
     }
 }
 
@@ -114,7 +114,7 @@ fn a_kernel_that_is_not_there_is_refused() {
     let bench = Bench::new();
     let guest = ["--transport", "tcp", "--bed", "uml", "--kernel", "./none"];
     let done = both_refused(&bench, &guest, 2);
-    done.assert_says("cannot run the kernel `./none`");
+    done.assert_stderr_contains("cannot run the kernel `./none`");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn netem_that_cannot_do_a_condition_is_refused() {
     let path = ["--emulator", "netem", "--trace", "bad.trace"];
     let args = [&["--transport", "tcp"], path.as_slice()].concat();
     let done = both_refused(&bench, &args, 77);
-    done.assert_says("is not supported by netem");
+    done.assert_stderr_contains("is not supported by netem");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn guest_kernel_is_found_in_cache_and_package() {
     done.assert_code(77);
     let cache = cache.path().join("regatta/lab-kernel");
     let cache = cache.display();
-    done.assert_says(&format!("in `{cache}` and `/usr/lib/regatta/lab-kernel`"));
+    done.assert_stderr_contains(&format!("in `{cache}` and `/usr/lib/regatta/lab-kernel`"));
 }
 
 #[test]
@@ -172,11 +172,11 @@ fn plan_of_one_trial_is_printed_in_the_singular() {
 fn netem_features_are_refused_with_another_emulator() {
     let bench = Bench::new();
     let done = both_refused(&bench, &["--placement", "ends"], 2);
-    done.assert_says("`emulator` is the study's: add `--emulator netem`");
+    done.assert_stderr_contains("`emulator` is the study's: add `--emulator netem`");
     let ends = SMALL.replacen("rounds = 2", "rounds = 2\nplacement = \"ends\"", 1);
     bench.write("ends.toml", &ends);
     let done = both_refused(&bench, &["ends.toml", "--emulator", "userspace"], 2);
-    done.assert_says("add `--placement between`, or leave `--emulator` out");
+    done.assert_stderr_contains("add `--placement between`, or leave `--emulator` out");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn netem_between_two_machines_is_refused_before_one_is_reached() {
     let between = SMALL.replacen("rounds = 2", "rounds = 2\nplacement = \"between\"", 1);
     bench.write("between.toml", &between);
     let hosts = ["--hosts", "lab1,lab2"];
-    for (asked, hint) in [
+    for (args, hint) in [
         (
             &["between.toml"][..],
             "leave `placement` out, or write `placement = \"ends\"`",
@@ -200,8 +200,8 @@ fn netem_between_two_machines_is_refused_before_one_is_reached() {
             "leave `--placement` out",
         ),
     ] {
-        let done = both_refused(&bench, &[asked, &hosts].concat(), 2);
-        done.assert_says("between two hosts there is only their network");
-        done.assert_says(hint);
+        let done = both_refused(&bench, &[args, &hosts].concat(), 2);
+        done.assert_stderr_contains("between two hosts there is only their network");
+        done.assert_stderr_contains(hint);
     }
 }

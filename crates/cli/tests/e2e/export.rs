@@ -56,9 +56,9 @@ fn exported(bench: &Bench) -> RunData {
     let commands = blocks("sh").concat();
     assert_eq!(commands.lines().count(), 2, "{commands}");
     for command in commands.lines() {
-        let words: Vec<&str> = command.split(' ').collect();
-        assert_eq!(words[0], "regatta");
-        bench.run(&words[1..]).assert_code(0);
+        let arguments: Vec<&str> = command.split(' ').collect();
+        assert_eq!(arguments[0], "regatta");
+        bench.run(&arguments[1..]).assert_code(0);
     }
     data
 }
@@ -152,8 +152,8 @@ fn duckdb_example_of_the_page_runs() {
                  USING (trial) WHERE name = 'goodput_bps' AND outcome = 'measured' AND transport = 'udp' \
                  AND condition = 'baseline'\").fetchall()[0][0])\n";
     let done = python(&bench, &(program.clone() + check));
-    for says in ["goodput_mbps", "p99_ms", "quic-quinn"] {
-        assert!(done.stdout.contains(says), "{says}: {}", done.stdout);
+    for expected in ["goodput_mbps", "p99_ms", "quic-quinn"] {
+        assert!(done.stdout.contains(expected), "{expected}: {}", done.stdout);
     }
     assert_ends_with(&done, goodput(&data, "udp", "baseline"));
 }
@@ -227,14 +227,14 @@ fn export_errors_are_reported() {
     exported(&bench);
     let done = bench.run(&["export", "nowhere"]);
     done.assert_code(2);
-    done.assert_says("there is no file or directory `nowhere");
+    done.assert_stderr_contains("there is no file or directory `nowhere");
     bench.write("file", "");
     let done = bench.run(&["export", "results", "--out", "file"]);
     done.assert_code(1);
-    done.assert_says("cannot create `file`");
+    done.assert_stderr_contains("cannot create `file`");
     let done = bench.run(&["export", "results", "--format", "xlsx"]);
     done.assert_code(2);
-    done.assert_says("parquet, csv");
+    done.assert_stderr_contains("parquet, csv");
     // Without `--out` the files are beside the results.
     bench.run(&["export", "results"]).assert_code(0);
     assert!(bench.path("results/export/trial.parquet").is_file());

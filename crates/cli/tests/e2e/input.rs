@@ -12,20 +12,20 @@ fn refused(old: &str, new: &str) -> Done {
     bench.write("bad.toml", &SMALL.replacen(old, new, 1));
     let done = bench.run(&["run", "bad.toml", "--out", "out"]);
     done.assert_code(2);
-    done.assert_says("error: ");
-    done.assert_says("hint: ");
+    done.assert_stderr_contains("error: ");
+    done.assert_stderr_contains("hint: ");
     assert!(done.stdout.is_empty());
     assert!(!bench.path("out").exists(), "nothing is begun");
     done
 }
 
 #[track_caller]
-fn refused_at(old: &str, new: &str, line: usize, says: &[&str]) {
+fn refused_at(old: &str, new: &str, line: usize, expected: &[&str]) {
     let done = refused(old, new);
-    done.assert_says(&format!("bad.toml:{line}:"));
-    done.assert_says("^");
-    for text in says {
-        done.assert_says(text);
+    done.assert_stderr_contains(&format!("bad.toml:{line}:"));
+    done.assert_stderr_contains("^");
+    for text in expected {
+        done.assert_stderr_contains(text);
     }
 }
 
@@ -94,8 +94,8 @@ fn a_probe_on_a_stream_is_refused_where_a_transport_has_one_stream() {
     bench.write("both.toml", &study(&both));
     let done = bench.run(&["run", "both.toml", "--dry-run"]);
     done.assert_code(2);
-    done.assert_says("a connection of `tcp-tls` has no streams beside the transfer's");
-    done.assert_says("leave `placement` out");
+    done.assert_stderr_contains("a connection of `tcp-tls` has no streams beside the transfer's");
+    done.assert_stderr_contains("leave `placement` out");
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn plain_tcp_beside_quic_is_warned_of_before_the_run() {
     };
     let done = run("tcp,quic-quinn");
     done.assert_code(0);
-    done.assert_says("warning: `tcp` is not encrypted and `quic-quinn` is");
-    done.assert_says("hint: add the transport `tcp-tls`");
+    done.assert_stderr_contains("warning: `tcp` is not encrypted and `quic-quinn` is");
+    done.assert_stderr_contains("hint: add the transport `tcp-tls`");
     let done = run("tcp,tcp-tls,quic-quinn");
     assert!(!done.stderr.contains("not encrypted"), "{}", done.stderr);
 }
@@ -122,7 +122,7 @@ fn a_study_without_transports_is_refused() {
     );
     let done = bench.run(&["run", "bad.toml"]);
     done.assert_code(2);
-    done.assert_says("no transport");
+    done.assert_stderr_contains("no transport");
 }
 
 #[test]
@@ -130,18 +130,18 @@ fn files_that_cannot_be_read_are_named() {
     let bench = Bench::new();
     let done = bench.run(&["run", "none.toml"]);
     done.assert_code(2);
-    done.assert_says("cannot read the study file `none.toml`");
-    done.assert_says("No such file");
+    done.assert_stderr_contains("cannot read the study file `none.toml`");
+    done.assert_stderr_contains("No such file");
 
     bench.write("binary.toml", "");
     std::fs::write(bench.path("binary.toml"), [0xff, 0xfe, 0x00]).expect("written");
     let done = bench.run(&["run", "binary.toml"]);
     done.assert_code(2);
-    done.assert_says("not UTF-8");
+    done.assert_stderr_contains("not UTF-8");
 
     let done = bench.run(&["run", "gadasin-2026-shrt"]);
     done.assert_code(2);
-    done.assert_says("did you mean `gadasin-2026-short`");
+    done.assert_stderr_contains("did you mean `gadasin-2026-short`");
 
     std::fs::create_dir(bench.path("dir")).expect("made");
     bench.run(&["run", "dir"]).assert_code(2);
@@ -152,8 +152,8 @@ fn unknown_transport_is_refused_with_the_list() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tpc"]);
     done.assert_code(2);
-    done.assert_says("there is no transport `tpc`");
-    done.assert_says("did you mean `tcp`? the transports are: tcp, tcp-tls, mptcp, udp,");
+    done.assert_stderr_contains("there is no transport `tpc`");
+    done.assert_stderr_contains("did you mean `tcp`? the transports are: tcp, tcp-tls, mptcp, udp,");
     assert!(!bench.path("regatta-results").exists());
 }
 
@@ -165,8 +165,8 @@ fn directory_errors_quote_a_usable_option() {
     bench.write("old/report.html", "");
     let done = bench.run(&["run", "--transport", "tcp", "--out", "old"]);
     done.assert_code(2);
-    done.assert_says("report.html");
-    done.assert_says("--out");
+    done.assert_stderr_contains("report.html");
+    done.assert_stderr_contains("--out");
     assert!(!done.stderr.contains("regatta resume"), "{done:#?}");
 
     for (name, typed) in [("j i", "'j i'"), ("-dash", "./-dash")] {
@@ -174,20 +174,20 @@ fn directory_errors_quote_a_usable_option() {
         bench.write(&format!("{name}/results.sqlite"), "");
         let done = bench.run(&["run", "--transport", "tcp", "--out", name]);
         done.assert_code(2);
-        done.assert_says(&format!("`regatta resume {typed}`"));
+        done.assert_stderr_contains(&format!("`regatta resume {typed}`"));
     }
 
     // The name was forgotten.
     let done = bench.run(&["run", "--out", "--json"]);
     done.assert_code(2);
-    done.assert_says("`./--json`");
+    done.assert_stderr_contains("`./--json`");
     assert!(!bench.path("--json").exists());
 }
 
 #[test]
 fn arguments_are_checked_before_anything_starts() {
     let bench = Bench::new();
-    for (args, says) in [
+    for (args, expected) in [
         (["--loss", "120%"], "not between 0 % and 100 %"),
         (["--rtt", "30"], "no unit of time"),
         (["--rate", "10MB"], "not a unit of rate"),
@@ -257,7 +257,7 @@ fn arguments_are_checked_before_anything_starts() {
     ] {
         let done = bench.run(&["run", args[0], args[1]]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
     }
     bench.run(&["sail"]).assert_code(2);
     bench.run(&[]).assert_code(2);
@@ -267,7 +267,7 @@ fn arguments_are_checked_before_anything_starts() {
 #[test]
 fn arguments_are_checked_together_before_anything_starts() {
     let bench = Bench::new();
-    for (args, says) in [
+    for (args, expected) in [
         (
             &["--rate", "unlimited", "--discipline", "codel"][..],
             "CoDel on a link without a rate",
@@ -296,7 +296,7 @@ fn arguments_are_checked_together_before_anything_starts() {
     ] {
         let done = bench.run(&[&["run", "--transport", "tcp"], args].concat());
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
     }
     assert!(!bench.path("regatta-results").exists());
 }
@@ -320,13 +320,13 @@ fn path_options_change_a_study_and_invalid_ones_are_refused() {
     run(&["--loss", "1%", "--queue", "20 packets", "--rtt", "8ms"]).assert_code(0);
     let done = run(&["--rtt", "4ms"]);
     done.assert_code(2);
-    done.assert_says("`jitter` is larger than the one-way delay");
-    done.assert_says("do not fit the condition `");
+    done.assert_stderr_contains("`jitter` is larger than the one-way delay");
+    done.assert_stderr_contains("do not fit the condition `");
     std::fs::remove_file(bench.path("studies/down.trace")).expect("removed");
     let done = run(&[]);
     done.assert_code(2);
-    done.assert_says("cannot read `down.trace`");
-    done.assert_says("traced.toml:");
+    done.assert_stderr_contains("cannot read `down.trace`");
+    done.assert_stderr_contains("traced.toml:");
 }
 
 /// Checks that the commands of the page about conditions are accepted as they stand there.
@@ -344,7 +344,7 @@ fn commands_of_the_page_about_conditions_are_accepted() {
     assert_eq!(commands.len(), 5, "{commands:#?}");
     for command in commands {
         // Words are between spaces, or between quotation marks.
-        let words: Vec<&str> = command
+        let arguments: Vec<&str> = command
             .split('"')
             .enumerate()
             .flat_map(|(number, part)| match number % 2 {
@@ -352,8 +352,8 @@ fn commands_of_the_page_about_conditions_are_accepted() {
                 _ => vec![part],
             })
             .collect();
-        assert_eq!(words[0], "regatta");
-        let done = bench.run(&[&words[1..], &["--dry-run"]].concat());
+        assert_eq!(arguments[0], "regatta");
+        let done = bench.run(&[&arguments[1..], &["--dry-run"]].concat());
         println!("{command}\n{}{}", done.stdout, done.stderr);
         done.assert_code(0);
     }
@@ -364,7 +364,7 @@ fn ratio_without_unit_is_refused_with_a_hint() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp", "--loss", "0.5", "--dry-run"]);
     done.assert_code(2);
-    done.assert_says("write `0.5%` or `50%`");
+    done.assert_stderr_contains("write `0.5%` or `50%`");
     let near = "rate = \"50Mbit/s\"";
     let lossy = format!("{near}\nloss = \"1\"");
     refused_at(near, &lossy, 17, &["write `1%` or `100%`"]);
@@ -399,12 +399,12 @@ fn control_characters_are_not_printed() {
 #[test]
 fn invalid_kernel_is_reported_in_the_study() {
     let name = "name = \"small\"\n";
-    for (kernel, says) in [
+    for (kernel, expected) in [
         ("/no/such/kernel", "No such file or directory"),
         ("/bin/true", "is not a User Mode Linux kernel"),
     ] {
         let named = format!("{name}bed = \"uml\"\nkernel = \"{kernel}\"\n");
-        refused_at(name, &named, 4, &[says, "linux.uml"]);
+        refused_at(name, &named, 4, &[expected, "linux.uml"]);
     }
 }
 
@@ -415,7 +415,7 @@ fn non_utf8_study_is_refused_with_its_line() {
     std::fs::write(bench.path("bad.trace"), b"1\n2\n\xff\n").expect("written");
     std::fs::write(bench.path("bad.toml"), b"\n\nname = \"\xff\"\n").expect("written");
     bench.write("study.toml", &with_trace);
-    for (study, says) in [
+    for (study, expected) in [
         ("bad.toml", &["`bad.toml`", "line 3 is not UTF-8 text"][..]),
         (
             "study.toml",
@@ -424,7 +424,7 @@ fn non_utf8_study_is_refused_with_its_line() {
     ] {
         let done = bench.run(&["run", study, "--dry-run"]);
         done.assert_code(2);
-        says.iter().for_each(|says| done.assert_says(says));
+        expected.iter().for_each(|expected| done.assert_stderr_contains(expected));
     }
 }
 
@@ -457,20 +457,20 @@ fn a_directory_whose_name_is_not_text_is_refused() {
     let mut command = bench.regatta(&["run", "study.toml", "--out"]);
     let done = Done::from(command.arg(name).output().expect("the binary starts"));
     done.assert_code(2);
-    done.assert_says("is not UTF-8");
+    done.assert_stderr_contains("is not UTF-8");
     assert!(!bench.path("").join(name).exists());
 }
 
 #[test]
 fn an_external_driver_without_its_program_is_refused() {
     let bench = Bench::new();
-    for (transport, says) in [
+    for (transport, expected) in [
         ("external", "`external` needs the option `program`"),
         ("external:program=./gone", "`./gone` is no file"),
     ] {
         let done = bench.run(&["run", "--transport", transport, "--out", "out"]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!bench.path("out").exists());
     }
 }
@@ -495,7 +495,7 @@ fn mutually_exclusive_keys_are_refused() {
 #[test]
 fn negative_values_are_refused_with_their_reason() {
     let bench = Bench::new();
-    for (args, says) in [
+    for (args, expected) in [
         (["--size", "-5kB"], "a size cannot be negative: `-5kB`"),
         (["--message-size", "-5kB"], "a size cannot be negative"),
         (["--deadline", "-3s"], "a time cannot be negative: `-3s`"),
@@ -510,7 +510,7 @@ fn negative_values_are_refused_with_their_reason() {
     ] {
         let done = bench.run(&["run", "--transport", "tcp", args[0], args[1]]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!done.stderr.contains("tip:"), "{}", done.stderr);
     }
 }
@@ -521,11 +521,11 @@ fn a_size_without_a_unit_is_refused() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp", "--size", "5"]);
     done.assert_code(2);
-    done.assert_says("`5` has no unit of size");
+    done.assert_stderr_contains("`5` has no unit of size");
     bench.write("bare.toml", &SMALL.replacen("\"1MB\"", "\"5\"", 1));
     let done = bench.run(&["run", "bare.toml"]);
     done.assert_code(2);
-    done.assert_says("`5` has no unit of size");
+    done.assert_stderr_contains("`5` has no unit of size");
     // A condition's largest packet is a number in a study.
     let args = ["run", "--dry-run", "--transport", "tcp", "--mtu", "1400"];
     bench.run(&args).assert_code(0);
@@ -537,7 +537,7 @@ fn rounds_are_an_integer_in_studies_and_options() {
     for rounds in ["0", "1.5", "1000001"] {
         let done = bench.run(&["run", "--transport", "tcp", "--rounds", rounds]);
         done.assert_code(2);
-        done.assert_says("it is not a whole number from 1 to 1000000");
+        done.assert_stderr_contains("it is not a whole number from 1 to 1000000");
     }
     bench.write(
         "half.toml",
@@ -545,7 +545,7 @@ fn rounds_are_an_integer_in_studies_and_options() {
     );
     let done = bench.run(&["run", "half.toml"]);
     done.assert_code(2);
-    done.assert_says("`rounds` in the study is a whole number, not a decimal number");
+    done.assert_stderr_contains("`rounds` in the study is a whole number, not a decimal number");
 }
 
 #[test]
@@ -553,7 +553,7 @@ fn repeated_transport_option_is_refused() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp:cc=cubic:cc=reno"]);
     done.assert_code(2);
-    done.assert_says("option `cc` of transport `tcp:cc=cubic:cc=reno` is said twice");
+    done.assert_stderr_contains("option `cc` of transport `tcp:cc=cubic:cc=reno` is said twice");
 }
 
 #[test]
@@ -564,5 +564,5 @@ fn too_long_label_is_refused_with_the_limit() {
     bench.write("long.toml", &SMALL.replacen(driver, &label, 1));
     let done = bench.run(&["run", "long.toml"]);
     done.assert_code(2);
-    done.assert_says("this label has 65 characters, and the longest label has 64");
+    done.assert_stderr_contains("this label has 65 characters, and the longest label has 64");
 }

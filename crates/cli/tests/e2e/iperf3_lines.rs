@@ -12,21 +12,21 @@ fn works(line: &str, shorter: &[&str]) {
         false => "127.0.0.1",
     };
     let server = Server::start_on(&bench, local, &[]);
-    let (_, port) = server.place();
-    let words = line.split(' ').skip(1).map(|word| match word {
+    let (_, port) = server.host_and_port();
+    let arguments = line.split(' ').skip(1).map(|argument| match argument {
         "HOST" => server.address.clone(),
         "PORT" => port.to_owned(),
-        word => word.to_owned(),
+        argument => argument.to_owned(),
     });
     let mut args = vec!["client".to_owned()];
-    args.extend(words);
-    args.extend(shorter.iter().map(|&word| word.to_owned()));
+    args.extend(arguments);
+    args.extend(shorter.iter().map(|&argument| argument.to_owned()));
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = bench.run(&args);
     done.assert_code(0);
     let logged = std::fs::read_to_string(bench.path("iperf.log")).unwrap_or_default();
-    let said = format!("{}{logged}", done.stdout);
-    assert!(said.contains("goodput"), "{line}: {done:#?}");
+    let output = format!("{}{logged}", done.stdout);
+    assert!(output.contains("goodput"), "{line}: {done:#?}");
 }
 
 macro_rules! lines {

@@ -42,8 +42,8 @@ pub fn nothing_survives_kills(study: &str, kills: u64, longest: Duration) {
         assert!(has_run || !out.join("files").exists(), "{moment:?}");
     }
     assert_eq!(machine(), before);
-    let left: Vec<_> = std::fs::read_dir(&scratch).expect("a directory").collect();
-    assert!(left.is_empty(), "{left:?}");
+    let remaining: Vec<_> = std::fs::read_dir(&scratch).expect("a directory").collect();
+    assert!(remaining.is_empty(), "{remaining:?}");
 }
 
 #[test]

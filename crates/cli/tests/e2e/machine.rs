@@ -70,8 +70,8 @@ fn missing_tun_is_reported_with_a_hint() {
         "mount -t tmpfs none /dev/net && exec \"$REGATTA\" run --transport tcp --out out",
     );
     done.assert_code(77);
-    done.assert_says("/dev/net/tun");
-    done.assert_says("hint: ");
+    done.assert_stderr_contains("/dev/net/tun");
+    done.assert_stderr_contains("hint: ");
     assert!(!bench.path("out").exists(), "nothing is left behind");
 }
 
@@ -86,19 +86,19 @@ fn full_disk_stops_the_run_and_keeps_finished_trials() {
          echo \"code $?\"
          \"$REGATTA\" report small/out --json",
     );
-    done.assert_says("no space is left on the device that holds `small/out/results.sqlite`");
-    done.assert_says("regatta resume small/out");
+    done.assert_stderr_contains("no space is left on the device that holds `small/out/results.sqlite`");
+    done.assert_stderr_contains("regatta resume small/out");
     let (code, summary) = done.stdout.split_once('\n').expect("two lines");
     assert_eq!(code, "code 1", "{done:#?}");
     let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
-    let kept: u64 = summary["cells"]
+    let finished: u64 = summary["cells"]
         .as_array()
         .expect("cells")
         .iter()
         .flat_map(|cell| cell["outcomes"].as_object().expect("outcomes").values())
         .map(|count| count.as_u64().expect("a number"))
         .sum();
-    assert!((1..80).contains(&kept), "{kept} trials were kept");
+    assert!((1..80).contains(&finished), "{finished} trials have finished");
     bench.assert_nothing_left();
 }
 
@@ -120,7 +120,7 @@ fn shell_limits_are_reported_as_such() {
             &format!("ulimit {limit}; exec \"$REGATTA\" run --transport tcp --out out"),
         );
         done.assert_code(1);
-        done.assert_says(hint);
+        done.assert_stderr_contains(hint);
         assert!(!bench.path("out").exists(), "nothing is left behind");
     }
 }
@@ -129,7 +129,7 @@ fn shell_limits_are_reported_as_such() {
 fn full_stdout_is_reported_with_the_results_directory() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
-    for (command, says) in [
+    for (command, expected) in [
         (
             "run study.toml --out 'my run' --no-progress",
             "`regatta report 'my run'`",
@@ -144,8 +144,8 @@ fn full_stdout_is_reported_with_the_results_directory() {
     ] {
         let done = shell(&bench, &format!("exec \"$REGATTA\" {command} > /dev/full"));
         done.assert_code(1);
-        done.assert_says("cannot write to standard output");
-        done.assert_says(says);
+        done.assert_stderr_contains("cannot write to standard output");
+        done.assert_stderr_contains(expected);
         assert!(!done.stderr.contains("cannot keep"), "{done:#?}");
         if command.starts_with("report") {
             assert!(bench.path("my run/report.html").exists(), "{done:#?}");
@@ -164,8 +164,8 @@ fn a_directory_that_cannot_be_written_is_refused_before_anything_starts() {
          exec \"$REGATTA\" run --transport tcp --out locked",
     );
     done.assert_code(2);
-    done.assert_says("cannot write to the directory `locked`");
-    done.assert_says("--out");
+    done.assert_stderr_contains("cannot write to the directory `locked`");
+    done.assert_stderr_contains("--out");
 }
 
 /// Lets bash run a line as the user with this number, who may write to the directory `user`; as the
@@ -200,7 +200,7 @@ fn failed_thread_starts_are_reported() {
         61_012,
         "for limit in 3 12 18; do \
            (ulimit -u $limit; exec ./regatta run --transport tcp --size 100kB --rounds 1 \
-             --out user/out-$limit) > user/said-$limit 2>&1; \
+             --out user/out-$limit) > user/output-$limit 2>&1; \
            echo $? > user/code-$limit; \
          done",
     );
@@ -208,15 +208,15 @@ fn failed_thread_starts_are_reported() {
     let read = |name: String| std::fs::read_to_string(bench.path(&name)).expect("written");
     for limit in [3, 12, 18] {
         // Reports break their lines.
-        let said = read(format!("user/said-{limit}"));
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let output = read(format!("user/output-{limit}"));
+        let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
         let code = read(format!("user/code-{limit}"));
-        assert!(!said.contains("panicked"), "{limit}: {said}");
-        assert!(!said.contains("mistake"), "{limit}: {said}");
+        assert!(!output.contains("panicked"), "{limit}: {output}");
+        assert!(!output.contains("mistake"), "{limit}: {output}");
         // With more than three some machines make it.
         if limit == 3 || code != "0\n" {
-            assert_eq!(code, "1\n", "{limit}: {said}");
-            assert!(said.contains("`ulimit -u 4096`"), "{limit}: {said}");
+            assert_eq!(code, "1\n", "{limit}: {output}");
+            assert!(output.contains("`ulimit -u 4096`"), "{limit}: {output}");
         }
     }
     bench.assert_nothing_left();

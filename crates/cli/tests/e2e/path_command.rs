@@ -45,9 +45,9 @@ fn program_reaches_its_server_over_the_path() {
     let seconds: f64 = done.stdout.trim().parse().expect("a time");
     // A busy machine may be late, and nothing makes a packet early.
     assert!((0.08..2.0).contains(&seconds), "{seconds}");
-    done.assert_says("server: up\n");
-    done.assert_says("round-trip delay 80 ms");
-    done.assert_says("path, client to server: ");
+    done.assert_stderr_contains("server: up\n");
+    done.assert_stderr_contains("round-trip delay 80 ms");
+    done.assert_stderr_contains("path, client to server: ");
     bench.assert_nothing_left();
 }
 
@@ -108,8 +108,8 @@ fn standard_streams_and_exit_code_are_those_of_the_command() {
     ended(&["sh", "-c", "kill -TERM $$"]).assert_code(128 + 15);
     let missing = ended(&["no-such-program"]);
     missing.assert_code(127);
-    missing.assert_says("error: cannot start `no-such-program`");
-    missing.assert_says("hint: give a program of this machine");
+    missing.assert_stderr_contains("error: cannot start `no-such-program`");
+    missing.assert_stderr_contains("hint: give a program of this machine");
     ended(&["/etc/passwd"]).assert_code(126);
 
     // Without a command, a shell, which has nobody at a terminal here.
@@ -142,10 +142,10 @@ fn a_shell_at_a_terminal_has_job_control() {
         .stdin(std::fs::File::open(script).expect("what is typed"));
     let done = Done::from(terminal.output().expect("`script` runs"));
     done.assert_code(5);
-    let words: Vec<&str> = done.stdout.split_whitespace().collect();
-    let said = |pair: [&str; 2]| words.windows(2).any(|two| *two == pair);
+    let fields: Vec<&str> = done.stdout.split_whitespace().collect();
+    let printed = |pair: [&str; 2]| fields.windows(2).any(|two| *two == pair);
     assert!(
-        said(["monitor", "on"]) && said(["ended", "143"]),
+        printed(["monitor", "on"]) && printed(["ended", "143"]),
         "{done:#?}"
     );
     bench.assert_nothing_left();
@@ -154,11 +154,11 @@ fn a_shell_at_a_terminal_has_job_control() {
 #[test]
 fn errors_are_reported_before_the_command_starts() {
     let bench = Bench::new();
-    let refused = |args: &[&str], code: i32, says: &str| {
+    let refused = |args: &[&str], code: i32, expected: &str| {
         let args = [&["path"], args, &["--", "touch", "started"]].concat();
         let done = bench.run(&args);
         done.assert_code(code);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!bench.path("started").exists(), "{args:?}");
     };
     refused(&["--rtt", "80"], 2, "--rtt");
@@ -219,7 +219,7 @@ message = "10kB"
     ];
     let done = bench.run(&args);
     done.assert_code(0);
-    done.assert_says("client to server: 2 packets entered, 1 left, 1 lost at random");
+    done.assert_stderr_contains("client to server: 2 packets entered, 1 left, 1 lost at random");
 }
 
 /// Processes that a server and a command leave running, in sessions of their own or not.
@@ -328,6 +328,6 @@ fn ordinary_user_has_a_path_or_an_error_with_a_hint() {
     assert_eq!(done.stdout, "10.60.0.1\n");
     let done = as_nobody("0600");
     done.assert_code(77);
-    done.assert_says("hint: let every user open it");
+    done.assert_stderr_contains("hint: let every user open it");
     bench.assert_nothing_left();
 }

@@ -47,7 +47,7 @@ fn run_that_cannot_be_resumed_is_unchanged() {
     let bench = Bench::new();
     let file = ran(&bench);
     let good = fs::read(&file).expect("results");
-    for (from, to, says) in [
+    for (from, to, expected) in [
         ("\"rounds\":1", "\"rounds\":x", "its study cannot be read"),
         ("\"label\":\"udp\"", "\"label\":\"odp\"", "another plan"),
     ] {
@@ -63,20 +63,20 @@ fn run_that_cannot_be_resumed_is_unchanged() {
                 )
             })
             .expect("a results file");
-        assert_eq!(changed, 1, "{says}");
+        assert_eq!(changed, 1, "{expected}");
         let before = contents(&bench.path("out"));
         let done = bench.run(&["resume", "out"]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(
             contents(&bench.path("out")) == before,
-            "{says}: a file was changed"
+            "{expected}: a file was changed"
         );
     }
     // Nothing to do is no reason to write to it either.
     fs::write(&file, &good).expect("written");
     let done = bench.run(&["resume", "out", "--no-progress"]);
-    done.assert_says("nothing is left to do");
+    done.assert_stderr_contains("nothing is left to do");
     assert!(fs::read(&file).expect("results") == good);
 }
 

@@ -72,8 +72,8 @@ fn option_that_sets_a_swept_value_is_refused() {
     bench.write("study.toml", SWEPT);
     let done = bench.run(&["run", "--dry-run", "study.toml", "--loss", "1%"]);
     done.assert_code(2);
-    done.assert_says("`near, 0 % loss` and `near, 5 % loss` would be the same");
-    done.assert_says("hint: ");
+    done.assert_stderr_contains("`near, 0 % loss` and `near, 5 % loss` would be the same");
+    done.assert_stderr_contains("hint: ");
     // Another key is changed in all of them.
     let done = bench.run(&["run", "--dry-run", "study.toml", "--rtt", "20ms"]);
     done.assert_code(0);

@@ -65,10 +65,10 @@ fn killed_guest_in_virtual_time_is_run_again() {
 fn stopped_guest_in_virtual_time_continues() {
     has_the_same_figures(|processes| {
         for _ in 0..20 {
-            for what in [Signal::SIGSTOP, Signal::SIGCONT] {
+            for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
                 for pid in processes {
                     // A program of the guest may have ended.
-                    let _ = kill(Pid::from_raw(*pid), what);
+                    let _ = kill(Pid::from_raw(*pid), signal);
                 }
             }
         }

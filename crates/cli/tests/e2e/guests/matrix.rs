@@ -85,9 +85,9 @@ fn row(
     rows: &'static [(&'static str, &'static str)],
     name: &str,
 ) -> &'static [(&'static str, &'static str)] {
-    let place = rows.iter().position(|row| row.0 == name);
-    let place = place.unwrap_or_else(|| panic!("no row `{name}`"));
-    &rows[place..=place]
+    let position = rows.iter().position(|row| row.0 == name);
+    let position = position.unwrap_or_else(|| panic!("no row `{name}`"));
+    &rows[position..=position]
 }
 
 fn descriptor(driver: &str) -> &'static DriverDescriptor {

@@ -110,7 +110,7 @@ fn runs_in_virtual_time_are_identical() {
                 .iter()
                 .any(|trial| trial.measurements.metrics["path_loss_drops"] > 0.0)
         );
-        done.assert_says("time was virtual");
+        done.assert_stderr_contains("time was virtual");
         runs.push(trials.iter().map(measured).collect::<Vec<_>>());
     }
     for (one, two) in runs[0].iter().zip(&runs[1]) {
@@ -164,7 +164,7 @@ fn kernel_of(bench: &Bench) -> i32 {
 #[test]
 fn a_kernel_that_is_killed_while_it_boots_is_a_failure_and_one_that_gives_up_is_unsupported() {
     let bench = Bench::new();
-    for (end, code, says) in [
+    for (end, code, expected) in [
         ("kill -9 $$", 1, "signal: 9"),
         ("exit 1", 77, "exit status: 1"),
     ] {
@@ -189,7 +189,7 @@ fn a_kernel_that_is_killed_while_it_boots_is_a_failure_and_one_that_gives_up_is_
             "out",
         ]);
         done.assert_code(code);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!bench.path("out").exists(), "nothing is left behind");
     }
 }
@@ -206,14 +206,14 @@ fn invalid_guest_options_are_refused() {
     };
     let done = with(&["--bed", "uml", "--clock", "virtual", "--rate", "unlimited"]);
     done.assert_code(2);
-    done.assert_says("has no rate forward");
-    done.assert_says("--rate 100Mbit/s");
+    done.assert_stderr_contains("has no rate forward");
+    done.assert_stderr_contains("--rate 100Mbit/s");
     let done = with(&["--clock", "virtual"]);
     done.assert_code(2);
-    done.assert_says("--bed uml");
+    done.assert_stderr_contains("--bed uml");
     let done = with(&["--bed", "uml", "--kernel", "/bin/true"]);
     done.assert_code(2);
-    done.assert_says("`/bin/true` is not a User Mode Linux kernel");
+    done.assert_stderr_contains("`/bin/true` is not a User Mode Linux kernel");
     let done = with(&["--bed", "uml", "--kernel", "/no/such/kernel"]);
     done.assert_code(2);
     let kernel = [
@@ -233,7 +233,7 @@ fn invalid_guest_options_are_refused() {
     args[5] = &packaged;
     let done = with(&args);
     done.assert_code(2);
-    done.assert_says("make lab-kernel");
+    done.assert_stderr_contains("make lab-kernel");
     let mut command = bench.regatta(&[
         "run",
         "--bed",
@@ -268,13 +268,13 @@ mod real_time {
             Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
         run.until(|event| is(event, "trial_ended"));
         signal(run.pid(), Signal::SIGINT);
-        let asked = Instant::now();
+        let interrupted_at = Instant::now();
         let done = run.finish();
-        assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
+        assert!(interrupted_at.elapsed() < Duration::from_secs(10), "{done:#?}");
         done.assert_code(1);
-        done.assert_says("the run is partial");
-        let kept = trials(&bench.path("out")).len();
-        assert!((1..4).contains(&kept), "{kept}");
+        done.assert_stderr_contains("the run is partial");
+        let finished = trials(&bench.path("out")).len();
+        assert!((1..4).contains(&finished), "{finished}");
         bench.assert_nothing_left();
         let done = bench.run(&["resume", "out"]);
         assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");

@@ -21,7 +21,7 @@ type Timed = (TrialRecord, f64);
 /// Trials of a run and their times.
 #[derive(Default)]
 struct Times {
-    begun: Option<Instant>,
+    start: Option<Instant>,
     ended: Option<TrialRecord>,
     trials: Vec<Timed>,
 }
@@ -29,10 +29,10 @@ struct Times {
 impl Times {
     /// Ends the trial before this moment, if there is one.
     fn end(&mut self) {
-        if let (Some(begun), Some(trial)) = (self.begun.take(), self.ended.take()) {
+        if let (Some(start), Some(trial)) = (self.start.take(), self.ended.take()) {
             assert_ran(&trial);
             let transfer_ms = trial.measurements.metrics[id::TRANSFER_TIME_NS] / 1e6;
-            let beside_ms = begun.elapsed().as_secs_f64() * 1e3 - transfer_ms;
+            let beside_ms = start.elapsed().as_secs_f64() * 1e3 - transfer_ms;
             self.trials.push((trial, beside_ms));
         }
     }
@@ -43,7 +43,7 @@ impl Listener for Times {
         match event {
             Event::TrialStarted { .. } => {
                 self.end();
-                self.begun = Some(Instant::now());
+                self.start = Some(Instant::now());
             }
             Event::TrialEnded { trial } => self.ended = Some((**trial).clone()),
             Event::RunEnded { .. } => self.end(),

@@ -194,13 +194,13 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
         let bits = (metric("bytes_delivered") - metric("warm_up_bytes")) * 8.0;
         let counted_ms = bits / metric("goodput_bps") * 1e3;
         let rest_ms = (metric("transfer_time_ns") - metric("warm_up_ns")) / 1e6;
-        let what = format!("{} under {}", trial.transport, trial.condition);
-        println!("{what}: {counted_ms:.1} ms of {rest_ms:.1}");
+        let context = format!("{} under {}", trial.transport, trial.condition);
+        println!("{context}: {counted_ms:.1} ms of {rest_ms:.1}");
         // The receiver begins when the connection has come, half a round trip or more after the
         // sender, and has all half a round trip before the sender knows it.
         assert!(
             counted_ms < rest_ms - 15.0,
-            "{what}: {counted_ms}, {rest_ms}"
+            "{context}: {counted_ms}, {rest_ms}"
         );
     }
     bench.assert_nothing_left();
@@ -278,13 +278,13 @@ fn figures_do_not_depend_on_the_number_of_guests() {
     }
     bench.write("study.toml", &study);
     let done = bench.run(&["run", "study.toml", "--out", "one"]);
-    done.assert_says("the run took ");
+    done.assert_stderr_contains("the run took ");
     bench.run(&["run", "study.toml", "--jobs", "2", "--out", "two"]);
     let (one, two) = (sorted(&bench, "one"), sorted(&bench, "two"));
     assert_eq!((one.len(), two.len()), (24, 24));
-    for (place, (one, two)) in one.iter().zip(&two).enumerate() {
+    for (index, (one, two)) in one.iter().zip(&two).enumerate() {
         assert_ran(one);
-        assert_eq!(one.index as usize, place, "each trial once");
+        assert_eq!(one.index as usize, index, "each trial once");
         assert_eq!(
             one.measurements.metrics, two.measurements.metrics,
             "{} under {}",
@@ -303,7 +303,7 @@ fn figures_do_not_depend_on_the_number_of_guests() {
         "three",
     ]);
     real.assert_code(2);
-    real.assert_says("leave `--jobs` out");
+    real.assert_stderr_contains("leave `--jobs` out");
 }
 
 /// Two guests share a processor only if there is no other one.
@@ -394,7 +394,7 @@ fn merged_shards_are_identical_to_the_serial_run() {
     // By the estimate 12 s of work: two chunks.
     let refused = bench.run(&["run", "study.toml", "--shard", "1/3", "--dry-run"]);
     refused.assert_code(2);
-    refused.assert_says("ask for at most 2 shards");
+    refused.assert_stderr_contains("ask for at most 2 shards");
 
     let shard = |shard: &'static str, out: &'static str| {
         ["run", "study.toml", "--shard", shard, "--out", out]
@@ -417,7 +417,7 @@ fn merged_shards_are_identical_to_the_serial_run() {
     let merged = bench.run(&["merge", "merged", "part-1", "part-2", "part-2-again"]);
     merged.assert_code(0);
     // Trials that had records were run again, and not stored again.
-    merged.assert_says("32 of 32 trials are merged, from 3 files\n");
+    merged.assert_stderr_contains("32 of 32 trials are merged, from 3 files\n");
     assert_eq!(strip(sorted(&bench, "merged")), serial);
     assert_eq!(summary(&bench, "merged"), summary(&bench, "serial"));
     bench.assert_nothing_left();

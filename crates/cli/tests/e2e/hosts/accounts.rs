@@ -36,7 +36,7 @@ impl Lab {
         };
         let before = listens();
         crate::help::signal(self.server(host), nix::sys::signal::Signal::SIGHUP);
-        soon(WITHIN, "the server reads its configuration", || {
+        eventually(WITHIN, "the server reads its configuration", || {
             listens() > before
         });
     }
@@ -82,9 +82,9 @@ impl Lab {
 }
 
 #[track_caller]
-fn says(output: &Output, expected: &[&str]) {
+fn assert_fails_with(output: &Output, expected: &[&str]) {
     for expected in expected {
-        fails(output, expected);
+        assert_fails(output, expected);
     }
 }
 
@@ -106,8 +106,8 @@ fn a_host_without_sessions_is_refused() {
         lab.configure(host, "MaxSessions 0");
     }
     let expected = ["opens no session", "hint: ", "`MaxSessions`"];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
-    says(&lab.add("a", &lab.password, &[]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.add("a", &lab.password, &[]), &expected);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn root_by_sudo_runs_a_study_and_leaves_nothing() {
     lab.sudo("Defaults use_pty\nracer ALL=(root) NOPASSWD: ALL\n");
     let run = lab.race("out", &["--rounds", "1"]).output();
     succeeds(&run.expect("a run"));
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
     let mut run = lab
@@ -126,12 +126,12 @@ fn root_by_sudo_runs_a_study_and_leaves_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .expect("a run");
-    soon(WITHIN, "a trial", || {
+    eventually(WITHIN, "a trial", || {
         lab.on_hosts().len() >= 8 && lab.bench.path("killed/results.sqlite").exists()
     });
     run.kill().expect("a signal");
     run.wait().expect("an end");
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }
@@ -146,9 +146,9 @@ fn sudo_with_a_password_prompt_is_reported() {
         "hint: `ssh racer@10.98.1.2 sudo -n true` has to work",
         "NOPASSWD",
     ];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
     let run = lab.race("out", &["--rounds", "1"]).output();
-    says(&run.expect("a run"), &expected);
+    assert_fails_with(&run.expect("a run"), &expected);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn interrupted_upload_is_resumed() {
     lab.add_both();
     fs::write(lab.home("a").join(".bashrc"), "ulimit -f 4000\n").expect("a file");
     let broken = lab.run(&["hosts", "check", "a"]);
-    fails(&broken, "cannot reach host `a`");
+    assert_fails(&broken, "cannot reach host `a`");
     let parts = || {
         let entries = fs::read_dir(lab.agents("a")).expect("a directory");
         let parts = entries.flatten().map(|entry| entry.path());
@@ -265,7 +265,7 @@ fn partial_upload_of_another_file_is_detected() {
     fs::write(&part, vec![b'x'; 100_000]).expect("a file");
     std::os::unix::fs::chown(&part, Some(4242), Some(4242)).expect("a file");
     let damaged = lab.run(&["hosts", "check", "a"]);
-    says(&damaged, &["the file arrived damaged", "hint: try again"]);
+    assert_fails_with(&damaged, &["the file arrived damaged", "hint: try again"]);
     succeeds(&lab.run(&["hosts", "check", "a"]));
 }
 
@@ -302,11 +302,11 @@ struct Terminal {
 impl Terminal {
     fn start(lab: &Lab, args: &str) -> Self {
         let command = lab.regatta(&[]);
-        let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         // All but the program: `script` makes a terminal for it.
         let mut terminal = lab.bench.command("nsenter");
         terminal
-            .args(&words[..words.len() - 1])
+            .args(&arguments[..arguments.len() - 1])
             .args(["script", "-qefc"])
             .arg(format!("{} {args}", env!("CARGO_BIN_EXE_regatta")))
             .arg("/dev/null")
@@ -401,9 +401,9 @@ fn full_disk_on_a_host_is_reported() {
         "No space left on device",
         "hint: make room",
     ];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
     let run = lab.race("out", &["--rounds", "1"]).output();
-    says(&run.expect("a run"), &expected);
+    assert_fails_with(&run.expect("a run"), &expected);
 }
 
 /// Asks host `a`, whose server is stopped before it has its guard.
@@ -413,9 +413,9 @@ fn a_stopped_server_is_killed(lab: &Lab) {
     fs::set_permissions(&stopped, fs::Permissions::from_mode(0o755)).expect("a file");
     lab.set(&format!("agent = \"{}\"", stopped.display()));
     let expected = ["cannot reach host `a`", "no greeting within 30 s"];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
-    let left = running_with(&stopped.display().to_string());
-    assert!(left.is_empty(), "{left:?}");
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
+    let remaining = running_with(&stopped.display().to_string());
+    assert!(remaining.is_empty(), "{remaining:?}");
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn read_only_home_is_reported() {
         &format!("mount --bind {home} {home}; mount -o remount,bind,ro {home}"),
     );
     let expected = ["cannot reach host `a`", "Read-only file system", "`agent`"];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
 }
 
 #[test]

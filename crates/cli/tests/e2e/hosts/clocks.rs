@@ -102,8 +102,8 @@ mod real_time {
         }
         let report = lab.run(&["report", "out"]);
         succeeds(&report);
-        let said = text(&report);
-        assert!(said.contains("± largest error from the offset"), "{said}");
+        let output = text(&report);
+        assert!(output.contains("± largest error from the offset"), "{output}");
     }
 
     #[test]

@@ -178,14 +178,14 @@ impl Run {
                 let _ = self.child.wait();
                 return Err(format!(
                     "the run did not end within {within:?}: {}",
-                    self.said()
+                    self.output()
                 ));
             }
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
@@ -252,9 +252,9 @@ impl Field {
             let list = "ps ax -o pid,stat,args | grep 'cache/[r]egatta' || true";
             let found = self.lab.in_guest(["a", "b"][host], list)?;
             let process = |line: &str| {
-                let mut words = line.split_ascii_whitespace();
-                let (pid, state) = (words.next()?.parse().ok()?, words.next()?);
-                let role = words.nth(1).unwrap_or_default().to_owned();
+                let mut fields = line.split_ascii_whitespace();
+                let (pid, state) = (fields.next()?.parse().ok()?, fields.next()?);
+                let role = fields.nth(1).unwrap_or_default().to_owned();
                 (!state.starts_with('Z')).then_some((pid, role))
             };
             return Some(found.lines().filter_map(process).collect());
@@ -343,25 +343,25 @@ impl Field {
 
     /// Returns the time since `begun` until nothing of Regatta is left on both hosts and their networks are as before. A
     /// host that cannot be reached, as it boots, shows nothing.
-    fn is_as_found(&self, begun: Instant) -> Result<Duration, String> {
+    fn wait_until_restored(&self, start: Instant) -> Result<Duration, String> {
         loop {
-            let asked = begun.elapsed();
-            let left = [0, 1].map(|host| self.processes(host));
+            let elapsed = start.elapsed();
+            let remaining = [0, 1].map(|host| self.processes(host));
             let interfaces = self.interfaces();
-            let is_empty = left
+            let is_empty = remaining
                 .iter()
-                .all(|left| left.as_ref().is_some_and(Vec::is_empty));
+                .all(|remaining| remaining.as_ref().is_some_and(Vec::is_empty));
             if is_empty && interfaces == self.before {
-                return Ok(begun.elapsed());
+                return Ok(start.elapsed());
             }
             let is_seen =
-                left.iter().all(Option::is_some) && interfaces.iter().all(Option::is_some);
-            if asked > if is_seen { GONE_WITHIN } else { ENDS_WITHIN } {
-                let mut why = format!("left on the hosts after {asked:?}: {left:?}");
+                remaining.iter().all(Option::is_some) && interfaces.iter().all(Option::is_some);
+            if elapsed > if is_seen { GONE_WITHIN } else { ENDS_WITHIN } {
+                let mut error = format!("left on the hosts after {elapsed:?}: {remaining:?}");
                 if interfaces != self.before {
-                    why += &format!("; interfaces {interfaces:#?}, before {:#?}", self.before);
+                    error += &format!("; interfaces {interfaces:#?}, before {:#?}", self.before);
                 }
-                return Err(why);
+                return Err(error);
             }
             thread::sleep(Duration::from_millis(50));
         }
@@ -378,13 +378,13 @@ impl Field {
 
     /// Disturbs a run at a moment, and checks what comes of it. Returns the time until nothing was left; `None` if the
     /// run has ended before.
-    fn survives(
+    fn check_disturbance(
         &self,
         out: &str,
         moment: Duration,
         disturbance: Disturbance,
     ) -> Result<Option<Duration>, String> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut run = self.start(out);
         thread::sleep(moment);
         // A victim that is not there yet is waited for.
@@ -395,26 +395,26 @@ impl Field {
             if let Some(lasting) = self.disturb(&run, disturbance) {
                 break lasting;
             }
-            assert!(begun.elapsed() < ENDS_WITHIN, "{}", run.said());
+            assert!(start.elapsed() < ENDS_WITHIN, "{}", run.output());
             thread::sleep(Duration::from_millis(20));
         };
         let disturbed = Instant::now();
-        let gone = match disturbance {
+        let cleanup_time = match disturbance {
             Disturbance::Controller(Signal::SIGKILL) => {
                 run.child.wait().expect("an end");
-                self.is_as_found(disturbed)?
+                self.wait_until_restored(disturbed)?
             }
             Disturbance::Controller(Signal::SIGSTOP) => {
-                let gone = self.is_as_found(disturbed)?;
+                let cleanup_time = self.wait_until_restored(disturbed)?;
                 let _ = kill(Pid::from_raw(run.pid()), Signal::SIGCONT);
                 run.end(ENDS_WITHIN)?;
-                gone.max(self.is_as_found(Instant::now())?)
+                cleanup_time.max(self.wait_until_restored(Instant::now())?)
             }
             Disturbance::Controller(_) => {
                 // The report is written after the hosts are left.
-                let gone = self.is_as_found(disturbed)?;
+                let cleanup_time = self.wait_until_restored(disturbed)?;
                 run.end(GONE_WITHIN)?;
-                gone
+                cleanup_time
             }
             _ => {
                 run.end(ENDS_WITHIN)?;
@@ -426,17 +426,17 @@ impl Field {
                     }
                     thread::sleep(Duration::from_millis(50));
                 }
-                self.is_as_found(Instant::now())?
+                self.wait_until_restored(Instant::now())?
             }
         };
-        let said = run.said();
-        if said.contains("panicked") {
-            return Err(said);
+        let output = run.output();
+        if output.contains("panicked") {
+            return Err(output);
         }
         self.nothing_is_lost(out, &run)
             .and_then(|()| self.resumes(out))
-            .map_err(|why| format!("{why}\n{said}"))?;
-        Ok(Some(gone))
+            .map_err(|error| format!("{error}\n{output}"))?;
+        Ok(Some(cleanup_time))
     }
 
     /// Checks that the results file has the trials that were reported.
@@ -480,10 +480,10 @@ impl Field {
             return Err(format!(
                 "resumed: exit {code}, {:?}\n{}",
                 state(),
-                run.said()
+                run.output()
             ));
         }
-        self.is_as_found(Instant::now()).map(drop)
+        self.wait_until_restored(Instant::now()).map(drop)
     }
 
     /// Disturbs this many runs.
@@ -499,16 +499,16 @@ impl Field {
             runs += 1;
             let disturbance = Disturbance::draw(&mut random, group, self.is_guests);
             let moment = Duration::from_millis(random.below(lasts.as_millis() as u64));
-            match self.survives(&format!("out-{runs}"), moment, disturbance) {
+            match self.check_disturbance(&format!("out-{runs}"), moment, disturbance) {
                 Ok(None) => {
                     lasts = lasts * 3 / 4;
                     continue;
                 }
-                Ok(Some(gone)) => longest = longest.max(gone),
-                Err(why) => {
-                    let why = format!("{disturbance:?} after {moment:?}: {why}");
-                    eprintln!("{why}");
-                    failures.push(why);
+                Ok(Some(cleanup_time)) => longest = longest.max(cleanup_time),
+                Err(error) => {
+                    let error = format!("{disturbance:?} after {moment:?}: {error}");
+                    eprintln!("{error}");
+                    failures.push(error);
                     self.clean();
                 }
             }

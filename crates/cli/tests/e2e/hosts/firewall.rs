@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{GONE_WITHIN, Lab, fails, soon, succeeds, text};
+use super::{GONE_WITHIN, Lab, assert_fails, eventually, succeeds, text};
 
 /// Lets in SSH, and TCP and UDP to these ports; nothing else that was not asked for from inside.
 fn wall(ports: &str) -> String {
@@ -67,7 +67,7 @@ fn check_reports_blocked_ports_and_their_direction() {
         "UDP from `b` to `a`, port 5200-5203: open",
         "for packets between 10.98.3.1 and 10.98.3.2",
     ] {
-        fails(&check, expected);
+        assert_fails(&check, expected);
     }
 }
 
@@ -77,8 +77,8 @@ fn check_finds_blocked_replies() {
     lab.add_with_ports("5200-5203");
     lab.on_host("b", "iptables -A OUTPUT -p udp --sport 5202 -j DROP");
     let check = lab.run(&["hosts", "check", "a,b"]);
-    fails(&check, "UDP from `a` to `b`, port 5200-5201, 5203: open");
-    fails(
+    assert_fails(&check, "UDP from `a` to `b`, port 5200-5201, 5203: open");
+    assert_fails(
         &check,
         "UDP from `a` to `b`, port 5202: half open: packets arrive",
     );
@@ -90,7 +90,7 @@ fn check_of_an_open_path_reports_delay_losses_and_clocks() {
     lab.add_both();
     let check = lab.run(&["hosts", "check", "a,b"]);
     succeeds(&check);
-    let said = text(&check);
+    let output = text(&check);
     for expected in [
         "Host `a` is reached in",
         "Host `b` is reached in",
@@ -100,7 +100,7 @@ fn check_of_an_open_path_reports_delay_losses_and_clocks() {
         "Loss back: 0.00 %",
         "Clock of the second host less that of the first: ",
     ] {
-        assert!(said.contains(expected), "{said}");
+        assert!(output.contains(expected), "{output}");
     }
 }
 
@@ -115,16 +115,16 @@ fn blocked_file_transfer_leaves_nothing_on_hosts() {
     lab.bench.write("file", "content");
     let sent = lab.run(&["wdt", "send", "file", "a:incoming", "--no-progress"]);
     assert!(!sent.status.success());
-    let said = text(&sent);
+    let output = text(&sent);
     assert!(
-        said.contains("the transfer did not come to its end"),
-        "{said}"
+        output.contains("the transfer did not come to its end"),
+        "{output}"
     );
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
-    let left: Vec<_> = fs::read_dir(lab.home("a").join("incoming"))
+    let remaining: Vec<_> = fs::read_dir(lab.home("a").join("incoming"))
         .expect("a directory")
         .collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert!(remaining.is_empty(), "{remaining:?}");
 }

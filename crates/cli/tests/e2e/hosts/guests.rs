@@ -81,10 +81,10 @@ impl Lab {
 
     /// Asserts that guests have neither a process of Regatta nor another discipline than before, soon.
     fn is_left_alone(&self, before: &[Option<String>; 2]) {
-        soon(GONE_WITHIN, "the interfaces are as before", || {
+        eventually(GONE_WITHIN, "the interfaces are as before", || {
             self.disciplines() == *before
         });
-        soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        eventually(GONE_WITHIN, "nothing is left on the hosts", || {
             // The brackets keep the pattern from the command line that looks for it.
             ["a", "b"].iter().all(|host| {
                 let found =
@@ -185,15 +185,15 @@ fn check_reports_an_interface_that_is_still_shaped() {
     lab.in_running_guest("a", "tc qdisc replace dev vec0 root handle 7e9a: prio");
     let check = lab.run(&["hosts", "check", "a"]);
     succeeds(&check);
-    let said = text(&check);
+    let output = text(&check);
     assert!(
-        said.contains("`vec0` has a queueing discipline of Regatta's"),
-        "{said}"
+        output.contains("`vec0` has a queueing discipline of Regatta's"),
+        "{output}"
     );
-    assert!(said.contains("sudo tc qdisc del dev vec0 root"), "{said}");
+    assert!(output.contains("sudo tc qdisc del dev vec0 root"), "{output}");
     assert!(
-        said.contains("SCTP from `a`") || !said.contains("SCTP from"),
-        "{said}"
+        output.contains("SCTP from `a`") || !output.contains("SCTP from"),
+        "{output}"
     );
 }
 
@@ -217,13 +217,13 @@ fn check_reports_ports_blocked_for_sctp() {
         "SCTP from `a` to `b`, port 5202-5203: open\nSCTP from `a` to `b`, port 5200-5201: blocked: nothing arrives",
         "Open these ports in the firewalls of both hosts",
     ] {
-        fails(&check, expected);
+        assert_fails(&check, expected);
     }
-    let said = text(&check);
-    let back = said
+    let output = text(&check);
+    let back = output
         .lines()
         .find(|line| line.starts_with("SCTP from `b` to `a`"));
-    assert!(back.is_some_and(|line| line.ends_with(": open")), "{said}");
+    assert!(back.is_some_and(|line| line.ends_with(": open")), "{output}");
 }
 
 #[test]
@@ -287,7 +287,7 @@ mod real_time {
             .stderr(Stdio::null())
             .spawn()
             .expect("a run");
-        soon(WITHIN, "both interfaces are shaped", || {
+        eventually(WITHIN, "both interfaces are shaped", || {
             let now = lab.disciplines();
             (now.iter()).all(|now| now.as_ref().is_some_and(|now| now.contains("netem")))
         });

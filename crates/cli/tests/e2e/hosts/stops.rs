@@ -76,8 +76,8 @@ impl Waiting {
         let done = run.finish();
         assert!(status.is_some(), "not within {ENDS_WITHIN:?}: {done:#?}");
         done.assert_code(1);
-        done.assert_says("stopping: ");
-        done.assert_says(message);
+        done.assert_stderr_contains("stopping: ");
+        done.assert_stderr_contains(message);
         bench.assert_nothing_left();
         bench
     }
