@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Whether the options describe a path, a transport or a workload.
-pub fn asked_for(args: &RunArgs) -> bool {
+pub fn is_requested(args: &RunArgs) -> bool {
     !args.transport.is_empty()
         || args.path.describes_a_condition()
         || (args.hosts.is_some() && args.study.is_none())

@@ -62,8 +62,8 @@ pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     let shown: Vec<String> = defaults.iter().map(|it| format!("`{it}`")).collect();
     let (file, shown) = (file.display(), shown.join(", "));
     output::err(&format!("defaults of `{file}`: {shown}"));
-    let place = arguments.iter().position(|it| it == OsStr::new(name));
-    let after = place.map_or(arguments.len(), |place| place + 1);
+    let position = arguments.iter().position(|it| it == OsStr::new(name));
+    let after = position.map_or(arguments.len(), |position| position + 1);
     arguments.splice(after..after, defaults.into_iter().map(OsString::from));
     Ok(arguments)
 }
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_with_the_nearest() {
-        for (settings, says) in [
+        for (settings, expected) in [
             ("[rum]\n", "did you mean `run`?"),
             ("[run]\nrond = 1\n", "did you mean `rounds`?"),
             ("rounds = 1\n", "there is no command `rounds`"),
@@ -230,7 +230,7 @@ mod tests {
             let table = settings.parse().expect("TOML");
             let failure = check(&table, &Args::command(), Path::new("config.toml"));
             let failure = failure.expect_err(settings).render(false);
-            assert!(failure.contains(says), "{failure}");
+            assert!(failure.contains(expected), "{failure}");
         }
     }
 }

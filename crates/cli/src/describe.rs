@@ -157,8 +157,8 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     let deadline = format_duration(study.deadline);
     for workload in &study.workloads {
         if let Some(name) = heading(&workload.name) {
-            let words = workload.kind.in_words();
-            let _ = writeln!(text, "  {name}: {words}, deadline {deadline}");
+            let description = workload.kind.in_words();
+            let _ = writeln!(text, "  {name}: {description}, deadline {deadline}");
         }
     }
     text
@@ -225,11 +225,11 @@ pub fn print_json(
     unsupported: &[UnsupportedCell],
 ) -> Result<()> {
     let estimate = plan.estimate(done, jobs);
-    let left = plan.left(done);
+    let remaining = plan.left(done);
     let first = DryRun::Plan {
         study: plan.study(),
         cells: plan.cells(),
-        trials: left.len(),
+        trials: remaining.len(),
         longest_time_ns: nanoseconds(plan.longest_time()),
         estimate: EstimateEvent {
             time_ns: nanoseconds(estimate.time),
@@ -239,7 +239,7 @@ pub fn print_json(
         unsupported,
         warnings: plan.study().warnings(),
     };
-    let trials = left.iter().map(|trial| DryRun::PlannedTrial {
+    let trials = remaining.iter().map(|trial| DryRun::PlannedTrial {
         index: trial.index,
         round: trial.round,
         transport: &plan.transport(trial.cell).label,
@@ -271,13 +271,13 @@ fn describe_condition(text: &mut String, name: &str, condition: &Condition) {
             let _ = writeln!(text, "    from {} on", format_duration(setting.at));
             "      "
         };
-        for (way, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
-            let _ = writeln!(text, "{indent}{way}: {}", link_in_words(condition, link));
+        for (direction, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
+            let _ = writeln!(text, "{indent}{direction}: {}", link_text(condition, link));
         }
     }
 }
 
-fn link_in_words(condition: &Condition, link: &Link) -> String {
+fn link_text(condition: &Condition, link: &Link) -> String {
     let mut parts = vec![format!("delay {}", format_duration(link.delay))];
     if !link.jitter.is_zero() {
         parts[0] += &format!(" ± {}", format_duration(link.jitter));

@@ -19,9 +19,9 @@ fn usual_or<T: FromStr + Display + PartialEq>(value: &T, exact: impl FnOnce() ->
 /// Formats a time exactly, in the usual unit if that loses nothing.
 pub fn time(value: Duration) -> String {
     let ns = value.as_nanos();
-    let whole = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let whole = whole.iter().find(|(unit, _)| ns.is_multiple_of(*unit));
-    let (unit, name) = whole.copied().unwrap_or((1, "ns"));
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let largest = units.iter().find(|(unit, _)| ns.is_multiple_of(*unit));
+    let (unit, name) = largest.copied().unwrap_or((1, "ns"));
     let exact = format!("{} {name}", ns / unit);
     let short = format_duration(value);
     if parse_duration(&short) == Ok(value) {

@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn resource_limit_error_has_its_own_hint() {
         let own = anyhow::Error::from(io::Error::from(Errno::EMFILE)).context("cannot open `x`");
-        let told = anyhow::Error::msg("Too many open files (os error 24)");
-        for error in [own, told] {
+        let foreign = anyhow::Error::msg("Too many open files (os error 24)");
+        for error in [own, foreign] {
             let hint = limit_hint(error.chain()).expect("a hint");
             assert!(hint.contains("ulimit -n"), "{hint}");
         }

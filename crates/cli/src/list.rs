@@ -44,16 +44,16 @@ pub fn list(args: &ListArgs) -> Result<Code> {
 
 /// Returns the tables that are asked for, each under its name.
 fn json(what: Option<ListWhat>) -> Result<Value> {
-    let asks = |of| what.is_none_or(|what| what == of);
+    let is_requested = |of| what.is_none_or(|what| what == of);
     let mut tables = Map::new();
     let mut add = |name: &str, table: Value| tables.insert(name.to_owned(), table);
-    if asks(ListWhat::Transports) {
+    if is_requested(ListWhat::Transports) {
         add("transports", transports_json());
     }
-    if asks(ListWhat::Workloads) {
+    if is_requested(ListWhat::Workloads) {
         add("workloads", workloads_json());
     }
-    if asks(ListWhat::Traces) {
+    if is_requested(ListWhat::Traces) {
         let traces = SHIPPED_TRACES.iter().map(|shipped| {
             let trace = shipped.trace();
             json!({
@@ -65,7 +65,7 @@ fn json(what: Option<ListWhat>) -> Result<Value> {
         });
         add("traces", traces.collect());
     }
-    if asks(ListWhat::Studies) {
+    if is_requested(ListWhat::Studies) {
         let studies = parsed_studies()?.into_iter().map(|(name, study)| {
             json!({
                 "name": name,
@@ -76,7 +76,7 @@ fn json(what: Option<ListWhat>) -> Result<Value> {
         });
         add("studies", studies.collect());
     }
-    if asks(ListWhat::Metrics) {
+    if is_requested(ListWhat::Metrics) {
         add("metrics", json!(METRICS));
     }
     Ok(Value::Object(tables))
@@ -128,8 +128,8 @@ fn workloads_json() -> Value {
 fn workloads() -> String {
     let mut text = String::new();
     for mut kind in workload_kinds() {
-        let (name, words, metric) = (kind.name(), kind.in_words(), kind.primary_metric());
-        let _ = writeln!(text, "{name}: {words}; ranked by `{metric}`");
+        let (name, description, metric) = (kind.name(), kind.in_words(), kind.primary_metric());
+        let _ = writeln!(text, "{name}: {description}; ranked by `{metric}`");
         for key in WORKLOAD_KEYS {
             if key.is_of(&mut kind) {
                 let _ = writeln!(text, "    {}: {}", key.name, key.help);
@@ -283,13 +283,13 @@ mod tests {
             for option in it.options {
                 let name = format!("`{}`", option.name);
                 let row = rows.iter().find(|(names, ..)| names.contains(&name));
-                let (names, said, defaults) = row.unwrap_or_else(|| panic!("{page}: no {name}"));
+                let (names, accepted, defaults) = row.unwrap_or_else(|| panic!("{page}: no {name}"));
                 let expected = values(option.kind);
-                let example = said.strip_prefix(&expected);
+                let example = accepted.strip_prefix(&expected);
                 let example = example.unwrap_or_else(|| panic!("{page}: {name} takes {expected}"));
                 assert!(
                     example.is_empty() || example.starts_with(", `"),
-                    "{page}: {name}: {said}"
+                    "{page}: {name}: {accepted}"
                 );
                 // One default for all names of a row, or one for each.
                 let index = names.iter().position(|other| *other == name);

@@ -59,7 +59,7 @@ use regatta_bed::{guest, path_daemon, port_probe, program, session};
 use regatta_report::language;
 
 fn main() -> ExitCode {
-    interrupt::tell_file_limits();
+    interrupt::report_file_size_limits();
     if regatta_ssh::is_askpass() {
         return regatta_ssh::askpass_main();
     }
@@ -167,7 +167,7 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             output::err(text.trim_end());
             Ok(())
         }
-        (false, true) => output::unless_gone(error.print()).or_failure(),
+        (false, true) => output::ignore_broken_pipe(error.print()).or_failure(),
         (false, false) => output::out(&text),
     };
     match written {

@@ -11,7 +11,7 @@ use crate::exit::{Failure, OrFailure as _, Result, refuse};
 ///
 /// # Errors
 /// No file can be merged, or the merged run cannot be written.
-pub fn so_far(parts: &[PathBuf], out: &Path) -> Result<()> {
+pub fn merge_finished(parts: &[PathBuf], out: &Path) -> Result<()> {
     let merge = Merge::open(parts).map_err(not_merged)?;
     write(&merge, out).map(drop)
 }

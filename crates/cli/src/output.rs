@@ -74,7 +74,7 @@ pub fn lines(lines: impl Iterator<Item = String>) -> Result<()> {
 /// # Errors
 /// As [`exactly`].
 pub fn json_line(value: &impl Serialize) -> Result<(), OutputError> {
-    unless_gone(write_line(&mut io::stdout().lock(), value))
+    ignore_broken_pipe(write_line(&mut io::stdout().lock(), value))
 }
 
 /// Writes each value as a line of JSON to standard output as they come, until the reader has gone.
@@ -111,14 +111,14 @@ fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<()
         // What could not be written would be tried once more.
         let _ = stdout.into_parts();
     }
-    Ok(unless_gone(written)?)
+    Ok(ignore_broken_pipe(written)?)
 }
 
 /// A number of things: `1 trial`, `2 trials`.
-pub fn counted(number: usize, thing: &str) -> String {
+pub fn counted(number: usize, noun: &str) -> String {
     match number {
-        1 => format!("1 {thing}"),
-        _ => format!("{number} {thing}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
     }
 }
 
@@ -138,14 +138,14 @@ pub fn coloured(text: &str) -> Result<(), OutputError> {
 pub fn exactly(text: &str) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes());
-    unless_gone(written.and_then(|()| stdout.flush()))
+    ignore_broken_pipe(written.and_then(|()| stdout.flush()))
 }
 
 /// Passes on an error of standard output, unless its reader is gone.
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn unless_gone(written: io::Result<()>) -> Result<(), OutputError> {
+pub fn ignore_broken_pipe(written: io::Result<()>) -> Result<(), OutputError> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),

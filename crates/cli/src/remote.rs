@@ -30,7 +30,7 @@ use crate::{
     exit::{Failure, Result, no_bed, own_executable, refuse},
     host_address,
     hosts_file::{HostsFile, cache_directory},
-    remote_programs::{Programs, error_of},
+    remote_programs::{Programs, stderr_text},
 };
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be
@@ -117,7 +117,7 @@ pub struct Opened {
     /// Addresses of this machine and of the host in the connection, if `ssh` made it.
     pub addresses: Option<[IpAddr; 2]>,
     /// Time that it took.
-    pub took: Duration,
+    pub connect_time: Duration,
     session: Session,
     connector: Connector,
 }
@@ -243,14 +243,14 @@ fn open_all(
     });
     let opened = greeted.into_iter().zip(named).zip(connectors);
     Ok(opened.map(|((greeted, (name, host)), connector)| {
-        let (session, addresses, took) = greeted.map_err(no_bed)?;
+        let (session, addresses, connect_time) = greeted.map_err(no_bed)?;
         let address = host_address::resolve(host.address.as_ref(), &name, &session)?;
         Ok(Opened {
             name,
             host,
             address,
             addresses,
-            took,
+            connect_time,
             session,
             connector,
         })
@@ -341,9 +341,9 @@ impl Receiver {
             return None;
         }
         self.process.kill();
-        let said = error_of(self.errors);
+        let stderr = stderr_text(self.errors);
         Some(match status {
-            _ if !said.is_empty() => said,
+            _ if !stderr.is_empty() => stderr,
             Some(status) => status,
             None => format!("it did not end within {}", format_duration(RECEIVED_WITHIN)),
         })
@@ -405,7 +405,7 @@ impl Connector {
         &self,
         opening: Opening,
     ) -> Result<(Session, Option<[IpAddr; 2]>, Duration), BedError> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut bootstrap = Bootstrap::new(&self.file, self.destination.agent.is_some());
         let session = opening.greeted(GREETING_WITHIN, SILENCE, &mut |line, input| {
             bootstrap.line(line, input).map_err(Into::into)
@@ -420,7 +420,7 @@ impl Connector {
             // That of the first connection stays.
             let _ = self.ssh_port.set(port);
         }
-        Ok((session, bootstrap.addresses, begun.elapsed()))
+        Ok((session, bootstrap.addresses, start.elapsed()))
     }
 
     /// Kills a server that has said nothing, as one does that is stopped while it starts. Once it serves, its guard would.

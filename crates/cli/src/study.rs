@@ -57,7 +57,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen> {
         _ => {}
     }
     let read = match &args.study {
-        None if adhoc::asked_for(args) => {
+        None if adhoc::is_requested(args) => {
             refuse! {
                 args.scale.is_some() => "`--scale` is a part of a study, and this run is described by options alone";
                     "name a study, or leave `--scale` out and give `--rounds` and `--size`";

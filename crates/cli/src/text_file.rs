@@ -17,7 +17,7 @@ use crate::output;
 const LARGEST_BYTES: usize = 16 << 20;
 
 /// Time without data after which the user is told of the wait.
-const TELL_AFTER: Duration = Duration::from_secs(1);
+const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 /// Time without data after which reading is given up.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ pub fn read(path: &Path) -> Result<String, TextFileError> {
             .read_to_end(&mut bytes)?;
         bytes
     } else {
-        collect(&open(path)?, (TELL_AFTER, LIMIT), || {
+        collect(&open(path)?, (NOTICE_AFTER, LIMIT), || {
             output::err(&format!(
                 "waiting for `{}`, a pipe from which nothing comes; it is given up after {} s",
                 path.display(),
@@ -84,16 +84,16 @@ fn open(path: &Path) -> io::Result<File> {
 /// `limit` ends the wait.
 fn collect(
     mut file: &File,
-    (tell_after, limit): (Duration, Duration),
-    mut tell: impl FnMut(),
+    (notice_after, limit): (Duration, Duration),
+    mut on_notice: impl FnMut(),
 ) -> Result<Vec<u8>, TextFileError> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; 64 << 10];
     while bytes.len() <= LARGEST_BYTES {
-        let comes = |within| readable(&[file.as_fd()], Some(within));
-        if !comes(tell_after)? {
-            tell();
-            if !comes(limit.saturating_sub(tell_after))? {
+        let has_data = |within| readable(&[file.as_fd()], Some(within));
+        if !has_data(notice_after)? {
+            on_notice();
+            if !has_data(limit.saturating_sub(notice_after))? {
                 return Err(TextFileError::Silent);
             }
         }
@@ -140,10 +140,10 @@ mod tests {
         let path = dir.path().join("pipe");
         mkfifo(&path, Mode::from_bits_truncate(0o600)).expect("a pipe");
         let brief = (Duration::from_millis(5), Duration::from_millis(10));
-        let mut told = 0;
-        let silent = collect(&open(&path).expect("a pipe"), brief, || told += 1);
+        let mut notices = 0;
+        let silent = collect(&open(&path).expect("a pipe"), brief, || notices += 1);
         assert!(matches!(silent, Err(TextFileError::Silent)), "{silent:?}");
-        assert_eq!(told, 1);
+        assert_eq!(notices, 1);
 
         let writer = path.clone();
         let writer = std::thread::spawn(move || std::fs::write(writer, "name = \"x\"\n"));

@@ -94,9 +94,9 @@ pub fn run(
         )));
     }
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let (status, said) = (output.status, said.trim());
-        return Err(Failure::message(format!("no `{name}`: {status}: {said}")));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let (status, stderr) = (output.status, stderr.trim());
+        return Err(Failure::message(format!("no `{name}`: {status}: {stderr}")));
     }
     sent.transpose().map_err(failed)?;
     Ok(output.stdout)

@@ -29,13 +29,13 @@ fn features(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[track_caller]
-fn assert_same(what: &str, other: &BTreeMap<String, BTreeSet<String>>) {
+fn assert_same(target: &str, other: &BTreeMap<String, BTreeSet<String>>) {
     let binary = features(&["--package", "regatta-cli", "--edges", "normal"]);
     let mut wrong = Vec::new();
     for (package, features) in &binary {
         match other.get(package) {
             Some(others) if !features.is_subset(others) => {
-                wrong.push(format!("{package}: {features:?}, {what} {others:?}"));
+                wrong.push(format!("{package}: {features:?}, {target} {others:?}"));
             }
             _ => {}
         }

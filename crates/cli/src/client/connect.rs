@@ -70,24 +70,24 @@ pub fn open(
     let (tcp, addresses) = connect(target)?;
     let tls = shake_hands(&tcp, target.token).context(format!("`{}` does not accept the token", target.host))
             .hint("copy the line that the server printed last: its token changes when it is started again without `--key`")?;
-    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let (local_end, relay_end) = UnixStream::pair().map_err(failed)?;
     let ending = Arc::<Mutex<Option<String>>>::default();
     let of_relay = Arc::clone(&ending);
     thread::Builder::new()
         .name("tls".into())
         .spawn(move || {
             let mut tls = Connection::Client(tls);
-            let carried = relay(&mut tls, &tcp, &theirs, &OnceLock::new());
+            let carried = relay(&mut tls, &tcp, &relay_end, &OnceLock::new());
             let reason = carried.err().map(|error| error.to_string());
             *of_relay.lock() = reason;
         })
         .map_err(failed)?;
-    let began = Instant::now();
+    let started_at = Instant::now();
     let limit = Arc::<OnceLock<Duration>>::default();
     let of_explain = Arc::clone(&limit);
     let mut refusal = None;
     let session = session::open_over(
-        ours,
+        local_end,
         (GREETING_WITHIN, SILENCE),
         &mut |line| {
             if stop.is_asked() {
@@ -111,7 +111,7 @@ pub fn open(
         },
         move |error| {
             let limit = of_explain.get().copied();
-            explain(error, &ending, limit.filter(|it| began.elapsed() >= *it))
+            explain(error, &ending, limit.filter(|it| started_at.elapsed() >= *it))
         },
     );
     match (session, refusal) {
@@ -171,8 +171,8 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2])> {
     for address in of_kind {
         match connect_to(*address, target) {
             Ok(stream) => {
-                let ours = stream.local_addr()?;
-                return Ok((stream, [ours, *address]));
+                let local = stream.local_addr()?;
+                return Ok((stream, [local, *address]));
             }
             Err(error) => last = error,
         }

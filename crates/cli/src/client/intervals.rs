@@ -9,7 +9,7 @@ use regatta_model::{Direction, units::nanoseconds};
 use crate::client_events::{Delivered, Interval};
 
 /// Share of an interval below which the last one is not shown, as of iperf3.
-const LEAST_SHARE: u64 = 10;
+const MIN_SHARE: u64 = 10;
 
 /// Longest time for which short intervals wait for the counters of an end.
 const SECOND: u64 = 1_000_000_000;
@@ -188,7 +188,7 @@ impl Intervals {
             Host::Server => server,
         };
         let span = now.elapsed_ns.saturating_sub(before.elapsed_ns);
-        if span == 0 || (now.has_ended && span < self.interval_ns / LEAST_SHARE) {
+        if span == 0 || (now.has_ended && span < self.interval_ns / MIN_SHARE) {
             return None;
         }
         let senders = match self.direction {
@@ -210,7 +210,7 @@ impl Intervals {
             retransmitted_packets: (known().filter_map(Span::retransmitted_packets))
                 .reduce(|a, b| a + b),
             congestion_window_bytes: windows.reduce(|a, b| a + b),
-            omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / LEAST_SHARE
+            omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / MIN_SHARE
                 && self.omit_ns > 0,
         })
     }
@@ -289,18 +289,18 @@ mod tests {
     }
 
     /// Returns end and delay in milliseconds of the intervals of a transfer to the server, of which these counters come.
-    fn delays(came: &[(Host, u64)]) -> Vec<(u64, Option<f64>)> {
+    fn delays(reports: &[(Host, u64)]) -> Vec<(u64, Option<f64>)> {
         let mut intervals = of_seconds(Direction::Forward);
         let mut complete = Vec::new();
-        for (host, seconds) in came {
+        for (host, seconds) in reports {
             complete.extend(match host {
                 Host::Client => intervals.add(*host, probed(*seconds)),
                 Host::Server => intervals.add(*host, at(*seconds, seconds * 10)),
             });
         }
         complete.extend(intervals.finish());
-        let said = complete.iter();
-        said.map(|it| {
+        let intervals = complete.iter();
+        intervals.map(|it| {
             let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
             (it.to_ns / SECOND, delay)
         })
@@ -311,7 +311,7 @@ mod tests {
     fn delay_belongs_to_the_interval_of_its_measurement() {
         use Host::{Client, Server};
         // Counters of the client that are late hold the line back until those of its own time are here.
-        let came = [
+        let reports = [
             (Server, 1),
             (Server, 2),
             (Client, 1),
@@ -319,15 +319,15 @@ mod tests {
             (Client, 3),
             (Server, 3),
         ];
-        assert_eq!(delays(&came), [(1, None), (2, Some(2.0)), (3, Some(3.0))]);
-        let came = [(Server, 1), (Client, 1), (Client, 2), (Server, 2)];
-        assert_eq!(delays(&came), [(1, Some(1.0)), (2, Some(2.0))]);
+        assert_eq!(delays(&reports), [(1, None), (2, Some(2.0)), (3, Some(3.0))]);
+        let reports = [(Server, 1), (Client, 1), (Client, 2), (Server, 2)];
+        assert_eq!(delays(&reports), [(1, Some(1.0)), (2, Some(2.0))]);
     }
 
     #[test]
     fn intervals_around_a_missing_report_share_their_delay() {
         use Host::{Client, Server};
-        let came = [
+        let reports = [
             (Client, 1),
             (Server, 1),
             (Server, 2),
@@ -342,14 +342,14 @@ mod tests {
             (3, Some(2.5)),
             (4, Some(4.0)),
         ];
-        assert_eq!(delays(&came), expected);
+        assert_eq!(delays(&reports), expected);
     }
 
     #[test]
     fn pending_intervals_are_complete_at_the_end_of_the_trial() {
         use Host::{Client, Server};
-        let came = [(Client, 1), (Server, 1), (Client, 2), (Server, 3)];
-        assert_eq!(delays(&came), [(1, Some(1.0)), (3, Some(2.0))]);
+        let reports = [(Client, 1), (Server, 1), (Client, 2), (Server, 3)];
+        assert_eq!(delays(&reports), [(1, Some(1.0)), (3, Some(2.0))]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Shard {
 
 impl Shard {
     /// Estimates the seconds that trials take at the rate of the shards that run.
-    pub fn seconds_left(trials: u32, shards: &[Self]) -> Option<f64> {
+    pub fn remaining_seconds(trials: u32, shards: &[Self]) -> Option<f64> {
         let rate: f64 = shards.iter().map(|shard| shard.rate).sum();
         (trials > 0 && rate > 0.0).then(|| (f64::from(trials) / rate).min(1e9))
     }
@@ -98,8 +98,8 @@ impl ShardedPlan {
                 ended: job.map(slurm::ended).unwrap_or_default(),
                 warning: None,
             },
-            Err(why) => Queue {
-                warning: Some(format!("{why}; what runs is told by the files alone")),
+            Err(reason) => Queue {
+                warning: Some(format!("{reason}; what runs is told by the files alone")),
                 ..Queue::default()
             },
         }
@@ -139,8 +139,8 @@ fn is_of_plan(start: &Start, plan_sha256: &str) -> bool {
 /// Returns the plan of the shards in a directory that began last, if there are any.
 fn of_parts(dir: &Path) -> Option<Submission> {
     let starts = starts::read(dir);
-    let begun = |start: &Start| start.progress.as_ref().map(|it| it.started_unix_s);
-    let last = starts.iter().max_by_key(|start| begun(start))?;
+    let started_unix_s = |start: &Start| start.progress.as_ref().map(|it| it.started_unix_s);
+    let last = starts.iter().max_by_key(|start| started_unix_s(start))?;
     let progress = last.progress.as_ref()?;
     // The file of a shard that runs on another machine cannot be read.
     let header = starts
@@ -164,15 +164,15 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
         ShardState::Complete
     } else {
         match (queue.tasks.as_ref()).map(|tasks| tasks.get(&number)) {
-            Some(Some(task)) if task.state == "PENDING" => ShardState::Waiting(task.place.clone()),
-            Some(Some(task)) => ShardState::Running(task.place.clone()),
+            Some(Some(task)) if task.state == "PENDING" => ShardState::Waiting(task.location.clone()),
+            Some(Some(task)) => ShardState::Running(task.location.clone()),
             None if last.is_some_and(Start::seems_to_run) => {
                 ShardState::Running(running.map_or_else(String::new, |it| it.node.clone()))
             }
             None if last.is_none() => {
                 ShardState::Waiting("it was not started, as far as its files tell".to_owned())
             }
-            Some(None) | None => ShardState::Missing(why_missing(last, queue.ended.get(&number))),
+            Some(None) | None => ShardState::Missing(missing_reason(last, queue.ended.get(&number))),
         }
     };
     let rate = match (&state, running) {
@@ -193,16 +193,16 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
     }
 }
 
-fn why_missing(last: Option<&Start>, ended: Option<&String>) -> String {
+fn missing_reason(last: Option<&Start>, ended: Option<&String>) -> String {
     let status = last.and_then(|last| last.exit_status);
-    let mut why = match (last, status) {
+    let mut reason = match (last, status) {
         (None, _) => "it was never started".to_owned(),
         (_, Some(status)) => format!("it ended with exit status {status}"),
         (Some(it), _) if it.disk_was_full => "it ended on a full disk".to_owned(),
         _ => "it was killed".to_owned(),
     };
     if let Some(ended) = ended {
-        why += &format!(" ({ended})");
+        reason += &format!(" ({ended})");
     }
-    why
+    reason
 }

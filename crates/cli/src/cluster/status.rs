@@ -96,7 +96,7 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
             0 => String::new(),
             failed => format!(", {failed} of them failed"),
         },
-        left(submission.trials.saturating_sub(done), shards),
+        remaining_text(submission.trials.saturating_sub(done), shards),
     );
     for (kind, shards) in [
         ("running", &running),
@@ -104,16 +104,16 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
         ("missing", &missing),
     ] {
         for shard in shards.iter().take(MOST_LISTED) {
-            let told = match &shard.state {
+            let description = match &shard.state {
                 ShardState::Running(node) => format!("on {node}"),
-                ShardState::Waiting(why) | ShardState::Missing(why) => why.clone(),
+                ShardState::Waiting(reason) | ShardState::Missing(reason) => reason.clone(),
                 ShardState::Complete => String::new(),
             };
             let of = shard.trials.map_or_else(String::new, |trials| {
                 format!(", {} of {trials} trials", shard.done)
             });
             let (number, all) = (shard.number, submission.shards);
-            let _ = writeln!(text, "  {kind}  {number}/{all}{of}: {told}");
+            let _ = writeln!(text, "  {kind}  {number}/{all}{of}: {description}");
         }
         if shards.len() > MOST_LISTED {
             let _ = writeln!(text, "  {kind}  and {} more", shards.len() - MOST_LISTED);
@@ -164,11 +164,11 @@ fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
 }
 
 /// Formats the time left.
-fn left(trials: u32, shards: &[Shard]) -> String {
-    let Some(seconds) = Shard::seconds_left(trials, shards) else {
+fn remaining_text(trials: u32, shards: &[Shard]) -> String {
+    let Some(seconds) = Shard::remaining_seconds(trials, shards) else {
         return String::new();
     };
     let minutes = (seconds / 60.0).ceil() as u64;
-    let left = format_duration(Duration::from_secs(minutes * 60));
-    format!(", about {left} left at the rate of the running shards")
+    let remaining = format_duration(Duration::from_secs(minutes * 60));
+    format!(", about {remaining} left at the rate of the running shards")
 }

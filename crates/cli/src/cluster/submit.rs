@@ -52,17 +52,17 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         jobs > 1 && !is_virtual => "trials that run at once share the machine, and then measure one another";
             "leave `--jobs` out";
     }
-    let whole = plan.estimate(&Done::default(), jobs).time;
+    let total = plan.estimate(&Done::default(), jobs).time;
     let shards = args.shards.unwrap_or_else(|| {
         let most = slurm::most_tasks().min(plan.most_shards());
-        ((whole.as_secs() / OF_SHARD.as_secs()) as u32).clamp(1, most.max(1))
+        ((total.as_secs() / OF_SHARD.as_secs()) as u32).clamp(1, most.max(1))
     });
     let first = Shard {
         number: 1,
         of: shards,
     };
     plan.shard(first, Done::default()).bad()?;
-    let of_shard = whole / shards;
+    let of_shard = total / shards;
     let script = Script {
         dir: &dir,
         study: &chosen.study.name,
@@ -195,7 +195,7 @@ fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<()> {
     let possible = (virtual_study.check_guest())
         .map_err(|mistake| mistake.to_string())
         .and_then(|()| registry::check_endings(&virtual_study).map_err(|wrong| wrong.message));
-    let why = match possible {
+    let reason = match possible {
         Err(mistake) => mistake,
         Ok(()) => match guest::find(study.guest.kernel.as_deref(), Clock::Virtual) {
             Err(error) => error.to_string(),
@@ -211,15 +211,15 @@ fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<()> {
         },
     };
     output::err(&format!(
-        "it runs in real time, each shard alone on its node, as virtual time is not possible: {why}"
+        "it runs in real time, each shard alone on its node, as virtual time is not possible: {reason}"
     ));
     Ok(())
 }
 
 /// Makes the directory, with the program, the kernel and the scripts.
 fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<()> {
-    for made in [dir.to_owned(), dir.join(SHARDS), dir.join(LOGS)] {
-        fs::create_dir_all(&made).cannot("write", &made)?;
+    for path in [dir.to_owned(), dir.join(SHARDS), dir.join(LOGS)] {
+        fs::create_dir_all(&path).cannot("write", &path)?;
     }
     let copy = |from: &Path, name: &str| {
         let to = dir.join(name);

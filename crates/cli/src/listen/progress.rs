@@ -20,7 +20,7 @@ use crate::{charset, output};
 /// Progress display of a run.
 pub struct Progress {
     how: How,
-    estimate: RunEstimate,
+    run_estimate: RunEstimate,
     /// Estimate of the whole run, in one line.
     estimate: String,
 }
@@ -43,7 +43,7 @@ impl Progress {
         };
         Self {
             how,
-            estimate: RunEstimate::default(),
+            run_estimate: RunEstimate::default(),
             estimate,
         }
     }
@@ -70,8 +70,8 @@ impl Progress {
         }
     }
 
-    fn left_in_words(&self) -> String {
-        let remaining = self.estimate.remaining();
+    fn remaining_text(&self) -> String {
+        let remaining = self.run_estimate.remaining();
         remaining.map_or_else(String::new, |time| format!(", about {} left", coarse_duration(time)))
     }
 }
@@ -113,7 +113,7 @@ fn outcome(trial: &TrialRecord) -> String {
 
 impl Listener for Progress {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
-        self.estimate.on_event(event);
+        self.run_estimate.on_event(event);
         match event {
             Event::RunStarted { trials, done, .. } => {
                 if *done == 0 {
@@ -127,7 +127,7 @@ impl Listener for Progress {
             }
             Event::PathChecked { check } => {
                 let within = match &check.spoiled {
-                    Some(why) => format!("not checked, {why}"),
+                    Some(reason) => format!("not checked, {reason}"),
                     None if check.within => "within its tolerance".to_owned(),
                     None => "OUTSIDE its tolerance".to_owned(),
                 };
@@ -147,7 +147,7 @@ impl Listener for Progress {
                 ..
             } => {
                 if let How::Bar(bar) = &self.how {
-                    let message = format!("{transport} · {condition}{}", self.left_in_words());
+                    let message = format!("{transport} · {condition}{}", self.remaining_text());
                     bar.set_message(charset::encoded(&printable(&message)).into_owned());
                 }
             }
@@ -155,13 +155,13 @@ impl Listener for Progress {
                 match &self.how {
                     How::Silent => {}
                     How::Bar(bar) => {
-                        bar.set_length(u64::from(self.estimate.trials));
-                        bar.set_position(u64::from(self.estimate.done));
+                        bar.set_length(u64::from(self.run_estimate.trials));
+                        bar.set_position(u64::from(self.run_estimate.done));
                     }
                     How::Lines => self.line(&format!(
                         "[{}/{}] round {}{}, {} · {}: {}{}",
-                        self.estimate.done,
-                        self.estimate.trials,
+                        self.run_estimate.done,
+                        self.run_estimate.trials,
                         trial.round + 1,
                         match trial.attempt {
                             1 => String::new(),
@@ -170,14 +170,14 @@ impl Listener for Progress {
                         trial.transport,
                         trial.condition,
                         outcome(trial),
-                        self.left_in_words()
+                        self.remaining_text()
                     )),
                 }
-                let is_told = matches!(
+                let is_printed = matches!(
                     trial.outcome,
                     Outcome::Failed | Outcome::TimedOut | Outcome::Invalid
                 );
-                if let (How::Bar(_), true) = (&self.how, is_told) {
+                if let (How::Bar(_), true) = (&self.how, is_printed) {
                     let (transport, condition) = (&trial.transport, &trial.condition);
                     self.line(&format!("{transport} · {condition}: {}", outcome(trial)));
                 }

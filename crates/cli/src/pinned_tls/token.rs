@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn addresses_are_parsed_with_and_without_port_and_token() {
-        let word = token().encode();
+        let encoded = token().encode();
         for (text, host, port, has_token) in [
-            (format!("lab1:5301#{word}"), "lab1", Some(5301), true),
-            (format!("lab1#{word}"), "lab1", None, true),
+            (format!("lab1:5301#{encoded}"), "lab1", Some(5301), true),
+            (format!("lab1#{encoded}"), "lab1", None, true),
             ("192.0.2.1".to_owned(), "192.0.2.1", None, false),
             (
                 "[2001:db8::1]:5301".to_owned(),
@@ -159,7 +159,7 @@ mod tests {
                 Some(5301),
                 false,
             ),
-            (format!("[2001:db8::1]#{word}"), "2001:db8::1", None, true),
+            (format!("[2001:db8::1]#{encoded}"), "2001:db8::1", None, true),
             ("2001:db8::1".to_owned(), "2001:db8::1", None, false),
         ] {
             let Ok(read) = ServerAddress::parse(&text) else {
@@ -169,7 +169,7 @@ mod tests {
             assert_eq!(read.token.is_some(), has_token, "{text}");
             assert!(read.token.is_none_or(|read| read == token()));
         }
-        let cut = &word[..word.len() - 1];
+        let cut = &encoded[..encoded.len() - 1];
         for text in ["", ":5201", "a:0", "a:x", "[::1", &format!("a#{cut}"), "a#"] {
             assert!(ServerAddress::parse(text).is_err(), "{text}");
         }
@@ -181,11 +181,11 @@ mod tests {
         assert_eq!(message.len(), FIRST_MESSAGE_BYTES);
         assert!(is_first_message(&[1; SECRET_BYTES], &message));
         assert!(!is_first_message(&[3; SECRET_BYTES], &message));
-        for place in 0..message.len() {
+        for position in 0..message.len() {
             let mut other = message.clone();
-            other[place] ^= 1;
-            assert!(!is_first_message(&[1; SECRET_BYTES], &other), "{place}");
-            assert!(!is_first_message(&[1; SECRET_BYTES], &message[..place]));
+            other[position] ^= 1;
+            assert!(!is_first_message(&[1; SECRET_BYTES], &other), "{position}");
+            assert!(!is_first_message(&[1; SECRET_BYTES], &message[..position]));
         }
     }
 }

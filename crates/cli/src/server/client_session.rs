@@ -45,41 +45,41 @@ pub struct Client {
 
 impl Client {
     /// Serves the client to its end, and writes how it ended.
-    pub fn attend(self, server: &Server<'_>) {
+    pub fn run(self, server: &Server<'_>) {
         let (number, address) = (self.number, self.address);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        let why = self.serve(server, address).err();
-        let why = why.map_or_else(String::new, |error| format!(": {error}"));
-        server.note(number, &format!("{address} has ended{why}"));
+        let error = self.serve(server, address).err();
+        let error = error.map_or_else(String::new, |error| format!(": {error}"));
+        server.note(number, &format!("{address} has ended{error}"));
     }
 
     fn serve(self, server: &Server<'_>, address: SocketAddr) -> io::Result<()> {
         let tls = self.shake_hands(server)?;
         let local = self.stream.local_addr()?.ip().to_canonical();
         let deadline = Arc::<OnceLock<Instant>>::default();
-        let (mut ours, theirs) = UnixStream::pair()?;
-        let (tcp, of_relay) = (self.stream, Arc::clone(&deadline));
+        let (mut local_end, relay_end) = UnixStream::pair()?;
+        let (tcp, relay_deadline) = (self.stream, Arc::clone(&deadline));
         let relay = thread::Builder::new()
             .name("tls".into())
-            .spawn(move || relay(&mut Connection::Server(tls), &tcp, &theirs, &of_relay))?;
-        let served = match acquire_slot(server, self.number, &mut ours) {
+            .spawn(move || relay(&mut Connection::Server(tls), &tcp, &relay_end, &relay_deadline))?;
+        let served = match acquire_slot(server, self.number, &mut local_end) {
             Ok(turn) => {
                 server.note(self.number, &format!("{address} measures"));
                 // Set once, here.
                 let _ = deadline.set(Instant::now() + server.args.max_time);
-                let served = session(server, self.number, ours, (local, address.ip()));
+                let served = session(server, self.number, local_end, (local, address.ip()));
                 drop(turn);
                 served
             }
             Err(QueueError::Full) => {
                 let most = server.args.max_clients;
                 let reason = format!("the server has as many clients as it takes ({most})");
-                let told = io::Error::other(&*reason);
-                write_line(&mut ours, &Hello::Refused { reason })?;
-                drop(ours);
-                Err(told)
+                let error = io::Error::other(&*reason);
+                write_line(&mut local_end, &Hello::Refused { reason })?;
+                drop(local_end);
+                Err(error)
             }
-            Err(QueueError::Gone) => Err(io::Error::other("it left while it waited")),
+            Err(QueueError::Disconnected) => Err(io::Error::other("it left while it waited")),
         };
         let relayed = relay.join().unwrap_or(Ok(()));
         if deadline.get().is_some_and(|at| Instant::now() >= *at) {
@@ -120,7 +120,7 @@ fn acquire_slot<'a>(
         max_time_ns: nanoseconds(server.args.max_time),
         max_bytes: server.max_bytes(),
     };
-    write_line(client, &limits).map_err(|_| QueueError::Gone)?;
+    write_line(client, &limits).map_err(|_| QueueError::Disconnected)?;
     let queue = &server.queue;
     queue.enter(number, |ahead| {
         write_line(client, &Hello::Waiting { ahead })
@@ -142,11 +142,11 @@ fn session(
     };
     let agent = vec![AGENT_COMMAND.to_owned(), serde_json::to_string(&limits)?];
     let events = server.events.clone();
-    let began = Instant::now();
-    let mut heard = 0;
+    let started_at = Instant::now();
+    let mut received = 0;
     let on_line = move |line: &str| {
-        heard += 1;
-        if heard > EVENTS + EVENTS_PER_SECOND * began.elapsed().as_secs() {
+        received += 1;
+        if received > EVENTS + EVENTS_PER_SECOND * started_at.elapsed().as_secs() {
             return;
         }
         if let Ok(event) = serde_json::from_str::<ClientEvent>(line) {

@@ -146,12 +146,12 @@ fn serve(server: &Server<'_>, mut admission: Admission<'_>) -> Result<Code> {
                     number,
                 };
                 if server.args.one_off {
-                    client.attend(server);
+                    client.run(server);
                     return Ok(Code::Measured);
                 }
                 let thread = thread::Builder::new().name(format!("client {number}"));
                 // Without a thread the connection is closed.
-                if let Err(error) = thread.spawn_scoped(scope, move || client.attend(server)) {
+                if let Err(error) = thread.spawn_scoped(scope, move || client.run(server)) {
                     server.note(number, &format!("{address} cannot be served: {error}"));
                 }
             }

@@ -5,13 +5,13 @@ use std::{collections::VecDeque, io, time::Duration};
 use parking_lot::{Condvar, Mutex};
 
 /// Time between two messages to a client that waits.
-const NEWS: Duration = Duration::from_secs(1);
+const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Clients that measure, and those that wait for their turn, in the order of their arrival.
 #[derive(Debug)]
 pub struct Queue {
     parallel: usize,
-    most: usize,
+    max_clients: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -32,15 +32,15 @@ pub enum QueueError {
     /// There are too many clients.
     Full,
     /// The client has gone while it waited.
-    Gone,
+    Disconnected,
 }
 
 impl Queue {
     /// Makes a queue that lets some clients measure at once, and takes `most` with those that wait.
-    pub fn new(parallel: usize, most: usize) -> Self {
+    pub fn new(parallel: usize, max_clients: usize) -> Self {
         Self {
             parallel,
-            most: most.max(parallel),
+            max_clients: max_clients.max(parallel),
             state: Mutex::default(),
             changed: Condvar::new(),
         }
@@ -53,17 +53,17 @@ impl Queue {
     pub fn enter(
         &self,
         client: u64,
-        mut tell: impl FnMut(usize) -> io::Result<()>,
+        mut send_position: impl FnMut(usize) -> io::Result<()>,
     ) -> Result<QueueSlot<'_>, QueueError> {
         let mut state = self.state.lock();
-        if state.running + state.waiting.len() >= self.most {
+        if state.running + state.waiting.len() >= self.max_clients {
             return Err(QueueError::Full);
         }
         state.waiting.push_back(client);
         loop {
-            let place = state.waiting.iter().position(|it| *it == client);
-            let place = place.unwrap_or_default();
-            if place == 0 && state.running < self.parallel {
+            let position = state.waiting.iter().position(|it| *it == client);
+            let position = position.unwrap_or_default();
+            if position == 0 && state.running < self.parallel {
                 state.waiting.pop_front();
                 state.running += 1;
                 drop(state);
@@ -71,19 +71,19 @@ impl Queue {
                 self.changed.notify_all();
                 return Ok(QueueSlot(self));
             }
-            let ahead = place + state.running;
+            let ahead = position + state.running;
             drop(state);
-            let told = tell(ahead);
+            let sent = send_position(ahead);
             state = self.state.lock();
-            if told.is_err() {
+            if sent.is_err() {
                 state.waiting.retain(|it| *it != client);
                 drop(state);
                 self.changed.notify_all();
-                return Err(QueueError::Gone);
+                return Err(QueueError::Disconnected);
             }
             let is_first = state.waiting.front() == Some(&client);
             if !(is_first && state.running < self.parallel) {
-                self.changed.wait_for(&mut state, NEWS);
+                self.changed.wait_for(&mut state, UPDATE_INTERVAL);
             }
         }
     }
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn silent(_: usize) -> io::Result<()> {
+    fn no_messages(_: usize) -> io::Result<()> {
         Ok(())
     }
 
@@ -114,16 +114,16 @@ mod tests {
         let queue = Queue::new(1, 10);
         let (order, turns) = mpsc::channel();
         let enter = |client: u64, waits: Sender<()>, order: Sender<u64>| {
-            let tell = |ahead: usize| {
+            let send_position = |ahead: usize| {
                 assert!(ahead > 0);
                 let _ = waits.send(());
                 Ok(())
             };
-            let _turn = queue.enter(client, tell).expect("a turn");
+            let _turn = queue.enter(client, send_position).expect("a turn");
             order.send(client).expect("heard");
         };
         thread::scope(|scope| {
-            let first = queue.enter(0, silent).expect("it is free");
+            let first = queue.enter(0, no_messages).expect("it is free");
             for client in 1..=5 {
                 let (waits, waiting) = mpsc::channel();
                 let order = order.clone();
@@ -140,15 +140,15 @@ mod tests {
     #[test]
     fn full_queue_refuses_clients_and_disconnected_ones_free_their_slot() {
         let queue = Queue::new(1, 2);
-        let turn = queue.enter(0, silent).expect("it is free");
-        let gone = queue.enter(1, |_| Err(io::ErrorKind::BrokenPipe.into()));
-        assert!(matches!(gone, Err(QueueError::Gone)));
+        let turn = queue.enter(0, no_messages).expect("it is free");
+        let disconnected = queue.enter(1, |_| Err(io::ErrorKind::BrokenPipe.into()));
+        assert!(matches!(disconnected, Err(QueueError::Disconnected)));
         let full = queue.enter(2, |_| {
-            assert!(matches!(queue.enter(3, silent), Err(QueueError::Full)));
+            assert!(matches!(queue.enter(3, no_messages), Err(QueueError::Full)));
             Err(io::ErrorKind::BrokenPipe.into())
         });
-        assert!(matches!(full, Err(QueueError::Gone)));
+        assert!(matches!(full, Err(QueueError::Disconnected)));
         drop(turn);
-        assert!(queue.enter(4, silent).is_ok());
+        assert!(queue.enter(4, no_messages).is_ok());
     }
 }
