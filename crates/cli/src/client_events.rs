@@ -39,7 +39,7 @@ pub struct Started {
     pub time_unix_ns: i64,
     /// Label of the transport.
     pub transport: String,
-    /// Workload in words.
+    /// Description of the workload.
     pub workload: String,
     /// Address of the client.
     pub from: String,
@@ -236,7 +236,7 @@ impl RateUnit {
     }
 }
 
-/// Formats a rate in the unit that is asked for, or in that of its size.
+/// Formats a rate in the requested unit, or in that of its size.
 fn rate(bps: f64, unit: Option<RateUnit>) -> String {
     if let Some(unit) = unit {
         return format!("{:.*} {}", unit.decimals, bps / unit.bits as f64, unit.name);
@@ -407,7 +407,7 @@ impl Ended {
         let ratio = self.metric(id::MESSAGE_LOSS_RATIO)?;
         let lost = self.metric(id::MESSAGES_LOST).unwrap_or_default();
         let sent = self.metric(id::MESSAGES_SENT).unwrap_or_default();
-        // A stream that lost nothing has nothing to say.
+        // A stream without losses has no line.
         if ratio <= 0.0 && !self.metrics.contains_key(id::MESSAGES_REORDERED) {
             return None;
         }

@@ -20,8 +20,8 @@ use crate::{
 /// Options of `run` that are no part of a study and have their default also beside one.
 const BESIDE_A_STUDY: [&str; 3] = ["hosts_file", "kernel", "jobs"];
 
-/// Returns the arguments with the defaults of the user's configuration file, which are said on standard error. An option
-/// that is typed, or that one which is typed excludes, has no default.
+/// Returns the arguments with the defaults of the user's configuration file, which are printed on standard error. Options
+/// on the command line, and those that they exclude, have no default.
 ///
 /// # Errors
 /// The file cannot be read, or has a command, an option or a kind of value that there is not.
@@ -36,7 +36,7 @@ pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     };
     let command = Args::command();
     check(&settings, &command, &file)?;
-    // A mistake in what was typed is told by the one who reads it.
+    // An error in the command line is reported by its parser.
     let Ok(matches) = command.clone().try_get_matches_from(&arguments) else {
         return Ok(arguments);
     };
@@ -141,7 +141,7 @@ fn applies(command: &Command, argument: &Arg, typed: &ArgMatches) -> bool {
     if others.any(|other| excludes(argument, other) || excludes(other, argument)) {
         return false;
     }
-    // What a study says is the study's.
+    // Settings of a study are not changed.
     let names_a_study = matches!(typed.try_get_one::<String>("study"), Ok(Some(_)));
     !names_a_study
         || argument.get_help_heading() == Some("Output")

@@ -1,4 +1,4 @@
-//! The plan of a run in words: `regatta run --dry-run`.
+//! Text of the plan of a run: `regatta run --dry-run`.
 
 use std::{fmt::Write, time::Duration};
 
@@ -84,7 +84,7 @@ fn about(Bytes(bytes): Bytes) -> Bytes {
     Bytes((bytes + unit / 2) / unit * unit)
 }
 
-/// The study of a plan in words, up to the order of its trials.
+/// Text of the study of a plan, up to the order of its trials.
 fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     let study = plan.study();
     let mut text = String::new();

@@ -13,7 +13,7 @@ use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
 use crate::exit::{Failure, OrFailure as _, Result};
 
-/// Directory in which runs leave their results unless another is asked for.
+/// Default directory of the results of runs.
 pub const RESULTS: &str = DEFAULT_DIRECTORY;
 
 /// The directory of a run that is named by it or by the results file in it.
@@ -35,7 +35,7 @@ fn or_here(dir: &Path) -> &Path {
 /// Checks that a directory can be made for a new run; nothing that it makes stays.
 ///
 /// # Errors
-/// If the directory that was asked for holds a run or something of one already, or if it cannot be
+/// If the requested directory holds a run or something of one already, or if it cannot be
 /// made or written.
 pub fn check(requested: Option<&Path>) -> Result<()> {
     let dir = requested.unwrap_or(Path::new(RESULTS));
@@ -64,7 +64,7 @@ fn check_writable(dir: &Path) -> Result<()> {
     let mut missing = dir;
     for above in dir.ancestors().map(or_here) {
         match above.metadata() {
-            // What is there and leads nowhere is a link.
+            // An entry without a target is a dangling link.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if above.symlink_metadata().is_ok() {
                     return with_context(dir, Err(Errno::EEXIST.into()));
@@ -95,7 +95,7 @@ fn try_to_make(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the directory for a new run that [`check`] has found possible: the one that was asked for, or
+/// Makes the directory for a new run that [`check`] has found possible: the requested one, or
 /// a new one named after the study and the time.
 ///
 /// # Errors

@@ -31,7 +31,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code> {
     })
 }
 
-/// Main function of the process that says as JSON what a host can do.
+/// Main function of the process that prints the capabilities of a host as JSON.
 pub fn json_main() -> ExitCode {
     match output::exactly(&value(&found()).to_string()) {
         Ok(()) => Code::Measured.into(),
@@ -50,7 +50,7 @@ fn found() -> Vec<Capability> {
 }
 
 /// Says which congestion control the kernel gives to sockets that ask for none, and which one the driver `tcp` sets
-/// instead. `None` if this system does not say.
+/// instead. `None` if the system does not report it.
 fn default_congestion_control() -> Option<Capability> {
     let default = regatta_agent::find_driver("tcp")?.descriptor().options;
     let default = default.iter().find(|option| option.name == "cc")?.default;

@@ -88,7 +88,7 @@ impl From<&Failure> for Code {
     }
 }
 
-/// Any error is a failure unless something else is said.
+/// Any error is a failure by default.
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::failed(error)
@@ -176,7 +176,7 @@ impl Failure {
         Self::new(Code::Failed, error)
     }
 
-    /// Creates an error about a request that this machine does not support. A limit that was set for this process says
+    /// Creates an error about a request that this machine does not support. A limit of this process says
     /// nothing about the machine: what it has caused is a failure.
     pub fn unsupported(error: impl Into<anyhow::Error>) -> Self {
         let error = error.into();
@@ -266,7 +266,7 @@ pub fn limit_hint<'a>(
             cause
                 .downcast_ref::<io::Error>()
                 .is_some_and(|error| error.raw_os_error() == Some(errno as i32))
-                // Of another process's error only the words are known.
+                // Of an error in another process only the message is known.
                 || cause.to_string().ends_with(&format!("(os error {})", errno as i32))
         };
         if is(Errno::EMFILE) {
@@ -340,7 +340,7 @@ pub fn no_bed(error: BedError) -> Failure {
 /// Returns the path of this program's own file.
 ///
 /// # Errors
-/// The system cannot tell it.
+/// The system does not know it.
 pub fn own_executable() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }

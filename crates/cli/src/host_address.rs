@@ -33,7 +33,7 @@ pub fn resolve(
         .start(&[COMMAND, interface], Errors::Inherit)
         .map_err(no_bed)?;
     let mut found = String::new();
-    // An address is short; what another version says instead may be long.
+    // An address is short; the output of another version may be long.
     let read = File::from(launched.output)
         .take(1 << 12)
         .read_to_string(&mut found);

@@ -32,7 +32,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// Writes text, unless JSON is asked for.
+    /// Writes text, unless the output is JSON.
     fn text(self, text: &str) -> Result<()> {
         match self.is_json {
             true => Ok(()),
@@ -40,7 +40,7 @@ impl Printer {
         }
     }
 
-    /// Writes a line of JSON, if that is asked for.
+    /// Writes a line of JSON, if the output is JSON.
     fn json(self, value: Value) -> Result<()> {
         match self.is_json {
             true => output::json_lines([value].into_iter()),
@@ -65,7 +65,7 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
     }
     match names[..] {
         [a, b] => check_path([a, b], hosts_file, printer),
-        // Nobody has asked for a transfer between the two.
+        // A transfer between the two was not requested.
         [name] if name != LOCAL => {
             if let Err(failure) = check_path([name, LOCAL], hosts_file, printer) {
                 let message = failure.render(false);

@@ -37,7 +37,7 @@ const LONGEST_PASSWORDS: u64 = 64 << 10;
 /// Runs `regatta hosts`.
 ///
 /// # Errors
-/// Mistakes in the hosts file; hosts that cannot be reached or let nobody in.
+/// Mistakes in the hosts file; hosts that cannot be reached or accept no key.
 pub fn hosts(args: &HostsArgs) -> Result<Code> {
     let file = args.hosts_file.as_deref();
     match &args.command {
@@ -68,7 +68,8 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code> {
         (None, false) => HostKey::Ask,
     };
     let set_up: Vec<_> = thread::scope(|scope| {
-        // What the first run sends to the hosts takes as long as the keys do. If it cannot be made, that run says why.
+        // Prepares the file that the first run sends to the hosts, which takes as long as the keys do. If this fails, that
+        // run reports the reason.
         let stop = StopRequest::default();
         scope.spawn(move || own_executable().and_then(|it| remote::agent_file(&it, &stop)));
         let threads: Vec<_> = (named.iter().enumerate())
@@ -97,7 +98,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code> {
                 added.push((name, by));
             }
             Err(failure) => {
-                // The last one is said by the caller.
+                // The last one is reported by the caller.
                 if let Some(earlier) = failed.replace(failure) {
                     output::err(&earlier.render(false));
                 }
@@ -278,10 +279,10 @@ fn key_directory() -> Result<PathBuf> {
     Ok(config_directory()?.join("ssh"))
 }
 
-/// Passwords of hosts: those of a descriptor, or the user's at the terminal, who is asked one thing at a time.
+/// Passwords of hosts: those of a descriptor, or the user's at the terminal, one prompt at a time.
 struct Passwords {
     fd: Option<RawFd>,
-    /// Lines of the descriptor, once they were read. Locked while the user is asked.
+    /// Lines of the descriptor, once they were read. Locked during a prompt.
     lines: Mutex<Option<Vec<Zeroizing<String>>>>,
 }
 

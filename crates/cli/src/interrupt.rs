@@ -41,7 +41,7 @@ pub fn ignore() {
     }
 }
 
-/// Makes writing to a file that may not grow any more an error, instead of the default, which ends
+/// Makes writing beyond the limit of file sizes an error, instead of the default, which ends
 /// the process silently. Child processes inherit this setting.
 pub fn report_file_size_limits() {
     ignore_signal(Signal::SIGXFSZ);
@@ -81,8 +81,8 @@ impl Held {
         self.end_with(message, move || stopper.stop(), at_once)
     }
 
-    /// Waits for a signal in a thread; then prints `words` and calls `stop`. A second signal ends
-    /// the process, after `at_once`, which says what is left.
+    /// Waits for a signal in a thread; then prints `message` and calls `stop`. A second signal ends
+    /// the process, after `at_once`, which prints where the results are.
     ///
     /// # Errors
     /// No thread can be started.

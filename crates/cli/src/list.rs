@@ -42,7 +42,7 @@ pub fn list(args: &ListArgs) -> Result<Code> {
     output::show(&text)
 }
 
-/// Returns the tables that are asked for, each under its name.
+/// Returns the requested tables, each under its name.
 fn json(what: Option<ListWhat>) -> Result<Value> {
     let is_requested = |of| what.is_none_or(|what| what == of);
     let mut tables = Map::new();
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Whether a page's default is that of the definition; one that has none is in words.
+    /// Whether a page's default is that of the definition; the default of an option without one is a description.
     fn is_default(cell: &str, option: &OptionDefinition) -> bool {
         match (option.default, option.kind) {
             ("", _) => !cell.starts_with('`'),

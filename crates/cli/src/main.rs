@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         return regatta_ssh::askpass_main();
     }
     // The hidden processes enter namespaces, which a process can do only before it has a
-    // second thread, so they are told apart before anything else happens.
+    // second thread, so they are distinguished before anything else happens.
     if let Some(process) = std::env::args_os().nth(1).as_deref().and_then(hidden) {
         return process();
     }
@@ -158,7 +158,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
     })
 }
 
-/// Prints the help that was asked for, or the error of the arguments.
+/// Prints the requested help, or the error of the arguments.
 fn not_parsed(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let written = match (error.use_stderr(), charset::is_utf8()) {

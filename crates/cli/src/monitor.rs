@@ -53,7 +53,7 @@ struct NamedMonitor {
 /// Runs `regatta monitor`.
 ///
 /// # Errors
-/// A host that cannot be sampled, or for a shorter time than was asked for; a file that cannot be
+/// A host that cannot be sampled, or for a shorter time than requested; a file that cannot be
 /// written.
 pub fn monitor(args: &MonitorArgs) -> Result<Code> {
     check(args)?;
@@ -65,7 +65,7 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
     let stop = {
         let (wake_tx, to_end) = (wake_tx.clone(), Arc::clone(&to_end));
         move || {
-            // Nobody hears it once the time is over, and then nothing is left to stop.
+            // Once the time is over there is no receiver, and nothing to stop.
             let _ = wake_tx.send(Wake::Stop);
             if let Some(opening) = to_end.lock().take() {
                 opening.ask();
@@ -167,7 +167,7 @@ fn wait(
     }
 }
 
-/// Returns the reason for which there are samples of a shorter time than was asked for.
+/// Returns the reason for which there are samples of a shorter time than requested.
 fn stopped_early(stopped: bool, elapsed: Duration, monitors: &[NamedMonitor]) -> Option<String> {
     let ended: Vec<String> = (monitors.iter())
         .filter_map(|named| {

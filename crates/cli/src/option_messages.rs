@@ -1,4 +1,4 @@
-//! Messages about a study in the words of the command line.
+//! Messages about a study, with command-line options in place of keys.
 
 use clap::CommandFactory;
 

@@ -60,8 +60,8 @@ pub fn out(text: &str) -> Result<()> {
     Ok(coloured(&printable(text))?)
 }
 
-/// Writes lines to standard output as they come, without what a terminal would obey, until the reader
-/// has gone.
+/// Writes lines to standard output as they come, without control characters, until the reader
+/// closes its end.
 ///
 /// # Errors
 /// As [`exactly`].
@@ -77,7 +77,7 @@ pub fn json_line(value: &impl Serialize) -> Result<(), OutputError> {
     ignore_broken_pipe(write_line(&mut io::stdout().lock(), value))
 }
 
-/// Writes each value as a line of JSON to standard output as they come, until the reader has gone.
+/// Writes each value as a line of JSON to standard output as they come, until the reader closes its end.
 ///
 /// # Errors
 /// As [`exactly`].
@@ -108,13 +108,13 @@ fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<()
         .try_for_each(|line| writeln!(stdout, "{}", line?))
         .and_then(|()| stdout.flush());
     if written.is_err() {
-        // What could not be written would be tried once more.
+        // Without this, dropping the writer would write the rest again.
         let _ = stdout.into_parts();
     }
     Ok(ignore_broken_pipe(written)?)
 }
 
-/// A number of things: `1 trial`, `2 trials`.
+/// Formats a number with its noun: `1 trial`, `2 trials`.
 pub fn counted(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),
@@ -130,7 +130,7 @@ pub fn coloured(text: &str) -> Result<(), OutputError> {
     exactly(&encoded(text))
 }
 
-/// Writes output for a program to standard output, in UTF-8. A reader that is gone (`| head`) is no
+/// Writes output for a program to standard output, in UTF-8. A closed reader (`| head`) is no
 /// error.
 ///
 /// # Errors
@@ -141,7 +141,7 @@ pub fn exactly(text: &str) -> Result<(), OutputError> {
     ignore_broken_pipe(written.and_then(|()| stdout.flush()))
 }
 
-/// Passes on an error of standard output, unless its reader is gone.
+/// Returns an error of standard output, unless its reader has closed its end.
 ///
 /// # Errors
 /// As [`exactly`].

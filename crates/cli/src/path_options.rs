@@ -62,7 +62,7 @@ struct Given {
     value: Value,
     /// Value as a user may type it again.
     typed: String,
-    /// Part of the condition's name.
+    /// Its part of the condition's name.
     name_part: String,
     /// Position of that part.
     position: u32,
@@ -177,7 +177,7 @@ pub fn table_of(keys: &[Assignment], kind_of: fn(&str) -> Option<KeyKind>) -> Re
                 .as_table_mut()
                 .ok_or_else(twice)?;
         }
-        // What else is no text is refused where it is read.
+        // Other values that are no text are refused where they are read.
         let value = match kind_of(last) {
             Some(kind @ (KeyKind::Flag | KeyKind::Number { .. } | KeyKind::Numbers)) => {
                 value_of(kind, value)?
@@ -305,7 +305,7 @@ pub fn choose_emulation(args: &PathArgs, captured: bool, path: &mut PathSetup) -
     Ok(())
 }
 
-/// Hint for where something that only netem has is asked for together with the other emulator:
+/// Hint for a feature of netem that is requested together with the other emulator:
 /// either may be the study's.
 fn contradiction_hint(args: &PathArgs, path: &PathSetup) -> String {
     if args.emulator.is_none() {

@@ -116,7 +116,7 @@ pub struct Opened {
     pub address: Option<IpAddr>,
     /// Addresses of this machine and of the host in the connection, if `ssh` made it.
     pub addresses: Option<[IpAddr; 2]>,
-    /// Time that it took.
+    /// Time until the session was open.
     pub connect_time: Duration,
     session: Session,
     connector: Connector,
@@ -162,7 +162,7 @@ impl Opened {
         self.host.shaping.as_ref().map(|shaping| shaping.attach)
     }
 
-    /// Returns the port of the SSH server, of which packets on an interface that is shaped must be told from others;
+    /// Returns the port of the SSH server, whose packets on a shaped interface must be distinguished from others;
     /// `None` without such an interface, and for this machine.
     fn shaped_ssh_port(&self) -> Result<Option<u16>> {
         if self.attach() != Some(Attach::Interface) || self.connector.destination.ssh.is_none() {
@@ -323,8 +323,8 @@ pub fn receive(
 }
 
 impl Receiver {
-    /// Returns what the receiver said if it has failed; `None` for one that is still there, as it knows of no failure:
-    /// it is ended, and removes what it has made.
+    /// Returns the message of the receiver if it has failed. `None` for a receiver that still runs: it has no failure,
+    /// is ended, and removes its files.
     pub fn failure(mut self) -> Option<String> {
         if self.process.ended(FAILED_WITHIN).is_some() {
             return self.end();
@@ -334,7 +334,7 @@ impl Receiver {
         None
     }
 
-    /// Waits for the end of the receiver. Returns what it said if it failed.
+    /// Waits for the end of the receiver. Returns its message if it failed.
     pub fn end(mut self) -> Option<String> {
         let status = self.process.ended(RECEIVED_WITHIN);
         if status.as_deref() == Some("exit status: 0") {
@@ -350,7 +350,7 @@ impl Receiver {
     }
 }
 
-/// Way to a host, with the session that was opened first.
+/// Connector to a host, with the session that was opened first.
 #[derive(Debug)]
 struct Connector {
     name: String,
@@ -423,7 +423,7 @@ impl Connector {
         Ok((session, bootstrap.addresses, start.elapsed()))
     }
 
-    /// Kills a server that has said nothing, as one does that is stopped while it starts. Once it serves, its guard would.
+    /// Kills a server that has sent nothing, such as one that is stopped while it starts. Later its guard does.
     fn kill(&self, shell: u32) {
         let killing = self.destination.kill_command(shell);
         let streams = |mut command: Command| {

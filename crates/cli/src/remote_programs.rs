@@ -35,7 +35,7 @@ impl Programs {
 
     /// Sends the programs to a host that does not have them; `directory` is the one that the user has put them into
     /// there. Returns the variables of the environment by which the host's agents find them. One that is not here is
-    /// not sent: its transport says what is missing.
+    /// not sent: its transport reports the missing file.
     ///
     /// # Errors
     /// Files that cannot be packed, sent or unpacked.
@@ -88,7 +88,7 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
     let mut input = launched.input;
     let directory = line().and_then(|first| match first.as_str() {
         "\n" => {
-            // One that ends early says why.
+            // A process that ends early has an error message.
             let _ = input.write_all(&archive.content);
             line()
         }
@@ -107,11 +107,11 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
     ))
 }
 
-/// Returns what a process of Regatta on a host says on its standard error, as the cause of an error here.
+/// Returns the standard error of a process of Regatta on a host, as the cause of an error here.
 pub fn stderr_text(errors: Option<OwnedFd>) -> String {
     let mut stderr = String::new();
     if let Some(errors) = errors {
-        // Whatever it could say is enough.
+        // A part of it is enough.
         let _ = File::from(errors).take(1 << 16).read_to_string(&mut stderr);
     }
     printable(stderr.trim().trim_start_matches("error: "))

@@ -31,7 +31,7 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code> {
     language::with(args.lang, || make(args, colour))
 }
 
-/// Makes the reports that are asked for.
+/// Makes the requested reports.
 fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).bad()?;
@@ -76,7 +76,7 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
     Ok(code)
 }
 
-/// Returns a request to stop that signals such as Ctrl-C make. They print `words`.
+/// Returns a request to stop that is made by signals such as Ctrl-C, which also print `message`.
 fn stopped_by_signals(message: &'static str) -> Result<StopRequest> {
     let stop = StopRequest::default();
     let held = Held::new()?;

@@ -260,7 +260,7 @@ impl RunSession<'_> {
     }
 }
 
-/// Says what a run that is ended at once leaves in its directory, and how it goes on. An empty directory is removed.
+/// Describes the results of a run that is ended at once, and how to resume it. Removes a directory without results.
 fn partial_results_message(dir: &Path) -> String {
     let shown = dir.display();
     if !dir.join(regatta_results::FILE_NAME).exists() {
@@ -297,7 +297,7 @@ fn make_bed(
 /// A run that broke before its start.
 fn not_started(error: EngineError) -> Failure {
     match error {
-        // A limit that was set for this process says nothing about the machine.
+        // A limit of this process says nothing about the machine.
         EngineError::Guest {
             unsupported: true,
             ref source,
@@ -424,7 +424,7 @@ pub fn finish(
     Ok(tally.verdict(!written.summary.passed()))
 }
 
-/// Ends a run, or a shard, of which it says what it has run: its reports are left to the merged run.
+/// Ends a run, or a shard, of which it prints the number of trials: reports are made of the merged run.
 fn finish_part(
     dir: &Path,
     shard: Option<Shard>,

@@ -16,7 +16,7 @@ use crate::output;
 /// Largest file that is read, in bytes.
 const LARGEST_BYTES: usize = 16 << 20;
 
-/// Time without data after which the user is told of the wait.
+/// Time without data after which the wait is reported.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 /// Time without data after which reading is given up.
@@ -42,7 +42,7 @@ pub enum TextFileError {
     Silent,
 }
 
-/// Reads a whole text file. A pipe is read as long as data comes from it; the user is told of one
+/// Reads a whole text file. A pipe is read as long as data comes from it; a notice is printed for one
 /// that is silent for a second.
 ///
 /// # Errors
@@ -80,8 +80,8 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Reads until the end, or until there is more than a file may have. `tell` is called after `tell_after` without data, and
-/// `limit` ends the wait.
+/// Reads until the end, or until there is more than a file may have. Calls `on_notice` after `notice_after` without
+/// data; `limit` without data ends the wait.
 fn collect(
     mut file: &File,
     (notice_after, limit): (Duration, Duration),

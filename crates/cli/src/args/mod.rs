@@ -196,7 +196,7 @@ where
     }
 }
 
-/// Returns a parser of the words of a type.
+/// Returns a parser of the names of a type's values.
 fn named_value<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
     let names = || T::NAMES.iter().map(|(name, _)| *name);
     OneOf {
@@ -205,7 +205,7 @@ fn named_value<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
     }
 }
 
-/// Parser of one of several words, which completions offer.
+/// Parser of one of several names, which completions offer.
 #[derive(Clone)]
 struct OneOf<P> {
     names: Vec<&'static str>,

@@ -84,7 +84,7 @@ struct LeftOut {
 /// Results that are damaged or being written, and an archive that cannot be written.
 pub fn bundle(args: &BundleArgs) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
-    // A log of a run that ended is merged first; then nobody writes until the archive is whole.
+    // A log of a run that ended is merged first; then no process writes until the archive is complete.
     let data = regatta_report::load(dir).bad()?;
     let claim = RunLock::new(dir).bad()?;
     if !claim.reader().is_plain().bad()? {

@@ -30,7 +30,7 @@ pub fn command(header: &RunHeader) -> RerunCommand {
         .map(str::to_owned)
         .collect();
     let study_of = |options: &[String]| chosen(&header.study_text, options);
-    // What the text does not tell of the command line.
+    // Options of the command line that the study's text does not have.
     if let Ok(read) = study_of(&options) {
         let study = &header.study;
         if read.bed != study.bed {

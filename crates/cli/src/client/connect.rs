@@ -34,13 +34,13 @@ const SILENCE: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(2)]
 /// Longest time between two lines of the server before the session.
 const GREETING_WITHIN: Duration = Duration::from_secs(15);
 
-/// Longest time for the connection to the server, unless another is asked for.
+/// Default of the longest time for the connection to the server.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest time for the TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where and how to connect.
+/// Server and options of a connection.
 pub struct Target<'a> {
     pub args: &'a ClientArgs,
     pub host: &'a str,

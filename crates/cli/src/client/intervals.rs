@@ -175,7 +175,7 @@ impl Intervals {
         self.timing().waiting.len() as u64 > longest || other.has_reached(to, self.tolerance())
     }
 
-    /// Goes on to the end of the next interval, and returns it unless it is a rest too short to be shown.
+    /// Advances to the end of the next interval, and returns it unless it is a last one that is too short to be shown.
     fn next(&mut self, to: u64) -> Option<Interval> {
         let (bounding, tolerance) = (self.bounding(), self.tolerance());
         let from = self.timing().last.elapsed_ns;

@@ -185,7 +185,7 @@ fn pin(processor: usize) -> Result<()> {
         .hint("processors are counted from 0: `lscpu -e` lists those of this machine")
 }
 
-/// Compares what is asked for with the limits of a server.
+/// Compares the request with the limits of a server.
 fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     let Hello::Limits {
         max_time_ns,
@@ -220,7 +220,7 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     Ok(())
 }
 
-/// Directory of the results: the one that was asked for, or one that is removed at the end.
+/// Directory of the results: the requested one, or one that is removed at the end.
 struct Results {
     directory: Option<PathBuf>,
     is_requested: bool,
@@ -319,7 +319,7 @@ struct Screen {
     intervals: Option<Intervals>,
     /// Trials for `-J`.
     trials: Vec<TrialJson>,
-    /// First error of the output, which the end tells.
+    /// First error of the output, which is reported at the end.
     failed: Option<output::OutputError>,
 }
 

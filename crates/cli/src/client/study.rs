@@ -18,7 +18,7 @@ use crate::{
     output, registry,
 };
 
-/// Time to send for unless another is asked for.
+/// Default duration of sending.
 const TIME: Duration = Duration::from_secs(10);
 
 /// Time after the sending within which everything has to arrive.
@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Size of a message over streams, as of iperf3.
 const STREAM_MESSAGE: Bytes = Bytes(128 << 10);
 
-/// Rate of UDP unless another is asked for, as of iperf3.
+/// Default rate of UDP, that of iperf3.
 const UDP_RATE: BitRate = BitRate(1_000_000);
 
 /// Size of an MTU of Ethernet less the headers of TCP with time stamps, as iperf3 has for datagrams by default.
@@ -136,7 +136,7 @@ fn workload(args: &ClientArgs, message: Bytes) -> Table {
     ])
 }
 
-/// Returns the transports with the options that flags of iperf3 stand for.
+/// Returns the transports with the options that flags of iperf3 set.
 fn transports(args: &ClientArgs) -> Result<Vec<Transport>> {
     let names = match (args.udp, args.sctp, args.mptcp) {
         (true, ..) => vec!["udp".to_owned()],

@@ -1,4 +1,4 @@
-//! Shards of a plan in a directory, and how far each is.
+//! Shards of a plan in a directory, and their progress.
 
 use std::{
     collections::BTreeMap,
@@ -52,11 +52,11 @@ impl Shard {
 /// Answer of Slurm about the tasks of a plan.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// Tasks that run or wait, by number. `None` if Slurm does not run the plan, or could not be asked.
+    /// Tasks that run or wait, by number. `None` if Slurm does not run the plan, or did not answer.
     tasks: Option<BTreeMap<u32, TaskState>>,
-    /// How tasks ended, as far as the site keeps accounts.
+    /// Ends of tasks, if the site keeps accounts.
     ended: BTreeMap<u32, String>,
-    /// Reason why Slurm could not be asked.
+    /// Reason why Slurm did not answer.
     pub warning: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct Queue {
 #[derive(Debug, Clone)]
 pub struct ShardedPlan {
     dir: PathBuf,
-    /// The plan. Of shards that somebody started by hand, it is made from their files.
+    /// The plan. For shards that were started by hand, it is made from their files.
     pub(super) submission: Submission,
     /// Whether `regatta submit` made the directory.
     pub(super) is_submitted: bool,

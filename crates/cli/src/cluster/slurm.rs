@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, path::Path, process::Command};
 
 use crate::exit::{Failure, Result};
 
-/// Largest number of array tasks plus one, where the site does not tell it: Slurm's default.
+/// Largest number of array tasks plus one, if the site does not report it: Slurm's default.
 const DEFAULT_ARRAY_SIZE: u32 = 1001;
 
 /// State of an array task: as Slurm names it, such as `RUNNING`, with the node or the reason.
@@ -66,9 +66,9 @@ pub fn cancel(jobs: &[&str]) {
 }
 
 /// Returns the tasks that wait or run, by number: those of an array, and those of its script that this user has
-/// submitted by hand; an error if Slurm cannot be asked.
+/// submitted by hand; an error if Slurm does not answer.
 ///
-/// As text in a format of our own: the form of `squeue --json` differs from version to version.
+/// Reads text in a format of our own: the form of `squeue --json` differs from version to version.
 pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState>, String> {
     let form = ["--noheader", "--array", "--format=%K|%T|%N|%r|%o"];
     let squeue = |which: &[&str]| output("squeue", &[&form, which].concat());

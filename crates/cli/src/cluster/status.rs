@@ -1,4 +1,4 @@
-//! `regatta status`: how far a submission is.
+//! `regatta status`: progress of a submission.
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
@@ -126,7 +126,7 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
     text
 }
 
-/// Says what to type next for a submission.
+/// Returns the next commands for a submission.
 fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
     let mut text = String::new();
     if !missing.is_empty() {
@@ -146,7 +146,7 @@ fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
     text
 }
 
-/// Says what to type next for shards that somebody started by hand.
+/// Returns the next commands for shards that were started by hand.
 fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
     let mut text = String::new();
     let stopped = (shards.iter()).filter(|it| matches!(it.state, ShardState::Missing(_)));
@@ -163,7 +163,7 @@ fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
     text
 }
 
-/// Formats the time left.
+/// Formats the remaining time.
 fn remaining_text(trials: u32, shards: &[Shard]) -> String {
     let Some(seconds) = Shard::remaining_seconds(trials, shards) else {
         return String::new();

@@ -177,7 +177,7 @@ fn check_arguments(args: &SubmitArgs) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Makes a study run in virtual time where it can, unless the command line says otherwise: nodes are
+/// Makes a study run in virtual time where it can, unless the command line sets the clock: nodes are
 /// then exchangeable, and shards need not have theirs alone.
 fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<()> {
     refuse! {

@@ -1,4 +1,4 @@
-//! Views of a plan whose shards run, as far as their files tell.
+//! Views of a plan whose shards run, from their files.
 //!
 //! Numbers of trials are those of the progress files, which all machines can read. Cells have the trials of shards that
 //! have ended, and of those that run on this machine: the results file of a run under way cannot be read over a network
@@ -24,7 +24,7 @@ use crate::{
     merged_run,
 };
 
-/// Most reasons of missing shards that are told.
+/// Most missing shards whose reasons are shown.
 const MAX_REPORTED: usize = 3;
 
 /// Time between two questions to Slurm, whose controller serves the whole site.
@@ -51,7 +51,7 @@ struct ReadFile {
 }
 
 impl Watch {
-    /// Returns functions that read the state of all shards, and the trials so far.
+    /// Returns functions that read the state of all shards, and the finished trials.
     pub fn start(plan: ShardedPlan, shown: String) -> (PollState, Load) {
         let of_report = plan.clone();
         let mut watch = Self {
@@ -175,7 +175,7 @@ fn ends_unix_ns(trials: u32, shards: &[Shard]) -> Option<i64> {
     Some(unix_ns().saturating_add(remaining_ns as i64))
 }
 
-/// Merges the trials so far in a directory for temporary files, and reads them.
+/// Merges the finished trials in a directory for temporary files, and reads them.
 fn load(plan: &ShardedPlan) -> Result<RunData> {
     let shards = plan.shards(&Queue::default());
     let starts = shards.into_iter().flat_map(|shard| shard.starts);

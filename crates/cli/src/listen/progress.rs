@@ -34,7 +34,7 @@ enum How {
 impl Progress {
     /// Creates a bar if standard error is a terminal, lines if not, and no output if `silent`.
     ///
-    /// `estimate` says what the whole run takes, in one line.
+    /// `estimate` is the estimate of the whole run, in one line.
     pub fn new(silent: bool, estimate: String) -> Self {
         let how = match (silent, io::stderr().is_terminal()) {
             (true, _) => How::Silent,
@@ -88,7 +88,7 @@ pub fn bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// Describes the outcome of a trial in a few words.
+/// Describes the outcome of a trial in one line.
 fn outcome(trial: &TrialRecord) -> String {
     let measurements = &trial.measurements;
     if trial.outcome != Outcome::Measured {

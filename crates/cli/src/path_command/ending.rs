@@ -27,13 +27,13 @@ impl Foreground {
     }
 
     /// Puts that group into the foreground again: a shell that was killed leaves the terminal to a
-    /// group that is gone.
+    /// group that no longer exists.
     pub fn restore(self) {
         let Some(own) = self.0 else { return };
         // Whoever is not in the foreground is stopped for this, unless it holds the signal back.
         let held = SigSet::from(Signal::SIGTTOU);
         if held.thread_block().is_ok() {
-            // The terminal may be gone, and then nobody misses it.
+            // An error of a closed terminal is ignored.
             // SAFETY: takes numbers only.
             let _ = unsafe { libc::tcsetpgrp(io::stdin().as_raw_fd(), own.as_raw()) };
             let _ = held.thread_unblock();

@@ -130,7 +130,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.program = None;
         if let Some(printer) = self.printer.take() {
-            // The pipe has ended with all who could write to it.
+            // The pipe has ended with all processes that could write to it.
             let _ = printer.join();
         }
     }
@@ -152,7 +152,7 @@ fn print_output(reader: PipeReader) {
         }
         let mut marked = b"server: ".to_vec();
         marked.append(&mut line);
-        // There is nowhere to report an error of this to.
+        // An error of this cannot be reported.
         let _ = io::stderr().lock().write_all(&marked);
     }
 }

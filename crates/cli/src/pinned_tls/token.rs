@@ -1,4 +1,4 @@
-//! Token of a server: what a client needs to know to reach it, in one word of a command line.
+//! Token of a server: address, secret and key for a client, in one command-line argument.
 
 use aws_lc_rs::{
     constant_time, digest,
@@ -7,7 +7,7 @@ use aws_lc_rs::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use regatta_model::shell::printable;
 
-/// TCP port of a server unless another is asked for; that of iperf3.
+/// Default TCP port of a server; that of iperf3.
 pub const DEFAULT_PORT: u16 = 5201;
 
 /// Bytes of the secret.

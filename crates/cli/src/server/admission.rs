@@ -18,13 +18,13 @@ use crate::pinned_tls::{
 /// Longest time for the first message of a connection.
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connections that may be without their first message at once; the oldest gives way to another one.
+/// Connections that may be without their first message at once; a further one closes the oldest.
 const MAX_PENDING: usize = 256;
 
 /// Pause after the system had no descriptor for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that have not said anything yet, and those that listen for more.
+/// Listeners, and connections whose first message is incomplete.
 pub struct Admission<'a> {
     listeners: &'a [TcpListener],
     secret: [u8; SECRET_BYTES],
@@ -109,7 +109,7 @@ impl<'a> Admission<'a> {
         Ok(admitted)
     }
 
-    /// Waits until something has come; returns which listeners and which pending connections have it.
+    /// Waits for events; returns which listeners and which pending connections are readable.
     fn wait(&self) -> io::Result<(Vec<bool>, Vec<bool>)> {
         let listeners = self.listeners.iter().map(AsFd::as_fd);
         let pending = self.pending.iter().map(|it| it.stream.as_fd());

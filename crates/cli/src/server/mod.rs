@@ -210,7 +210,7 @@ fn name_of_this_machine(args: &ServerArgs) -> String {
     if let Some(address) = args.bind.first().filter(|it| !it.is_unspecified()) {
         return written(*address);
     }
-    // Nothing is sent: the kernel tells which address it would use. These networks are for documentation.
+    // Nothing is sent: the kernel selects the address that it would use. These networks are for documentation.
     let towards = |from: IpAddr, to: &str| -> Option<IpAddr> {
         let socket = UdpSocket::bind((from, 0)).ok()?;
         socket.connect(to).ok()?;

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, io, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Time between two messages to a client that waits.
+/// Time between two messages to a waiting client.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Clients that measure, and those that wait for their turn, in the order of their arrival.
@@ -22,7 +22,7 @@ struct State {
     waiting: VecDeque<u64>,
 }
 
-/// Place of a client among those that measure, which is free again once this is dropped.
+/// Slot of a client that measures, which is freed when this is dropped.
 #[derive(Debug)]
 pub struct QueueSlot<'a>(&'a Queue);
 
@@ -31,12 +31,12 @@ pub struct QueueSlot<'a>(&'a Queue);
 pub enum QueueError {
     /// There are too many clients.
     Full,
-    /// The client has gone while it waited.
+    /// The client has disconnected while it waited.
     Disconnected,
 }
 
 impl Queue {
-    /// Makes a queue that lets some clients measure at once, and takes `most` with those that wait.
+    /// Makes a queue in which `parallel` clients measure at once. `max_clients` includes those that wait.
     pub fn new(parallel: usize, max_clients: usize) -> Self {
         Self {
             parallel,
@@ -46,7 +46,8 @@ impl Queue {
         }
     }
 
-    /// Waits for the turn of a client. `tell` sends it how many are ahead, and fails once it has gone.
+    /// Waits for the turn of a client. `send_position` sends the number of clients ahead, and fails once the client has
+    /// disconnected.
     ///
     /// # Errors
     /// [`QueueError`].
@@ -120,7 +121,7 @@ mod tests {
                 Ok(())
             };
             let _turn = queue.enter(client, send_position).expect("a turn");
-            order.send(client).expect("heard");
+            order.send(client).expect("received");
         };
         thread::scope(|scope| {
             let first = queue.enter(0, no_messages).expect("it is free");

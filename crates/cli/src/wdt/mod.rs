@@ -89,7 +89,7 @@ impl Stop {
 
 /// Terminal of the transfer: messages and the stop signal.
 struct Terminal {
-    /// Whether this end sends, which tells the receiver before it stops.
+    /// Whether this end sends. A sender notifies the receiver before it stops.
     sends: bool,
     local: Option<IpAddr>,
     stop: Arc<Stop>,
