@@ -153,7 +153,10 @@ fn head(root: &Path) -> Vec<PathBuf> {
     let log = git_path("logs/HEAD").filter(|path| path.exists());
     let branch = output(&mut git(root, &["symbolic-ref", "--quiet", "HEAD"]));
     let branch = branch.and_then(|name| git_path(name.trim()));
-    log.into_iter().chain(git_path("HEAD")).chain(branch).collect()
+    log.into_iter()
+        .chain(git_path("HEAD"))
+        .chain(branch)
+        .collect()
 }
 
 /// Whether the sources differ from the commit: `yes`, `no` or `unknown`.

@@ -325,7 +325,8 @@ mod tests {
             let warnings = &report.measurements.warnings;
             assert_eq!(warnings.len(), expected, "{warnings:?}");
             assert!(
-                warnings.iter()
+                warnings
+                    .iter()
                     .all(|it| it.code == "tcp_memory_short" && it.message.contains("the receiver"))
             );
         }

@@ -260,7 +260,9 @@ fn facts(drivers: &[&'static dyn Driver], build: &HostFacts) -> HostFacts {
     let mut facts = host_facts();
     facts.0.extend(build.0.clone());
     let mut version = |stack: &str, version: &str| {
-        facts.0.insert(format!("version.{stack}"), version.to_owned());
+        facts
+            .0
+            .insert(format!("version.{stack}"), version.to_owned());
     };
     for descriptor in drivers.iter().map(|driver| driver.descriptor()) {
         if !descriptor.stack_version.is_empty() {

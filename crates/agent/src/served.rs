@@ -49,7 +49,12 @@ impl Quota {
 
     /// Compares the bytes of a trial under way with the quota. The first call beyond the quota reports the failure, the
     /// next one stops the trial: otherwise the other end would report first, with a broken connection.
-    pub(crate) fn check(&self, live: &LiveCounters, stop: &Stop, on_exceeded: impl FnOnce(Failure)) {
+    pub(crate) fn check(
+        &self,
+        live: &LiveCounters,
+        stop: &Stop,
+        on_exceeded: impl FnOnce(Failure),
+    ) {
         let used = self.used.load(Ordering::Relaxed);
         if used.saturating_add(Self::count(live)) <= self.max_bytes {
             return;

@@ -129,7 +129,9 @@ fn run(
         stop,
     };
     let session = driver.prepare(order, context)?;
-    sink(TrialEvent::Ready(terms.connect_address(session.listen_address())));
+    sink(TrialEvent::Ready(
+        terms.connect_address(session.listen_address()),
+    ));
     let peer = match order.connects() {
         // The trial was aborted before it was started, if there is none.
         true => Some(start_rx.recv().map_err(|_| TransportError::Cancelled)?),

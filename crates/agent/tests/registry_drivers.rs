@@ -212,7 +212,10 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             let stored = series(sender, name).map(|series| mean(&series.values));
             let reported = sender.measurements.metrics.get(metric).copied();
             assert_eq!(reported, stored, "{driver}: `{metric}` of {sender:?}");
-            assert!(reported.is_some() || driver != "tcp", "{driver}: {sender:?}");
+            assert!(
+                reported.is_some() || driver != "tcp",
+                "{driver}: {sender:?}"
+            );
         }
     }
     assert!(
@@ -303,7 +306,12 @@ fn endless(order: &mut TrialOrder) {
 /// Kills the agent at one end in the middle of a transfer, aborts the trial at the other end, and
 /// runs a whole trial with a new agent. The controller knows at once that an agent died; how a
 /// driver detects the end of its peer is left to the driver's own tests.
-fn agent_survives_a_killed_peer(driver: &'static str, carries: Carries, killed: Role, survivor: Role) {
+fn agent_survives_a_killed_peer(
+    driver: &'static str,
+    carries: Carries,
+    killed: Role,
+    survivor: Role,
+) {
     let mut pair = Pair::greeted();
     let [receiver, sender] = both(0, driver, endless);
     pair.start(receiver, sender);
@@ -311,7 +319,10 @@ fn agent_survives_a_killed_peer(driver: &'static str, carries: Carries, killed: 
     let aborted_at = Instant::now();
     pair.abort(survivor, 0);
     let elapsed = aborted_at.elapsed();
-    assert!(elapsed < ABORT_LIMIT, "{driver}, {killed:?} killed: {elapsed:?}");
+    assert!(
+        elapsed < ABORT_LIMIT,
+        "{driver}, {killed:?} killed: {elapsed:?}"
+    );
     pair.replace(killed);
     let size = full_size(driver);
     let [receiver, sender] = both(1, driver, |order| sized(order, size, 1_000));

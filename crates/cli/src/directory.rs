@@ -72,7 +72,9 @@ fn check_writable(dir: &Path) -> Result<()> {
                 missing = above;
             }
             Err(error) => return with_context(dir, Err(error)),
-            Ok(metadata) if !metadata.is_dir() => return with_context(dir, Err(Errno::ENOTDIR.into())),
+            Ok(metadata) if !metadata.is_dir() => {
+                return with_context(dir, Err(Errno::ENOTDIR.into()));
+            }
             Ok(_) if above == dir => {
                 let trial = above.join(format!(".regatta-{}", std::process::id()));
                 let tried = try_to_make(&trial).bad();
@@ -147,7 +149,8 @@ const ANOTHER: &str = "choose another directory with `--out`";
 
 /// Names the directory in the error of an operation that makes it.
 fn with_context(dir: &Path, result: io::Result<()>) -> Result<()> {
-    result.bad()
+    result
+        .bad()
         .cannot("make the result directory", dir)
         .hint(ANOTHER)
 }

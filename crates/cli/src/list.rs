@@ -283,7 +283,8 @@ mod tests {
             for option in it.options {
                 let name = format!("`{}`", option.name);
                 let row = rows.iter().find(|(names, ..)| names.contains(&name));
-                let (names, accepted, defaults) = row.unwrap_or_else(|| panic!("{page}: no {name}"));
+                let (names, accepted, defaults) =
+                    row.unwrap_or_else(|| panic!("{page}: no {name}"));
                 let expected = values(option.kind);
                 let example = accepted.strip_prefix(&expected);
                 let example = example.unwrap_or_else(|| panic!("{page}: {name} takes {expected}"));

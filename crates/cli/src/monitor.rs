@@ -90,7 +90,12 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
     fs::create_dir_all(&args.out).cannot("write", &args.out)?;
     let started_at = Instant::now();
     let mut written = Written::new(&args.out);
-    let stopped = wait(&wake_rx, started_at + args.duration, &monitors, &mut written)?;
+    let stopped = wait(
+        &wake_rx,
+        started_at + args.duration,
+        &monitors,
+        &mut written,
+    )?;
     let elapsed = started_at.elapsed();
     let early = stopped_early(stopped, elapsed, &monitors);
     for named in monitors {

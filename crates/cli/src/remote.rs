@@ -449,7 +449,9 @@ impl Connector {
     fn hint(&self, error: &SessionError, reached: bool) -> String {
         let name = &self.name;
         let Destination {
-            become_command, ssh, ..
+            become_command,
+            ssh,
+            ..
         } = &self.destination;
         let ended = match error {
             SessionError::Interrupted { reason, .. } => reason.as_str(),

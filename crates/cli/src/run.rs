@@ -367,7 +367,8 @@ fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>> {
     let files = directory::absolute(&dir.join("files"))?;
     let options = study.transports.iter().flat_map(|it| &it.options);
     let mut on = options.filter(|(_, value)| **value == OptionValue::Flag(true));
-    let writes_files = study.capture.is_some() || on.any(|(name, _)| FILE_OPTIONS.contains(&&**name));
+    let writes_files =
+        study.capture.is_some() || on.any(|(name, _)| FILE_OPTIONS.contains(&&**name));
     Ok(writes_files.then_some(files))
 }
 
@@ -488,7 +489,9 @@ fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done> {
             }
             Err(error) => {
                 let reason = causes(&error).join(": ");
-                output::err(&format!("warning: nothing of `{shown}` is left out: {reason}"));
+                output::err(&format!(
+                    "warning: nothing of `{shown}` is left out: {reason}"
+                ));
             }
         }
     }

@@ -152,7 +152,8 @@ pub fn apply(
             .context(doing)?;
     }
     let options = args.keys.0.iter();
-    let options = options.map(|(key, value)| format!("--{} \"{value}\"", key.name.replace('_', "-")));
+    let options =
+        options.map(|(key, value)| format!("--{} \"{value}\"", key.name.replace('_', "-")));
     let probe = args.probe.iter();
     let probe = probe.map(|probe| format!("--probe \"{}\"", probe.text));
     Ok(options.chain(probe).collect())

@@ -437,7 +437,11 @@ mod tests {
             "{}\n{text}",
             String::from_utf8_lossy(&messages)
         );
-        assert!(messages.is_empty(), "{}", String::from_utf8_lossy(&messages));
+        assert!(
+            messages.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&messages)
+        );
     }
 
     #[test]

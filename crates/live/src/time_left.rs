@@ -132,7 +132,10 @@ mod tests {
             series: Some((Duration::from_secs(150), 3)),
             ..RunEstimate::default()
         };
-        assert_eq!(coarse_duration(estimate.remaining().expect("a time")), "2 min 30 s");
+        assert_eq!(
+            coarse_duration(estimate.remaining().expect("a time")),
+            "2 min 30 s"
+        );
     }
 
     #[test]

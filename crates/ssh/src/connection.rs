@@ -61,7 +61,8 @@ impl Destination {
         let Some(destination) = &self.ssh else {
             let arguments = self.become_command.iter().map(OsString::from);
             let program = self.agent.as_deref().unwrap_or(executable);
-            let mut arguments = arguments.chain([program.into(), SERVER_COMMAND.into(), silence.into()]);
+            let mut arguments =
+                arguments.chain([program.into(), SERVER_COMMAND.into(), silence.into()]);
             let mut command = Command::new(arguments.next().unwrap_or_default());
             command.args(arguments);
             return command;
@@ -161,7 +162,10 @@ pub(crate) fn ssh() -> Command {
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     /// The host has another operating system or processor.
-    #[error("the host is `{platform}`, and this program is for `{}`", own_platform())]
+    #[error(
+        "the host is `{platform}`, and this program is for `{}`",
+        own_platform()
+    )]
     Architecture {
         /// System and processor, as `uname` names them.
         platform: String,

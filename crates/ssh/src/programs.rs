@@ -51,7 +51,10 @@ impl Archive {
         let parent = root.parent().filter(|parent| *parent != Path::new(""));
         let (directory, name) = match root.is_dir() {
             true => (root, current.as_os_str()),
-            false => (parent.unwrap_or(current), root.file_name().unwrap_or_default()),
+            false => (
+                parent.unwrap_or(current),
+                root.file_name().unwrap_or_default(),
+            ),
         };
         let mut command = Command::new("tar");
         command
@@ -89,7 +92,8 @@ pub fn files_main(digest: Option<&str>, bytes: Option<&str>) -> ExitCode {
         eprintln!("error: `{FILES_COMMAND}` takes a digest and a number of bytes");
         return ExitCode::FAILURE;
     };
-    let directory = cache().and_then(|cache| unpack_once(&cache, digest, bytes, &mut io::stdin().lock()));
+    let directory =
+        cache().and_then(|cache| unpack_once(&cache, digest, bytes, &mut io::stdin().lock()));
     match directory.and_then(|directory| print_line(&directory.to_string_lossy())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -112,7 +116,12 @@ fn cache() -> io::Result<PathBuf> {
 }
 
 /// Returns the directory of the files of an archive, which is read from `input` if they do not exist.
-fn unpack_once(cache: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Result<PathBuf> {
+fn unpack_once(
+    cache: &Path,
+    digest: &str,
+    bytes: u64,
+    input: &mut impl Read,
+) -> io::Result<PathBuf> {
     let directory = cache.join(digest);
     if directory.is_dir() {
         mark_used(&directory);
@@ -152,7 +161,9 @@ fn unpack(part: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::R
     let mut block = vec![0; 64 << 10];
     let mut written = Ok(());
     while remaining > 0 {
-        let limit = block.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
+        let limit = block
+            .len()
+            .min(usize::try_from(remaining).unwrap_or(usize::MAX));
         let length = input.read(&mut block[..limit])?;
         if length == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -198,8 +209,12 @@ mod tests {
         assert!(unpack_once(&cache, &archive.digest, bytes, &mut &damaged[..]).is_err());
         assert!(unpack_once(&cache, &archive.digest, bytes, &mut &damaged[..9]).is_err());
         assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
-        let unpacked = unpack_once(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
-        assert_eq!(fs::read_to_string(unpacked.join("library")).unwrap(), "content");
+        let unpacked =
+            unpack_once(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
+        assert_eq!(
+            fs::read_to_string(unpacked.join("library")).unwrap(),
+            "content"
+        );
         let mode = fs::metadata(unpacked.join("run")).unwrap().permissions();
         assert_eq!(mode.mode() & 0o111, 0o111);
         // The input is not read again.
@@ -218,7 +233,8 @@ mod tests {
         let archive = Archive::pack(&file).unwrap();
         let cache = home.path().join("cache");
         let bytes = archive.content.len() as u64;
-        let unpacked = unpack_once(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
+        let unpacked =
+            unpack_once(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
         assert_eq!(fs::read_dir(&unpacked).unwrap().count(), 1);
         assert!(Archive::pack(&home.path().join("none")).is_err());
     }

@@ -390,7 +390,10 @@ impl Pair {
 pub fn eventually(condition: &str, mut holds: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {
-        assert!(start.elapsed() < ANSWER_TIMEOUT, "not within {ANSWER_TIMEOUT:?}: {condition}");
+        assert!(
+            start.elapsed() < ANSWER_TIMEOUT,
+            "not within {ANSWER_TIMEOUT:?}: {condition}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
-use super::{directory, iperf, integer, with_options};
+use super::{directory, integer, iperf, with_options};
 use crate::client_events::RateUnit;
 
 const AFTER_HELP: &str = "\

@@ -9,7 +9,7 @@ use regatta_model::{
     units::QueueSize,
 };
 
-use super::{OneOf, assignment::table, duration, not_one_of, quantity, integer};
+use super::{OneOf, assignment::table, duration, integer, not_one_of, quantity};
 use crate::exact;
 
 /// Keys of a condition that were given as options, each with its value as a study has it.

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::{Bytes, PortRange};
 
-use super::{iperf, quantity, integer};
+use super::{integer, iperf, quantity};
 
 const AFTER_HELP: &str = "\
 The line that it prints holds a secret: whoever has it may measure against this machine, within the \

@@ -127,7 +127,10 @@ pub fn bundle(args: &BundleArgs) -> Result<Code> {
 /// Returns the name of the archive of a directory.
 fn default_name(dir: &Path) -> PathBuf {
     let canonical = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let mut name = canonical.file_name().unwrap_or(OsStr::new("run")).to_owned();
+    let mut name = canonical
+        .file_name()
+        .unwrap_or(OsStr::new("run"))
+        .to_owned();
     name.push(".tar.gz");
     name.into()
 }

@@ -111,7 +111,11 @@ pub fn open(
         },
         move |error| {
             let limit = of_explain.get().copied();
-            explain(error, &ending, limit.filter(|it| started_at.elapsed() >= *it))
+            explain(
+                error,
+                &ending,
+                limit.filter(|it| started_at.elapsed() >= *it),
+            )
         },
     );
     match (session, refusal) {

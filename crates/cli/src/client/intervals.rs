@@ -300,11 +300,12 @@ mod tests {
         }
         complete.extend(intervals.finish());
         let intervals = complete.iter();
-        intervals.map(|it| {
-            let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
-            (it.to_ns / SECOND, delay)
-        })
-        .collect()
+        intervals
+            .map(|it| {
+                let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
+                (it.to_ns / SECOND, delay)
+            })
+            .collect()
     }
 
     #[test]
@@ -319,7 +320,10 @@ mod tests {
             (Client, 3),
             (Server, 3),
         ];
-        assert_eq!(delays(&reports), [(1, None), (2, Some(2.0)), (3, Some(3.0))]);
+        assert_eq!(
+            delays(&reports),
+            [(1, None), (2, Some(2.0)), (3, Some(3.0))]
+        );
         let reports = [(Server, 1), (Client, 1), (Client, 2), (Server, 2)];
         assert_eq!(delays(&reports), [(1, Some(1.0)), (2, Some(2.0))]);
     }

@@ -164,7 +164,9 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
         ShardState::Complete
     } else {
         match (queue.tasks.as_ref()).map(|tasks| tasks.get(&number)) {
-            Some(Some(task)) if task.state == "PENDING" => ShardState::Waiting(task.location.clone()),
+            Some(Some(task)) if task.state == "PENDING" => {
+                ShardState::Waiting(task.location.clone())
+            }
             Some(Some(task)) => ShardState::Running(task.location.clone()),
             None if last.is_some_and(Start::seems_to_run) => {
                 ShardState::Running(running.map_or_else(String::new, |it| it.node.clone()))
@@ -172,7 +174,9 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
             None if last.is_none() => {
                 ShardState::Waiting("it was not started, as far as its files tell".to_owned())
             }
-            Some(None) | None => ShardState::Missing(missing_reason(last, queue.ended.get(&number))),
+            Some(None) | None => {
+                ShardState::Missing(missing_reason(last, queue.ended.get(&number)))
+            }
         }
     };
     let rate = match (&state, running) {

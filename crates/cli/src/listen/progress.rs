@@ -72,7 +72,9 @@ impl Progress {
 
     fn remaining_text(&self) -> String {
         let remaining = self.run_estimate.remaining();
-        remaining.map_or_else(String::new, |time| format!(", about {} left", coarse_duration(time)))
+        remaining.map_or_else(String::new, |time| {
+            format!(", about {} left", coarse_duration(time))
+        })
     }
 }
 
@@ -139,7 +141,11 @@ impl Listener for Progress {
             }
             Event::RoundWaits { round, wait_ns } => {
                 let wait = Duration::from_nanos(*wait_ns);
-                self.state(format!("round {} begins in {}", round + 1, coarse_duration(wait)));
+                self.state(format!(
+                    "round {} begins in {}",
+                    round + 1,
+                    coarse_duration(wait)
+                ));
             }
             Event::TrialStarted {
                 transport,

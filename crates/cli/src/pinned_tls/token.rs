@@ -159,7 +159,12 @@ mod tests {
                 Some(5301),
                 false,
             ),
-            (format!("[2001:db8::1]#{encoded}"), "2001:db8::1", None, true),
+            (
+                format!("[2001:db8::1]#{encoded}"),
+                "2001:db8::1",
+                None,
+                true,
+            ),
             ("2001:db8::1".to_owned(), "2001:db8::1", None, false),
         ] {
             let Ok(read) = ServerAddress::parse(&text) else {

@@ -84,13 +84,17 @@ impl<'a> Admission<'a> {
         let mut admitted = Vec::new();
         let now = Instant::now();
         let mut incomplete = VecDeque::new();
-        for (mut connection, readable) in std::mem::take(&mut self.pending).into_iter().zip(readable) {
+        for (mut connection, readable) in
+            std::mem::take(&mut self.pending).into_iter().zip(readable)
+        {
             let state = match readable {
                 true => connection.receive(),
                 false => HelloState::Incomplete,
             };
             match state {
-                HelloState::Incomplete if now < connection.until => incomplete.push_back(connection),
+                HelloState::Incomplete if now < connection.until => {
+                    incomplete.push_back(connection)
+                }
                 HelloState::Complete
                     if is_first_message(&self.secret, &connection.message)
                         && connection.stream.set_nonblocking(false).is_ok() =>

@@ -59,9 +59,14 @@ impl Client {
         let deadline = Arc::<OnceLock<Instant>>::default();
         let (mut local_end, relay_end) = UnixStream::pair()?;
         let (tcp, relay_deadline) = (self.stream, Arc::clone(&deadline));
-        let relay = thread::Builder::new()
-            .name("tls".into())
-            .spawn(move || relay(&mut Connection::Server(tls), &tcp, &relay_end, &relay_deadline))?;
+        let relay = thread::Builder::new().name("tls".into()).spawn(move || {
+            relay(
+                &mut Connection::Server(tls),
+                &tcp,
+                &relay_end,
+                &relay_deadline,
+            )
+        })?;
         let served = match acquire_slot(server, self.number, &mut local_end) {
             Ok(turn) => {
                 server.note(self.number, &format!("{address} measures"));

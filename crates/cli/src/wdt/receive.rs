@@ -81,7 +81,8 @@ fn ports(args: &ReceiveArgs) -> Result<Vec<u16>> {
     };
     let last = first.checked_add(args.ports - 1).ok_or_else(|| {
         let message = format!("there are no {} ports from {first} on", args.ports);
-        transfer_error(Status::Abort, message).hint("choose a lower `--start-port`, or fewer `--ports`")
+        transfer_error(Status::Abort, message)
+            .hint("choose a lower `--start-port`, or fewer `--ports`")
     })?;
     Ok((first..=last).collect())
 }

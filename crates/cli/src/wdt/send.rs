@@ -52,10 +52,10 @@ pub(super) fn send(args: &SendArgs) -> Result<Code> {
             Some(receive_on(host, directory, args)?)
         }
         _ if args.overwrite => {
-            let message = "whether files are replaced is for the receiver to say, which gave this URL";
-            return Err(
-                transfer_error(Status::Abort, message).hint("give `--overwrite` to `regatta wdt receive`")
-            );
+            let message =
+                "whether files are replaced is for the receiver to say, which gave this URL";
+            return Err(transfer_error(Status::Abort, message)
+                .hint("give `--overwrite` to `regatta wdt receive`"));
         }
         _ => None,
     };
@@ -88,7 +88,8 @@ pub(super) fn send(args: &SendArgs) -> Result<Code> {
             // The receiver knows why it has ended the transfer.
             return Err(match receiver.and_then(Receiver::failure) {
                 Some(reason) => {
-                    transfer_error(failure.status, format!("at the receiver: {reason}")).context(message)
+                    transfer_error(failure.status, format!("at the receiver: {reason}"))
+                        .context(message)
                 }
                 None => failed(message, failure),
             });
@@ -148,7 +149,8 @@ fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>> {
     if let Some(peak) = args.peak_rate {
         if peak < average {
             let message = format!("the peak rate {peak} is below the average of {average}");
-            return Err(transfer_error(Status::Abort, message).hint("raise `--peak-rate`, or lower `--rate`"));
+            return Err(transfer_error(Status::Abort, message)
+                .hint("raise `--peak-rate`, or lower `--rate`"));
         }
         limit = RateLimit::with_peak(average.0 / 8, peak.0 / 8);
     }
@@ -170,8 +172,10 @@ fn read_url(url: &SecretUrl) -> Result<ConnectionUrl> {
                 .context("cannot read the URL from standard input")
                 .code(Status::Abort)?;
             if read == 0 {
-                return Err(transfer_error(Status::Abort, "no URL came on standard input")
-                    .hint("pipe what `regatta wdt receive DIR` prints into it"));
+                return Err(
+                    transfer_error(Status::Abort, "no URL came on standard input")
+                        .hint("pipe what `regatta wdt receive DIR` prints into it"),
+                );
             }
         }
         &line

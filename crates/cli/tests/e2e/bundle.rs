@@ -52,7 +52,11 @@ fn archive_has_run_and_digests_and_is_reproducible() {
         "add `--captures`",
         "left out: notes.txt: it is not of the run",
     ] {
-        assert!(done.stdout.contains(expected), "{expected}: {}", done.stdout);
+        assert!(
+            done.stdout.contains(expected),
+            "{expected}: {}",
+            done.stdout
+        );
     }
     bench.run(&["bundle", "results"]).assert_code(0);
     let first = fs::read(bench.path("run.tar.gz")).expect("an archive");

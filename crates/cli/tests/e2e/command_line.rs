@@ -21,7 +21,9 @@ fn planned(bench: &Bench, options: &[&str]) -> Done {
 fn refused(args: &[&str], expected: &[&str]) {
     let done = Bench::new().run(args);
     done.assert_code(2);
-    expected.iter().for_each(|expected| done.assert_stderr_contains(expected));
+    expected
+        .iter()
+        .for_each(|expected| done.assert_stderr_contains(expected));
     assert!(done.stdout.is_empty(), "{}", done.stdout);
 }
 
@@ -119,7 +121,11 @@ fn every_workload_can_be_run_with_its_keys() {
     ] {
         let done = planned(&bench, options);
         done.assert_code(0);
-        assert!(done.stdout.contains(expected), "{expected}: {}", done.stdout);
+        assert!(
+            done.stdout.contains(expected),
+            "{expected}: {}",
+            done.stdout
+        );
     }
 }
 

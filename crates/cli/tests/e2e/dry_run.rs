@@ -24,7 +24,9 @@ fn unknown_congestion_control_is_refused_with_the_available_ones() {
     let bench = Bench::new();
     let typed = ["--transport", "udp,tcp:cc=renno", "--out", "out"];
     let done = both_refused(&bench, &typed, 2);
-    done.assert_stderr_contains("the transport `tcp:cc=renno` asks for the congestion control `renno`");
+    done.assert_stderr_contains(
+        "the transport `tcp:cc=renno` asks for the congestion control `renno`",
+    );
     done.assert_stderr_contains("this host's kernel does not have");
     done.assert_stderr_contains("did you mean `reno`? the kernel has: ");
     assert!(!bench.path("out").exists(), "nothing is begun");

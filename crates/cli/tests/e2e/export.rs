@@ -153,7 +153,11 @@ fn duckdb_example_of_the_page_runs() {
                  AND condition = 'baseline'\").fetchall()[0][0])\n";
     let done = python(&bench, &(program.clone() + check));
     for expected in ["goodput_mbps", "p99_ms", "quic-quinn"] {
-        assert!(done.stdout.contains(expected), "{expected}: {}", done.stdout);
+        assert!(
+            done.stdout.contains(expected),
+            "{expected}: {}",
+            done.stdout
+        );
     }
     assert_ends_with(&done, goodput(&data, "udp", "baseline"));
 }

@@ -337,10 +337,7 @@ pub fn trials(dir: &Path) -> Vec<TrialRecord> {
         } = trial.clone();
         (round, transport, condition, workload)
     };
-    let last: BTreeMap<_, _> = all
-        .iter()
-        .map(|trial| (cell(trial), trial.index))
-        .collect();
+    let last: BTreeMap<_, _> = all.iter().map(|trial| (cell(trial), trial.index)).collect();
     let counts = |trial: &TrialRecord| last[&cell(trial)] == trial.index;
     let mut trials: Vec<_> = all.iter().filter(|trial| counts(trial)).cloned().collect();
     trials.sort_by_key(|trial| trial.index - (trial.attempt - 1) * planned(&all));

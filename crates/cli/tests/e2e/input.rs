@@ -153,7 +153,9 @@ fn unknown_transport_is_refused_with_the_list() {
     let done = bench.run(&["run", "--transport", "tpc"]);
     done.assert_code(2);
     done.assert_stderr_contains("there is no transport `tpc`");
-    done.assert_stderr_contains("did you mean `tcp`? the transports are: tcp, tcp-tls, mptcp, udp,");
+    done.assert_stderr_contains(
+        "did you mean `tcp`? the transports are: tcp, tcp-tls, mptcp, udp,",
+    );
     assert!(!bench.path("regatta-results").exists());
 }
 
@@ -424,7 +426,9 @@ fn non_utf8_study_is_refused_with_its_line() {
     ] {
         let done = bench.run(&["run", study, "--dry-run"]);
         done.assert_code(2);
-        expected.iter().for_each(|expected| done.assert_stderr_contains(expected));
+        expected
+            .iter()
+            .for_each(|expected| done.assert_stderr_contains(expected));
     }
 }
 

@@ -132,7 +132,8 @@ fn killed_run_is_reported_as_interrupted_with_a_hint() {
         report.stdout
     );
     let status = bench.run(&["status", "out"]);
-    let expected = format!("slow: 1 of 4 trials done, interrupted: {reason}\n{resume} goes on with it\n");
+    let expected =
+        format!("slow: 1 of 4 trials done, interrupted: {reason}\n{resume} goes on with it\n");
     assert_eq!(status.stdout, expected);
     assert_ne!(status.code(), 0);
 }
@@ -159,7 +160,9 @@ fn views_end_with_a_run_whose_disk_is_full() {
         echo \"$page\" | sed 's/: .*//'
         grep '^regatta_run_running' run.prom";
     let done = apart(&bench, script);
-    done.assert_stderr_contains("no space is left on the device that holds `full/out/results.sqlite`");
+    done.assert_stderr_contains(
+        "no space is left on the device that holds `full/out/results.sqlite`",
+    );
     let resume = "`regatta resume full/out`";
     done.assert_stderr_contains(&format!(
         "the run has ended: it stopped with an error; {resume} goes on with it"

@@ -86,7 +86,9 @@ fn full_disk_stops_the_run_and_keeps_finished_trials() {
          echo \"code $?\"
          \"$REGATTA\" report small/out --json",
     );
-    done.assert_stderr_contains("no space is left on the device that holds `small/out/results.sqlite`");
+    done.assert_stderr_contains(
+        "no space is left on the device that holds `small/out/results.sqlite`",
+    );
     done.assert_stderr_contains("regatta resume small/out");
     let (code, summary) = done.stdout.split_once('\n').expect("two lines");
     assert_eq!(code, "code 1", "{done:#?}");
@@ -98,7 +100,10 @@ fn full_disk_stops_the_run_and_keeps_finished_trials() {
         .flat_map(|cell| cell["outcomes"].as_object().expect("outcomes").values())
         .map(|count| count.as_u64().expect("a number"))
         .sum();
-    assert!((1..80).contains(&finished), "{finished} trials have finished");
+    assert!(
+        (1..80).contains(&finished),
+        "{finished} trials have finished"
+    );
     bench.assert_nothing_left();
 }
 

@@ -70,7 +70,9 @@ fn signal_ends_typesetting_and_keeps_the_earlier_report() {
         let done = Done::from(report.wait_with_output().expect("an end"));
         done.assert_code(1);
         done.assert_stderr_contains("stopping: no `report.pdf` is written");
-        done.assert_stderr_contains("stopped before `report.pdf` was made; an earlier one is as it was");
+        done.assert_stderr_contains(
+            "stopped before `report.pdf` was made; an earlier one is as it was",
+        );
         assert_untouched(&bench);
     }
 }

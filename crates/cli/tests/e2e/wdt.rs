@@ -153,10 +153,16 @@ fn a_tree_arrives(encryption: &str, receive: &[&str], send: &[&str], by_input: b
     assert_eq!((code(&sender), code(&receiver)), (0, 0), "{output}");
     assert_eq!(files(&bench.path("target")), sent);
     assert!(sender_stderr.contains("sent 3 files"), "{output}");
-    assert!(sender_stderr.contains("link` is a symbolic link"), "{output}");
+    assert!(
+        sender_stderr.contains("link` is a symbolic link"),
+        "{output}"
+    );
     assert!(receiver_stderr.contains("received 3 files"), "{output}");
     if let Some(key) = key {
-        assert!(!output.contains(&key) && sender.stdout.is_empty(), "{output}");
+        assert!(
+            !output.contains(&key) && sender.stdout.is_empty(),
+            "{output}"
+        );
     }
     bench.assert_nothing_left();
 }
@@ -217,7 +223,10 @@ fn selected_files_arrive_at_the_requested_rate() {
         if send.contains(&"--rate") {
             assert_eq!(arrived[Path::new("link")].len(), 200_000);
             // 500 kB at 4 Mbit/s.
-            assert!(started_at.elapsed() >= Duration::from_millis(900), "{output}");
+            assert!(
+                started_at.elapsed() >= Duration::from_millis(900),
+                "{output}"
+            );
         }
     }
     let url = "wdt://127.0.0.1:1?id=1";

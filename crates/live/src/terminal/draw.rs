@@ -112,7 +112,11 @@ impl View<'_> {
             Activity::Preparing => "preparing: the bed, its path, or the next trial".to_owned(),
             Activity::Waiting { until_unix_ns } => {
                 let remaining = self.time_until(Some(*until_unix_ns)).unwrap_or_default();
-                format!("round {} begins in {}", self.run.now.round + 1, coarse_duration(remaining))
+                format!(
+                    "round {} begins in {}",
+                    self.run.now.round + 1,
+                    coarse_duration(remaining)
+                )
             }
             Activity::Ended { complete: true, .. } => "the run is complete".to_owned(),
             Activity::Ended { reason, .. } => format!("the run has ended: {reason}"),
@@ -201,10 +205,16 @@ impl View<'_> {
             [4, 12, 10]
         };
         let shown = cells.iter().enumerate().skip(skip).take(room);
-        let names: Vec<String> = shown.clone().map(|(_, cell)| name(cell, with_workload)).collect();
+        let names: Vec<String> = shown
+            .clone()
+            .map(|(_, cell)| name(cell, with_workload))
+            .collect();
         // A mark before the name, and a column between any two.
         let other_columns = 1 + numbers.iter().sum::<u16>() + numbers.len() as u16;
-        let width = area.width.saturating_sub(other_columns).max(MIN_NAME_WIDTH - 1);
+        let width = area
+            .width
+            .saturating_sub(other_columns)
+            .max(MIN_NAME_WIDTH - 1);
         let labels = Labels::new(names.iter().map(String::as_str), usize::from(width));
         let rows = shown.zip(&names).map(|((position, cell), name)| {
             let is_current = current == Some(position);

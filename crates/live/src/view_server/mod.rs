@@ -163,8 +163,9 @@ impl ViewServer {
         let builder = StateBuilder::new(dir.display().to_string(), earlier);
         let shared = Arc::new(Shared::of_dir(dir.to_owned()));
         let dir = dir.to_owned();
-        let follow =
-            async move |views: &mut DrawnViews| follow_events(messages_rx, builder, &dir, views).await;
+        let follow = async move |views: &mut DrawnViews| {
+            follow_events(messages_rx, builder, &dir, views).await
+        };
         let thread = spawn(bound, Arc::clone(&shared), false, follow)?;
         let views = Self {
             messages_tx,

@@ -44,7 +44,9 @@ impl Served {
     }
 
     fn on_event(&mut self, event: &Event) {
-        self.listener.on_event(event).expect("the listener never fails");
+        self.listener
+            .on_event(event)
+            .expect("the listener never fails");
     }
 
     fn send(&self, path: &str, host: &str, headers: &str) -> TcpStream {
@@ -101,10 +103,7 @@ fn page_requires_its_token_and_its_own_site() {
         assert!(text.starts_with("HTTP/1.1 200"), "{file}: {text}");
         let body = text.split_once("\r\n\r\n").expect("a body").1;
         let body = body.replace("http://www.w3.org/2000/svg", "");
-        assert!(
-            !body.contains("http"),
-            "{file} refers to another server"
-        );
+        assert!(!body.contains("http"), "{file} refers to another server");
     }
     let port = address.rsplit_once(':').expect("a port").1;
     let by_name = served.get(path, &format!("localhost:{port}"), "");
@@ -118,7 +117,10 @@ fn page_requires_its_token_and_its_own_site() {
     ] {
         let text = served.get(path, host, headers);
         let expected = format!("HTTP/1.1 {status}");
-        assert!(text.starts_with(&expected), "{path} {host} {headers}: {text}");
+        assert!(
+            text.starts_with(&expected),
+            "{path} {host} {headers}: {text}"
+        );
     }
 }
 
@@ -216,7 +218,10 @@ fn hanging_readers_do_not_block_the_run() {
     drop(served.views);
     // Waiting for readers that hang would never end; the thread has the lowest priority on a machine that other tests use.
     let elapsed = stopped_at.elapsed();
-    assert!(elapsed < Duration::from_secs(120), "the end took {elapsed:?}");
+    assert!(
+        elapsed < Duration::from_secs(120),
+        "the end took {elapsed:?}"
+    );
     drop((hung, silent));
 }
 

@@ -97,7 +97,10 @@ pub(crate) fn assert_drops_distinguished(trial: &TrialRecord) -> f64 {
     // Whatever else the sender said was its opening, its end markers and its thanks: one of
     // each of the first two arrived, the others may be among what was dropped.
     let control_packets = metric(trial, "path_packets") - MESSAGES;
-    assert!((2.0..100.0).contains(&control_packets), "{context}: {control_packets} control packets");
+    assert!(
+        (2.0..100.0).contains(&control_packets),
+        "{context}: {control_packets} control packets"
+    );
     let all = path + socket;
     assert!(
         (all - (control_packets - 2.0)..=all).contains(&lost),

@@ -270,7 +270,10 @@ mod real_time {
         signal(run.pid(), Signal::SIGINT);
         let interrupted_at = Instant::now();
         let done = run.finish();
-        assert!(interrupted_at.elapsed() < Duration::from_secs(10), "{done:#?}");
+        assert!(
+            interrupted_at.elapsed() < Duration::from_secs(10),
+            "{done:#?}"
+        );
         done.assert_code(1);
         done.assert_stderr_contains("the run is partial");
         let finished = trials(&bench.path("out")).len();

@@ -103,7 +103,10 @@ mod real_time {
         let report = lab.run(&["report", "out"]);
         succeeds(&report);
         let output = text(&report);
-        assert!(output.contains("± largest error from the offset"), "{output}");
+        assert!(
+            output.contains("± largest error from the offset"),
+            "{output}"
+        );
     }
 
     #[test]

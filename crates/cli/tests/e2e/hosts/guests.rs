@@ -190,7 +190,10 @@ fn check_reports_an_interface_that_is_still_shaped() {
         output.contains("`vec0` has a queueing discipline of Regatta's"),
         "{output}"
     );
-    assert!(output.contains("sudo tc qdisc del dev vec0 root"), "{output}");
+    assert!(
+        output.contains("sudo tc qdisc del dev vec0 root"),
+        "{output}"
+    );
     assert!(
         output.contains("SCTP from `a`") || !output.contains("SCTP from"),
         "{output}"
@@ -223,7 +226,10 @@ fn check_reports_ports_blocked_for_sctp() {
     let back = output
         .lines()
         .find(|line| line.starts_with("SCTP from `b` to `a`"));
-    assert!(back.is_some_and(|line| line.ends_with(": open")), "{output}");
+    assert!(
+        back.is_some_and(|line| line.ends_with(": open")),
+        "{output}"
+    );
 }
 
 #[test]
