@@ -148,7 +148,7 @@ impl Failure {
     }
 
     /// Returns the error with its causes in one line, and the hint.
-    pub fn in_words(&self) -> (String, String) {
+    pub fn message_and_hint(&self) -> (String, String) {
         (format!("{:#}", self.error), self.hint.clone())
     }
 

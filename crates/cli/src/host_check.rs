@@ -71,7 +71,7 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
                 let message = failure.render(false);
                 let message = message.trim_start_matches("error: ");
                 printer.text(&format!("No path to this machine: {message}\n"))?;
-                let (reason, hint) = failure.in_words();
+                let (reason, hint) = failure.message_and_hint();
                 printer.json(json!({ "event": "no_path", "from": name, "to": LOCAL, "reason": reason, "hint": hint }))?;
             }
             printer.text(&format!(

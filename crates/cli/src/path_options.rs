@@ -55,7 +55,7 @@ pub fn files_in(directory: &Path) -> impl Fn(&str) -> Result<String, UnitError> 
 }
 
 /// Option that was given.
-struct Given {
+struct GivenOption {
     /// Key of a condition; with hyphens, the option's name.
     key: &'static str,
     /// Value as in a study file.
@@ -69,14 +69,14 @@ struct Given {
 }
 
 /// Returns the given options, in the order in which a condition's name lists them.
-fn given(args: &PathArgs) -> Result<Vec<Given>> {
+fn given(args: &PathArgs) -> Result<Vec<GivenOption>> {
     let mut all = Vec::new();
     for (key, typed) in &args.keys.0 {
         let shown = match key.kind {
             KeyKind::PacketSize => format!("{} B", size(typed)),
             _ => typed.clone(),
         };
-        all.push(Given {
+        all.push(GivenOption {
             key: key.name,
             value: value_of(key.kind, typed)?,
             typed: typed.clone(),
@@ -93,7 +93,7 @@ fn given(args: &PathArgs) -> Result<Vec<Given>> {
                 .iter()
                 .map(|k| format!("{}={}", k.key, k.value))
                 .collect();
-            all.push(Given {
+            all.push(GivenOption {
                 key,
                 value: Value::Table(table_of(keys, kind_of)?),
                 name_part: format!("{key} {}", typed.join(" ")),
@@ -112,7 +112,7 @@ fn given(args: &PathArgs) -> Result<Vec<Given>> {
             table.insert("at".into(), Value::String(at));
             tables.push(Value::Table(table));
         }
-        all.push(Given {
+        all.push(GivenOption {
             key: "step",
             value: Value::Array(tables),
             name_part: typed.join(", "),

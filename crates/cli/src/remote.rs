@@ -35,16 +35,16 @@ use crate::{
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be
 /// made through other hosts, and a file sent.
-const GREETING_WITHIN: Duration = Duration::from_secs(30);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest time in which a connection kills a server that does not answer.
-const KILLED_WITHIN: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time in which a receiver of files ends once the transfer has failed.
-const FAILED_WITHIN: Duration = Duration::from_secs(2);
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time in which a receiver of files gives them their names and writes them to its disk.
-const RECEIVED_WITHIN: Duration = Duration::from_secs(600);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Returns the two hosts with these names, each reached once. They are shaped if one of the conditions asks for it, and
 /// get the programs of `transports`. The stop ends their sessions at any time.
@@ -326,17 +326,17 @@ impl Receiver {
     /// Returns the message of the receiver if it has failed. `None` for a receiver that still runs: it has no failure,
     /// is ended, and removes its files.
     pub fn failure(mut self) -> Option<String> {
-        if self.process.ended(FAILED_WITHIN).is_some() {
+        if self.process.ended(FAILURE_TIMEOUT).is_some() {
             return self.end();
         }
         self.input = None;
-        let _ = self.process.ended(FAILED_WITHIN);
+        let _ = self.process.ended(FAILURE_TIMEOUT);
         None
     }
 
     /// Waits for the end of the receiver. Returns its message if it failed.
     pub fn end(mut self) -> Option<String> {
-        let status = self.process.ended(RECEIVED_WITHIN);
+        let status = self.process.ended(RECEIVE_TIMEOUT);
         if status.as_deref() == Some("exit status: 0") {
             return None;
         }
@@ -345,7 +345,7 @@ impl Receiver {
         Some(match status {
             _ if !stderr.is_empty() => stderr,
             Some(status) => status,
-            None => format!("it did not end within {}", format_duration(RECEIVED_WITHIN)),
+            None => format!("it did not end within {}", format_duration(RECEIVE_TIMEOUT)),
         })
     }
 }
@@ -407,7 +407,7 @@ impl Connector {
     ) -> Result<(Session, Option<[IpAddr; 2]>, Duration), BedError> {
         let start = Instant::now();
         let mut bootstrap = Bootstrap::new(&self.file, self.destination.agent.is_some());
-        let session = opening.greeted(GREETING_WITHIN, SILENCE, &mut |line, input| {
+        let session = opening.greeted(GREETING_TIMEOUT, SILENCE, &mut |line, input| {
             bootstrap.line(line, input).map_err(Into::into)
         });
         let session = session.map_err(|error| {
@@ -432,7 +432,7 @@ impl Connector {
         };
         if let Some(Ok(mut killing)) = killing.map(streams) {
             self.stop.kills(killing.id());
-            end_within(&mut killing, KILLED_WITHIN);
+            end_within(&mut killing, KILL_TIMEOUT);
         }
     }
 

@@ -67,7 +67,7 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
         let shown = show_tables(dir, &data, &summary, colour);
         regatta_report::write_files(&data, &summary, dir)?;
         shown?;
-        show_whereabouts(dir)?;
+        print_report_paths(dir)?;
         if matches!(data.state, RunState::Interrupted { .. }) {
             let shown = quoted(dir);
             output::err(&format!("hint: run `regatta resume {shown}` to go on"));
@@ -100,7 +100,7 @@ fn print_paths(dir: &Path, files: &[&str]) -> Result<()> {
 /// Standard output cannot be written.
 pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<()> {
     show_tables(dir, data, summary, colour)?;
-    show_whereabouts(dir)
+    print_report_paths(dir)
 }
 
 /// Prints gates, tables, warnings and the verdict.
@@ -115,7 +115,7 @@ pub fn show_tables(dir: &Path, data: &RunData, summary: &Summary, colour: Colour
     print(dir, terminal::render(summary, data, &options))
 }
 
-fn show_whereabouts(dir: &Path) -> Result<()> {
+fn print_report_paths(dir: &Path) -> Result<()> {
     print(dir, terminal::whereabouts(dir))
 }
 

@@ -67,9 +67,9 @@ pub fn read(path: &Path) -> Result<String, TextFileError> {
         return Err(TextFileError::TooLarge);
     }
     String::from_utf8(bytes).map_err(|error| {
-        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         TextFileError::NotText {
-            line: 1 + sound.iter().filter(|byte| **byte == b'\n').count(),
+            line: 1 + valid.iter().filter(|byte| **byte == b'\n').count(),
         }
     })
 }

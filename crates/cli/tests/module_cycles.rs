@@ -96,11 +96,11 @@ fn paths(text: &str) -> Vec<String> {
         .filter(|line| !line.trim_start().starts_with("//"))
         .flat_map(|line| [line, "\n"])
         .collect();
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_identifier_char = |c: char| c.is_alphanumeric() || c == '_';
     let mut paths = Vec::new();
     for first in ["crate", "self", "super"] {
         for (at, _) in code.match_indices(&format!("{first}::")) {
-            if !code[..at].ends_with(|c| is_word(c) || c == ':' || c == '$') {
+            if !code[..at].ends_with(|c| is_identifier_char(c) || c == ':' || c == '$') {
                 expand("", &code[at..], &mut paths);
             }
         }

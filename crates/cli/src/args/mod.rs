@@ -162,7 +162,7 @@ fn snap(text: &str) -> Result<CaptureSetup, String> {
     quantity(text)
 }
 
-fn snap(text: &str) -> Result<CaptureSetup, String> {
+fn path_snap(text: &str) -> Result<CaptureSetup, String> {
     match snap(text)? {
         setup if setup.times_only => {
             Err("`times` is for trials; write `headers`, `full` or a size".to_owned())

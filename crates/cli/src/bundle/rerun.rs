@@ -76,7 +76,7 @@ fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
         Ok(chosen) => Ok(chosen.study),
         // Such as a trace beside the study file. The archive has the study in its own directory.
         Err(failure) => {
-            let reason = failure.in_words().0;
+            let reason = failure.message_and_hint().0;
             Err(reason.replace(&*file.to_string_lossy(), "study.toml"))
         }
     }

@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    fn of_seconds(direction: Direction) -> Intervals {
+    fn one_second_intervals(direction: Direction) -> Intervals {
         Intervals::new(0, direction, Duration::from_secs(1), Duration::ZERO)
     }
 
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn interval_has_bytes_of_the_receiver_and_delay_of_the_client() {
-        let mut intervals = of_seconds(Direction::Forward);
+        let mut intervals = one_second_intervals(Direction::Forward);
         let sender = Progress {
             probe_answers: 4,
             probe_delay_ns: 8_000_000,
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn late_end_delays_one_interval() {
-        let mut intervals = of_seconds(Direction::Reverse);
+        let mut intervals = one_second_intervals(Direction::Reverse);
         assert_eq!(add(&mut intervals, Host::Client, at(1, 10)), None);
         let first = add(&mut intervals, Host::Client, at(2, 30)).expect("one is late");
         assert_eq!(first.reverse.map(|it| it.bytes), Some(10));
@@ -290,7 +290,7 @@ mod tests {
 
     /// Returns end and delay in milliseconds of the intervals of a transfer to the server, of which these counters come.
     fn delays(reports: &[(Host, u64)]) -> Vec<(u64, Option<f64>)> {
-        let mut intervals = of_seconds(Direction::Forward);
+        let mut intervals = one_second_intervals(Direction::Forward);
         let mut complete = Vec::new();
         for (host, seconds) in reports {
             complete.extend(match host {
@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn late_counters_of_a_direction_are_awaited_and_not_zero() {
-        let mut intervals = of_seconds(Direction::Both);
+        let mut intervals = one_second_intervals(Direction::Both);
         assert_eq!(add(&mut intervals, Host::Server, at(1, 10)), None);
         assert_eq!(add(&mut intervals, Host::Server, at(2, 30)), None);
         let first = add(&mut intervals, Host::Client, at(1, 40)).expect("both");
@@ -470,7 +470,7 @@ mod tests {
             ..at(0, 20)
         };
         for (ns, shown) in [(SECOND + SECOND / 20, false), (SECOND + SECOND / 2, true)] {
-            let mut intervals = of_seconds(Direction::Both);
+            let mut intervals = one_second_intervals(Direction::Both);
             add(&mut intervals, Host::Client, at(1, 10));
             let first = add(&mut intervals, Host::Server, at(1, 10)).expect("both");
             assert!(first.forward.is_some() && first.reverse.is_some());

@@ -156,8 +156,8 @@ fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token)> {
         let token = token.clone();
         return Ok((address, token));
     }
-    let of_environment = || std::env::var("REGATTA_TOKEN").ok();
-    let token = args.token.clone().or_else(of_environment);
+    let from_environment = || std::env::var("REGATTA_TOKEN").ok();
+    let token = args.token.clone().or_else(from_environment);
     let missing = || format!("the token of `{}` is missing", address.host);
     let token = token.filter(|token| !token.is_empty());
     let token = token.ok_or_else(|| Failure::input(missing(), hint))?;
@@ -318,7 +318,7 @@ struct Screen {
     names: [String; 2],
     intervals: Option<Intervals>,
     /// Trials for `-J`.
-    trials: Vec<TrialJson>,
+    json_trials: Vec<TrialJson>,
     /// First error of the output, which is reported at the end.
     failed: Option<output::OutputError>,
 }
@@ -355,7 +355,7 @@ impl Screen {
             session: None,
             names: [String::new(), String::new()],
             intervals: None,
-            trials: Vec::new(),
+            json_trials: Vec::new(),
             failed: None,
         }
     }
@@ -415,8 +415,8 @@ impl Screen {
     }
 
     fn keep(&mut self, event: ClientEvent) {
-        match (event, self.trials.last_mut()) {
-            (ClientEvent::Started(started), _) => self.trials.push(TrialJson {
+        match (event, self.json_trials.last_mut()) {
+            (ClientEvent::Started(started), _) => self.json_trials.push(TrialJson {
                 started,
                 intervals: Vec::new(),
                 ended: None,
@@ -430,7 +430,7 @@ impl Screen {
     /// Ends the output, in JSON with the failure that ended the measurement.
     fn finish(&mut self, failure: Option<&Failure>) -> Result<()> {
         let error = failure.map(|failure| {
-            let (message, hint) = failure.in_words();
+            let (message, hint) = failure.message_and_hint();
             Failed {
                 time_unix_ns: unix_ns(),
                 message,
@@ -440,7 +440,7 @@ impl Screen {
         match (self.form, error) {
             (Form::Json, error) => self.output.json(&WholeJson {
                 schema_version: SCHEMA_VERSION,
-                trials: &self.trials,
+                trials: &self.json_trials,
                 error,
             })?,
             (Form::JsonLines, Some(error)) => self.output.json(&ClientEvent::Failed(error))?,

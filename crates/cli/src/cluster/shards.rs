@@ -114,7 +114,7 @@ impl ShardedPlan {
 
     /// Returns the tasks that Slurm knows.
     fn tasks(&self, job: Option<&str>) -> Result<BTreeMap<u32, TaskState>, String> {
-        let dir = directory::absolute(&self.dir).map_err(|failure| failure.in_words().0)?;
+        let dir = directory::absolute(&self.dir).map_err(|failure| failure.message_and_hint().0)?;
         let tasks = slurm::tasks(job, &shards_script(&dir))?;
         if job.is_none() && tasks.is_empty() {
             return Err("the scripts were not submitted by `regatta submit`".to_owned());

@@ -72,25 +72,25 @@ pub fn cancel(jobs: &[&str]) {
 pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState>, String> {
     let form = ["--noheader", "--array", "--format=%K|%T|%N|%r|%o"];
     let squeue = |which: &[&str]| output("squeue", &[&form, which].concat());
-    let of_job = job.map(|job| match squeue(&["--jobs", job]) {
+    let job_tasks = job.map(|job| match squeue(&["--jobs", job]) {
         // It has forgotten a job that ended some minutes ago.
         Err(reason) if reason.contains("Invalid job id") => Ok(String::new()),
         result => result,
     });
-    let mut tasks = read_tasks(&of_job.transpose()?.unwrap_or_default(), None);
+    let mut tasks = read_tasks(&job_tasks.transpose()?.unwrap_or_default(), None);
     tasks.extend(read_tasks(&squeue(&["--me"])?, Some(script)));
     Ok(tasks)
 }
 
 /// Reads the output of `squeue`, of all tasks or of those of one script.
-fn read_tasks(text: &str, of_script: Option<&Path>) -> BTreeMap<u32, TaskState> {
+fn read_tasks(text: &str, script_filter: Option<&Path>) -> BTreeMap<u32, TaskState> {
     let task = |line: &str| {
         let mut columns = line.splitn(5, '|').map(str::trim);
         let number = columns.next()?.parse().ok()?;
         let state = columns.next()?.to_owned();
         let (node, reason) = (columns.next()?, columns.next()?);
         let script = columns.next()?;
-        if of_script.is_some_and(|of_script| Path::new(script) != of_script) {
+        if script_filter.is_some_and(|script_filter| Path::new(script) != script_filter) {
             return None;
         }
         let location = if node.is_empty() { reason } else { node };

@@ -27,7 +27,7 @@ const MOST_LISTED: usize = 20;
 pub fn status(args: &StatusArgs) -> Result<Code> {
     let run = directory::of_run(&args.dir);
     if run.join(FILE_NAME).exists() {
-        return of_run(run);
+        return print_run(run);
     }
     let plan = ShardedPlan::read(&args.dir)?;
     let queue = plan.queue();
@@ -44,7 +44,7 @@ pub fn status(args: &StatusArgs) -> Result<Code> {
 }
 
 /// Prints the state of a single run.
-fn of_run(dir: &Path) -> Result<Code> {
+fn print_run(dir: &Path) -> Result<Code> {
     let data = regatta_report::load(dir).bad()?;
     let shown = quoted(dir);
     let (state, next, code) = match data.state {

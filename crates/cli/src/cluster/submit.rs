@@ -62,7 +62,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         of: shards,
     };
     plan.shard(first, Done::default()).bad()?;
-    let of_shard = total / shards;
+    let shard_time = total / shards;
     let script = Script {
         dir: &dir,
         study: &chosen.study.name,
@@ -79,7 +79,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         },
         // A shard that needs more is stopped before it, and its next start goes on, so that it need not
         // be safe.
-        limit: (of_shard * 3).max(LEAST_LIMIT),
+        limit: (shard_time * 3).max(LEAST_LIMIT),
         exclusive: !is_virtual,
         bed: match (chosen.study.bed, is_virtual) {
             (BedKind::Uml, true) => "--bed uml --clock virtual",
@@ -106,7 +106,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         "{} in {} of about {} each, in `{}`\n",
         counted(plan.trials().len(), "trial"),
         counted(shards as usize, "shard"),
-        format_duration(Duration::from_secs(of_shard.as_secs().max(1))),
+        format_duration(Duration::from_secs(shard_time.as_secs().max(1))),
         dir.display()
     ))?;
     if args.write_only {

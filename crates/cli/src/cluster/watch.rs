@@ -53,7 +53,7 @@ struct ReadFile {
 impl Watch {
     /// Returns functions that read the state of all shards, and the finished trials.
     pub fn start(plan: ShardedPlan, shown: String) -> (PollState, Load) {
-        let of_report = plan.clone();
+        let report_plan = plan.clone();
         let mut watch = Self {
             queue: plan.queue(),
             queried_at: Instant::now(),
@@ -62,7 +62,7 @@ impl Watch {
             has_begun: false,
             read: BTreeMap::new(),
         };
-        let load = move || load(&of_report).map_err(|failure| failure.in_words().0);
+        let load = move || load(&report_plan).map_err(|failure| failure.message_and_hint().0);
         (Box::new(move || watch.poll()), Box::new(load))
     }
 

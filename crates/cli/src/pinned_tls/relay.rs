@@ -91,11 +91,11 @@ impl Relay<'_> {
         let has_room = self.arrived.is_empty() && !self.peer_closed;
         let mut tcp_events = when(has_room, PollFlags::POLLIN);
         tcp_events |= when(self.tls.wants_write(), PollFlags::POLLOUT);
-        let mut of_plain = when(takes, PollFlags::POLLIN);
-        of_plain |= when(!self.arrived.is_empty(), PollFlags::POLLOUT);
+        let mut plain_events = when(takes, PollFlags::POLLIN);
+        plain_events |= when(!self.arrived.is_empty(), PollFlags::POLLOUT);
         let mut files = [
             PollFd::new(self.tcp.as_fd(), tcp_events),
-            PollFd::new(self.plain.as_fd(), of_plain),
+            PollFd::new(self.plain.as_fd(), plain_events),
         ];
         poll_until(&mut files, deadline)?;
         if deadline.is_some_and(|at| Instant::now() >= at) {

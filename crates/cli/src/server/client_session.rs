@@ -29,7 +29,7 @@ use crate::{
 const SILENCE: Duration = Duration::from_secs(4);
 
 /// Longest time for the TLS handshake.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Events of a client that are written in any case, and those for each second of its turn.
 const EVENTS: u64 = 1000;
@@ -54,7 +54,7 @@ impl Client {
     }
 
     fn serve(self, server: &Server<'_>, address: SocketAddr) -> io::Result<()> {
-        let tls = self.shake_hands(server)?;
+        let tls = self.handshake(server)?;
         let local = self.stream.local_addr()?.ip().to_canonical();
         let deadline = Arc::<OnceLock<Instant>>::default();
         let (mut local_end, relay_end) = UnixStream::pair()?;
@@ -97,13 +97,13 @@ impl Client {
         }))
     }
 
-    fn shake_hands(&self, server: &Server<'_>) -> io::Result<ServerConnection> {
+    fn handshake(&self, server: &Server<'_>) -> io::Result<ServerConnection> {
         let socket = SockRef::from(&self.stream);
         set_up(&socket, SILENCE)?;
-        self.stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+        self.stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
         let tls = ServerConnection::new(Arc::clone(&server.tls));
         let mut tls = tls.map_err(io::Error::other)?;
-        let until = Instant::now() + HANDSHAKE_WITHIN;
+        let until = Instant::now() + HANDSHAKE_TIMEOUT;
         while tls.is_handshaking() {
             if Instant::now() >= until {
                 return Err(io::ErrorKind::TimedOut.into());

@@ -107,7 +107,7 @@ pub(super) fn send(args: &SendArgs) -> Result<Code> {
 fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver> {
     let hosts_file = args.hosts_file.as_deref();
     remote::receive(host, directory, args.overwrite, hosts_file).map_err(|failure| {
-        let (reasons, hint) = failure.in_words();
+        let (reasons, hint) = failure.message_and_hint();
         let message = format!("cannot receive on `{host}`");
         (transfer_error(Status::Connection, reasons).context(message)).hint(hint)
     })

@@ -360,7 +360,7 @@ pub fn shared_trials(key: &str, study: &str) -> Vec<TrialRecord> {
     let _load = MachineLoad::watch();
     once_per_test_run(
         key,
-        |dir| run_into(dir, study),
+        |dir| run_study(dir, study),
         |dir| trials(&dir.join("out")),
     )
 }
@@ -369,7 +369,7 @@ pub fn shared_trials(key: &str, study: &str) -> Vec<TrialRecord> {
 ///
 /// # Errors
 /// The output of the run, if it left no results or ended with another exit code than 0 or 1.
-pub fn run_into(dir: &Path, study: &str) -> Result<(), String> {
+pub fn run_study(dir: &Path, study: &str) -> Result<(), String> {
     let bench = Bench::new();
     bench.write("study.toml", study);
     let out = dir.join("out");

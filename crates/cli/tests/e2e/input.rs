@@ -392,8 +392,8 @@ fn control_characters_are_not_printed() {
     ] {
         let done = bench.run(args);
         for text in [&done.stdout, &done.stderr] {
-            let obeyed = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
-            assert!(!text.contains(obeyed), "{args:?}: {text:?}");
+            let is_control = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
+            assert!(!text.contains(is_control), "{args:?}: {text:?}");
         }
     }
 }

@@ -277,8 +277,8 @@ fn page_metrics_and_attached_process_show_the_same_run() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("attach starts");
-    let mut of_attached = BufReader::new(attached.stderr.take().expect("its messages"));
-    let other = after(&mut of_attached, "web page of the run: http://");
+    let mut attached_stderr = BufReader::new(attached.stderr.take().expect("its messages"));
+    let other = after(&mut attached_stderr, "web page of the run: http://");
     for url in [&url, &other] {
         // The figures of a trial that began while somebody looked.
         let rate = rate_under_way(url);
@@ -314,7 +314,9 @@ fn page_metrics_and_attached_process_show_the_same_run() {
     stderr.read_to_string(&mut rest).expect("its messages");
     assert_eq!(run.wait().expect("it ends").code(), Some(1), "{rest}");
     let mut rest = String::new();
-    of_attached.read_to_string(&mut rest).expect("its messages");
+    attached_stderr
+        .read_to_string(&mut rest)
+        .expect("its messages");
     assert!(attached.wait().expect("it ends").success(), "{rest}");
     assert!(
         rest.contains("`regatta resume out` goes on with it"),

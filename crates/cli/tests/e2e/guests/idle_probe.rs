@@ -26,7 +26,7 @@ fn longest_ms(trial: &TrialRecord) -> f64 {
 }
 
 /// Checks that no idle delay is longer than the path's.
-fn are_those_of_the_path(transports: &[&str], path: &str, probe: &str) {
+fn assert_delays_of_the_path(transports: &[&str], path: &str, probe: &str) {
     let bench = Bench::new();
     let mut study = head("idle");
     for transport in transports {
@@ -64,11 +64,11 @@ fn idle_probe_messages_do_not_delay_one_another() {
         "quic-quiche",
         "quic-s2n",
     ];
-    are_those_of_the_path(&transports, "", "");
+    assert_delays_of_the_path(&transports, "", "");
 }
 
 #[test]
 fn replies_do_not_wait_for_one_another_on_a_slow_reverse_path() {
     let slow = "[condition.reverse]\nrate = \"200kbit/s\"\n";
-    are_those_of_the_path(&["tcp"], slow, "under_load = false\n");
+    assert_delays_of_the_path(&["tcp"], slow, "under_load = false\n");
 }

@@ -202,7 +202,7 @@ mod udp_reliable {
 
     /// Checks that every byte arrives in both modes under this condition.
     #[track_caller]
-    fn delivers_all(condition: &str) {
+    fn assert_delivers_all(condition: &str) {
         let trials = both(condition);
         for trial in &trials {
             assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
@@ -226,17 +226,17 @@ mod udp_reliable {
 
     #[test]
     fn clean() {
-        delivers_all("clean");
+        assert_delivers_all("clean");
     }
 
     #[test]
     fn one_percent() {
-        delivers_all("one-percent");
+        assert_delivers_all("one-percent");
     }
 
     #[test]
     fn five_percent() {
-        delivers_all("five-percent");
+        assert_delivers_all("five-percent");
     }
 }
 
@@ -298,7 +298,7 @@ mod wdt {
 
     /// Checks that a tree arrives complete over a long lossy path.
     #[track_caller]
-    fn delivers_a_tree(mode: &str) {
+    fn assert_delivers_tree(mode: &str) {
         let trials = shared_trials("cli-losses-wdt", FILES);
         assert_eq!(trials.len(), 4);
         let trial = cell(&trials, mode, "tree", "long-lossy");
@@ -310,22 +310,22 @@ mod wdt {
 
     #[test]
     fn none() {
-        delivers_a_tree("none");
+        assert_delivers_tree("none");
     }
 
     #[test]
     fn checksum() {
-        delivers_a_tree("checksum");
+        assert_delivers_tree("checksum");
     }
 
     #[test]
     fn ctr() {
-        delivers_a_tree("ctr");
+        assert_delivers_tree("ctr");
     }
 
     #[test]
     fn gcm() {
-        delivers_a_tree("gcm");
+        assert_delivers_tree("gcm");
     }
 }
 

@@ -11,7 +11,7 @@ use regatta_test_support::machine::MachineLoad;
 use regatta_test_support::test_run::{TEST_RUN_DIR, once_per_test_run};
 use regatta_transport::{Carries, DriverDescriptor, NOT_STATED};
 
-use crate::help::{cell, run_into, trials};
+use crate::help::{cell, run_study, trials};
 
 /// Size of the bulk transfer, in bytes: some dozens of packets, so that losses occur.
 const BULK_BYTES: f64 = 300_000.0;
@@ -124,7 +124,7 @@ fn case(workload: &str, loss: &str, driver: &str) {
     };
     once_per_test_run(
         &format!("cli-matrix-{driver}"),
-        |dir| run_into(dir, &study),
+        |dir| run_study(dir, &study),
         |dir| {
             let trials = trials(&dir.join("out"));
             check(cell(&trials, driver, workload, loss));

@@ -13,7 +13,7 @@ use regatta_test_support::machine::repetitions;
 
 use crate::{
     help::{Bench, Done, SLOW, SMALL, Watched, assert_ran, is, signal, trials},
-    kills::nothing_survives_kills,
+    kills::assert_nothing_survives_kills,
 };
 
 /// Returns the study SMALL in a guest, with `keys` added to its first lines.
@@ -253,7 +253,7 @@ fn invalid_guest_options_are_refused() {
 #[test]
 fn nothing_of_a_guest_survives_kill_9_at_any_moment() {
     let study = in_guest(SMALL, "");
-    nothing_survives_kills(&study, repetitions(5, 15), Duration::from_secs(4));
+    assert_nothing_survives_kills(&study, repetitions(5, 15), Duration::from_secs(4));
 }
 
 /// An end of a guest within less than the time after which it would be given up.

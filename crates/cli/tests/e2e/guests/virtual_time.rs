@@ -330,21 +330,21 @@ fn concurrent_guests_have_a_processor_each() {
         Some(all.filter(|&n| set.is_set(n).unwrap_or(false)).collect())
     };
     let mut guests = BTreeSet::new();
-    let mut of_daemons = BTreeMap::new();
+    let mut daemon_processors = BTreeMap::new();
     while guests.len() < 2 {
         let event = run.until(|event| is(event, "trial_started"));
         // By the estimate 9 s of work: two chunks.
         guests.insert(event["round"].as_u64().expect("a round") / 6);
         // The guest of this trial runs now. The first one may be over when the second one begins.
         for daemon in bench.running("guest-daemon") {
-            of_daemons.extend(processors(daemon).map(|of| (daemon, of)));
+            daemon_processors.extend(processors(daemon).map(|of| (daemon, of)));
         }
     }
     let available = processors(0).expect("this process").len();
     // Without what has ended since it was seen before it had its processor.
     let running = bench.running("guest-daemon");
-    of_daemons.retain(|daemon, of| of.len() == 1 || running.contains(daemon));
-    let used: BTreeSet<Vec<usize>> = of_daemons.into_values().collect();
+    daemon_processors.retain(|daemon, of| of.len() == 1 || running.contains(daemon));
+    let used: BTreeSet<Vec<usize>> = daemon_processors.into_values().collect();
     assert_eq!(used.len(), available.min(2), "{used:?}");
     assert!(
         used.iter().all(|processors| processors.len() == 1),

@@ -36,7 +36,7 @@ impl Lab {
         };
         let before = listens();
         crate::help::signal(self.server(host), nix::sys::signal::Signal::SIGHUP);
-        eventually(WITHIN, "the server reads its configuration", || {
+        eventually(TIMEOUT, "the server reads its configuration", || {
             listens() > before
         });
     }
@@ -117,7 +117,7 @@ fn root_by_sudo_runs_a_study_and_leaves_nothing() {
     lab.sudo("Defaults use_pty\nracer ALL=(root) NOPASSWD: ALL\n");
     let run = lab.race("out", &["--rounds", "1"]).output();
     succeeds(&run.expect("a run"));
-    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
     let mut run = lab
@@ -126,12 +126,12 @@ fn root_by_sudo_runs_a_study_and_leaves_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .expect("a run");
-    eventually(WITHIN, "a trial", || {
+    eventually(TIMEOUT, "a trial", || {
         lab.on_hosts().len() >= 8 && lab.bench.path("killed/results.sqlite").exists()
     });
     run.kill().expect("a signal");
     run.wait().expect("an end");
-    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{GONE_WITHIN, Lab, assert_fails, eventually, succeeds, text};
+use super::{CLEANUP_TIMEOUT, Lab, assert_fails, eventually, succeeds, text};
 
 /// Lets in SSH, and TCP and UDP to these ports; nothing else that was not asked for from inside.
 fn wall(ports: &str) -> String {
@@ -120,7 +120,7 @@ fn blocked_file_transfer_leaves_nothing_on_hosts() {
         output.contains("the transfer did not come to its end"),
         "{output}"
     );
-    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
     let remaining: Vec<_> = fs::read_dir(lab.home("a").join("incoming"))

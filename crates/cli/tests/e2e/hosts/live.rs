@@ -75,7 +75,7 @@ pub(super) fn interrupt(run: &Child) {
     nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("a run");
 }
 
-fn ends_well(mut child: Child, mut stderr: impl BufRead) -> String {
+fn assert_succeeds(mut child: Child, mut stderr: impl BufRead) -> String {
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).expect("its messages");
     assert!(child.wait().expect("it ends").success(), "{rest}");
@@ -104,17 +104,17 @@ fn live_views_show_a_run_on_hosts_and_its_resumption() {
     assert!(text.contains("bed=\"hosts"), "{text}");
     // Another process sees the same. The first trial is stored by now.
     after(&mut stderr, "[1/99]");
-    let (attached, of_attached, other) = with_page(lab.regatta(&["attach", "out"]));
+    let (attached, attached_stderr, other) = with_page(lab.regatta(&["attach", "out"]));
     lab.trial_with(&other, &FIGURES);
     interrupt(&run);
-    let rest = ends_well(attached, of_attached);
+    let rest = assert_succeeds(attached, attached_stderr);
     assert!(
         rest.contains("`regatta resume out` goes on with it"),
         "{rest}"
     );
     let run = run.wait_with_output().expect("an end");
     assert!(!run.status.success());
-    let (resumed, _said, url) = with_page(lab.regatta(&["resume", "out"]));
+    let (resumed, _stderr, url) = with_page(lab.regatta(&["resume", "out"]));
     lab.trial_with(&url, &FIGURES);
     let mut report = String::new();
     lab.get(&url, "report")
@@ -127,7 +127,7 @@ fn live_views_show_a_run_on_hosts_and_its_resumption() {
     interrupt(&resumed);
     let resumed = resumed.wait_with_output().expect("an end");
     assert!(!resumed.status.success());
-    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }

@@ -25,10 +25,10 @@ use regatta_test_support::processes::running_with;
 use crate::help::Bench;
 
 /// Longest time for anything that is waited for.
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after which nothing of Regatta may be left on a host that has lost its controller.
-const GONE_WITHIN: Duration = Duration::from_secs(15);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Hosts `a` and `b`, and the place of the controller.
 struct Lab {
@@ -262,7 +262,7 @@ fn two_hosts_are_added_by_password_and_run_a_study() {
     for of in ["sender,0,", "sender,,", "receiver,0,", "receiver,,"] {
         assert!(csv.lines().any(|line| line.starts_with(of)), "{of}: {csv}");
     }
-    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }
@@ -464,12 +464,12 @@ fn nothing_is_left_on_the_hosts_when_the_controller_is_killed() {
         .stderr(Stdio::null())
         .spawn()
         .expect("a run");
-    eventually(WITHIN, "a trial", || {
+    eventually(TIMEOUT, "a trial", || {
         lab.on_hosts().len() >= 8 && lab.bench.path("out/results.sqlite").exists()
     });
     run.kill().expect("a signal");
     run.wait().expect("an end");
-    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }
@@ -519,7 +519,7 @@ fn files_are_sent_to_a_host_by_its_name() {
     assert!(arrived == content);
     let again = lab.run(&["wdt", "send", "tree", "a:incoming", "--no-progress"]);
     assert!(!again.status.success(), "{}", text(&again));
-    eventually(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }

@@ -58,7 +58,7 @@ fn hosts_are_sampled_without_a_run() {
         assert!((15..=61).contains(&samples), "{of}: {csv}");
     }
     assert!(lab.bench.path("out/monitor.html").exists());
-    eventually(GONE_WITHIN, "nothing is left on the host", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the host", || {
         lab.on_hosts().is_empty()
     });
     let unknown = lab.run(&["monitor", "lap1", "--for", "1s", "--out", "other"]);
@@ -73,7 +73,7 @@ fn a_monitor_that_is_killed_has_written_its_samples() {
     let mut monitor = bench.regatta(&args);
     let mut monitor = monitor.args(["--out", "out"]).spawn().expect("a monitor");
     let csv = || fs::read_to_string(bench.path("out/hosts.csv")).unwrap_or_default();
-    eventually(WITHIN, "samples are written", || csv().lines().count() > 5);
+    eventually(TIMEOUT, "samples are written", || csv().lines().count() > 5);
     monitor.kill().expect("a signal");
     monitor.wait().expect("an end");
     bench.assert_nothing_left();
