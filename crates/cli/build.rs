@@ -79,13 +79,13 @@ pub fn version(package: &str, source: &Source, root: &Path, epoch: Option<String
 /// Has the linker pack the addresses that a position-independent program corrects at its start (`DT_RELR`): the file is
 /// 2 MB smaller, and starts in half the time on a slow host. The C library that is linked in must be glibc 2.36 or newer.
 fn pack_relocations() {
-    let here = env::var("HOST") == env::var("TARGET");
+    let is_native = env::var("HOST") == env::var("TARGET");
     let version = output(Command::new("getconf").arg("GNU_LIBC_VERSION"));
     let version = version.and_then(|text| {
         let (major, minor) = text.trim().strip_prefix("glibc ")?.split_once('.')?;
         Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
     });
-    if here && version.is_some_and(|version| version >= (2, 36)) {
+    if is_native && version.is_some_and(|version| version >= (2, 36)) {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
 }
@@ -146,14 +146,17 @@ fn crates(dir: &Path, watched: &mut Vec<PathBuf>) {
 /// Returns the files that change when another commit is checked out: the log of `HEAD` if there is
 /// one, `HEAD` itself, and the reference of its branch.
 fn head(root: &Path) -> Vec<PathBuf> {
-    let place = |name: &str| {
+    let git_path = |name: &str| {
         let path = output(&mut git(root, &["rev-parse", "--git-path", name]))?;
         Some(root.join(path.trim()))
     };
-    let log = place("logs/HEAD").filter(|path| path.exists());
+    let log = git_path("logs/HEAD").filter(|path| path.exists());
     let branch = output(&mut git(root, &["symbolic-ref", "--quiet", "HEAD"]));
-    let branch = branch.and_then(|name| place(name.trim()));
-    log.into_iter().chain(place("HEAD")).chain(branch).collect()
+    let branch = branch.and_then(|name| git_path(name.trim()));
+    log.into_iter()
+        .chain(git_path("HEAD"))
+        .chain(branch)
+        .collect()
 }
 
 /// Whether the sources differ from the commit: `yes`, `no` or `unknown`.
@@ -173,19 +176,19 @@ fn dirty(root: &Path) -> &'static str {
 /// so some crates may then come from that clone, even for the first clone. `make` removes them, and
 /// the note of this function with them.
 fn holds_another_clone(root: &Path, out: &Path) -> bool {
-    let place = out.join("workspace");
-    let Ok(here) = fs::canonicalize(root) else {
+    let marker = out.join("workspace");
+    let Ok(root) = fs::canonicalize(root) else {
         return true;
     };
-    let here = here.to_string_lossy();
-    match fs::read_to_string(&place) {
-        Ok(first) if first == here => false,
+    let root = root.to_string_lossy();
+    match fs::read_to_string(&marker) {
+        Ok(first) if first == root => false,
         Ok(_) => {
-            // No place of a workspace.
-            let _ = fs::write(place, "several clones");
+            // This text is not the path of a workspace.
+            let _ = fs::write(marker, "several clones");
             true
         }
-        Err(_) => fs::write(place, here.as_bytes()).is_err(),
+        Err(_) => fs::write(marker, root.as_bytes()).is_err(),
     }
 }
 

@@ -93,6 +93,6 @@ pub(crate) fn print(error: &AgentError) {
     if !error.hint().is_empty() {
         text.push_str(&format!("hint: {}\n", error.hint()));
     }
-    // With standard error gone there is nobody to tell.
+    // Nothing can be done about a closed standard error.
     let _ = io::stderr().write_all(text.as_bytes());
 }

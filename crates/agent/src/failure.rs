@@ -23,7 +23,7 @@ impl Failure {
     }
 
     pub(crate) fn from_panic(panic: Box<dyn Any + Send>, driver: &str) -> Self {
-        // What a session had no other way to say.
+        // An error that a session could return only by unwinding.
         let panic = match panic.downcast::<TransportError>() {
             Ok(error) => return (*error).into(),
             Err(panic) => panic,
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_session_unwinds_with_is_no_mistake_of_its_driver() {
+    fn unwound_transport_error_is_not_a_driver_panic() {
         let source = std::io::Error::from_raw_os_error(11);
         let failure = Failure::from_panic(Box::new(TransportError::Thread { source }), "tcp");
         assert_eq!(failure.reasons[0], "cannot start a thread");

@@ -16,7 +16,7 @@ const SHOWN: usize = 120;
 pub(crate) struct Lines<R> {
     reader: R,
     line: u64,
-    greeted: bool,
+    hello_received: bool,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -24,14 +24,14 @@ impl<R: BufRead> Lines<R> {
         Self {
             reader,
             line: 0,
-            greeted: false,
+            hello_received: false,
         }
     }
 
     /// Returns the next message; `None` at the end of input. Empty lines are passed over.
     ///
-    /// The first one must be a greeting of this version; the version is looked at before the rest
-    /// of the greeting, which another version may have changed.
+    /// The first one must be a `hello` of this version. The version is checked before the rest
+    /// of the message, which another version may have changed.
     pub(crate) fn next(&mut self) -> Result<Option<ToAgent>, AgentError> {
         loop {
             let mut text = Vec::new();
@@ -63,8 +63,8 @@ impl<R: BufRead> Lines<R> {
             source,
         };
         let value: serde_json::Value = serde_json::from_slice(text).map_err(malformed)?;
-        let greeting = value.get("type").is_some_and(|kind| kind == "hello");
-        if let Some(theirs) = value.get("protocol").filter(|_| greeting)
+        let is_hello = value.get("type").is_some_and(|kind| kind == "hello");
+        if let Some(theirs) = value.get("protocol").filter(|_| is_hello)
             && *theirs != PROTOCOL_VERSION
         {
             return Err(AgentError::Version {
@@ -73,10 +73,10 @@ impl<R: BufRead> Lines<R> {
             });
         }
         let message = serde_json::from_value(value).map_err(malformed)?;
-        if greeting == self.greeted {
+        if is_hello == self.hello_received {
             return Err(AgentError::Greeting);
         }
-        self.greeted = true;
+        self.hello_received = true;
         Ok(message)
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_in_order_and_empty_lines_do_not_matter() {
+    fn messages_keep_their_order_and_empty_lines_are_skipped() {
         let text = format!("{HELLO}\n\n  \r\n{ABORT}\r\n{ABORT}");
         let messages = messages(text.as_bytes()).unwrap();
         assert_eq!(messages.len(), 3);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_told_from_a_malformed_line() {
+    fn another_version_is_not_a_malformed_line() {
         let other = br#"{"type":"hello","protocol":3,"what_is_this":[]}"#;
         assert!(matches!(
             messages(other),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_comes_first_and_once() {
+    fn hello_is_first_and_only_once() {
         assert!(matches!(
             messages(ABORT.as_bytes()),
             Err(AgentError::Greeting)
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_makes_it_panic() {
+    fn malformed_lines_do_not_panic() {
         for wrong in [
             &b"{"[..],
             b"[]",

@@ -6,12 +6,12 @@
 //!
 //! - [`registry`] has every driver.
 //! - `input` reads lines, `serve` answers them, `trial` runs a session in a thread of its own.
-//! - `event` is what a trial tells the loop.
+//! - `event` has the events that a trial sends to the loop.
 //! - `observer` takes CPU, memory and interface counters exactly at the edges of the transfer
 //!   window; `report` puts them into the side's report.
 //! - `memory` sets the allocator up.
 //! - `served` limits an agent that works for a client of `regatta server`.
-//! - `ending` sees to it that nothing outlives the agent.
+//! - `ending` ends every process that the agent started.
 
 use std::process::ExitCode;
 
@@ -85,7 +85,7 @@ pub fn runs_a_program(driver: &str) -> bool {
 /// `build` describes the build of the program, and joins the host's facts.
 ///
 /// Ends the process, with everything that it started: with code 0 at the end of input, with 2 on
-/// input that is no message of this protocol, with 1 if its output is gone, with 3 after a session
+/// input that is no message of this protocol, with 1 if its output is closed, with 3 after a session
 /// that could not be aborted (the answer is given before).
 pub fn main(build: HostFacts) -> ExitCode {
     main_with(registry(), build)

@@ -20,7 +20,7 @@ impl Log for StandardError {
                 record.target(),
                 record.args()
             );
-            // With standard error gone there is nobody to tell.
+            // Without standard error there is no log.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
     }
@@ -30,15 +30,15 @@ impl Log for StandardError {
 
 /// Installs the logger, unless the process has one.
 pub(crate) fn install() {
-    let asked = std::env::var("REGATTA_LOG").unwrap_or_default();
-    let level = match asked.trim() {
+    let value = std::env::var("REGATTA_LOG").unwrap_or_default();
+    let level = match value.trim() {
         "" => LevelFilter::Warn,
         text => text.parse().unwrap_or(LevelFilter::Warn),
     };
     if log::set_logger(&StandardError).is_ok() {
         log::set_max_level(level);
-        if !asked.trim().is_empty() && asked.trim().parse::<LevelFilter>().is_err() {
-            log::warn!("`{asked}` in `REGATTA_LOG` is not a level; `warn` is used");
+        if !value.trim().is_empty() && value.trim().parse::<LevelFilter>().is_err() {
+            log::warn!("`{value}` in `REGATTA_LOG` is not a level; `warn` is used");
         }
     }
 }

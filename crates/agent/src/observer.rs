@@ -45,7 +45,7 @@ struct Flow {
     /// Time between reports of the transfer under way; absent if nobody reads them.
     interval_ns: Option<u64>,
     reported: Mutex<Reported>,
-    tell: EventSink,
+    sink: EventSink,
     /// Bytes that the trial may have, and the stop of one that has more.
     quota: Option<(Quota, Stop)>,
 }
@@ -78,7 +78,7 @@ impl FlowSource for SampledFlow {
         flow.report(&figures, reading, false);
         if let Some((quota, stop)) = &flow.quota {
             quota.check(&flow.live, stop, |failure| {
-                (flow.tell)(TrialEvent::Ended(Err(failure)));
+                (flow.sink)(TrialEvent::Ended(Err(failure)));
             });
         }
         figures
@@ -130,7 +130,7 @@ impl Flow {
             let state = self.reported.lock();
             state.elapsed_ns().saturating_sub(state.reported_ns)
         };
-        // One that was due at the same time may have been told of just now.
+        // A report that was due at the same time may have just been sent.
         if self
             .interval_ns
             .is_none_or(|interval_ns| since_ns < interval_ns / 10)
@@ -138,7 +138,7 @@ impl Flow {
             return;
         }
         if let Some(of_warm_up) = self.progress(&FlowSample::default(), None, true) {
-            (self.tell)(TrialEvent::Progress(Progress {
+            (self.sink)(TrialEvent::Progress(Progress {
                 has_ended: false,
                 ..of_warm_up
             }));
@@ -148,7 +148,7 @@ impl Flow {
     /// Reports the transfer if that is due, or if it has ended.
     fn report(&self, figures: &FlowSample, reading: &Reading, has_ended: bool) {
         if let Some(progress) = self.progress(figures, Some(reading), has_ended) {
-            (self.tell)(TrialEvent::Progress(progress));
+            (self.sink)(TrialEvent::Progress(progress));
         }
     }
 
@@ -192,7 +192,7 @@ pub(crate) struct TrialObserver {
     flow: Arc<Flow>,
     /// Whether the beginning of the transfer is reported.
     reports_start: bool,
-    /// Whose CPU time and memory are charged.
+    /// Process whose CPU time and memory are charged.
     subject: Subject,
     interface: Option<InterfaceInfo>,
 }
@@ -217,7 +217,7 @@ impl TrialObserver {
     pub(crate) fn new(
         order: &TrialOrder,
         live: Arc<LiveCounters>,
-        tell: EventSink,
+        sink: EventSink,
         quota: Option<(Quota, Stop)>,
     ) -> io::Result<Self> {
         let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name));
@@ -230,7 +230,7 @@ impl TrialObserver {
                 .progress_interval
                 .and_then(|it| u64::try_from(it.as_nanos()).ok().filter(|it| *it > 0)),
             reported: Mutex::default(),
-            tell,
+            sink,
             quota,
         });
         let subject = Subject::new();
@@ -280,7 +280,7 @@ impl Observer for TrialObserver {
             WindowEdge::Start => {
                 // First, as the path follows it.
                 if self.reports_start {
-                    (self.flow.tell)(TrialEvent::Began);
+                    (self.flow.sink)(TrialEvent::Began);
                 }
                 self.flow.begin();
                 let reading = window.instruments.read_start();
@@ -325,6 +325,6 @@ impl Observer for TrialObserver {
     }
 
     fn send_note(&self, note: Note) {
-        (self.flow.tell)(TrialEvent::Note(note));
+        (self.flow.sink)(TrialEvent::Note(note));
     }
 }

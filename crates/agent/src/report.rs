@@ -63,7 +63,7 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         .and_then(|deltas| deltas.tcp_memory_pressures);
     warnings.extend(memory_warning(pressures, side));
     if metrics.contains_key(names.cpu) {
-        warnings.extend(by_ticks(cpu_time_step(), side));
+        warnings.extend(tick_warning(cpu_time_step(), side));
     }
     if let Some(offloads) = facts.get_mut(&format!("offloads.{side}"))
         && offloads == stack::OF_INTERFACE
@@ -89,8 +89,8 @@ fn memory_warning(times: Option<u64>, side: &str) -> Option<Warning> {
 /// Largest step of CPU time with which figures of CPU are exact enough for any transfer.
 const FINE_CPU_STEP: Duration = Duration::from_micros(100);
 
-/// Returns a warning about CPU time that grows in such steps at one end.
-fn by_ticks(step: Option<Duration>, side: &str) -> Option<Warning> {
+/// Returns a warning if CPU time of one end grows in large steps.
+fn tick_warning(step: Option<Duration>, side: &str) -> Option<Warning> {
     let step = step.filter(|step| *step > FINE_CPU_STEP)?;
     Some(Warning::new(
         "cpu_by_ticks",
@@ -183,9 +183,9 @@ fn describe(
     role: Role,
 ) -> (String, Option<Warning>) {
     let Some(info) = interface else {
-        let of = role.name();
+        let side = role.name();
         let message =
-            format!("no interface of the {of} owns its address, so packets were not counted");
+            format!("no interface of the {side} owns its address, so packets were not counted");
         let warning = Warning::new("interface_unknown", message, "");
         return ("unknown".to_owned(), Some(warning));
     };
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_reports_what_only_it_can_know_under_names_of_the_model() {
+    fn each_side_has_its_own_metrics_under_names_of_the_model() {
         let mut sender = SideReport::default();
         sender
             .measurements
@@ -266,7 +266,7 @@ mod tests {
             sender.measurements.metrics["congestion_window_mean_bytes"],
             20.0
         );
-        // What the session said itself stands.
+        // Metrics of the session itself are kept.
         assert_eq!(
             sender.measurements.metrics["congestion_window_max_bytes"],
             99.0
@@ -288,7 +288,7 @@ mod tests {
         assert!(!receiver.measurements.metrics.contains_key("packets_sent"));
         assert!(
             !receiver.measurements.metrics.contains_key("cpu_host_ratio"),
-            "not told: absent"
+            "not sampled: absent"
         );
         for name in sender
             .measurements
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_are_not_the_wires_are_flagged() {
+    fn super_packets_and_unknown_interfaces_are_warned_of() {
         let mut report = SideReport::default();
         merge(&mut report, Role::Sender, observed(1400));
         assert_eq!(report.measurements.warnings[0].code, "super_packets");
@@ -312,34 +312,35 @@ mod tests {
     }
 
     #[test]
-    fn want_of_memory_for_tcp_is_warned_of() {
-        for (times, warnings) in [(Some(1), 1), (Some(0), 0), (None, 0)] {
-            let mut of_receiver = observed(1500);
-            of_receiver
+    fn tcp_memory_pressure_is_warned_of() {
+        for (times, expected) in [(Some(1), 1), (Some(0), 0), (None, 0)] {
+            let mut observed = observed(1500);
+            observed
                 .deltas
                 .as_mut()
                 .expect("deltas")
                 .tcp_memory_pressures = times;
             let mut report = SideReport::default();
-            merge(&mut report, Role::Receiver, of_receiver);
-            let said = &report.measurements.warnings;
-            assert_eq!(said.len(), warnings, "{said:?}");
+            merge(&mut report, Role::Receiver, observed);
+            let warnings = &report.measurements.warnings;
+            assert_eq!(warnings.len(), expected, "{warnings:?}");
             assert!(
-                said.iter()
+                warnings
+                    .iter()
                     .all(|it| it.code == "tcp_memory_short" && it.message.contains("the receiver"))
             );
         }
     }
 
     #[test]
-    fn cpu_time_that_is_counted_by_ticks_is_warned_of() {
-        let tick = by_ticks(Some(Duration::from_millis(10)), "receiver").expect("a warning");
+    fn tick_based_cpu_time_is_warned_of() {
+        let tick = tick_warning(Some(Duration::from_millis(10)), "receiver").expect("a warning");
         assert!(
             tick.message
                 .contains("of the receiver counts CPU time by timer ticks of 10 ms")
         );
         for fine in [Some(Duration::from_micros(1)), None] {
-            assert!(by_ticks(fine, "sender").is_none());
+            assert!(tick_warning(fine, "sender").is_none());
         }
     }
 }

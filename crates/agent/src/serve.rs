@@ -44,8 +44,8 @@ pub(crate) fn serve(
     build: HostFacts,
     limits: Option<ServedLimits>,
 ) -> Result<(), AgentError> {
-    let (events, received) = channel();
-    let input = events.clone();
+    let (events_tx, events_rx) = channel();
+    let input_tx = events_tx.clone();
     // The thread ends with the process.
     std::thread::Builder::new()
         .name("input".to_owned())
@@ -54,7 +54,7 @@ pub(crate) fn serve(
             loop {
                 let message = lines.next();
                 let last = !matches!(message, Ok(Some(_)));
-                if input.send(Event::Input(message)).is_err() || last {
+                if input_tx.send(Event::Input(message)).is_err() || last {
                     return;
                 }
             }
@@ -64,12 +64,12 @@ pub(crate) fn serve(
         drivers: drivers.into(),
         build,
         served: limits.map(Served::new),
-        events,
+        events_tx,
         output: io::stdout(),
         current: None,
         trials: 0,
     }
-    .run(&received)
+    .run(&events_rx)
 }
 
 /// The trial under way.
@@ -86,28 +86,28 @@ struct Agent<W> {
     build: HostFacts,
     /// Limits of an agent that works for a client of a server.
     served: Option<Served>,
-    events: Sender<Event>,
+    events_tx: Sender<Event>,
     output: W,
     current: Option<Current>,
     trials: u64,
 }
 
 impl<W: Write> Agent<W> {
-    fn run(mut self, received: &Receiver<Event>) -> Result<(), AgentError> {
+    fn run(mut self, events_rx: &Receiver<Event>) -> Result<(), AgentError> {
         loop {
             let abort_by = self.current.as_ref().and_then(|current| current.abort_by);
             let event = match abort_by {
                 // The loop itself holds a sender, so there is always one.
-                None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(by) => received.recv_timeout(by.saturating_duration_since(Instant::now())),
+                None => events_rx.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(by) => events_rx.recv_timeout(by.saturating_duration_since(Instant::now())),
             };
             match event {
                 Ok(Event::Input(Ok(Some(message)))) => self.answer(message)?,
                 Ok(Event::Input(Ok(None))) => return Ok(()),
                 Ok(Event::Input(Err(error))) => {
                     if matches!(error, AgentError::Version { .. }) {
-                        // So that the controller can say it, too.
-                        self.greet()?;
+                        // The controller can then report the version, too.
+                        self.send_hello()?;
                     }
                     return Err(error);
                 }
@@ -122,7 +122,7 @@ impl<W: Write> Agent<W> {
         write_line(&mut self.output, message).map_err(AgentError::Output)
     }
 
-    fn greet(&mut self) -> Result<(), AgentError> {
+    fn send_hello(&mut self) -> Result<(), AgentError> {
         let facts = facts(&self.drivers, &self.build);
         self.send(&FromAgent::Hello {
             protocol: PROTOCOL_VERSION,
@@ -137,7 +137,7 @@ impl<W: Write> Agent<W> {
         match message {
             ToAgent::Hello { run_id, host, .. } => {
                 log::info!("host `{host}` serves run `{run_id}`");
-                self.greet()
+                self.send_hello()
             }
             ToAgent::Prepare { order } => self.prepare(order),
             ToAgent::Start { trial, peer } => {
@@ -150,7 +150,7 @@ impl<W: Write> Agent<W> {
             ToAgent::Note { trial, note } => {
                 match self.current(trial) {
                     Some(current) => current.trial.note(note),
-                    // The other end may speak when this one has ended already.
+                    // The other end may send a note after this one has ended.
                     None => log::debug!("trial {trial} is over; its note is dropped"),
                 }
                 Ok(())
@@ -199,12 +199,12 @@ impl<W: Write> Agent<W> {
         };
         self.trials += 1;
         let number = self.trials;
-        let events = self.events.clone();
-        let tell = Arc::new(move |event| {
-            // The loop is gone only when the process ends.
-            let _ = events.send(Event::Trial(number, event));
+        let events_tx = self.events_tx.clone();
+        let sink = Arc::new(move |event| {
+            // The loop ends only with the process.
+            let _ = events_tx.send(Event::Trial(number, event));
         });
-        Trial::spawn(Arc::clone(&self.drivers), order, terms, tell)
+        Trial::spawn(Arc::clone(&self.drivers), order, terms, sink)
     }
 
     fn fail(&mut self, trial: u32, failure: Failure) -> Result<(), AgentError> {
@@ -226,7 +226,7 @@ impl<W: Write> Agent<W> {
             TrialEvent::Ended(result) => {
                 self.current = None;
                 match result {
-                    // Nothing is reported of a trial that was aborted, however far it came.
+                    // An aborted trial has no report.
                     _ if aborted => self.send(&FromAgent::Aborted { trial }),
                     Ok(report) => self.send(&FromAgent::Finished { trial, report }),
                     Err(failure) => self.fail(trial, failure),
@@ -255,12 +255,14 @@ impl<W: Write> Agent<W> {
     }
 }
 
-/// Returns facts about this host, the version of every stack, and what this program is built of.
+/// Returns facts about this host, the version of every stack, and the build of this program.
 fn facts(drivers: &[&'static dyn Driver], build: &HostFacts) -> HostFacts {
     let mut facts = host_facts();
     facts.0.extend(build.0.clone());
-    let mut version = |of: &str, version: &str| {
-        facts.0.insert(format!("version.{of}"), version.to_owned());
+    let mut version = |stack: &str, version: &str| {
+        facts
+            .0
+            .insert(format!("version.{stack}"), version.to_owned());
     };
     for descriptor in drivers.iter().map(|driver| driver.descriptor()) {
         if !descriptor.stack_version.is_empty() {

@@ -47,9 +47,14 @@ impl Quota {
         sent + live.bytes_delivered.load(Ordering::Relaxed)
     }
 
-    /// Compares the bytes of a trial under way with the quota. One that has gone beyond it is told first and stopped at
-    /// the next call: the other end would otherwise be heard first, with a connection that broke.
-    pub(crate) fn check(&self, live: &LiveCounters, stop: &Stop, tell: impl FnOnce(Failure)) {
+    /// Compares the bytes of a trial under way with the quota. The first call beyond the quota reports the failure, the
+    /// next one stops the trial: otherwise the other end would report first, with a broken connection.
+    pub(crate) fn check(
+        &self,
+        live: &LiveCounters,
+        stop: &Stop,
+        on_exceeded: impl FnOnce(Failure),
+    ) {
         let used = self.used.load(Ordering::Relaxed);
         if used.saturating_add(Self::count(live)) <= self.max_bytes {
             return;
@@ -57,7 +62,7 @@ impl Quota {
         if self.is_exceeded.swap(true, Ordering::Relaxed) {
             stop.stop();
         } else if let Some(failure) = self.failure() {
-            tell(failure);
+            on_exceeded(failure);
         }
     }
 
@@ -117,14 +122,14 @@ impl Served {
         if matches!(order.workload.kind, WorkloadKind::Bulk { pattern, .. } if pattern == file) {
             return Err(refused("a server sends no files from its disk".to_owned()));
         }
-        let named = order.local;
+        let advertised = order.local;
         order.local = self.limits.local;
         order.peer = self.limits.peer;
         order.ports = Some(self.limits.ports);
         order.files = None;
         order.sample_interval = order.sample_interval.min(LONGEST_SAMPLE_INTERVAL);
         Ok(Terms {
-            named: Some(named),
+            advertised: Some(advertised),
             quota: self.quota.clone(),
         })
     }
@@ -133,17 +138,17 @@ impl Served {
 /// Terms under which a trial runs; without any for an agent of the user's own.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
-    /// Address by which the client reaches this host: that of a router before it, for instance.
-    named: Option<IpAddr>,
+    /// Address under which the client knows this host, such as that of a NAT in front of it.
+    advertised: Option<IpAddr>,
     /// Bytes that the trial may have.
     pub quota: Option<Quota>,
 }
 
 impl Terms {
     /// Returns the address for the client to connect to, of a trial that listens on `listen`.
-    pub(crate) fn reached(&self, listen: Option<SocketAddr>) -> Option<SocketAddr> {
+    pub(crate) fn connect_address(&self, listen: Option<SocketAddr>) -> Option<SocketAddr> {
         let listen = listen?;
-        let address = self.named.unwrap_or(listen.ip());
+        let address = self.advertised.unwrap_or(listen.ip());
         Some(SocketAddr::new(address, listen.port()))
     }
 }
@@ -219,50 +224,50 @@ mod tests {
     }
 
     #[test]
-    fn addresses_ports_and_files_of_an_order_are_the_servers() {
+    fn addresses_ports_and_files_of_an_order_are_replaced() {
         let mut order = order(Role::Receiver, Direction::Forward);
         let Ok(terms) = served(None).admit(&mut order) else {
-            panic!("it may be given");
+            panic!("the order is refused");
         };
         assert_eq!(order.local, Ipv4Addr::new(10, 0, 0, 1));
         assert_eq!(order.peer, Ipv4Addr::new(192, 0, 2, 7));
         assert_eq!(order.ports.map(PortRange::bounds), Some((5201, 5216)));
         assert_eq!(order.files, None);
         assert_eq!(order.sample_interval, LONGEST_SAMPLE_INTERVAL);
-        let reached = terms.reached(Some((Ipv4Addr::new(10, 0, 0, 1), 5202).into()));
-        let named = SocketAddr::from((Ipv4Addr::new(198, 51, 100, 1), 5202));
-        assert_eq!(reached, Some(named));
+        let connect = terms.connect_address(Some((Ipv4Addr::new(10, 0, 0, 1), 5202).into()));
+        let advertised = SocketAddr::from((Ipv4Addr::new(198, 51, 100, 1), 5202));
+        assert_eq!(connect, Some(advertised));
     }
 
     #[test]
-    fn what_would_use_the_server_against_others_is_refused() {
-        let refuses = |order: &mut TrialOrder| served(None).admit(order).is_err();
-        assert!(refuses(&mut order(Role::Sender, Direction::Forward)));
-        assert!(refuses(&mut order(Role::Receiver, Direction::Reverse)));
-        assert!(!refuses(&mut order(Role::Sender, Direction::Reverse)));
+    fn orders_against_third_parties_are_refused() {
+        let is_refused = |order: &mut TrialOrder| served(None).admit(order).is_err();
+        assert!(is_refused(&mut order(Role::Sender, Direction::Forward)));
+        assert!(is_refused(&mut order(Role::Receiver, Direction::Reverse)));
+        assert!(!is_refused(&mut order(Role::Sender, Direction::Reverse)));
         for name in FILE_OPTIONS {
             let mut with = order(Role::Receiver, Direction::Forward);
             let options = &mut with.transport.options;
             options.insert(name.into(), OptionValue::Flag(true));
-            assert!(refuses(&mut with), "{name}");
+            assert!(is_refused(&mut with), "{name}");
         }
     }
 
     #[test]
-    fn bytes_of_all_trials_count_for_the_quota() {
+    fn quota_counts_bytes_of_all_trials() {
         let mut order = order(Role::Receiver, Direction::Forward);
         let Ok(terms) = served(Some(100)).admit(&mut order) else {
-            panic!("it may be given");
+            panic!("the order is refused");
         };
         let quota = terms.quota.expect("a quota");
         let (live, stop) = (LiveCounters::default(), Stop::new());
         live.bytes_delivered.store(60, Ordering::Relaxed);
         quota.check(&live, &stop, |_| panic!("60 of 100"));
         quota.add(&live);
-        let mut told = None;
-        quota.check(&live, &stop, |failure| told = Some(failure));
-        assert!(told.is_some() && !stop.is_stopped());
-        quota.check(&live, &stop, |_| panic!("it was told"));
+        let mut reported = None;
+        quota.check(&live, &stop, |failure| reported = Some(failure));
+        assert!(reported.is_some() && !stop.is_stopped());
+        quota.check(&live, &stop, |_| panic!("reported twice"));
         assert!(stop.is_stopped());
         assert!(quota.failure().is_some());
     }

@@ -26,11 +26,11 @@ pub(crate) struct Trial {
     pub index: u32,
     stop: Stop,
     notes: Arc<NoteQueue>,
-    start: Option<Sender<SocketAddr>>,
+    start_tx: Option<Sender<SocketAddr>>,
 }
 
 impl Trial {
-    /// Starts the trial's thread. All its events go through `tell`, last of all that it has ended.
+    /// Starts the trial's thread. Its events go to `sink`; the last one is [`TrialEvent::Ended`].
     ///
     /// # Errors
     /// If no thread can be made.
@@ -40,7 +40,7 @@ impl Trial {
         terms: Terms,
         sink: EventSink,
     ) -> Result<Self, Failure> {
-        let (start, started) = channel();
+        let (start_tx, start_rx) = channel();
         let stop = Stop::new();
         let notes = Arc::new(NoteQueue::default());
         stop.on_stop(&notes);
@@ -48,14 +48,14 @@ impl Trial {
             index: order.trial,
             stop: stop.clone(),
             notes: Arc::clone(&notes),
-            start: Some(start),
+            start_tx: Some(start_tx),
         };
         std::thread::Builder::new()
             .name(format!("trial {}", order.trial))
             .spawn(move || {
                 let driver = order.transport.driver.clone();
-                let run = || run(&drivers, (&order, &terms), stop, notes, &started, &sink);
-                // What the closure shares is used afterwards by nobody who could see it broken.
+                let run = || run(&drivers, (&order, &terms), stop, notes, &start_rx, &sink);
+                // Nothing uses the shared state of the closure after a panic.
                 let result = catch_unwind(AssertUnwindSafe(run))
                     .unwrap_or_else(|panic| Err(Failure::from_panic(panic, &driver)));
                 sink(TrialEvent::Ended(result));
@@ -66,9 +66,9 @@ impl Trial {
 
     /// Lets the sender connect; returns whether there was one that waited.
     pub(crate) fn start(&mut self, peer: SocketAddr) -> bool {
-        self.start
+        self.start_tx
             .take()
-            .is_some_and(|start| start.send(peer).is_ok())
+            .is_some_and(|start_tx| start_tx.send(peer).is_ok())
     }
 
     /// Hands over a note of the other end.
@@ -79,7 +79,7 @@ impl Trial {
     /// Aborts the trial; its thread reports with [`TrialEvent::Ended`] when it has ended.
     pub(crate) fn abort(&mut self) {
         // A sender that was not started waits for nothing else.
-        self.start = None;
+        self.start_tx = None;
         self.stop.stop();
     }
 }
@@ -114,7 +114,7 @@ fn run(
     (order, terms): (&TrialOrder, &Terms),
     stop: Stop,
     notes: Arc<NoteQueue>,
-    started: &Receiver<SocketAddr>,
+    start_rx: &Receiver<SocketAddr>,
     sink: &EventSink,
 ) -> Result<Box<SideReport>, Failure> {
     let driver = find(drivers, order)?;
@@ -129,21 +129,23 @@ fn run(
         stop,
     };
     let session = driver.prepare(order, context)?;
-    sink(TrialEvent::Ready(terms.reached(session.listen_address())));
+    sink(TrialEvent::Ready(
+        terms.connect_address(session.listen_address()),
+    ));
     let peer = match order.connects() {
         // The trial was aborted before it was started, if there is none.
-        true => Some(started.recv().map_err(|_| TransportError::Cancelled)?),
+        true => Some(start_rx.recv().map_err(|_| TransportError::Cancelled)?),
         false => None,
     };
     log::debug!("trial {}: {} runs", order.trial, order.role.name());
-    let ran = session.run(peer);
+    let result = session.run(peer);
     if let Some(quota) = &terms.quota {
         quota.add(&live);
         if let Some(failure) = quota.failure() {
             return Err(failure);
         }
     }
-    let mut side = ran?;
+    let mut side = result?;
     report::merge(&mut side, order.role, observer.finish());
     if order.path.clock_offset_ns != Some(0) {
         let state = regatta_telemetry::clock::synchronisation();

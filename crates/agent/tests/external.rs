@@ -1,5 +1,5 @@
-//! Programs as drivers through two real agents: the commented example races and is measured from
-//! outside, and what a program does wrong costs its own trial alone.
+//! Programs as drivers through two real agents: the commented example runs and is measured from
+//! outside, and a program's error fails its own trial only.
 
 mod common;
 
@@ -67,11 +67,11 @@ impl Drop for Script {
 }
 
 #[test]
-fn the_example_races_and_its_own_cpu_time_and_memory_are_charged() {
+fn example_runs_and_its_own_cpu_time_and_memory_are_charged() {
     const SIZE: u64 = 400_000_000;
     let mut pair = Pair::greeted();
     let [receiver, sender] = both(0, &example(), SIZE);
-    let ends = pair.race(receiver, sender);
+    let ends = pair.run_trial(receiver, sender);
     let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
         panic!("{ends:?}");
     };
@@ -113,38 +113,38 @@ fn the_example_races_and_its_own_cpu_time_and_memory_are_charged() {
 }
 
 #[test]
-fn a_program_that_dies_costs_its_own_trial_alone() {
-    let dies = Script::new("dies", "echo 'the last words' >&2\nexit 3");
-    costs_its_own_trial_alone(&dies.0, FailureKind::Failed, "the last words");
+fn failing_program_fails_only_its_trial() {
+    let failing = Script::new("failing", "echo 'out of disk' >&2\nexit 3");
+    fails_only_its_trial(&failing.0, FailureKind::Failed, "out of disk");
 }
 
 #[test]
-fn a_program_that_is_missing_costs_its_own_trial_alone() {
+fn missing_program_fails_only_its_trial() {
     let missing = Path::new("/no/such/driver");
-    costs_its_own_trial_alone(missing, FailureKind::Failed, "option `program`");
+    fails_only_its_trial(missing, FailureKind::Failed, "option `program`");
 }
 
 #[test]
-fn a_program_that_is_unsupported_costs_its_own_trial_alone() {
+fn unsupported_program_fails_only_its_trial() {
     let unsupported = Script::new("unsupported", "echo 'not on this host' >&2\nexit 77");
-    costs_its_own_trial_alone(&unsupported.0, FailureKind::Unsupported, "not on this host");
+    fails_only_its_trial(&unsupported.0, FailureKind::Unsupported, "not on this host");
 }
 
-fn costs_its_own_trial_alone(program: &Path, kind: FailureKind, words: &str) {
+fn fails_only_its_trial(program: &Path, kind: FailureKind, message: &str) {
     let mut agent = Agent::greeted();
     let [receiver, _] = both(0, program, 1000);
     agent.send(&regatta_control::ToAgent::Prepare {
         order: Box::new(receiver),
     });
-    let (found, reasons, _) = agent.hear_failure();
+    let (found, reasons, _) = agent.receive_failure();
     assert_eq!(found, kind, "{reasons:?}");
-    assert!(reasons.concat().contains(words), "{reasons:?}");
+    assert!(reasons.concat().contains(message), "{reasons:?}");
     let [receiver, _] = both(1, &example(), 1000);
     assert!(agent.prepare(receiver).is_some(), "the same agent goes on");
 }
 
 #[test]
-fn nothing_of_a_program_outlives_an_agent_that_is_killed() {
+fn processes_of_a_program_end_with_a_killed_agent() {
     // It has a child in its own session; the number that a program sees may be another.
     let script = Script::new(
         "orphans",
@@ -161,7 +161,7 @@ fn nothing_of_a_program_outlives_an_agent_that_is_killed() {
     assert!(!running.is_empty(), "the program runs");
     agent.child.kill().expect("it is our child");
     agent.child.wait().expect("it is our child");
-    eventually("the program's end", || {
+    eventually("the program ends", || {
         running.iter().all(|process| !is_running(*process))
     });
 }

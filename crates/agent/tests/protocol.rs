@@ -1,4 +1,4 @@
-//! The agent as a process: what it answers, and how it ends.
+//! The agent as a process: its answers and its exit codes.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn prepare(agent: &mut Agent, order: regatta_control::TrialOrder) {
 }
 
 #[test]
-fn end_of_input_ends_it_with_code_0() {
+fn end_of_input_exits_with_code_0() {
     let mut agent = Agent::greeted();
     agent.input = None;
     let (status, errors) = agent.wait();
@@ -32,7 +32,7 @@ fn end_of_input_ends_it_with_code_0() {
 
 /// A transfer of a thousand flows takes more descriptors than most systems give to a process by default.
 #[test]
-fn it_may_open_as_many_files_as_the_system_allows() {
+fn file_limit_is_raised_to_the_hard_limit() {
     let agent = env!("CARGO_BIN_EXE_regatta-agent-under-test");
     let mut child = Command::new("sh")
         .args(["-c", "ulimit -S -n 256 && exec \"$0\"", agent])
@@ -58,7 +58,7 @@ fn it_may_open_as_many_files_as_the_system_allows() {
 }
 
 #[test]
-fn the_greeting_tells_the_host_and_the_stacks() {
+fn hello_has_facts_of_the_host_and_the_stacks() {
     let mut agent = Agent::start();
     agent.send(&hello());
     let FromAgent::Hello {
@@ -77,7 +77,7 @@ fn the_greeting_tells_the_host_and_the_stacks() {
 }
 
 #[test]
-fn malformed_input_is_reported_on_standard_error_with_code_2() {
+fn malformed_input_is_reported_on_stderr_and_exits_with_code_2() {
     for (line, expected) in [
         ("{ \"type\": ", "line 2 of the input is not a valid message"),
         ("{\"type\":\"dance\"}", "dance"),
@@ -100,7 +100,7 @@ fn malformed_input_is_reported_on_standard_error_with_code_2() {
 }
 
 #[test]
-fn another_version_is_answered_with_the_own_one_and_code_2() {
+fn another_version_is_answered_with_hello_and_exits_with_code_2() {
     let mut agent = Agent::start();
     agent.send_text("{\"type\":\"hello\",\"protocol\":99,\"new\":true}");
     assert!(matches!(
@@ -116,17 +116,17 @@ fn another_version_is_answered_with_the_own_one_and_code_2() {
 }
 
 #[test]
-fn what_cannot_run_is_answered_and_the_next_trial_runs() {
+fn trials_that_cannot_run_fail_and_the_next_one_runs() {
     let tls = tls();
     let mut agent = Agent::greeted();
     prepare(&mut agent, order(1, Role::Sender, "carrier-pigeon", &tls));
-    let (kind, reasons, hint) = agent.hear_failure();
+    let (kind, reasons, hint) = agent.receive_failure();
     assert_eq!(kind, FailureKind::Failed);
     assert_eq!(reasons, ["there is no transport `carrier-pigeon`"]);
     assert!(hint.contains("`test-work`"), "{hint}");
 
     prepare(&mut agent, order(2, Role::Sender, "test-unsupported", &tls));
-    let (kind, reasons, hint) = agent.hear_failure();
+    let (kind, reasons, hint) = agent.receive_failure();
     assert_eq!(kind, FailureKind::Unsupported);
     assert_eq!(reasons, ["the kernel has no `test`"]);
     assert_eq!(hint, "modprobe test");
@@ -136,7 +136,7 @@ fn what_cannot_run_is_answered_and_the_next_trial_runs() {
         &mut agent,
         with_option(wrong, "cpu_sm", OptionValue::Number(1)),
     );
-    let (kind, reasons, hint) = agent.hear_failure();
+    let (kind, reasons, hint) = agent.receive_failure();
     assert_eq!(kind, FailureKind::Failed);
     assert!(reasons[1].contains("no option `cpu_sm`"), "{reasons:?}");
     assert_eq!(hint, "did you mean `cpu_ms`?");
@@ -151,7 +151,7 @@ fn what_cannot_run_is_answered_and_the_next_trial_runs() {
         } else {
             agent.prepare(panics);
         }
-        let (kind, reasons, _) = agent.hear_failure();
+        let (kind, reasons, _) = agent.receive_failure();
         assert_eq!(kind, FailureKind::Failed);
         assert_eq!(reasons[0], "the driver `test-panic` panicked");
         assert!(reasons[1].starts_with("it panicked"), "{reasons:?}");
@@ -176,21 +176,21 @@ fn finish_work(agent: &mut Agent, trial: u32, cpu_ms: i64) -> SideReport {
 }
 
 #[test]
-fn one_trial_at_a_time_and_an_abort_is_answered() {
+fn second_trial_is_refused_and_aborts_are_answered() {
     let tls = tls();
     let mut agent = Agent::greeted();
     // Nothing to abort: answered all the same.
     agent.send(&ToAgent::Abort { trial: 9 });
     assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 9 }));
     // A sender that was never started.
-    agent.prepare(order(1, Role::Sender, "test-obedient", &tls));
-    prepare(&mut agent, order(2, Role::Sender, "test-obedient", &tls));
-    assert_eq!(agent.hear_failure().1, ["trial 1 is still under way"]);
+    agent.prepare(order(1, Role::Sender, "test-waiting", &tls));
+    prepare(&mut agent, order(2, Role::Sender, "test-waiting", &tls));
+    assert_eq!(agent.receive_failure().1, ["trial 1 is still under way"]);
     agent.send(&ToAgent::Abort { trial: 1 });
     assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
-    // A session that takes its time, told twice.
-    let lingers = order(3, Role::Receiver, "test-obedient", &tls);
-    agent.prepare(with_option(lingers, "linger_ms", OptionValue::Number(300)));
+    // A session that ends slowly, aborted twice.
+    let slow = order(3, Role::Receiver, "test-waiting", &tls);
+    agent.prepare(with_option(slow, "linger_ms", OptionValue::Number(300)));
     agent.send(&ToAgent::Abort { trial: 3 });
     agent.send(&ToAgent::Abort { trial: 3 });
     assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 3 }));
@@ -212,7 +212,7 @@ fn one_trial_at_a_time_and_an_abort_is_answered() {
 /// A shell stands for the controller, and this test keeps the other end of its input, so that only
 /// the kernel's signal can end the agent.
 #[test]
-fn a_controller_that_is_killed_takes_the_agent_along() {
+fn agent_ends_with_a_killed_controller() {
     let mut controller = Command::new("sh")
         .args(["-c", "exec 3<&0; \"$0\" <&3 & echo $!; wait"])
         .arg(env!("CARGO_BIN_EXE_regatta-agent-under-test"))
@@ -228,7 +228,7 @@ fn a_controller_that_is_killed_takes_the_agent_along() {
         .expect("text")
         .parse()
         .expect("the agent's identifier");
-    // Its answer says that it has asked the kernel for the signal.
+    // The agent answers after it has asked the kernel for the signal.
     let greeting = serde_json::to_string(&hello()).expect("serialises");
     writeln!(input, "{greeting}").expect("the agent reads");
     assert!(
@@ -241,7 +241,7 @@ fn a_controller_that_is_killed_takes_the_agent_along() {
     assert!(is_running(agent));
     controller.kill().expect("it is our child");
     controller.wait().expect("it is our child");
-    eventually("the end of the agent", || !is_running(agent));
+    eventually("the agent ends", || !is_running(agent));
     drop(input);
 }
 
@@ -258,17 +258,17 @@ mod real_time {
     use super::*;
 
     #[test]
-    fn an_abort_is_answered_in_time_by_a_stuck_session_and_the_process_ends() {
+    fn abort_of_a_stuck_session_is_answered_in_time_and_ends_the_process() {
         let _load = MachineLoad::watch();
         let mut agent = Agent::greeted();
         agent.prepare(order(1, Role::Receiver, "test-stuck", &tls()));
-        let asked = Instant::now();
+        let aborted_at = Instant::now();
         agent.send(&ToAgent::Abort { trial: 1 });
         assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
         assert!(
-            asked.elapsed() < Duration::from_secs(5),
+            aborted_at.elapsed() < Duration::from_secs(5),
             "{:?}",
-            asked.elapsed()
+            aborted_at.elapsed()
         );
         let (status, errors) = agent.wait();
         assert_eq!(status.code(), Some(3));
@@ -279,9 +279,9 @@ mod real_time {
     }
 
     #[test]
-    fn end_of_input_in_mid_trial_ends_everything_that_was_started() {
+    fn end_of_input_in_mid_trial_ends_all_started_processes() {
         let _load = MachineLoad::watch();
-        for driver in ["test-stuck", "test-obedient", "test-child"] {
+        for driver in ["test-stuck", "test-waiting", "test-child"] {
             let mut agent = Agent::greeted();
             agent.prepare(order(1, Role::Receiver, driver, &tls()));
             let mut started = vec![agent.child.id().cast_signed()];
@@ -308,7 +308,7 @@ mod real_time {
             // At once: no session is waited for.
             assert!(closed.elapsed() < Duration::from_secs(5), "{driver}");
             for process in started {
-                eventually("the end of a process", || !is_running(process));
+                eventually("the process ends", || !is_running(process));
             }
         }
     }
@@ -338,7 +338,7 @@ mod real_time {
             + report.measurements.metrics["cpu_receiver_system_ratio"];
         assert!((parts - ratio).abs() < 1e-6, "{parts} is not {ratio}");
 
-        // What the kernel charged to the whole process: the window's, 200 ms around it, and the
+        // CPU time that the kernel charged to the process: the window's, 200 ms around it, and the
         // agent's own start and answers.
         let child = nix::unistd::Pid::from_raw(i32::try_from(agent.child.id()).expect("a pid"));
         let used = process_cpu(child);

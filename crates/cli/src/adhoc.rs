@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Whether the options describe a path, a transport or a workload.
-pub fn asked_for(args: &RunArgs) -> bool {
+pub fn is_requested(args: &RunArgs) -> bool {
     !args.transport.is_empty()
         || args.path.describes_a_condition()
         || (args.hosts.is_some() && args.study.is_none())
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transport_has_options_with_their_kinds() {
+    fn transport_options_are_parsed_by_kind() {
         let transport = transport("udp:rate=96Mbit/s:gso=false").unwrap();
         assert_eq!(transport.driver, "udp");
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_label_of_a_long_transport_has_its_driver_and_its_last_option() {
+    fn long_label_keeps_driver_and_last_option() {
         let program = format!("external:program=./{}:size=16", "x".repeat(100));
         let label = transport(&program).unwrap().label;
         assert_eq!(label.chars().count(), LONGEST_NAME);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_variable_that_is_set_names_the_character_set() {
+    fn first_set_variable_selects_the_character_set() {
         let utf8 = |set: &[(&str, &str)]| {
             names_utf8(|name| {
                 let found = set.iter().find(|(set, _)| *set == name);
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn columns_stay_where_they_are() {
+    fn columns_keep_their_positions() {
         let table = "name    goodput   loss\ntcp     94 ± 1    0 %\nß…";
         let plain = "name    goodput   loss\ntcp     94 +- 1   0 %\n\\u{df}...";
         assert_eq!(ascii(table), plain);
     }
 
     #[test]
-    fn nothing_but_ascii_is_left() {
+    fn output_is_ascii_only() {
         let all: String = ('\u{80}'..='\u{2fff}').collect();
         assert!(ascii(&all).is_ascii());
     }

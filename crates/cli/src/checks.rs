@@ -76,13 +76,13 @@ pub fn no_kernel(error: ImageError) -> Failure {
 /// the command line or in a study file. `image` is the guest's kernel of a study that has one.
 ///
 /// The names of a built-in study are not the user's: there a kernel that lacks one makes its trials
-/// *unsupported*, as do those of which a kernel cannot tell before the run whether it has them.
+/// *unsupported*, as do those that a kernel cannot report before the run.
 ///
 /// # Errors
 /// The first that the kernel does not have.
 pub fn kernel_congestion_controls(chosen: &Chosen, image: Option<&Image>) -> Result<()> {
     if chosen.study.bed == BedKind::Hosts {
-        // The kernels are those of the hosts, whose agents say so.
+        // The kernels are those of the hosts, whose agents report it.
         return Ok(());
     }
     let mut known = BTreeSet::new();
@@ -129,7 +129,7 @@ pub struct UnsupportedCell {
     /// Name of the workload; `None` if it is the transport with any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// The reason, in words.
+    /// The reason, as text.
     pub reason: String,
     /// Command or setting that may help; empty if nothing can be done.
     pub hint: String,
@@ -209,7 +209,7 @@ fn position_of(transport: &Transport, study: &Study) -> Option<usize> {
 }
 
 /// Names of the congestion controls that a kernel has instead of one that it lacks: the guest's, or
-/// this host's. `None` if it has that one, or if it cannot be told.
+/// this host's. `None` if it has that one, or if this is unknown.
 fn others_than(name: &str, image: Option<&Image>) -> Option<Vec<String>> {
     match image {
         Some(image) => {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_of_our_own_build_lacks_what_its_configuration_lacks() {
+    fn congestion_controls_of_the_own_guest_kernel_are_checked() {
         let image = guest(Some(vec!["reno", "cubic"]));
         assert_eq!(others_than("cubic", Some(&image)), None);
         let others = others_than("bbr", Some(&image)).expect("it lacks `bbr`");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_kernel_that_the_user_named_nothing_is_known() {
+    fn congestion_controls_of_a_user_kernel_are_unknown() {
         assert_eq!(others_than("brutal", Some(&guest(None))), None);
     }
 }

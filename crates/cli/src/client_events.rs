@@ -39,7 +39,7 @@ pub struct Started {
     pub time_unix_ns: i64,
     /// Label of the transport.
     pub transport: String,
-    /// Workload in words.
+    /// Description of the workload.
     pub workload: String,
     /// Address of the client.
     pub from: String,
@@ -236,7 +236,7 @@ impl RateUnit {
     }
 }
 
-/// Formats a rate in the unit that is asked for, or in that of its size.
+/// Formats a rate in the requested unit, or in that of its size.
 fn rate(bps: f64, unit: Option<RateUnit>) -> String {
     if let Some(unit) = unit {
         return format!("{:.*} {}", unit.decimals, bps / unit.bits as f64, unit.name);
@@ -354,8 +354,8 @@ impl Ended {
             None => BitRate(rounded(goodput)).to_string(),
         };
         // Both without the time that is left out.
-        let counted = |whole: &str, left_out: &str| {
-            self.metric(whole).unwrap_or_default() - self.metric(left_out).unwrap_or_default()
+        let counted = |total: &str, left_out: &str| {
+            self.metric(total).unwrap_or_default() - self.metric(left_out).unwrap_or_default()
         };
         let delivered = counted(id::BYTES_DELIVERED, id::WARM_UP_BYTES);
         let time = counted(id::TRANSFER_TIME_NS, id::WARM_UP_NS);
@@ -369,11 +369,11 @@ impl Ended {
     /// Returns the goodput of each direction, of a transfer in both.
     fn directions(&self, unit: Option<RateUnit>) -> Option<String> {
         let names = [id::GOODPUT_FORWARD_BPS, id::GOODPUT_REVERSE_BPS];
-        self.each_way(names, |bps| rate(bps, unit))
+        self.each_direction(names, |bps| rate(bps, unit))
     }
 
     /// Returns a figure of each direction, of a transfer in both.
-    fn each_way(&self, names: [&str; 2], shown: impl Fn(f64) -> String) -> Option<String> {
+    fn each_direction(&self, names: [&str; 2], shown: impl Fn(f64) -> String) -> Option<String> {
         let [forward, reverse] = names.map(|name| self.metric(name).map(&shown));
         let (forward, reverse) = (forward?, reverse?);
         Some(format!("{forward} to the server, {reverse} to the client"))
@@ -407,7 +407,7 @@ impl Ended {
         let ratio = self.metric(id::MESSAGE_LOSS_RATIO)?;
         let lost = self.metric(id::MESSAGES_LOST).unwrap_or_default();
         let sent = self.metric(id::MESSAGES_SENT).unwrap_or_default();
-        // A stream that lost nothing has nothing to say.
+        // A stream without losses has no line.
         if ratio <= 0.0 && !self.metrics.contains_key(id::MESSAGES_REORDERED) {
             return None;
         }
@@ -416,9 +416,9 @@ impl Ended {
             id::MESSAGE_LOSS_FORWARD_RATIO,
             id::MESSAGE_LOSS_REVERSE_RATIO,
         ];
-        let ways = self.each_way(names, percent);
-        let ways = ways.map_or(String::new(), |ways| format!(": {ways}"));
-        Some(format!("{lost} of {sent} ({}){ways}", percent(ratio)))
+        let directions = self.each_direction(names, percent);
+        let directions = directions.map_or(String::new(), |directions| format!(": {directions}"));
+        Some(format!("{lost} of {sent} ({}){directions}", percent(ratio)))
     }
 
     fn jitter(&self) -> Option<String> {
@@ -428,7 +428,7 @@ impl Ended {
         ];
         let jitter = self.metric(id::INTERARRIVAL_JITTER_NS);
         let jitter = jitter.map(|ns| delay(Some(ns)));
-        let jitter = jitter.or_else(|| self.each_way(names, |ns| delay(Some(ns))))?;
+        let jitter = jitter.or_else(|| self.each_direction(names, |ns| delay(Some(ns))))?;
         let reordered = self.metric(id::MESSAGES_REORDERED).unwrap_or_default();
         let duplicated = self.metric(id::MESSAGES_DUPLICATED).unwrap_or_default();
         Some(format!(
@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_of_rates_are_those_of_iperf3_with_their_names() {
+    fn rate_units_match_iperf3() {
         let in_unit = |letter| rate(93_830_000.0, RateUnit::of(letter));
         assert_eq!(in_unit("k"), "93830 kbit/s");
         assert_eq!(in_unit("g"), "0.094 Gbit/s");

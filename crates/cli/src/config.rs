@@ -20,8 +20,8 @@ use crate::{
 /// Options of `run` that are no part of a study and have their default also beside one.
 const BESIDE_A_STUDY: [&str; 3] = ["hosts_file", "kernel", "jobs"];
 
-/// Returns the arguments with the defaults of the user's configuration file, which are said on standard error. An option
-/// that is typed, or that one which is typed excludes, has no default.
+/// Returns the arguments with the defaults of the user's configuration file, which are printed on standard error. Options
+/// on the command line, and those that they exclude, have no default.
 ///
 /// # Errors
 /// The file cannot be read, or has a command, an option or a kind of value that there is not.
@@ -36,7 +36,7 @@ pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     };
     let command = Args::command();
     check(&settings, &command, &file)?;
-    // A mistake in what was typed is told by the one who reads it.
+    // An error in the command line is reported by its parser.
     let Ok(matches) = command.clone().try_get_matches_from(&arguments) else {
         return Ok(arguments);
     };
@@ -62,8 +62,8 @@ pub fn with_defaults(mut arguments: Vec<OsString>) -> Result<Vec<OsString>> {
     let shown: Vec<String> = defaults.iter().map(|it| format!("`{it}`")).collect();
     let (file, shown) = (file.display(), shown.join(", "));
     output::err(&format!("defaults of `{file}`: {shown}"));
-    let place = arguments.iter().position(|it| it == OsStr::new(name));
-    let after = place.map_or(arguments.len(), |place| place + 1);
+    let position = arguments.iter().position(|it| it == OsStr::new(name));
+    let after = position.map_or(arguments.len(), |position| position + 1);
     arguments.splice(after..after, defaults.into_iter().map(OsString::from));
     Ok(arguments)
 }
@@ -141,7 +141,7 @@ fn applies(command: &Command, argument: &Arg, typed: &ArgMatches) -> bool {
     if others.any(|other| excludes(argument, other) || excludes(other, argument)) {
         return false;
     }
-    // What a study says is the study's.
+    // Settings of a study are not changed.
     let names_a_study = matches!(typed.try_get_one::<String>("study"), Ok(Some(_)));
     !names_a_study
         || argument.get_help_heading() == Some("Output")
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_goes_before_the_defaults() {
+    fn command_line_overrides_defaults() {
         let settings = "delay = \"10ms\"\nno_progress = true\nrounds = 3\n";
         assert_eq!(
             defaults(settings, &[]),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_keeps_what_it_says() {
+    fn defaults_do_not_override_a_study() {
         let settings = "rounds = 3\nlang = \"ru\"\ntransport = [\"tcp\", \"udp\"]\n";
         assert_eq!(defaults(settings, &["udpr"]), ["--lang=ru"]);
         assert_eq!(
@@ -219,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_refused_with_the_nearest() {
-        for (settings, says) in [
+    fn unknown_names_are_refused_with_the_nearest() {
+        for (settings, expected) in [
             ("[rum]\n", "did you mean `run`?"),
             ("[run]\nrond = 1\n", "did you mean `rounds`?"),
             ("rounds = 1\n", "there is no command `rounds`"),
@@ -230,7 +230,7 @@ mod tests {
             let table = settings.parse().expect("TOML");
             let failure = check(&table, &Args::command(), Path::new("config.toml"));
             let failure = failure.expect_err(settings).render(false);
-            assert!(failure.contains(says), "{failure}");
+            assert!(failure.contains(expected), "{failure}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The plan of a run in words: `regatta run --dry-run`.
+//! Text of the plan of a run: `regatta run --dry-run`.
 
 use std::{fmt::Write, time::Duration};
 
 use regatta_engine::{Done, Plan};
-use regatta_live::rough;
+use regatta_live::coarse_duration;
 use regatta_model::{
     Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning,
     units::{format_duration, nanoseconds},
@@ -67,7 +67,7 @@ pub fn estimate(plan: &Plan, jobs: u32, done: &Done) -> String {
     };
     format!(
         "estimate: {}, {} of payload, {} of results{noise}{}",
-        rough(estimate.time),
+        coarse_duration(estimate.time),
         about(estimate.sent),
         about(estimate.disk),
         match plan.study().guest.clock {
@@ -84,7 +84,7 @@ fn about(Bytes(bytes): Bytes) -> Bytes {
     Bytes((bytes + unit / 2) / unit * unit)
 }
 
-/// The study of a plan in words, up to the order of its trials.
+/// Text of the study of a plan, up to the order of its trials.
 fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     let study = plan.study();
     let mut text = String::new();
@@ -157,8 +157,8 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     let deadline = format_duration(study.deadline);
     for workload in &study.workloads {
         if let Some(name) = heading(&workload.name) {
-            let words = workload.kind.description();
-            let _ = writeln!(text, "  {name}: {words}, deadline {deadline}");
+            let description = workload.kind.description();
+            let _ = writeln!(text, "  {name}: {description}, deadline {deadline}");
         }
     }
     text
@@ -225,11 +225,11 @@ pub fn print_json(
     unsupported: &[UnsupportedCell],
 ) -> Result<()> {
     let estimate = plan.estimate(done, jobs);
-    let left = plan.remaining_trials(done);
+    let remaining = plan.remaining_trials(done);
     let first = DryRun::Plan {
         study: plan.study(),
         cells: plan.cells(),
-        trials: left.len(),
+        trials: remaining.len(),
         longest_time_ns: nanoseconds(plan.longest_time()),
         estimate: EstimateEvent {
             time_ns: nanoseconds(estimate.time),
@@ -239,7 +239,7 @@ pub fn print_json(
         unsupported,
         warnings: plan.study().warnings(),
     };
-    let trials = left.iter().map(|trial| DryRun::PlannedTrial {
+    let trials = remaining.iter().map(|trial| DryRun::PlannedTrial {
         index: trial.index,
         round: trial.round,
         transport: &plan.transport(trial.cell).label,
@@ -271,13 +271,13 @@ fn describe_condition(text: &mut String, name: &str, condition: &Condition) {
             let _ = writeln!(text, "    from {} on", format_duration(setting.at));
             "      "
         };
-        for (way, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
-            let _ = writeln!(text, "{indent}{way}: {}", link_in_words(condition, link));
+        for (direction, link) in [("forward", setting.forward), ("reverse", setting.reverse)] {
+            let _ = writeln!(text, "{indent}{direction}: {}", link_text(condition, link));
         }
     }
 }
 
-fn link_in_words(condition: &Condition, link: &Link) -> String {
+fn link_text(condition: &Condition, link: &Link) -> String {
     let mut parts = vec![format!("delay {}", format_duration(link.delay))];
     if !link.jitter.is_zero() {
         parts[0] += &format!(" ± {}", format_duration(link.jitter));

@@ -13,7 +13,7 @@ use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
 use crate::exit::{Failure, OrFailure as _, Result};
 
-/// Directory in which runs leave their results unless another is asked for.
+/// Default directory of the results of runs.
 pub const RESULTS: &str = DEFAULT_DIRECTORY;
 
 /// The directory of a run that is named by it or by the results file in it.
@@ -35,13 +35,13 @@ fn or_here(dir: &Path) -> &Path {
 /// Checks that a directory can be made for a new run; nothing that it makes stays.
 ///
 /// # Errors
-/// If the directory that was asked for holds a run or something of one already, or if it cannot be
+/// If the requested directory holds a run or something of one already, or if it cannot be
 /// made or written.
-pub fn check(asked: Option<&Path>) -> Result<()> {
-    let dir = asked.unwrap_or(Path::new(RESULTS));
+pub fn check(requested: Option<&Path>) -> Result<()> {
+    let dir = requested.unwrap_or(Path::new(RESULTS));
     absolute(dir)?;
     let shown = dir.display();
-    match asked.and_then(leftover) {
+    match requested.and_then(leftover) {
         None => check_writable(dir),
         Some(found) if found == FILE_NAME => Err(Failure::input(
             format!("`{shown}` holds the results of a run already"),
@@ -64,21 +64,23 @@ fn check_writable(dir: &Path) -> Result<()> {
     let mut missing = dir;
     for above in dir.ancestors().map(or_here) {
         match above.metadata() {
-            // What is there and leads nowhere is a link.
+            // An entry without a target is a dangling link.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if above.symlink_metadata().is_ok() {
-                    return made(dir, Err(Errno::EEXIST.into()));
+                    return with_context(dir, Err(Errno::EEXIST.into()));
                 }
                 missing = above;
             }
-            Err(error) => return made(dir, Err(error)),
-            Ok(metadata) if !metadata.is_dir() => return made(dir, Err(Errno::ENOTDIR.into())),
+            Err(error) => return with_context(dir, Err(error)),
+            Ok(metadata) if !metadata.is_dir() => {
+                return with_context(dir, Err(Errno::ENOTDIR.into()));
+            }
             Ok(_) if above == dir => {
                 let trial = above.join(format!(".regatta-{}", std::process::id()));
                 let tried = try_to_make(&trial).bad();
                 return tried.cannot("write to the directory", dir).hint(ANOTHER);
             }
-            Ok(_) => return made(dir, try_to_make(missing)),
+            Ok(_) => return with_context(dir, try_to_make(missing)),
         }
     }
     Ok(())
@@ -95,20 +97,20 @@ fn try_to_make(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the directory for a new run that [`check`] has found possible: the one that was asked for, or
+/// Makes the directory for a new run that [`check`] has found possible: the requested one, or
 /// a new one named after the study and the time.
 ///
 /// # Errors
 /// If it cannot be made.
-pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf> {
-    if let Some(dir) = asked {
-        made(dir, fs::create_dir_all(dir))?;
+pub fn make(requested: Option<&Path>, study: &str) -> Result<PathBuf> {
+    if let Some(dir) = requested {
+        with_context(dir, fs::create_dir_all(dir))?;
         return Ok(dir.to_owned());
     }
     let time = Timestamp::now().to_zoned(TimeZone::UTC);
     let first = format!("{study}-{}", time.strftime("%Y%m%dT%H%M%SZ"));
     let parent = Path::new(RESULTS);
-    made(parent, fs::create_dir_all(parent))?;
+    with_context(parent, fs::create_dir_all(parent))?;
     let mut dir = parent.join(&first);
     // Another run may start in the same second.
     for n in 2.. {
@@ -117,7 +119,7 @@ pub fn make(asked: Option<&Path>, study: &str) -> Result<PathBuf> {
                 dir = parent.join(format!("{first}-{n}"));
             }
             result => {
-                made(&dir, result)?;
+                with_context(&dir, result)?;
                 break;
             }
         }
@@ -146,8 +148,9 @@ pub fn absolute(path: &Path) -> Result<PathBuf> {
 const ANOTHER: &str = "choose another directory with `--out`";
 
 /// Names the directory in the error of an operation that makes it.
-fn made(dir: &Path, made: io::Result<()>) -> Result<()> {
-    made.bad()
+fn with_context(dir: &Path, result: io::Result<()>) -> Result<()> {
+    result
+        .bad()
         .cannot("make the result directory", dir)
         .hint(ANOTHER)
 }

@@ -31,7 +31,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Code> {
     })
 }
 
-/// Main function of the process that says as JSON what a host can do.
+/// Main function of the process that prints the capabilities of a host as JSON.
 pub fn json_main() -> ExitCode {
     match output::exactly(&value(&found()).to_string()) {
         Ok(()) => Code::Measured.into(),
@@ -50,17 +50,17 @@ fn found() -> Vec<Capability> {
 }
 
 /// Says which congestion control the kernel gives to sockets that ask for none, and which one the driver `tcp` sets
-/// instead. `None` if this system does not say.
+/// instead. `None` if the system does not report it.
 fn default_congestion_control() -> Option<Capability> {
-    let ours = regatta_agent::find_driver("tcp")?.descriptor().options;
-    let ours = ours.iter().find(|option| option.name == "cc")?.default;
+    let default = regatta_agent::find_driver("tcp")?.descriptor().options;
+    let default = default.iter().find(|option| option.name == "cc")?.default;
     let kernels = sysctl("net.ipv4.tcp_congestion_control")?;
-    let detail = if kernels == ours {
-        format!("`{ours}` is the kernel's default for TCP and Regatta's")
+    let detail = if kernels == default {
+        format!("`{default}` is the kernel's default for TCP and Regatta's")
     } else {
         format!(
-            "the kernel's default for TCP is `{kernels}`, which other programs use (`iperf3 -C {ours}` does not); \
-             Regatta sets `{ours}` unless the option `cc` names another"
+            "the kernel's default for TCP is `{kernels}`, which other programs use (`iperf3 -C {default}` does not); \
+             Regatta sets `{default}` unless the option `cc` names another"
         )
     };
     Some(Capability {
@@ -108,8 +108,8 @@ fn guest_kernel(name: &'static str, clock: Clock) -> Capability {
 fn shaped_interfaces() -> Vec<Capability> {
     // Without netlink nothing is shaped.
     let shaped = path_daemon::shaped_interfaces().unwrap_or_default();
-    let left = shaped.into_iter().filter(|it| it.is_in_use != Some(true));
-    left.map(|it| {
+    let unused = shaped.into_iter().filter(|it| it.is_in_use != Some(true));
+    unused.map(|it| {
         let name = it.name;
         let remove = format!("`sudo tc qdisc del dev {name} root` gives it the kernel's default");
         let sure = match it.is_in_use {

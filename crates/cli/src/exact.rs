@@ -19,9 +19,9 @@ fn usual_or<T: FromStr + Display + PartialEq>(value: &T, exact: impl FnOnce() ->
 /// Formats a time exactly, in the usual unit if that loses nothing.
 pub fn time(value: Duration) -> String {
     let ns = value.as_nanos();
-    let whole = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let whole = whole.iter().find(|(unit, _)| ns.is_multiple_of(*unit));
-    let (unit, name) = whole.copied().unwrap_or((1, "ns"));
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let largest = units.iter().find(|(unit, _)| ns.is_multiple_of(*unit));
+    let (unit, name) = largest.copied().unwrap_or((1, "ns"));
     let exact = format!("{} {name}", ns / unit);
     let short = format_duration(value);
     if parse_duration(&short) == Ok(value) {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_written_without_loss() {
+    fn quantities_are_formatted_without_loss() {
         let odd = Duration::from_nanos(30_000_001);
         assert_eq!(parse_duration(&time(odd)), Ok(odd));
         assert_eq!(time(Duration::from_millis(30)), "30 ms");

@@ -88,7 +88,7 @@ impl From<&Failure> for Code {
     }
 }
 
-/// Any error is a failure unless something else is said.
+/// Any error is a failure by default.
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::failed(error)
@@ -148,7 +148,7 @@ impl Failure {
     }
 
     /// Returns the error with its causes in one line, and the hint.
-    pub fn in_words(&self) -> (String, String) {
+    pub fn message_and_hint(&self) -> (String, String) {
         (format!("{:#}", self.error), self.hint.clone())
     }
 
@@ -176,7 +176,7 @@ impl Failure {
         Self::new(Code::Failed, error)
     }
 
-    /// Creates an error about a request that this machine does not support. A limit that was set for this process says
+    /// Creates an error about a request that this machine does not support. A limit of this process says
     /// nothing about the machine: what it has caused is a failure.
     pub fn unsupported(error: impl Into<anyhow::Error>) -> Self {
         let error = error.into();
@@ -266,7 +266,7 @@ pub fn limit_hint<'a>(
             cause
                 .downcast_ref::<io::Error>()
                 .is_some_and(|error| error.raw_os_error() == Some(errno as i32))
-                // Of another process's error only the words are known.
+                // Of an error in another process only the message is known.
                 || cause.to_string().ends_with(&format!("(os error {})", errno as i32))
         };
         if is(Errno::EMFILE) {
@@ -340,7 +340,7 @@ pub fn no_bed(error: BedError) -> Failure {
 /// Returns the path of this program's own file.
 ///
 /// # Errors
-/// The system cannot tell it.
+/// The system does not know it.
 pub fn own_executable() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_shown_with_its_causes_and_its_hint() {
+    fn error_is_rendered_with_causes_and_hint() {
         let failure = Failure::failed(std::io::Error::other("no such thing"))
             .context("cannot open `x`")
             .hint("type `y`");
@@ -362,10 +362,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_this_process_has_its_own_hint() {
+    fn resource_limit_error_has_its_own_hint() {
         let own = anyhow::Error::from(io::Error::from(Errno::EMFILE)).context("cannot open `x`");
-        let told = anyhow::Error::msg("Too many open files (os error 24)");
-        for error in [own, told] {
+        let foreign = anyhow::Error::msg("Too many open files (os error 24)");
+        for error in [own, foreign] {
             let hint = limit_hint(error.chain()).expect("a hint");
             assert!(hint.contains("ulimit -n"), "{hint}");
         }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reported_has_the_hint_of_its_cause() {
+    fn report_error_has_the_hint_of_its_cause() {
         let failure = Failure::bad(ReportError::Results {
             dir: "out".into(),
             source: Box::new(ResultsError::Missing {

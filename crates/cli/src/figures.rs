@@ -41,14 +41,14 @@ pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &StopRequest) 
         }
     }
     write(INDEX_FILE_NAME.to_owned(), index(&figures).as_bytes())?;
-    made_of_svg(data, &figures, stop, write).context(format!(
+    convert_svg(data, &figures, stop, write).context(format!(
         "SVG, values and captions are in `{}`, but not PDF and PNG of every figure",
         out.display()
     ))
 }
 
 /// Writes PDF and PNG of figures.
-fn made_of_svg(
+fn convert_svg(
     data: &RunData,
     figures: &[FigureFiles],
     stop: &StopRequest,

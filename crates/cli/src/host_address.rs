@@ -12,7 +12,7 @@ use crate::exit::{Failure, Result, no_bed};
 pub const COMMAND: &str = "interface-address";
 
 /// Longest time in which the process ends.
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the address of a host in the hosts file, that of an interface as the host of the session has it.
 ///
@@ -33,12 +33,12 @@ pub fn resolve(
         .start(&[COMMAND, interface], Errors::Inherit)
         .map_err(no_bed)?;
     let mut found = String::new();
-    // An address is short; what another version says instead may be long.
+    // An address is short; the output of another version may be long.
     let read = File::from(launched.output)
         .take(1 << 12)
         .read_to_string(&mut found);
     read?;
-    launched.process.ended(ENDS_WITHIN);
+    launched.process.ended(PROCESS_TIMEOUT);
     found.trim().parse().map(Some).map_err(|_| {
         let others = match found.trim() {
             "" => String::new(),
@@ -68,10 +68,10 @@ pub fn main(interface: Option<&str>) -> ExitCode {
             Some((name, ip(&found.address?)?))
         })
         .collect();
-    let of_it = || all.iter().filter(|(name, _)| Some(&**name) == interface);
-    let first = of_it()
+    let matching = || all.iter().filter(|(name, _)| Some(&**name) == interface);
+    let first = matching()
         .find(|(_, address)| address.is_ipv4())
-        .or_else(|| of_it().next());
+        .or_else(|| matching().next());
     match first {
         Some((_, address)) => println!("{address}"),
         None => {

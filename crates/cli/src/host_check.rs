@@ -32,7 +32,7 @@ struct Printer {
 }
 
 impl Printer {
-    /// Writes text, unless JSON is asked for.
+    /// Writes text, unless the output is JSON.
     fn text(self, text: &str) -> Result<()> {
         match self.is_json {
             true => Ok(()),
@@ -40,7 +40,7 @@ impl Printer {
         }
     }
 
-    /// Writes a line of JSON, if that is asked for.
+    /// Writes a line of JSON, if the output is JSON.
     fn json(self, value: Value) -> Result<()> {
         match self.is_json {
             true => output::json_lines([value].into_iter()),
@@ -64,14 +64,14 @@ pub fn check(names: &[String], hosts_file: Option<&Path>, is_json: bool) -> Resu
         host(opened, printer)?;
     }
     match names[..] {
-        [a, b] => way([a, b], hosts_file, printer),
-        // Nobody has asked for a transfer between the two.
+        [a, b] => check_path([a, b], hosts_file, printer),
+        // A transfer between the two was not requested.
         [name] if name != LOCAL => {
-            if let Err(failure) = way([name, LOCAL], hosts_file, printer) {
-                let why = failure.render(false);
-                let why = why.trim_start_matches("error: ");
-                printer.text(&format!("No path to this machine: {why}\n"))?;
-                let (reason, hint) = failure.in_words();
+            if let Err(failure) = check_path([name, LOCAL], hosts_file, printer) {
+                let message = failure.render(false);
+                let message = message.trim_start_matches("error: ");
+                printer.text(&format!("No path to this machine: {message}\n"))?;
+                let (reason, hint) = failure.message_and_hint();
                 printer.json(json!({ "event": "no_path", "from": name, "to": LOCAL, "reason": reason, "hint": hint }))?;
             }
             printer.text(&format!(
@@ -90,15 +90,15 @@ fn host(opened: Opened, printer: Printer) -> Result<()> {
         name,
         address,
         addresses,
-        took,
+        connect_time,
         ..
     } = opened;
     let mut text = format!(
         "Host `{name}` is reached in {}.\n",
-        format_duration(Duration::from_millis(took.as_millis() as u64))
+        format_duration(Duration::from_millis(connect_time.as_millis() as u64))
     );
-    if let Some([here, there]) = addresses {
-        text.push_str(&format!("SSH goes from {here} to {there}.\n"));
+    if let Some([local, remote]) = addresses {
+        text.push_str(&format!("SSH goes from {local} to {remote}.\n"));
     }
     match (address, addresses) {
         (Some(address), _) | (None, Some([_, address])) => {
@@ -125,15 +125,15 @@ fn host(opened: Opened, printer: Printer) -> Result<()> {
     printer.json(json!({
         "event": "host",
         "name": name,
-        "reached_in_ns": nanoseconds(took),
-        "ssh": addresses.map(|[here, there]| json!({ "from": here, "to": there })),
-        "transfers_to": address.or(addresses.map(|[_, there]| there)),
+        "reached_in_ns": nanoseconds(connect_time),
+        "ssh": addresses.map(|[local, remote]| json!({ "from": local, "to": remote })),
+        "transfers_to": address.or(addresses.map(|[_, remote]| remote)),
         "capabilities": found["capabilities"],
     }))
 }
 
 /// Says which ports are open between two hosts, and what the path check finds.
-fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<Code> {
+fn check_path(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<Code> {
     let hosts = HostsFile::read_or_new(hosts_file)?;
     let mut is_shaped = true;
     for name in names {
@@ -151,7 +151,7 @@ fn way(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> Result<
     let is_open = reached.iter().all(is_open);
     for ports in &reached {
         let has_range = bed.ports(ports.from.other()).is_some();
-        printer.text(&in_words(ports, names, has_range))?;
+        printer.text(&ports_text(ports, names, has_range))?;
         let [from, to] = [ports.from, ports.from.other()].map(|host| names[host as usize]);
         printer.json(json!({
             "event": "ports",
@@ -210,7 +210,7 @@ fn condition(is_shaped: bool) -> Condition {
 }
 
 /// Returns a line for each group of ports of one host.
-fn in_words(reached: &ReachedPorts, names: [&str; 2], has_range: bool) -> String {
+fn ports_text(reached: &ReachedPorts, names: [&str; 2], has_range: bool) -> String {
     let ReachedPorts {
         from,
         protocol,
@@ -220,16 +220,16 @@ fn in_words(reached: &ReachedPorts, names: [&str; 2], has_range: bool) -> String
     } = reached;
     let [from, to] = [*from, from.other()].map(|host| names[host as usize]);
     let mut text = String::new();
-    let way = format!("{protocol} from `{from}` to `{to}`");
+    let direction = format!("{protocol} from `{from}` to `{to}`");
     if tried.is_empty() {
-        let _ = writeln!(text, "{way}: all ports are in use");
+        let _ = writeln!(text, "{direction}: all ports are in use");
     }
     let any = match has_range {
         true => "",
         false => ", tried for any port",
     };
     let open = &(tried - blocked) - unanswered;
-    for (ports, what) in [
+    for (ports, state) in [
         (&open, "open"),
         (blocked, "blocked: nothing arrives"),
         (
@@ -239,7 +239,7 @@ fn in_words(reached: &ReachedPorts, names: [&str; 2], has_range: bool) -> String
     ] {
         if !ports.is_empty() {
             let ports = ranges(ports, tried);
-            let _ = writeln!(text, "{way}, port {ports}{any}: {what}");
+            let _ = writeln!(text, "{direction}, port {ports}{any}: {state}");
         }
     }
     text
@@ -278,11 +278,11 @@ fn path(check: &PathCheck, is_shaped: bool) -> String {
         let _ = writeln!(text, "{line} (n = {})", quantity.n);
     }
     if is_shaped {
-        let asked = format_duration(2 * TRIED_DELAY);
+        let expected = format_duration(2 * TRIED_DELAY);
         let not = if check.within { "" } else { "not " };
         let _ = writeln!(
             text,
-            "Shaping was tried with a delay of {asked} there and back: {not}within the tolerance of the path check"
+            "Shaping was tried with a delay of {expected} there and back: {not}within the tolerance of the path check"
         );
     }
     text
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn blocked_ports_are_named_with_their_direction() {
-        let text = in_words(&reached(&[5203, 5204, 5209], &[5200]), ["a", "b"], true);
+        let text = ports_text(&reached(&[5203, 5204, 5209], &[5200]), ["a", "b"], true);
         assert_eq!(
             text,
             "UDP from `b` to `a`, port 5201-5202, 5205-5208: open\n\

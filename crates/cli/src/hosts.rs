@@ -37,7 +37,7 @@ const LONGEST_PASSWORDS: u64 = 64 << 10;
 /// Runs `regatta hosts`.
 ///
 /// # Errors
-/// Mistakes in the hosts file; hosts that cannot be reached or let nobody in.
+/// Mistakes in the hosts file; hosts that cannot be reached or accept no key.
 pub fn hosts(args: &HostsArgs) -> Result<Code> {
     let file = args.hosts_file.as_deref();
     match &args.command {
@@ -68,14 +68,15 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code> {
         (None, false) => HostKey::Ask,
     };
     let set_up: Vec<_> = thread::scope(|scope| {
-        // What the first run sends to the hosts takes as long as the keys do. If it cannot be made, that run says why.
+        // Prepares the file that the first run sends to the hosts, which takes as long as the keys do. If this fails, that
+        // run reports the reason.
         let stop = StopRequest::default();
         scope.spawn(move || own_executable().and_then(|it| remote::agent_file(&it, &stop)));
         let threads: Vec<_> = (named.iter().enumerate())
-            .map(|(place, named)| {
+            .map(|(position, named)| {
                 let (passwords, directory) = (&passwords, &directory);
                 let host_key = host_key.clone();
-                scope.spawn(move || set_up(named, host_key, &mut passwords.of(place), directory))
+                scope.spawn(move || set_up(named, host_key, &mut passwords.of(position), directory))
             })
             .collect();
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
@@ -97,18 +98,18 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code> {
                 added.push((name, by));
             }
             Err(failure) => {
-                // The last one is said by the caller.
+                // The last one is reported by the caller.
                 if let Some(earlier) = failed.replace(failure) {
                     output::err(&earlier.render(false));
                 }
             }
         }
     }
-    say_added(&added, &hosts.path)?;
+    print_added(&added, &hosts.path)?;
     failed.map_or(Ok(Code::Measured), Err)
 }
 
-fn say_added(added: &[(String, &str)], path: &Path) -> Result<()> {
+fn print_added(added: &[(String, &str)], path: &Path) -> Result<()> {
     let path = path.display();
     let mut text: String = added
         .iter()
@@ -240,8 +241,8 @@ fn remove(name: &str, local_only: bool, file: Option<&Path>) -> Result<Code> {
         .find(|(other, it)| *other != name && (&it.ssh, &it.key) == (&host.ssh, &host.key))
         .filter(|_| host.key.is_some() && !local_only);
     if let Some((other, _)) = shared {
-        let kept = format!("Regatta's key stays there for `{other}`, which is the same account.\n");
-        output::out(&kept)?;
+        let note = format!("Regatta's key stays there for `{other}`, which is the same account.\n");
+        output::out(&note)?;
     } else if let (Some(_), Some(destination), false) = (&host.key, &host.ssh, local_only) {
         let key = own_key(name)?;
         let passwords = Passwords::new(None);
@@ -278,10 +279,10 @@ fn key_directory() -> Result<PathBuf> {
     Ok(config_directory()?.join("ssh"))
 }
 
-/// Passwords of hosts: those of a descriptor, or the user's at the terminal, who is asked one thing at a time.
+/// Passwords of hosts: those of a descriptor, or the user's at the terminal, one prompt at a time.
 struct Passwords {
     fd: Option<RawFd>,
-    /// Lines of the descriptor, once they were read. Locked while the user is asked.
+    /// Lines of the descriptor, once they were read. Locked during a prompt.
     lines: Mutex<Option<Vec<Zeroizing<String>>>>,
 }
 
@@ -294,10 +295,10 @@ impl Passwords {
     }
 
     /// Returns the answers for the host of this place on the command line.
-    const fn of(&self, place: usize) -> User<'_> {
+    const fn of(&self, position: usize) -> User<'_> {
         User {
             passwords: self,
-            place,
+            position,
             has_answered: false,
             lacks_terminal: false,
         }
@@ -306,7 +307,7 @@ impl Passwords {
 
 /// Asks for a secret on the terminal, whose echo is off before the question appears: what is typed
 /// at once is not shown either.
-fn ask(prompt: &str) -> io::Result<String> {
+fn prompt_secret(prompt: &str) -> io::Result<String> {
     let terminal = File::options().read(true).write(true).open("/dev/tty")?;
     let before = tcgetattr(&terminal)?;
     let mut silent = before.clone();
@@ -320,7 +321,7 @@ fn ask(prompt: &str) -> io::Result<String> {
 /// Answers for one host.
 struct User<'a> {
     passwords: &'a Passwords,
-    place: usize,
+    position: usize,
     /// Whether the password was given: a second question is another one.
     has_answered: bool,
     lacks_terminal: bool,
@@ -330,7 +331,7 @@ impl Prompter for User<'_> {
     fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>> {
         let mut lines = self.passwords.lines.lock();
         let Some(fd) = self.passwords.fd else {
-            let secret = ask(&format!("{} ", prompt.trim_end()));
+            let secret = prompt_secret(&format!("{} ", prompt.trim_end()));
             self.lacks_terminal = secret.is_err();
             return secret.ok().map(Zeroizing::new);
         };
@@ -343,12 +344,12 @@ impl Prompter for User<'_> {
             *lines = Some(passwords_from(fd).ok()?);
         }
         let lines = lines.as_ref()?;
-        lines.get(self.place).or(lines.last()).cloned()
+        lines.get(self.position).or(lines.last()).cloned()
     }
 
     fn confirms(&mut self, prompt: &str) -> bool {
         let _one_at_a_time = self.passwords.lines.lock();
-        let asked = || -> io::Result<bool> {
+        let confirm = || -> io::Result<bool> {
             let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
             write!(terminal, "{} ", prompt.trim_end())?;
             let mut line = String::new();
@@ -360,7 +361,7 @@ impl Prompter for User<'_> {
             };
             Ok(line.trim() == "yes" || is_shown(line.trim()))
         };
-        asked().unwrap_or(false)
+        confirm().unwrap_or(false)
     }
 }
 

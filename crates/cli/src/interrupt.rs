@@ -17,7 +17,7 @@ const SAME_REQUEST: Duration = Duration::from_millis(300);
 /// Returns those of the signals that this process was not started to ignore, as `nohup` and `trap
 /// '' INT` start it. A signal that is ignored and blocked would be queued, and received by
 /// `sigwait`.
-pub fn heeded(signals: &[Signal]) -> SigSet {
+pub fn not_ignored(signals: &[Signal]) -> SigSet {
     let ignored = |signal: Signal| {
         let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
         // SAFETY: nothing is installed; the kernel fills the action if it returns 0.
@@ -41,9 +41,9 @@ pub fn ignore() {
     }
 }
 
-/// Makes writing to a file that may not grow any more an error, instead of the default, which ends
+/// Makes writing beyond the limit of file sizes an error, instead of the default, which ends
 /// the process silently. Child processes inherit this setting.
-pub fn tell_file_limits() {
+pub fn report_file_size_limits() {
     ignore_signal(Signal::SIGXFSZ);
 }
 
@@ -63,7 +63,7 @@ impl Held {
     /// # Errors
     /// An error of the system.
     pub fn new() -> nix::Result<Self> {
-        let set = heeded(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        let set = not_ignored(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         set.thread_block()?;
         Ok(Self(set))
     }
@@ -77,18 +77,18 @@ impl Held {
         stopper: Stopper,
         at_once: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<()> {
-        let words = "stopping: the trial under way is given up";
-        self.end_with(words, move || stopper.stop(), at_once)
+        let message = "stopping: the trial under way is given up";
+        self.end_with(message, move || stopper.stop(), at_once)
     }
 
-    /// Waits for a signal in a thread; then prints `words` and calls `stop`. A second signal ends
-    /// the process, after `at_once`, which says what is left.
+    /// Waits for a signal in a thread; then prints `message` and calls `stop`. A second signal ends
+    /// the process, after `at_once`, which prints where the results are.
     ///
     /// # Errors
     /// No thread can be started.
     pub fn end_with(
         self,
-        words: &'static str,
+        message: &'static str,
         stop: impl FnOnce() + Send + 'static,
         at_once: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<()> {
@@ -99,7 +99,7 @@ impl Held {
                     return;
                 }
                 let stopped = Instant::now();
-                output::err(words);
+                output::err(message);
                 stop();
                 while let Ok(signal) = self.0.wait() {
                     if is_second(signal, stopped.elapsed()) {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_somebody_who_asks_again_ends_the_process_at_once() {
+    fn only_a_repeated_signal_after_a_pause_ends_the_process() {
         let soon = Duration::from_millis(20);
         let later = Duration::from_millis(500);
         for signal in [Signal::SIGINT, Signal::SIGTERM] {

@@ -42,18 +42,18 @@ pub fn list(args: &ListArgs) -> Result<Code> {
     output::show(&text)
 }
 
-/// Returns the tables that are asked for, each under its name.
+/// Returns the requested tables, each under its name.
 fn json(what: Option<ListWhat>) -> Result<Value> {
-    let asks = |of| what.is_none_or(|what| what == of);
+    let is_requested = |of| what.is_none_or(|what| what == of);
     let mut tables = Map::new();
     let mut add = |name: &str, table: Value| tables.insert(name.to_owned(), table);
-    if asks(ListWhat::Transports) {
+    if is_requested(ListWhat::Transports) {
         add("transports", transports_json());
     }
-    if asks(ListWhat::Workloads) {
+    if is_requested(ListWhat::Workloads) {
         add("workloads", workloads_json());
     }
-    if asks(ListWhat::Traces) {
+    if is_requested(ListWhat::Traces) {
         let traces = SHIPPED_TRACES.iter().map(|shipped| {
             let trace = shipped.trace();
             json!({
@@ -65,7 +65,7 @@ fn json(what: Option<ListWhat>) -> Result<Value> {
         });
         add("traces", traces.collect());
     }
-    if asks(ListWhat::Studies) {
+    if is_requested(ListWhat::Studies) {
         let studies = parsed_studies()?.into_iter().map(|(name, study)| {
             json!({
                 "name": name,
@@ -76,7 +76,7 @@ fn json(what: Option<ListWhat>) -> Result<Value> {
         });
         add("studies", studies.collect());
     }
-    if asks(ListWhat::Metrics) {
+    if is_requested(ListWhat::Metrics) {
         add("metrics", json!(METRICS));
     }
     Ok(Value::Object(tables))
@@ -128,8 +128,8 @@ fn workloads_json() -> Value {
 fn workloads() -> String {
     let mut text = String::new();
     for mut kind in workload_kinds() {
-        let (name, words, metric) = (kind.name(), kind.description(), kind.primary_metric());
-        let _ = writeln!(text, "{name}: {words}; ranked by `{metric}`");
+        let (name, description, metric) = (kind.name(), kind.description(), kind.primary_metric());
+        let _ = writeln!(text, "{name}: {description}; ranked by `{metric}`");
         for key in WORKLOAD_KEYS {
             if key.is_of(&mut kind) {
                 let _ = writeln!(text, "    {}: {}", key.name, key.help);
@@ -224,7 +224,7 @@ mod tests {
     use std::{collections::BTreeMap, mem};
 
     #[test]
-    fn an_option_of_one_name_takes_the_same_kind_of_value_in_every_driver() {
+    fn options_of_one_name_have_the_same_kind_in_every_driver() {
         let mut kinds = BTreeMap::new();
         for driver in regatta_agent::registry() {
             let it = driver.descriptor();

@@ -61,12 +61,12 @@ use regatta_bed::{guest, path_daemon, port_probe, program, session};
 use regatta_report::language;
 
 fn main() -> ExitCode {
-    interrupt::tell_file_limits();
+    interrupt::report_file_size_limits();
     if regatta_ssh::is_askpass() {
         return regatta_ssh::askpass_main();
     }
     // The hidden processes enter namespaces, which a process can do only before it has a
-    // second thread, so they are told apart before anything else happens.
+    // second thread, so they are distinguished before anything else happens.
     if let Some(process) = std::env::args_os().nth(1).as_deref().and_then(hidden) {
         return process();
     }
@@ -160,7 +160,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
     })
 }
 
-/// Prints the help that was asked for, or the error of the arguments.
+/// Prints the requested help, or the error of the arguments.
 fn not_parsed(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let written = match (error.use_stderr(), charset::is_utf8()) {
@@ -169,7 +169,7 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             output::err(text.trim_end());
             Ok(())
         }
-        (false, true) => output::unless_gone(error.print()).or_failure(),
+        (false, true) => output::ignore_broken_pipe(error.print()).or_failure(),
         (false, false) => output::out(&text),
     };
     match written {

@@ -58,7 +58,7 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code> {
         true => tally.verdict(false),
         false => run::finish(&args.out, None, colour, tally, None)?,
     };
-    tell_missing(&args.out, &merged, &shards)?;
+    report_missing(&args.out, &merged, &shards)?;
     Ok(match merged.missing.is_empty() {
         true => code,
         false => Code::Incomplete,
@@ -95,7 +95,7 @@ fn missing_shards(merge: &Merge, plan: &Plan, missing: &[u32]) -> Vec<Shard> {
 }
 
 /// Says what is missing, and lists the shards in a file.
-fn tell_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<()> {
+fn report_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<()> {
     let path = dir.join(MISSING_SHARDS);
     let lines: Vec<String> = shards.iter().map(Shard::to_string).collect();
     let written = match lines.is_empty() {

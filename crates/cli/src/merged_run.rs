@@ -11,7 +11,7 @@ use crate::exit::{Failure, OrFailure as _, Result, refuse};
 ///
 /// # Errors
 /// No file can be merged, or the merged run cannot be written.
-pub fn so_far(parts: &[PathBuf], out: &Path) -> Result<()> {
+pub fn merge_finished(parts: &[PathBuf], out: &Path) -> Result<()> {
     let merge = Merge::open(parts).map_err(not_merged)?;
     write(&merge, out).map(drop)
 }
@@ -28,11 +28,11 @@ pub fn write(merge: &Merge, out: &Path) -> Result<(Plan, Merged)> {
             "this version of Regatta makes another plan of the study than the one that made the files";
             "merge them with the version of Regatta that made them";
     }
-    let of_plan = MergePlan {
+    let merge_plan = MergePlan {
         trials: plan.trials().len() as u32,
         most_attempts: Done::MOST_ATTEMPTS,
     };
-    let merged = merge.write(out, of_plan).map_err(not_merged)?;
+    let merged = merge.write(out, merge_plan).map_err(not_merged)?;
     Ok((plan, merged))
 }
 

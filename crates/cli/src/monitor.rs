@@ -53,20 +53,20 @@ struct NamedMonitor {
 /// Runs `regatta monitor`.
 ///
 /// # Errors
-/// A host that cannot be sampled, or for a shorter time than was asked for; a file that cannot be
+/// A host that cannot be sampled, or for a shorter time than requested; a file that cannot be
 /// written.
 pub fn monitor(args: &MonitorArgs) -> Result<Code> {
     check(args)?;
     let held = Held::new()?;
-    let (wake, woken) = mpsc::channel();
+    let (wake_tx, wake_rx) = mpsc::channel();
     let hosts = args.hosts.iter().map(String::as_str);
     let opening = StopRequest::default();
     let to_end = Arc::new(Mutex::new(Some(opening.clone())));
     let stop = {
-        let (wake, to_end) = (wake.clone(), Arc::clone(&to_end));
+        let (wake_tx, to_end) = (wake_tx.clone(), Arc::clone(&to_end));
         move || {
-            // Nobody hears it once the time is over, and then nothing is left to stop.
-            let _ = wake.send(Wake::Stop);
+            // Once the time is over there is no receiver, and nothing to stop.
+            let _ = wake_tx.send(Wake::Stop);
             if let Some(opening) = to_end.lock().take() {
                 opening.ask();
             }
@@ -85,19 +85,24 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
     // From now on a stop ends the monitors in good order.
     to_end.lock().take();
     let monitors: Vec<NamedMonitor> = (opened.into_iter())
-        .map(|host| start(host, args.interval, &wake))
+        .map(|host| start(host, args.interval, &wake_tx))
         .collect::<Result<_, _>>()?;
     fs::create_dir_all(&args.out).cannot("write", &args.out)?;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut written = Written::new(&args.out);
-    let stopped = wait(&woken, begun + args.duration, &monitors, &mut written)?;
-    let lasted = begun.elapsed();
-    let early = stopped_early(stopped, lasted, &monitors);
+    let stopped = wait(
+        &wake_rx,
+        started_at + args.duration,
+        &monitors,
+        &mut written,
+    )?;
+    let elapsed = started_at.elapsed();
+    let early = stopped_early(stopped, elapsed, &monitors);
     for named in monitors {
         written.add(&named.monitor.stop().0)?;
     }
     written.finish(args)?;
-    early.map_or(Ok(Code::Measured), |why| Err(Failure::message(why)))
+    early.map_or(Ok(Code::Measured), |reason| Err(Failure::message(reason)))
 }
 
 /// Refuses what cannot be carried out, before anything is started.
@@ -119,15 +124,15 @@ fn check(args: &MonitorArgs) -> Result<()> {
     Ok(())
 }
 
-fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<NamedMonitor> {
+fn start(opened: Opened, interval: Duration, wake_tx: &Sender<Wake>) -> Result<NamedMonitor> {
     let mut launcher = opened.launcher();
     let host = opened.name;
     let doing = format!("cannot monitor the host `{}`", printable(&host));
     let launched = launcher.launch(HOST_MONITOR, Errors::Inherit);
     let launched = launched.map_err(no_bed).context(&*doing)?;
-    let wake = wake.clone();
+    let wake_tx = wake_tx.clone();
     let on_end = move || {
-        let _ = wake.send(Wake::Ended);
+        let _ = wake_tx.send(Wake::Ended);
     };
     let monitor = HostMonitor::start(&host, launched, on_end).context(doing)?;
     monitor.request(MonitorRequest {
@@ -143,37 +148,37 @@ fn start(opened: Opened, interval: Duration, wake: &Sender<Wake>) -> Result<Name
 /// # Errors
 /// If the samples cannot be written.
 fn wait(
-    woken: &Receiver<Wake>,
+    wake_rx: &Receiver<Wake>,
     until: Instant,
     monitors: &[NamedMonitor],
     written: &mut Written,
 ) -> Result<bool> {
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let woken = woken.recv_timeout(left.min(WRITE_INTERVAL));
+        let remaining = until.saturating_duration_since(Instant::now());
+        let wake = wake_rx.recv_timeout(remaining.min(WRITE_INTERVAL));
         for named in monitors {
             written.add(&named.monitor.take())?;
         }
-        match woken {
+        match wake {
             Ok(Wake::Stop) => return Ok(true),
             Ok(Wake::Ended) => {
                 if monitors.iter().all(|named| named.monitor.ended().is_some()) {
                     return Ok(false);
                 }
             }
-            Err(RecvTimeoutError::Timeout) if left > WRITE_INTERVAL => {}
+            Err(RecvTimeoutError::Timeout) if remaining > WRITE_INTERVAL => {}
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(false),
         }
     }
 }
 
-/// Returns the reason for which there are samples of a shorter time than was asked for.
-fn stopped_early(stopped: bool, lasted: Duration, monitors: &[NamedMonitor]) -> Option<String> {
+/// Returns the reason for which there are samples of a shorter time than requested.
+fn stopped_early(stopped: bool, elapsed: Duration, monitors: &[NamedMonitor]) -> Option<String> {
     let ended: Vec<String> = (monitors.iter())
         .filter_map(|named| {
-            let why = named.monitor.ended()?;
+            let reason = named.monitor.ended()?;
             Some(format!(
-                "the monitor of `{}` ended early: {why}",
+                "the monitor of `{}` ended early: {reason}",
                 named.host
             ))
         })
@@ -181,8 +186,8 @@ fn stopped_early(stopped: bool, lasted: Duration, monitors: &[NamedMonitor]) -> 
     if !ended.is_empty() {
         return Some(printable(&ended.join("; ")));
     }
-    let lasted = format_duration(Duration::from_secs(lasted.as_secs()));
-    stopped.then(|| format!("the samples are partial: stopped by the user after {lasted}"))
+    let elapsed = format_duration(Duration::from_secs(elapsed.as_secs()));
+    stopped.then(|| format!("the samples are partial: stopped by the user after {elapsed}"))
 }
 
 /// Samples that were written, and what the figures need of them.
@@ -236,8 +241,8 @@ impl Written {
             let time = Duration::from_secs(host.end_ns().unsigned_abs() / 1_000_000_000);
             let samples = usize::try_from(host.samples).unwrap_or(usize::MAX);
             let counted = output::counted(samples, "sample");
-            let (time, words) = (format_duration(time), host.text());
-            text.push_str(&format!("{}: {counted} in {time}: {words}\n", host.host));
+            let (time, usage) = (format_duration(time), host.text());
+            text.push_str(&format!("{}: {counted} in {time}: {usage}\n", host.host));
         }
         text.push_str(&format!(
             "the samples are in {}; open {}\n",

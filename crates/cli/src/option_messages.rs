@@ -1,4 +1,4 @@
-//! Messages about a study in the words of the command line.
+//! Messages about a study, with command-line options in place of keys.
 
 use clap::CommandFactory;
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_becomes_what_was_typed() {
+    fn settings_are_shown_as_options() {
         for (table, line, expected) in [
             ("workload", "duration = \"0 ms\"", "--duration \"0 ms\""),
             ("", "connect_deadline = \"1s\"", "--connect-deadline 1s"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_study_become_options() {
+    fn study_keys_in_messages_are_shown_as_options() {
         for (table, message, expected) in [
             (
                 "condition",

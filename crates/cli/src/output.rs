@@ -60,8 +60,8 @@ pub fn out(text: &str) -> Result<()> {
     Ok(coloured(&printable(text))?)
 }
 
-/// Writes lines to standard output as they come, without what a terminal would obey, until the reader
-/// has gone.
+/// Writes lines to standard output as they come, without control characters, until the reader
+/// closes its end.
 ///
 /// # Errors
 /// As [`exactly`].
@@ -74,10 +74,10 @@ pub fn lines(lines: impl Iterator<Item = String>) -> Result<()> {
 /// # Errors
 /// As [`exactly`].
 pub fn json_line(value: &impl Serialize) -> Result<(), OutputError> {
-    unless_gone(write_line(&mut io::stdout().lock(), value))
+    ignore_broken_pipe(write_line(&mut io::stdout().lock(), value))
 }
 
-/// Writes each value as a line of JSON to standard output as they come, until the reader has gone.
+/// Writes each value as a line of JSON to standard output as they come, until the reader closes its end.
 ///
 /// # Errors
 /// As [`exactly`].
@@ -108,17 +108,17 @@ fn exact_lines(mut lines: impl Iterator<Item = io::Result<String>>) -> Result<()
         .try_for_each(|line| writeln!(stdout, "{}", line?))
         .and_then(|()| stdout.flush());
     if written.is_err() {
-        // What could not be written would be tried once more.
+        // Without this, dropping the writer would write the rest again.
         let _ = stdout.into_parts();
     }
-    Ok(unless_gone(written)?)
+    Ok(ignore_broken_pipe(written)?)
 }
 
-/// A number of things: `1 trial`, `2 trials`.
-pub fn counted(number: usize, thing: &str) -> String {
+/// Formats a number with its noun: `1 trial`, `2 trials`.
+pub fn counted(number: usize, noun: &str) -> String {
     match number {
-        1 => format!("1 {thing}"),
-        _ => format!("{number} {thing}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
     }
 }
 
@@ -130,7 +130,7 @@ pub fn coloured(text: &str) -> Result<(), OutputError> {
     exactly(&encoded(text))
 }
 
-/// Writes output for a program to standard output, in UTF-8. A reader that is gone (`| head`) is no
+/// Writes output for a program to standard output, in UTF-8. A closed reader (`| head`) is no
 /// error.
 ///
 /// # Errors
@@ -138,14 +138,14 @@ pub fn coloured(text: &str) -> Result<(), OutputError> {
 pub fn exactly(text: &str) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes());
-    unless_gone(written.and_then(|()| stdout.flush()))
+    ignore_broken_pipe(written.and_then(|()| stdout.flush()))
 }
 
-/// Passes on an error of standard output, unless its reader is gone.
+/// Returns an error of standard output, unless its reader has closed its end.
 ///
 /// # Errors
 /// As [`exactly`].
-pub fn unless_gone(written: io::Result<()>) -> Result<(), OutputError> {
+pub fn ignore_broken_pipe(written: io::Result<()>) -> Result<(), OutputError> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),

@@ -27,14 +27,14 @@ pub fn snap(value: CaptureSetup) -> String {
 
 /// Writes the options of the path's emulation into the head of a study file.
 pub fn emulation(args: &PathArgs, root: &mut Table) {
-    for (key, word) in [
+    for (key, name) in [
         ("emulator", args.emulator.map(Named::as_str)),
         ("placement", args.placement.map(Named::as_str)),
         ("loss_by", args.loss_by.map(Named::as_str)),
         ("offloads", args.offloads.map(Named::as_str)),
     ] {
-        if let Some(word) = word {
-            root.insert(key.into(), Value::String(word.to_owned()));
+        if let Some(name) = name {
+            root.insert(key.into(), Value::String(name.to_owned()));
         }
     }
 }
@@ -55,32 +55,32 @@ pub fn files_in(directory: &Path) -> impl Fn(&str) -> Result<String, UnitError> 
 }
 
 /// Option that was given.
-struct Given {
+struct GivenOption {
     /// Key of a condition; with hyphens, the option's name.
     key: &'static str,
     /// Value as in a study file.
     value: Value,
     /// Value as a user may type it again.
     typed: String,
-    /// Part of the condition's name.
-    called: String,
+    /// Its part of the condition's name.
+    name_part: String,
     /// Position of that part.
     position: u32,
 }
 
 /// Returns the given options, in the order in which a condition's name lists them.
-fn given(args: &PathArgs) -> Result<Vec<Given>> {
+fn given(args: &PathArgs) -> Result<Vec<GivenOption>> {
     let mut all = Vec::new();
     for (key, typed) in &args.keys.0 {
         let shown = match key.kind {
             KeyKind::PacketSize => format!("{} B", size(typed)),
             _ => typed.clone(),
         };
-        all.push(Given {
+        all.push(GivenOption {
             key: key.name,
             value: value_of(key.kind, typed)?,
             typed: typed.clone(),
-            called: key.in_name.replace("{}", &shown),
+            name_part: key.in_name.replace("{}", &shown),
             position: key.name_position,
         });
     }
@@ -93,10 +93,10 @@ fn given(args: &PathArgs) -> Result<Vec<Given>> {
                 .iter()
                 .map(|k| format!("{}={}", k.key, k.value))
                 .collect();
-            all.push(Given {
+            all.push(GivenOption {
                 key,
                 value: Value::Table(table_of(keys, kind_of)?),
-                called: format!("{key} {}", typed.join(" ")),
+                name_part: format!("{key} {}", typed.join(" ")),
                 typed: typed.join(&format!("\" --{key} \"")),
                 position,
             });
@@ -112,10 +112,10 @@ fn given(args: &PathArgs) -> Result<Vec<Given>> {
             table.insert("at".into(), Value::String(at));
             tables.push(Value::Table(table));
         }
-        all.push(Given {
+        all.push(GivenOption {
             key: "step",
             value: Value::Array(tables),
-            called: typed.join(", "),
+            name_part: typed.join(", "),
             typed: typed.join("\" --step \""),
             position: 25,
         });
@@ -177,7 +177,7 @@ pub fn table_of(keys: &[Assignment], kind_of: fn(&str) -> Option<KeyKind>) -> Re
                 .as_table_mut()
                 .ok_or_else(twice)?;
         }
-        // What else is no text is refused where it is read.
+        // Other values that are no text are refused where they are read.
         let value = match kind_of(last) {
             Some(kind @ (KeyKind::Flag | KeyKind::Number { .. } | KeyKind::Numbers)) => {
                 value_of(kind, value)?
@@ -200,7 +200,7 @@ pub fn condition(args: &PathArgs) -> Result<Table> {
         .keys
         .get("steps")
         .and_then(|steps| steps.split(':').next());
-    let is_said = |name: &str| args.keys.get(name).is_some() || climbing == Some(name);
+    let is_set = |name: &str| args.keys.get(name).is_some() || climbing == Some(name);
     let mut args = args.clone();
     let is_direct = args.emulator == Some(Emulator::None);
     let defaults = [
@@ -210,7 +210,7 @@ pub fn condition(args: &PathArgs) -> Result<Table> {
     // A direct link has none of either.
     for (key, default, others) in defaults.into_iter().filter(|_| !is_direct) {
         let key = PATH_KEYS.iter().find(|known| known.name == key);
-        if let Some(key) = key.filter(|_| !others.into_iter().any(is_said)) {
+        if let Some(key) = key.filter(|_| !others.into_iter().any(is_set)) {
             args.keys.0.push((key, default.to_owned()));
         }
     }
@@ -218,7 +218,7 @@ pub fn condition(args: &PathArgs) -> Result<Table> {
     let mut name = Vec::new();
     for given in given(&args)? {
         if given.key != "rate" || given.typed != "unlimited" {
-            name.push(given.called);
+            name.push(given.name_part);
         }
         section.insert(given.key.to_owned(), given.value);
     }
@@ -234,23 +234,23 @@ pub fn condition(args: &PathArgs) -> Result<Table> {
 pub fn name_of(parts: &[String]) -> String {
     const MORE: &str = ", …";
     let visible = |text: &str| text.replace(char::is_control, "?");
-    let whole = visible(&parts.join(", "));
-    if whole.chars().count() <= LONGEST_NAME {
-        return whole;
+    let full = visible(&parts.join(", "));
+    if full.chars().count() <= LONGEST_NAME {
+        return full;
     }
-    let room = LONGEST_NAME - MORE.chars().count();
+    let max_chars = LONGEST_NAME - MORE.chars().count();
     let mut name = String::new();
     for part in parts {
         let separator = if name.is_empty() { "" } else { ", " };
         let longer = format!("{name}{separator}{}", visible(part));
-        if longer.chars().count() > room {
+        if longer.chars().count() > max_chars {
             break;
         }
         name = longer;
     }
     if name.is_empty() {
         // One alone is too long.
-        name = whole.chars().take(room).collect();
+        name = full.chars().take(max_chars).collect();
     }
     name + MORE
 }
@@ -295,9 +295,9 @@ pub fn choose_emulation(args: &PathArgs, captured: bool, path: &mut PathSetup) -
         return Err(Failure::input(message, contradiction_hint(args, path)));
     }
     if captured {
-        *path = CaptureSetup::path(*path).map_err(|why| {
+        *path = CaptureSetup::path(*path).map_err(|message| {
             Failure::input(
-                format!("there is nothing to be captured: {why}"),
+                format!("there is nothing to be captured: {message}"),
                 "leave that out, or `--capture`",
             )
         })?;
@@ -305,7 +305,7 @@ pub fn choose_emulation(args: &PathArgs, captured: bool, path: &mut PathSetup) -
     Ok(())
 }
 
-/// Hint for where something that only netem has is asked for together with the other emulator:
+/// Hint for a feature of netem that is requested together with the other emulator:
 /// either may be the study's.
 fn contradiction_hint(args: &PathArgs, path: &PathSetup) -> String {
     if args.emulator.is_none() {
@@ -313,18 +313,18 @@ fn contradiction_hint(args: &PathArgs, path: &PathSetup) -> String {
             .to_owned();
     }
     let usual = PathSetup::default();
-    let of_study = [
+    let study_options = [
         (args.placement.is_none() && path.placement != usual.placement)
             .then_some("--placement between"),
         (args.loss_by.is_none() && path.loss_by != usual.loss_by).then_some("--loss-by emulator"),
         (args.offloads.is_none() && path.offloads != usual.offloads).then_some("--offloads off"),
     ];
-    let of_study: Vec<&str> = of_study.into_iter().flatten().collect();
-    if of_study.is_empty() {
+    let study_options: Vec<&str> = study_options.into_iter().flatten().collect();
+    if study_options.is_empty() {
         return "leave one of them out, or ask for `--emulator netem`".to_owned();
     }
-    let of_study = of_study.join(" ");
-    format!("the first one is the study's: add `{of_study}`, or leave `--emulator` out")
+    let study_options = study_options.join(" ");
+    format!("the first one is the study's: add `{study_options}`, or leave `--emulator` out")
 }
 
 #[cfg(test)]
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_what_there_is_room_for() {
+    fn long_name_is_truncated_with_a_mark() {
         let parts = |texts: &[&str]| {
             texts
                 .iter()

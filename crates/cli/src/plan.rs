@@ -82,7 +82,7 @@ fn spreads_of(study: &Study, data: &RunData) -> Vec<PairSpread> {
 fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) -> String {
     let confidence = strictest_confidence(spreads.len(), true);
     let needed = |spread: &PairSpread| spread.rounds_to_detect(1.0 + difference, confidence);
-    let in_words = |rounds: Option<usize>| match rounds {
+    let rounds_text = |rounds: Option<usize>| match rounds {
         Some(rounds) => rounds.to_string(),
         None => format!("over {}", PairSpread::MOST_ROUNDS),
     };
@@ -108,7 +108,7 @@ fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) ->
             let rounds = needed(widest);
             most = most.zip(rounds).map(|(most, rounds)| most.max(rounds));
             let varies = regatta_report::format::number(widest.deviation.exp_m1() * 100.0);
-            let (rounds, a, b) = (in_words(rounds), &widest.a, &widest.b);
+            let (rounds, a, b) = (rounds_text(rounds), &widest.a, &widest.b);
             let _ = writeln!(
                 text,
                 "  {cell}: {rounds} rounds (`{a}` against `{b}` varies by {varies} % from round to round)"
@@ -123,7 +123,7 @@ fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) ->
     let _ = writeln!(
         text,
         "\nAll of it: {} rounds. The spread is that of `{}`, of {least} rounds{roughly}.",
-        in_words(most),
+        rounds_text(most),
         pilot.display()
     );
     text

@@ -28,7 +28,7 @@ pub fn facts() -> HostFacts {
     )
 }
 
-/// Returns the name of this machine; empty if the system does not tell it.
+/// Returns the name of this machine; empty if the system does not know it.
 pub fn node() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()

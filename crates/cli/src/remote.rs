@@ -30,21 +30,21 @@ use crate::{
     exit::{Failure, Result, no_bed, own_executable, refuse},
     host_address,
     hosts_file::{HostsFile, cache_directory},
-    remote_programs::{Programs, error_of},
+    remote_programs::{Programs, stderr_text},
 };
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be
 /// made through other hosts, and a file sent.
-const GREETING_WITHIN: Duration = Duration::from_secs(30);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest time in which a connection kills a server that does not answer.
-const KILLED_WITHIN: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time in which a receiver of files ends once the transfer has failed.
-const FAILED_WITHIN: Duration = Duration::from_secs(2);
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest time in which a receiver of files gives them their names and writes them to its disk.
-const RECEIVED_WITHIN: Duration = Duration::from_secs(600);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Returns the two hosts with these names, each reached once. They are shaped if one of the conditions asks for it, and
 /// get the programs of `transports`. The stop ends their sessions at any time.
@@ -116,8 +116,8 @@ pub struct Opened {
     pub address: Option<IpAddr>,
     /// Addresses of this machine and of the host in the connection, if `ssh` made it.
     pub addresses: Option<[IpAddr; 2]>,
-    /// Time that it took.
-    pub took: Duration,
+    /// Time until the session was open.
+    pub connect_time: Duration,
     session: Session,
     connector: Connector,
 }
@@ -162,7 +162,7 @@ impl Opened {
         self.host.shaping.as_ref().map(|shaping| shaping.attach)
     }
 
-    /// Returns the port of the SSH server, of which packets on an interface that is shaped must be told from others;
+    /// Returns the port of the SSH server, whose packets on a shaped interface must be distinguished from others;
     /// `None` without such an interface, and for this machine.
     fn shaped_ssh_port(&self) -> Result<Option<u16>> {
         if self.attach() != Some(Attach::Interface) || self.connector.destination.ssh.is_none() {
@@ -243,14 +243,14 @@ fn open_all(
     });
     let opened = greeted.into_iter().zip(named).zip(connectors);
     Ok(opened.map(|((greeted, (name, host)), connector)| {
-        let (session, addresses, took) = greeted.map_err(no_bed)?;
+        let (session, addresses, connect_time) = greeted.map_err(no_bed)?;
         let address = host_address::resolve(host.address.as_ref(), &name, &session)?;
         Ok(Opened {
             name,
             host,
             address,
             addresses,
-            took,
+            connect_time,
             session,
             connector,
         })
@@ -323,34 +323,34 @@ pub fn receive(
 }
 
 impl Receiver {
-    /// Returns what the receiver said if it has failed; `None` for one that is still there, as it knows of no failure:
-    /// it is ended, and removes what it has made.
+    /// Returns the message of the receiver if it has failed. `None` for a receiver that still runs: it has no failure,
+    /// is ended, and removes its files.
     pub fn failure(mut self) -> Option<String> {
-        if self.process.ended(FAILED_WITHIN).is_some() {
+        if self.process.ended(FAILURE_TIMEOUT).is_some() {
             return self.end();
         }
         self.input = None;
-        let _ = self.process.ended(FAILED_WITHIN);
+        let _ = self.process.ended(FAILURE_TIMEOUT);
         None
     }
 
-    /// Waits for the end of the receiver. Returns what it said if it failed.
+    /// Waits for the end of the receiver. Returns its message if it failed.
     pub fn end(mut self) -> Option<String> {
-        let status = self.process.ended(RECEIVED_WITHIN);
+        let status = self.process.ended(RECEIVE_TIMEOUT);
         if status.as_deref() == Some("exit status: 0") {
             return None;
         }
         self.process.kill();
-        let said = error_of(self.errors);
+        let stderr = stderr_text(self.errors);
         Some(match status {
-            _ if !said.is_empty() => said,
+            _ if !stderr.is_empty() => stderr,
             Some(status) => status,
-            None => format!("it did not end within {}", format_duration(RECEIVED_WITHIN)),
+            None => format!("it did not end within {}", format_duration(RECEIVE_TIMEOUT)),
         })
     }
 }
 
-/// Way to a host, with the session that was opened first.
+/// Connector to a host, with the session that was opened first.
 #[derive(Debug)]
 struct Connector {
     name: String,
@@ -377,7 +377,7 @@ impl Connector {
             destination: Destination {
                 ssh: host.ssh,
                 key: host.key,
-                become_words: host.become_command,
+                become_command: host.become_words,
                 agent: host.agent,
                 options: host.ssh_options.into_iter().map(Into::into).collect(),
             },
@@ -405,9 +405,9 @@ impl Connector {
         &self,
         opening: Opening,
     ) -> Result<(Session, Option<[IpAddr; 2]>, Duration), BedError> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut bootstrap = Bootstrap::new(&self.file, self.destination.agent.is_some());
-        let session = opening.greeted(GREETING_WITHIN, SILENCE, &mut |line, input| {
+        let session = opening.greeted(GREETING_TIMEOUT, SILENCE, &mut |line, input| {
             bootstrap.line(line, input).map_err(Into::into)
         });
         let session = session.map_err(|error| {
@@ -420,10 +420,10 @@ impl Connector {
             // That of the first connection stays.
             let _ = self.ssh_port.set(port);
         }
-        Ok((session, bootstrap.addresses, begun.elapsed()))
+        Ok((session, bootstrap.addresses, start.elapsed()))
     }
 
-    /// Kills a server that has said nothing, as one does that is stopped while it starts. Once it serves, its guard would.
+    /// Kills a server that has sent nothing, such as one that is stopped while it starts. Later its guard does.
     fn kill(&self, shell: u32) {
         let killing = self.destination.kill_command(shell);
         let streams = |mut command: Command| {
@@ -432,7 +432,7 @@ impl Connector {
         };
         if let Some(Ok(mut killing)) = killing.map(streams) {
             self.stop.kills(killing.id());
-            end_within(&mut killing, KILLED_WITHIN);
+            end_within(&mut killing, KILL_TIMEOUT);
         }
     }
 
@@ -449,7 +449,9 @@ impl Connector {
     fn hint(&self, error: &SessionError, reached: bool) -> String {
         let name = &self.name;
         let Destination {
-            become_words, ssh, ..
+            become_command,
+            ssh,
+            ..
         } = &self.destination;
         let ended = match error {
             SessionError::Interrupted { reason, .. } => reason.as_str(),
@@ -478,11 +480,11 @@ impl Connector {
             return bootstrap_hint(&**during);
         }
         if let (false, Some(destination), [program, ..]) =
-            (ended.is_empty(), ssh, &become_words[..])
+            (ended.is_empty(), ssh, &become_command[..])
         {
-            let words = become_words.join(" ");
+            let become_text = become_command.join(" ");
             return format!(
-                "`ssh {destination} {words} true` has to work without a question: allow it there (for `{program}`, \
+                "`ssh {destination} {become_text} true` has to work without a question: allow it there (for `{program}`, \
                  NOPASSWD in its rules), or leave `become` of `{name}` out of the hosts file"
             );
         }

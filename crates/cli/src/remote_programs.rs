@@ -35,7 +35,7 @@ impl Programs {
 
     /// Sends the programs to a host that does not have them; `directory` is the one that the user has put them into
     /// there. Returns the variables of the environment by which the host's agents find them. One that is not here is
-    /// not sent: its transport says what is missing.
+    /// not sent: its transport reports the missing file.
     ///
     /// # Errors
     /// Files that cannot be packed, sent or unpacked.
@@ -61,9 +61,9 @@ impl Programs {
                     self.packed.entry(files.root.clone()).or_insert(packed)
                 }
             };
-            let there = send(archive, host, session)
+            let directory = send(archive, host, session)
                 .context(format!("cannot send `{}` to host `{host}`", files.name))?;
-            paths.insert(&files.name, there.join(&files.program));
+            paths.insert(&files.name, directory.join(&files.program));
         }
         if paths.is_empty() {
             return Ok(Vec::new());
@@ -88,7 +88,7 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
     let mut input = launched.input;
     let directory = line().and_then(|first| match first.as_str() {
         "\n" => {
-            // One that ends early says why.
+            // A process that ends early has an error message.
             let _ = input.write_all(&archive.content);
             line()
         }
@@ -102,17 +102,17 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
         return Ok(directory.into());
     }
     drop(input);
-    Err(Failure::message(error_of(launched.errors)).hint(
+    Err(Failure::message(stderr_text(launched.errors)).hint(
         "make room there, or put the programs there by hand and name their directory with `programs = \"PATH\"` in the hosts file",
     ))
 }
 
-/// Returns what a process of Regatta on a host says on its standard error, as the cause of an error here.
-pub fn error_of(errors: Option<OwnedFd>) -> String {
-    let mut said = String::new();
+/// Returns the standard error of a process of Regatta on a host, as the cause of an error here.
+pub fn stderr_text(errors: Option<OwnedFd>) -> String {
+    let mut stderr = String::new();
     if let Some(errors) = errors {
-        // Whatever it could say is enough.
-        let _ = File::from(errors).take(1 << 16).read_to_string(&mut said);
+        // A part of it is enough.
+        let _ = File::from(errors).take(1 << 16).read_to_string(&mut stderr);
     }
-    printable(said.trim().trim_start_matches("error: "))
+    printable(stderr.trim().trim_start_matches("error: "))
 }

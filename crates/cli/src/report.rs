@@ -31,7 +31,7 @@ pub fn report(args: &ReportArgs, colour: Colour) -> Result<Code> {
     language::with(args.lang, || make(args, colour))
 }
 
-/// Makes the reports that are asked for.
+/// Makes the requested reports.
 fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).bad()?;
@@ -45,21 +45,21 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
         Reader::open(dir).and_then(|reader| write_exports(&reader, dir))?;
         let hosts = (!data.hosts.is_empty()).then_some(HOSTS_FILE_NAME);
         let files = ["trials.csv", "series.csv"].into_iter().chain(hosts);
-        say_where(dir, &files.collect::<Vec<_>>())?;
+        print_paths(dir, &files.collect::<Vec<_>>())?;
     }
     if args.html {
         regatta_report::write_html(&data, &summary, dir)?;
-        say_where(dir, &["report.html"])?;
+        print_paths(dir, &["report.html"])?;
     }
     if args.pdf {
         let stop = stopped_by_signals("stopping: no `report.pdf` is written")?;
         typeset::write_pdf(&data, &summary, args.paper, dir, &stop)?;
-        say_where(dir, &[typeset::FILE_NAME])?;
+        print_paths(dir, &[typeset::FILE_NAME])?;
     }
     if let Some(out) = &args.figures {
         let stop = stopped_by_signals("stopping: not every figure has its PDF and PNG")?;
         figures::write(&data, &summary, out, &stop)?;
-        say_where(out, &[INDEX_FILE_NAME])?;
+        print_paths(out, &[INDEX_FILE_NAME])?;
     }
     if !args.csv && !args.html && !args.pdf && args.figures.is_none() {
         // The table first: it can be had of a directory that cannot be written. The files can be
@@ -67,7 +67,7 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
         let shown = show_tables(dir, &data, &summary, colour);
         regatta_report::write_files(&data, &summary, dir)?;
         shown?;
-        show_whereabouts(dir)?;
+        print_report_paths(dir)?;
         if matches!(data.state, RunState::Interrupted { .. }) {
             let shown = quoted(dir);
             output::err(&format!("hint: run `regatta resume {shown}` to go on"));
@@ -76,16 +76,16 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
     Ok(code)
 }
 
-/// Returns a request to stop that signals such as Ctrl-C make. They print `words`.
-fn stopped_by_signals(words: &'static str) -> Result<StopRequest> {
+/// Returns a request to stop that is made by signals such as Ctrl-C, which also print `message`.
+fn stopped_by_signals(message: &'static str) -> Result<StopRequest> {
     let stop = StopRequest::default();
     let held = Held::new()?;
-    let asked = stop.clone();
-    held.end_with(words, move || asked.ask(), || {})?;
+    let request = stop.clone();
+    held.end_with(message, move || request.ask(), || {})?;
     Ok(stop)
 }
 
-fn say_where(dir: &Path, files: &[&str]) -> Result<()> {
+fn print_paths(dir: &Path, files: &[&str]) -> Result<()> {
     let lines: String = files
         .iter()
         .map(|file| format!("{}\n", dir.join(file).display()))
@@ -100,7 +100,7 @@ fn say_where(dir: &Path, files: &[&str]) -> Result<()> {
 /// Standard output cannot be written.
 pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<()> {
     show_tables(dir, data, summary, colour)?;
-    show_whereabouts(dir)
+    print_report_paths(dir)
 }
 
 /// Prints gates, tables, warnings and the verdict.
@@ -115,7 +115,7 @@ pub fn show_tables(dir: &Path, data: &RunData, summary: &Summary, colour: Colour
     print(dir, terminal::render(summary, data, &options))
 }
 
-fn show_whereabouts(dir: &Path) -> Result<()> {
+fn print_report_paths(dir: &Path) -> Result<()> {
     print(dir, terminal::whereabouts(dir))
 }
 
@@ -123,11 +123,11 @@ fn print(dir: &Path, mut text: String) -> Result<()> {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    output::coloured(&text).map_err(|error| unheard(dir, error))
+    output::coloured(&text).map_err(|error| print_error(dir, error))
 }
 
 /// Creates the error of a run whose results are saved, but could not be printed.
-pub fn unheard(dir: &Path, error: impl Into<anyhow::Error>) -> Failure {
+pub fn print_error(dir: &Path, error: impl Into<anyhow::Error>) -> Failure {
     Failure::failed(error).hint(format!(
         "the results are in `{}`; `regatta report {}` shows them",
         dir.display(),

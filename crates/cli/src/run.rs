@@ -121,8 +121,8 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
     let done = match plan.done(&records).bad() {
         // Its shards may be others, too.
         Ok(_) if shard.is_some() && plan.digest() != header.part.plan_sha256 => {
-            let told = "the SHA-256 of the plan is not that of the results file";
-            Err(Failure::input(told, ""))
+            let message = "the SHA-256 of the plan is not that of the results file";
+            Err(Failure::input(message, ""))
         }
         done => done,
     };
@@ -206,11 +206,11 @@ impl RunSession<'_> {
             live: views.listener(),
         };
         let no_thread = |error| Failure::failed(error).context("cannot start a thread");
-        let begun = Instant::now();
+        let start = Instant::now();
         let dir = self.dir.to_owned();
         let at_once = move || {
             regatta_live::restore_terminal();
-            output::err(&left_in(&dir));
+            output::err(&partial_results_message(&dir));
         };
         // The path and both hosts go before anything is drawn or computed.
         let result = match self.image {
@@ -246,7 +246,7 @@ impl RunSession<'_> {
                 // By this machine's clock, whichever the run went by.
                 output::err(&format!(
                     "the run took {}",
-                    format_duration(Duration::from_secs(begun.elapsed().as_secs().max(1)))
+                    format_duration(Duration::from_secs(start.elapsed().as_secs().max(1)))
                 ));
                 finish_part(self.dir, shard, json, self.colour, tally, Some(&ending))
             }
@@ -260,8 +260,8 @@ impl RunSession<'_> {
     }
 }
 
-/// Says what a run that is ended at once leaves in its directory, and how it goes on. An empty directory is removed.
-fn left_in(dir: &Path) -> String {
+/// Describes the results of a run that is ended at once, and how to resume it. Removes a directory without results.
+fn partial_results_message(dir: &Path) -> String {
     let shown = dir.display();
     if !dir.join(regatta_results::FILE_NAME).exists() {
         let _ = std::fs::remove_dir(dir);
@@ -297,7 +297,7 @@ fn make_bed(
 /// A run that broke before its start.
 fn not_started(error: EngineError) -> Failure {
     match error {
-        // A limit that was set for this process says nothing about the machine.
+        // A limit of this process says nothing about the machine.
         EngineError::Guest {
             unsupported: true,
             ref source,
@@ -332,7 +332,7 @@ fn stopped_by(
         EngineError::Listener { source } => source.downcast_ref(),
         _ => None,
     };
-    let kept_in = match displaced {
+    let results_dir = match displaced {
         Some(ResultsError::Displaced { now, .. }) => now.directory().map(Path::to_owned),
         _ => Some(dir.to_owned()),
     };
@@ -340,24 +340,24 @@ fn stopped_by(
         "the run stopped after {}",
         counted(store.tally().trials, "trial")
     );
-    let Some(kept_in) = kept_in else {
+    let Some(results_dir) = results_dir else {
         return failed(error).context(stopped);
     };
     // A disk that is full takes neither of these; the trials are safe without them.
-    if kept_in == dir {
+    if results_dir == dir {
         let _ = store.interrupted(causes.join(": "));
     }
     if has_reports {
-        let _ = regatta_report::write_all(&kept_in);
+        let _ = regatta_report::write_all(&results_dir);
     }
     failed(error)
         .context(format!(
             "{stopped}; what was measured is kept in `{}`",
-            kept_in.display()
+            results_dir.display()
         ))
         .hint(format!(
             "mend the cause, then run `regatta resume {}` to go on",
-            quoted(&kept_in)
+            quoted(&results_dir)
         ))
 }
 
@@ -367,8 +367,9 @@ fn files_of(dir: &Path, study: &Study) -> Result<Option<PathBuf>> {
     let files = directory::absolute(&dir.join("files"))?;
     let options = study.transports.iter().flat_map(|it| &it.options);
     let mut on = options.filter(|(_, value)| **value == OptionValue::Flag(true));
-    let asked = study.capture.is_some() || on.any(|(name, _)| FILE_OPTIONS.contains(&&**name));
-    Ok(asked.then_some(files))
+    let writes_files =
+        study.capture.is_some() || on.any(|(name, _)| FILE_OPTIONS.contains(&&**name));
+    Ok(writes_files.then_some(files))
 }
 
 /// Converts an error of the engine; events that were stored and could not be printed have their own
@@ -403,7 +404,7 @@ pub fn finish(
     match json {
         Some(json) => json
             .summary(&shown.to_string(), &written.summary)
-            .map_err(|error| report::unheard(dir, anyhow::Error::from_boxed(error)))?,
+            .map_err(|error| report::print_error(dir, anyhow::Error::from_boxed(error)))?,
         None => report::show(dir, &written.data, &written.summary, colour)?,
     }
     // After the tables, so that a typesetter that fails hides nothing.
@@ -416,7 +417,7 @@ pub fn finish(
             ))
             .hint(format!("{again} --pdf` to make it again"))?;
     }
-    told_if_partial(dir, tally, ending)?;
+    check_complete(dir, tally, ending)?;
     if written.summary.successes.is_some() {
         // Where cells end with their successes, a failed trial is an answer, too.
         tally.failed = 0;
@@ -424,7 +425,7 @@ pub fn finish(
     Ok(tally.verdict(!written.summary.passed()))
 }
 
-/// Ends a run, or a shard, of which it says what it has run: its reports are left to the merged run.
+/// Ends a run, or a shard, of which it prints the number of trials: reports are made of the merged run.
 fn finish_part(
     dir: &Path,
     shard: Option<Shard>,
@@ -436,7 +437,7 @@ fn finish_part(
     let Some(shard) = shard.filter(|_| json.is_none()) else {
         return finish(dir, json, colour, tally, ending);
     };
-    told_if_partial(dir, tally, ending)?;
+    check_complete(dir, tally, ending)?;
     output::out(&format!(
         "shard {shard} of the plan is complete: {} in `{}`\nput all shards together with `regatta merge OUT DIR…`\n",
         counted(tally.trials, "trial"),
@@ -447,7 +448,7 @@ fn finish_part(
 
 /// # Errors
 /// If the run was interrupted.
-fn told_if_partial(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<()> {
+fn check_complete(dir: &Path, tally: Tally, ending: Option<&Ending>) -> Result<()> {
     let Some(Ending::Interrupted { reason }) = ending else {
         return Ok(());
     };
@@ -487,8 +488,10 @@ fn earlier(plan: &Plan, dirs: &[PathBuf]) -> Result<Done> {
                 ));
             }
             Err(error) => {
-                let why = causes(&error).join(": ");
-                output::err(&format!("warning: nothing of `{shown}` is left out: {why}"));
+                let reason = causes(&error).join(": ");
+                output::err(&format!(
+                    "warning: nothing of `{shown}` is left out: {reason}"
+                ));
             }
         }
     }
@@ -506,7 +509,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loser_of_a_race_for_one_directory_was_given_a_bad_one() {
+    fn lost_race_for_a_directory_is_an_input_error() {
         let dir = PathBuf::from("out");
         let taken = [
             ResultsError::InUse { dir: dir.clone() },

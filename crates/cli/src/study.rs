@@ -35,7 +35,7 @@ pub struct Chosen {
 #[derive(Debug)]
 pub struct ReadStudy {
     pub file: StudyFile,
-    /// As it is written.
+    /// The study as it is written.
     pub text: String,
     /// Whether it comes with Regatta.
     pub is_builtin: bool,
@@ -57,7 +57,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen> {
         _ => {}
     }
     let read = match &args.study {
-        None if adhoc::asked_for(args) => {
+        None if adhoc::is_requested(args) => {
             refuse! {
                 args.scale.is_some() => "`--scale` is a part of a study, and this run is described by options alone";
                     "name a study, or leave `--scale` out and give `--rounds` and `--size`";
@@ -119,7 +119,7 @@ fn with_options(
     Ok(Chosen { study, text, read })
 }
 
-/// Checks that nobody asks for netem between two machines, where there is only their network.
+/// Checks that netem is not requested between two machines, where there is only their network.
 fn check_placement(args: &RunArgs, study: &Study, read: Option<&ReadStudy>) -> Result<()> {
     const MESSAGE: &str =
         "between two hosts there is only their network: netem stands on both ends of it";
@@ -338,7 +338,7 @@ fn apply_guests(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) {
             1 => Guests::One,
             _ => Guests::Two,
         };
-        // What two guests have unless another is asked for, which is then refused with the reason.
+        // Default of two guests. Another one is refused with the reason.
         let emulator = args.path.emulator.unwrap_or(study.path.emulator);
         if guests == 2 && emulator != Emulator::Userspace {
             study.path.placement = Placement::Ends;

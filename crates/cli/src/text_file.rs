@@ -16,8 +16,8 @@ use crate::output;
 /// Largest file that is read, in bytes.
 const LARGEST_BYTES: usize = 16 << 20;
 
-/// Time without data after which the user is told of the wait.
-const TELL_AFTER: Duration = Duration::from_secs(1);
+/// Time without data after which the wait is reported.
+const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 /// Time without data after which reading is given up.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub enum TextFileError {
     Silent,
 }
 
-/// Reads a whole text file. A pipe is read as long as data comes from it; the user is told of one
+/// Reads a whole text file. A pipe is read as long as data comes from it; a notice is printed for one
 /// that is silent for a second.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn read(path: &Path) -> Result<String, TextFileError> {
             .read_to_end(&mut bytes)?;
         bytes
     } else {
-        collect(&open(path)?, (TELL_AFTER, LIMIT), || {
+        collect(&open(path)?, (NOTICE_AFTER, LIMIT), || {
             output::err(&format!(
                 "waiting for `{}`, a pipe from which nothing comes; it is given up after {} s",
                 path.display(),
@@ -67,9 +67,9 @@ pub fn read(path: &Path) -> Result<String, TextFileError> {
         return Err(TextFileError::TooLarge);
     }
     String::from_utf8(bytes).map_err(|error| {
-        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         TextFileError::NotText {
-            line: 1 + sound.iter().filter(|byte| **byte == b'\n').count(),
+            line: 1 + valid.iter().filter(|byte| **byte == b'\n').count(),
         }
     })
 }
@@ -80,20 +80,20 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Reads until the end, or until there is more than a file may have. `tell` is called after `tell_after` without data, and
-/// `limit` ends the wait.
+/// Reads until the end, or until there is more than a file may have. Calls `on_notice` after `notice_after` without
+/// data; `limit` without data ends the wait.
 fn collect(
     mut file: &File,
-    (tell_after, limit): (Duration, Duration),
-    mut tell: impl FnMut(),
+    (notice_after, limit): (Duration, Duration),
+    mut on_notice: impl FnMut(),
 ) -> Result<Vec<u8>, TextFileError> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; 64 << 10];
     while bytes.len() <= LARGEST_BYTES {
-        let comes = |within| readable(&[file.as_fd()], Some(within));
-        if !comes(tell_after)? {
-            tell();
-            if !comes(limit.saturating_sub(tell_after))? {
+        let has_data = |within| readable(&[file.as_fd()], Some(within));
+        if !has_data(notice_after)? {
+            on_notice();
+            if !has_data(limit.saturating_sub(notice_after))? {
                 return Err(TextFileError::Silent);
             }
         }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_text_is_refused_with_its_line() {
+    fn non_utf8_file_is_refused_with_its_line() {
         assert_eq!(read_bytes("ä\n".as_bytes()).expect("text"), "ä\n");
         let error = read_bytes(b"one\ntwo\nth\xffree\n").expect_err("no text");
         assert_eq!(error.to_string(), "line 3 is not UTF-8 text");
@@ -135,15 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_read_to_its_end_and_given_up_when_it_is_silent() {
+    fn pipe_is_read_to_its_end_and_a_silent_one_times_out() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("pipe");
         mkfifo(&path, Mode::from_bits_truncate(0o600)).expect("a pipe");
         let brief = (Duration::from_millis(5), Duration::from_millis(10));
-        let mut told = 0;
-        let silent = collect(&open(&path).expect("a pipe"), brief, || told += 1);
+        let mut notices = 0;
+        let silent = collect(&open(&path).expect("a pipe"), brief, || notices += 1);
         assert!(matches!(silent, Err(TextFileError::Silent)), "{silent:?}");
-        assert_eq!(told, 1);
+        assert_eq!(notices, 1);
 
         let writer = path.clone();
         let writer = std::thread::spawn(move || std::fs::write(writer, "name = \"x\"\n"));

@@ -11,7 +11,7 @@ use regatta_report::{RunData, Summary, pdf::Paper};
 
 use crate::exit::{Failure, Result};
 
-/// Environment variable with the path of the typesetter, where it is not beside this program.
+/// Environment variable with the path of the typesetter, if it is not in the directory of this program.
 const VARIABLE: &str = "REGATTA_TYPESET";
 
 /// Setting of the typesetter's allocator: it keeps what it has until it ends, after a second. Giving memory back to the
@@ -32,7 +32,7 @@ pub fn program() -> Option<PathBuf> {
 /// Writes `report.pdf` of a run. An earlier one is replaced when the new one is whole.
 ///
 /// # Errors
-/// The typesetter is not there or fails, `stop` was asked for, or the file cannot be written.
+/// The typesetter is missing or fails, `stop` was requested, or the file cannot be written.
 pub fn write_pdf(
     data: &RunData,
     summary: &Summary,
@@ -50,7 +50,7 @@ pub fn write_pdf(
 /// Returns the path of the typesetter.
 ///
 /// # Errors
-/// It is not there.
+/// The typesetter is missing.
 pub fn required_program() -> Result<PathBuf> {
     program().ok_or_else(|| {
         Failure::message(
@@ -65,7 +65,7 @@ pub fn required_program() -> Result<PathBuf> {
 /// Runs the typesetter with the job of the file `name` and returns what it writes.
 ///
 /// # Errors
-/// It cannot be started, fails, or was stopped.
+/// The typesetter cannot be started, fails, or was stopped.
 pub fn run(
     program: &Path,
     arguments: &[&str],
@@ -84,7 +84,7 @@ pub fn run(
         .spawn()
         .map_err(failed)?;
     stop.kills(child.id());
-    // It reads everything before it writes anything. If it ends before, what it says is more than a broken pipe.
+    // It reads everything before it writes anything. If it ends before, its message has more than a broken pipe.
     let input = child.stdin.take();
     let sent = input.map(|mut input| input.write_all(job.as_bytes()));
     let output = child.wait_with_output().map_err(failed)?;
@@ -94,9 +94,9 @@ pub fn run(
         )));
     }
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let (status, said) = (output.status, said.trim());
-        return Err(Failure::message(format!("no `{name}`: {status}: {said}")));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let (status, stderr) = (output.status, stderr.trim());
+        return Err(Failure::message(format!("no `{name}`: {status}: {stderr}")));
     }
     sent.transpose().map_err(failed)?;
     Ok(output.stdout)

@@ -112,12 +112,12 @@ pub fn select(args: &WorkArgs, study: &mut Study) -> Result<Option<String>> {
         let message = format!("the study `{}` has no workload `{missing}`", study.name);
         return Err(unknown(&message, missing, &names));
     }
-    let (kept, left): (Vec<_>, Vec<_>) = (study.workloads.iter().cloned())
+    let (selected, others): (Vec<_>, Vec<_>) = (study.workloads.iter().cloned())
         .partition(|workload| args.workload.iter().any(|name| is(workload, name)));
-    study.workloads = kept;
+    study.workloads = selected;
     (study.published).retain(|published| {
         let name = published.workload.as_ref();
-        !name.is_some_and(|name| left.iter().any(|workload| workload.name == *name))
+        !name.is_some_and(|name| others.iter().any(|workload| workload.name == *name))
     });
     sweeps::forget_missing(study);
     Ok(Some(format!("--workload {}", args.workload.join(","))))
@@ -151,9 +151,10 @@ pub fn apply(
             .map_err(Failure::of_options)
             .context(doing)?;
     }
-    let given = args.keys.0.iter();
-    let given = given.map(|(key, value)| format!("--{} \"{value}\"", key.name.replace('_', "-")));
+    let options = args.keys.0.iter();
+    let options =
+        options.map(|(key, value)| format!("--{} \"{value}\"", key.name.replace('_', "-")));
     let probe = args.probe.iter();
     let probe = probe.map(|probe| format!("--probe \"{}\"", probe.text));
-    Ok(given.chain(probe).collect())
+    Ok(options.chain(probe).collect())
 }

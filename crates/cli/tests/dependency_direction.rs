@@ -137,7 +137,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn the_arrows_point_one_way() {
+fn crate_dependencies_point_one_way() {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",

@@ -29,13 +29,13 @@ fn features(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[track_caller]
-fn assert_same(what: &str, other: &BTreeMap<String, BTreeSet<String>>) {
+fn assert_same(target: &str, other: &BTreeMap<String, BTreeSet<String>>) {
     let binary = features(&["--package", "regatta-cli", "--edges", "normal"]);
     let mut wrong = Vec::new();
     for (package, features) in &binary {
         match other.get(package) {
             Some(others) if !features.is_subset(others) => {
-                wrong.push(format!("{package}: {features:?}, {what} {others:?}"));
+                wrong.push(format!("{package}: {features:?}, {target} {others:?}"));
             }
             _ => {}
         }
@@ -48,13 +48,13 @@ fn assert_same(what: &str, other: &BTreeMap<String, BTreeSet<String>>) {
 }
 
 #[test]
-fn the_bench_has_the_features_of_the_binary() {
+fn bench_and_binary_have_the_same_features() {
     let bench = features(&["--package", "regatta-bench", "--edges", "normal"]);
     assert_same("in the bench", &bench);
 }
 
 #[test]
-fn the_tests_have_the_features_of_the_binary() {
+fn tests_and_binary_have_the_same_features() {
     let tests = features(&["--workspace", "--edges", "normal,dev"]);
     assert_same("in the tests", &tests);
 }

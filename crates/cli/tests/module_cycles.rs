@@ -1,4 +1,4 @@
-//! Checks that the source files of a crate do not use one another in a circle. A module and the modules below it count
+//! Checks that the source files of a crate have no cycles of uses. A module and the modules below it count
 //! as one thing: they may use one another.
 
 use std::{
@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn no_files_of_a_crate_use_one_another_in_a_circle() {
+fn modules_of_a_crate_have_no_cycles() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let listed = Command::new("git")
         .args(["ls-files", "*.rs"])
@@ -51,12 +51,12 @@ fn no_files_of_a_crate_use_one_another_in_a_circle() {
     assert!(crates.len() > 20, "{listed}");
     let mut found = Vec::new();
     for (folder, files) in &crates {
-        for circle in circles(&uses(files)) {
+        for cycle in cycles(&uses(files)) {
             let is_allowed = ALLOWED.iter().any(|(there, files)| {
-                there == folder && circle.iter().all(|file| files.contains(file))
+                there == folder && cycle.iter().all(|file| files.contains(file))
             });
             if !is_allowed {
-                found.push(format!("{folder}: {}", circle.join(", ")));
+                found.push(format!("{folder}: {}", cycle.join(", ")));
             }
         }
     }
@@ -96,11 +96,11 @@ fn paths(text: &str) -> Vec<String> {
         .filter(|line| !line.trim_start().starts_with("//"))
         .flat_map(|line| [line, "\n"])
         .collect();
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_identifier_char = |c: char| c.is_alphanumeric() || c == '_';
     let mut paths = Vec::new();
     for first in ["crate", "self", "super"] {
         for (at, _) in code.match_indices(&format!("{first}::")) {
-            if !code[..at].ends_with(|c| is_word(c) || c == ':' || c == '$') {
+            if !code[..at].ends_with(|c| is_identifier_char(c) || c == ':' || c == '$') {
                 expand("", &code[at..], &mut paths);
             }
         }
@@ -136,9 +136,9 @@ fn expand<'a>(prefix: &str, code: &'a str, paths: &mut Vec<String>) -> &'a str {
 /// Returns the names from the root of the crate on.
 fn absolute(module: &str, path: &str) -> Vec<String> {
     let mut from: Vec<String> = module.split("::").map(str::to_owned).collect();
-    for (place, name) in path.split("::").enumerate() {
+    for (position, name) in path.split("::").enumerate() {
         match name {
-            "crate" if place == 0 => from.clear(),
+            "crate" if position == 0 => from.clear(),
             "self" => {}
             "super" => drop(from.pop()),
             name => from.push(name.to_owned()),
@@ -148,7 +148,7 @@ fn absolute(module: &str, path: &str) -> Vec<String> {
 }
 
 /// Returns the groups of modules of which each uses every other one, by way of others or not.
-fn circles(uses: &Uses) -> Vec<Vec<&str>> {
+fn cycles(uses: &Uses) -> Vec<Vec<&str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = uses
         .keys()
         .map(|module| {
@@ -176,7 +176,7 @@ fn circles(uses: &Uses) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn trees_of_uses_are_expanded() {
+fn use_trees_are_expanded() {
     let code =
         "use super::{b::{C, d}, e as f};\n// use crate::no;\nlet x = crate::g::h(self::i());";
     let found = paths(code);
@@ -193,7 +193,7 @@ fn trees_of_uses_are_expanded() {
 }
 
 #[test]
-fn a_circle_of_three_is_found_and_a_chain_is_not() {
+fn cycle_of_three_is_found_and_a_chain_is_not() {
     let files = [
         ("a", "use crate::b::X;"),
         ("b", "use super::c;"),
@@ -204,5 +204,5 @@ fn a_circle_of_three_is_found_and_a_chain_is_not() {
     ];
     let files = files.map(|(module, text)| (module.to_owned(), text.to_owned()));
     let uses = uses(&BTreeMap::from(files));
-    assert_eq!(circles(&uses), [["a", "b", "c"]]);
+    assert_eq!(cycles(&uses), [["a", "b", "c"]]);
 }

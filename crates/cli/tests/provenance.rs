@@ -55,7 +55,7 @@ fn source(dir: &tempfile::TempDir) -> Source {
 }
 
 #[test]
-fn a_change_of_the_sources_is_told_and_one_of_tests_is_none() {
+fn source_changes_mark_the_version_and_test_changes_do_not() {
     let dir = committed();
     let root = dir.path().join("root");
     let found = source(&dir);
@@ -77,7 +77,7 @@ fn a_change_of_the_sources_is_told_and_one_of_tests_is_none() {
 }
 
 #[test]
-fn the_version_has_the_commit_and_its_date() {
+fn version_has_commit_and_date() {
     let dir = committed();
     let root = dir.path().join("root");
     let head = git(&root, &["rev-parse", "--short=12", "HEAD"]);
@@ -106,7 +106,7 @@ fn the_version_has_the_commit_and_its_date() {
 }
 
 #[test]
-fn whatever_changes_the_answer_is_looked_at_before_the_next_build() {
+fn build_script_reruns_when_the_version_changes() {
     let dir = committed();
     let root = dir.path().join("root");
     let watched = source(&dir).watched;
@@ -126,7 +126,7 @@ fn whatever_changes_the_answer_is_looked_at_before_the_next_build() {
 }
 
 #[test]
-fn nothing_is_claimed_outside_a_checkout_or_over_another_clones_crates() {
+fn no_commit_outside_a_checkout_or_with_crates_of_another_clone() {
     let bare = workspace();
     let found = source(&bare);
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
-/// Reason for which a view cannot be had.
+/// Errors of starting a view.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The standard error stream is no terminal of this process's group.

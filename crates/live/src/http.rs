@@ -1,4 +1,4 @@
-//! A server of HTTP that readers cannot exhaust: few connections, each with little time for its request.
+//! HTTP server that clients cannot exhaust: it limits the connections and the time for a request.
 
 use std::{
     future::poll_fn,
@@ -19,13 +19,13 @@ use tokio::sync::Semaphore;
 use crate::error::LiveError;
 
 /// Most connections at once.
-const MOST: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 
-/// Time that a connection has for the head of a request.
-const REQUEST_WITHIN: Duration = Duration::from_secs(5);
+/// Longest time until the header of a request has arrived.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pause after a connection that could not be accepted, such as for want of file descriptors.
-const AFTER_REFUSAL: Duration = Duration::from_secs(1);
+/// Pause after a failed `accept`, such as for want of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Listens on an address, and returns the one with the port that was chosen.
 ///
@@ -60,29 +60,29 @@ pub async fn serve(listener: TcpListener, router: Router) {
             let mut server = hyper::server::conn::http1::Builder::new();
             server
                 .timer(TokioTimer::new())
-                .header_read_timeout(REQUEST_WITHIN);
+                .header_read_timeout(HEADER_TIMEOUT);
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
         }
     };
-    accept(MOST, next, serve).await;
+    accept(MAX_CONNECTIONS, next, serve).await;
 }
 
-/// Serves the connections of a listener, `most` at once, until it is dropped. One connection too many is closed at once.
+/// Serves the connections of a listener, `max_connections` at once, until it is dropped. Further ones are closed.
 pub async fn accept<S, A, F: Future<Output = ()> + Send + 'static>(
-    most: usize,
+    max_connections: usize,
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<(S, A)>>,
     serve: impl Fn(S) -> F,
 ) {
-    let permits = Arc::new(Semaphore::new(most));
+    let permits = Arc::new(Semaphore::new(max_connections));
     loop {
         let Ok((stream, _)) = poll_fn(&mut next).await else {
-            tokio::time::sleep(AFTER_REFUSAL).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-            let served = serve(stream);
+            let connection = serve(stream);
             tokio::spawn(async move {
-                served.await;
+                connection.await;
                 drop(permit);
             });
         }

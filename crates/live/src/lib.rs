@@ -29,5 +29,5 @@ pub use shared::Load;
 pub use socket::SOCKET_NAME;
 pub use state_builder::StateBuilder;
 pub use terminal::restore as restore_terminal;
-pub use time_left::{Pace, rough};
+pub use time_left::{RunEstimate, coarse_duration};
 pub use view_server::{Attached, LiveListener, PollState, ViewServer, Views};

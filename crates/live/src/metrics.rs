@@ -1,6 +1,6 @@
 //! Metrics for Prometheus: served as OpenMetrics or in the older text format, or written to a file for node_exporter.
 //!
-//! Units are Prometheus's base units. What is not known has no sample. A trial's number is no label, so that the number of
+//! Units are Prometheus's base units. An unknown value has no sample. A trial's number is no label, so that the number of
 //! series is that of the study's cells.
 
 use std::{collections::BTreeMap, fmt::Write as _, io, path::Path, sync::Arc};
@@ -71,15 +71,15 @@ pub fn write_textfile(path: &Path, run: &LiveRun) {
     let _ = replace(path, &render(run, Format::Text));
 }
 
-/// Writes a file beside its place and moves it there, so that a reader sees the old one or the new one. It is not flushed
-/// to the disk.
+/// Writes a temporary file and renames it to `path`, so that a reader sees the old content or the new one. It is not
+/// flushed to the disk.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, path))
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}", std::process::id()));
+    std::fs::write(&temporary, text)
+        .and_then(|()| std::fs::rename(&temporary, path))
         .inspect_err(|_| {
-            let _ = std::fs::remove_file(&beside);
+            let _ = std::fs::remove_file(&temporary);
         })
 }
 
@@ -170,7 +170,7 @@ pub fn render(run: &LiveRun, format: Format) -> String {
         sample: String::new(),
     };
     let now = &run.now;
-    // Before the run has begun nothing is known of it.
+    // Before the run has begun there is no value.
     if now.started_unix_ns != 0 {
         out.family("run", "", Kind::Info, "Study and bed of the run.");
         let labels = [
@@ -200,9 +200,9 @@ pub fn render(run: &LiveRun, format: Format) -> String {
         let ends = now.ends_unix_ns.map(|ends| ends as f64 / 1e9);
         out.gauge("run_end_time_seconds", help, &[], ends);
         if let Some(trial) = now.trial() {
-            of_trial(&mut out, trial);
+            write_trial(&mut out, trial);
         }
-        of_cells(&mut out, &run.cells);
+        write_cells(&mut out, &run.cells);
     }
     if format == Format::OpenMetrics {
         out.text.push_str("# EOF\n");
@@ -210,48 +210,48 @@ pub fn render(run: &LiveRun, format: Format) -> String {
     out.text
 }
 
-fn of_trial(out: &mut Exposition, trial: &LiveTrial) {
+fn write_trial(out: &mut Exposition, trial: &LiveTrial) {
     let cell = labels([&trial.transport, &trial.condition, &trial.workload]);
     let mut gauge = |name, help, value: Option<f64>| out.gauge(name, help, &cell, value);
-    let whole = |value: Option<u64>| value.map(|value| value as f64);
-    let seconds = |ns: Option<u64>| whole(ns).map(|ns| ns / 1e9);
+    let float = |value: Option<u64>| value.map(|value| value as f64);
+    let seconds = |ns: Option<u64>| float(ns).map(|ns| ns / 1e9);
     let help = "Time since the transfer under way began.";
     gauge("trial_elapsed_seconds", help, seconds(trial.elapsed_ns));
     let help = "Bytes that the transfer under way has delivered to the application.";
-    gauge("trial_delivered_bytes", help, whole(trial.delivered_bytes));
+    gauge("trial_delivered_bytes", help, float(trial.delivered_bytes));
     let help = "Goodput of the trial under way, over the last quarter of a second.";
     let goodput = trial.goodput_bps.map(|rate| rate / 8.0);
     gauge("trial_goodput_bytes_per_second", help, goodput);
     let help = "Congestion window of the sender.";
-    let window = whole(trial.congestion_window_bytes);
+    let window = float(trial.congestion_window_bytes);
     gauge("trial_congestion_window_bytes", help, window);
     let help = "Smoothed round-trip time of the sender.";
     let rtt = seconds(trial.smoothed_rtt_ns);
     gauge("trial_smoothed_rtt_seconds", help, rtt);
     let help = "Bytes that the sender has in flight.";
-    gauge("trial_in_flight_bytes", help, whole(trial.bytes_in_flight));
+    gauge("trial_in_flight_bytes", help, float(trial.bytes_in_flight));
     let help = "Packets that the sender has sent again in this trial.";
-    let resent = whole(trial.retransmitted_packets);
-    gauge("trial_retransmitted_packets", help, resent);
-    let mut of_two = |name, help, label, values: [(&str, Option<f64>); 2]| {
+    let retransmitted = float(trial.retransmitted_packets);
+    gauge("trial_retransmitted_packets", help, retransmitted);
+    let mut gauge_pair = |name, help, label, values: [(&str, Option<f64>); 2]| {
         if values.iter().all(|(_, value)| value.is_none()) {
             return;
         }
         out.family(name, unit_of(name), Kind::Gauge, help);
-        for (which, value) in values {
+        for (label_value, value) in values {
             if let Some(value) = value {
-                out.sample(&[&cell[..], &[(label, which)]].concat(), value);
+                out.sample(&[&cell[..], &[(label, label_value)]].concat(), value);
             }
         }
     };
-    let dropped = |way: usize| trial.dropped.map(|packets| packets[way] as f64);
-    of_two(
+    let dropped = |direction: usize| trial.dropped.map(|packets| packets[direction] as f64);
+    gauge_pair(
         "trial_path_dropped_packets",
         "Packets that the path has dropped in this trial, for whatever cause.",
         "direction",
         [("forward", dropped(0)), ("reverse", dropped(1))],
     );
-    of_two(
+    gauge_pair(
         "trial_cpu_ratio",
         "CPU time of the process of an end over time; 1 is one core.",
         "end",
@@ -262,13 +262,13 @@ fn of_trial(out: &mut Exposition, trial: &LiveTrial) {
     );
 }
 
-fn of_cells(out: &mut Exposition, cells: &[LiveCell]) {
+fn write_cells(out: &mut Exposition, cells: &[LiveCell]) {
     if cells.iter().any(|cell| !cell.outcomes.is_empty()) {
         let help = "Trials done, by the outcome of their last attempt.";
         out.family("cell_trials", "", Kind::Gauge, help);
         for cell in cells {
             for (outcome, count) in &cell.outcomes {
-                let labels = [&of_cell(cell)[..], &[("outcome", &**outcome)]].concat();
+                let labels = [&cell_labels(cell)[..], &[("outcome", &**outcome)]].concat();
                 out.sample(&labels, *count as f64);
             }
         }
@@ -277,7 +277,7 @@ fn of_cells(out: &mut Exposition, cells: &[LiveCell]) {
     for (metric, unit) in metrics {
         let (base, unit, factor) = base_unit(metric, unit);
         let separator = if unit.is_empty() { "" } else { "_" };
-        let mut of_part = |part, help, value: fn(&LiveCell) -> Option<f64>| {
+        let mut write_part = |part, help, value: fn(&LiveCell) -> Option<f64>| {
             let cells = cells.iter().filter(|cell| cell.metric == metric);
             let mut known = cells
                 .filter_map(|cell| Some((cell, value(cell)?)))
@@ -287,19 +287,19 @@ fn of_cells(out: &mut Exposition, cells: &[LiveCell]) {
                 out.family(&name, unit, Kind::Gauge, help);
             }
             for (cell, value) in known {
-                out.sample(&of_cell(cell), value * factor);
+                out.sample(&cell_labels(cell), value * factor);
             }
         };
         let help = "Geometric mean over the trials so far.";
-        of_part("mean", help, |cell| cell.value);
+        write_part("mean", help, |cell| cell.value);
         let help = "Lower end of the 95 % interval of the mean.";
-        of_part("ci95_lower", help, |cell| Some(cell.interval?[0]));
+        write_part("ci95_lower", help, |cell| Some(cell.interval?[0]));
         let help = "Upper end of the 95 % interval of the mean.";
-        of_part("ci95_upper", help, |cell| Some(cell.interval?[1]));
+        write_part("ci95_upper", help, |cell| Some(cell.interval?[1]));
     }
 }
 
-fn of_cell(cell: &LiveCell) -> [(&'static str, &str); 3] {
+fn cell_labels(cell: &LiveCell) -> [(&'static str, &str); 3] {
     labels([&cell.transport, &cell.condition, &cell.workload])
 }
 
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
     use crate::{model::ShardCounts, tests::under_way};
 
-    /// Checks a text against OpenMetrics: families whole and once, `# EOF` last, no sample twice, labels escaped.
+    /// Checks a text against OpenMetrics: no family is split or repeated, `# EOF` last, no sample twice, labels escaped.
     /// Returns the samples.
     fn checked(text: &str) -> Vec<(String, f64)> {
         let body = text.strip_suffix("# EOF\n").expect("`# EOF` is last");
@@ -343,8 +343,8 @@ mod tests {
         let mut family = String::new();
         let mut samples: Vec<(String, f64)> = Vec::new();
         for line in body.lines() {
-            if let Some(about) = line.strip_prefix("# ") {
-                let [keyword, name, rest] = about.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+            if let Some(comment) = line.strip_prefix("# ") {
+                let [keyword, name, rest] = comment.splitn(3, ' ').collect::<Vec<_>>()[..] else {
                     panic!("{line}");
                 };
                 match keyword {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_open_metrics_in_base_units() {
+    fn metrics_are_valid_open_metrics_in_base_units() {
         let run = under_way().run;
         let samples = checked(&render(&run, Format::OpenMetrics));
         let value = |start: &str| {
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(mean, run.cells[0].value.map(|rate| rate / 8.0));
         let quoted = r#"regatta_cell_trials{transport="a \"quoted\" name",condition="near",workload="bulk",outcome="measured"}"#;
         assert_eq!(value(quoted), Some(2.0));
-        // What is not known has no sample.
+        // An unknown value has no sample.
         assert_eq!(value("regatta_trial_in_flight_bytes"), None);
         assert!(
             samples
@@ -401,7 +401,7 @@ mod tests {
 
     /// `make test` installs promtool, which reads the older format.
     #[test]
-    fn promtool_has_no_complaint() {
+    fn promtool_reports_no_problems() {
         let mut run = under_way().run;
         let mut text = render(&run, Format::Text);
         let counts = ShardCounts {
@@ -409,8 +409,8 @@ mod tests {
             ..ShardCounts::default()
         };
         run.now.activity = Activity::Shards(counts);
-        let of_shards = render(&run, Format::Text);
-        let families = of_shards.split("# TYPE ");
+        let shards = render(&run, Format::Text);
+        let families = shards.split("# TYPE ");
         text.extend(
             families
                 .filter(|family| family.starts_with("regatta_run_shards"))
@@ -431,17 +431,21 @@ mod tests {
         input.write_all(text.as_bytes()).expect("it reads");
         drop(input);
         let output = promtool.wait_with_output().expect("it ends");
-        let said = [output.stdout, output.stderr].concat();
+        let messages = [output.stdout, output.stderr].concat();
         assert!(
             output.status.success(),
             "{}\n{text}",
-            String::from_utf8_lossy(&said)
+            String::from_utf8_lossy(&messages)
         );
-        assert!(said.is_empty(), "{}", String::from_utf8_lossy(&said));
+        assert!(
+            messages.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&messages)
+        );
     }
 
     #[test]
-    fn the_dashboard_asks_for_metrics_that_there_are() {
+    fn metrics_of_the_dashboard_exist() {
         let mut run = under_way().run;
         if let Activity::Trial(trial) = &mut run.now.activity {
             trial.bytes_in_flight = Some(1);
@@ -450,9 +454,9 @@ mod tests {
         let dashboard = include_str!("../../../docs/grafana-dashboard.json");
         let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
         let names = dashboard.split(|character| !is_name(character));
-        let asked: BTreeSet<_> = names.filter(|name| name.starts_with("regatta_")).collect();
-        assert!(asked.len() > 10, "{asked:?}");
-        for name in asked {
+        let used: BTreeSet<_> = names.filter(|name| name.starts_with("regatta_")).collect();
+        assert!(used.len() > 10, "{used:?}");
+        for name in used {
             assert!(
                 text.contains(&format!("# TYPE {name} ")),
                 "there is no `{name}`"
@@ -461,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_file_is_replaced_as_a_whole() {
+    fn text_file_is_replaced_atomically() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("regatta.prom");
         check_textfile(&path).expect("it can be written");

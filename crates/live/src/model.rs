@@ -20,7 +20,7 @@ pub struct LiveRun {
     pub cells: Vec<LiveCell>,
 }
 
-/// Part of a run's state that a view gets at once.
+/// Part of a run's state that is sent to a view as one message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Update {
@@ -91,11 +91,11 @@ pub enum Activity {
 pub struct ShardCounts {
     /// All trials of the shard are done.
     pub complete: u32,
-    /// A process runs it.
+    /// A process runs the shard.
     pub running: u32,
-    /// It is in a queue, or was not started.
+    /// The shard is queued, or was not started.
     pub waiting: u32,
-    /// It ended before all of its trials were done, and nothing will continue it.
+    /// The shard ended before all of its trials were done, and nothing will continue it.
     pub missing: u32,
 }
 
@@ -125,7 +125,7 @@ impl std::fmt::Display for ShardCounts {
     }
 }
 
-/// Trial under way. What the ends, their stacks or the path do not report is absent.
+/// Trial under way. Values that the ends, their stacks or the path do not report are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveTrial {
     /// Label of the transport.
@@ -162,7 +162,7 @@ pub struct LiveTrial {
     pub goodput_history_bps: Vec<f64>,
 }
 
-/// Transport under a condition with a workload, as far as it is measured.
+/// Transport under a condition with a workload, with the results of the trials done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LiveCell {
     /// Label of the transport.
@@ -183,7 +183,7 @@ pub struct LiveCell {
     pub n: u64,
     /// Geometric mean of the metric, as in the report.
     pub value: Option<f64>,
-    /// Its 95 % interval so far.
+    /// 95 % confidence interval of the mean over the trials done.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -207,7 +207,7 @@ impl LiveCell {
 }
 
 impl LiveRun {
-    /// Takes over a part of the state.
+    /// Replaces a part of the state.
     pub fn update(&mut self, update: Update) {
         match update {
             Update::Now(now) => self.now = now,

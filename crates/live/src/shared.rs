@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::model::{LiveRun, Update};
 
-/// Reads the trials so far, for a report. An error is told to whoever asked for the report.
+/// Reads the trials done, for a report. The response to the request has its error.
 pub type Load = Box<dyn Fn() -> Result<RunData, String> + Send + Sync>;
 
 /// State that the servers share with the thread's main task.
@@ -45,7 +45,7 @@ impl Drop for Watching {
     }
 }
 
-/// Changes of the state for one reader: first all of it, then what is new when the reader is ready.
+/// Changes of the state for one reader: first the whole state, then each change when the reader is ready.
 pub struct Updates {
     now: watch::Receiver<Arc<str>>,
     cells: watch::Receiver<Arc<str>>,
@@ -101,17 +101,17 @@ impl Shared {
         self.run.lock()
     }
 
-    /// Reads the trials so far.
+    /// Reads the trials done.
     ///
     /// # Errors
-    /// A text that says why they cannot be read.
+    /// The reason for which they cannot be read.
     pub fn load(&self) -> Result<RunData, String> {
         (self.load)()
     }
 
     /// Returns the changes of the state from now on, with all of the present state first.
     pub fn updates(&self) -> Updates {
-        // Nothing is made for nobody, so that the first reader's has to be made now.
+        // Without readers no JSON is made, so the first reader's is made now.
         let updates = Updates {
             now: self.now.subscribe(),
             cells: self.cells.subscribe(),
@@ -122,7 +122,7 @@ impl Shared {
         updates
     }
 
-    /// Whether somebody reads the figures of the trial under way.
+    /// Whether there are readers of the figures of the trial under way.
     pub fn is_watched(&self) -> bool {
         self.watching.load(Ordering::Relaxed) > 0
     }

@@ -1,4 +1,4 @@
-//! Makes the state of a run of its events and of the reports of the trial under way.
+//! Builds the state of a run from its events and the reports of the trial under way.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,20 +10,20 @@ use regatta_model::{
 
 use crate::{
     model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, RunStatus},
-    time_left::Pace,
+    time_left::RunEstimate,
 };
 
-/// Shortest time between two reports of an end of which rates are made.
-const LEAST_NS: u64 = 20_000_000;
+/// Shortest time between two reports of an end over which rates are computed, in nanoseconds.
+const MIN_RATE_INTERVAL_NS: u64 = 20_000_000;
 
-/// State of a run, and what it is made from.
+/// State of a run, and the data from which it is built.
 #[derive(Debug, Default)]
 pub struct StateBuilder {
     /// The state.
     pub run: LiveRun,
     /// Whether the cells have changed since this was last set to `false`.
     pub cells_changed: bool,
-    pace: Pace,
+    estimate: RunEstimate,
     /// Trials of earlier parts of the run, until the study is known.
     earlier: Vec<TrialRecord>,
     /// Position of each cell, by transport, condition and workload.
@@ -53,7 +53,7 @@ impl End {
             };
         }
         let elapsed_ns = progress.elapsed_ns - self.last.elapsed_ns;
-        if elapsed_ns < LEAST_NS {
+        if elapsed_ns < MIN_RATE_INTERVAL_NS {
             return;
         }
         let bytes = (progress.bytes_delivered).saturating_sub(self.last.bytes_delivered);
@@ -82,9 +82,9 @@ impl StateBuilder {
         }
     }
 
-    /// Takes note of an event.
+    /// Updates the state by an event.
     pub fn on_event(&mut self, event: &Event) {
-        self.pace.on_event(event);
+        self.estimate.on_event(event);
         match event {
             Event::RunStarted { header, .. } => {
                 let now = &mut self.run.now;
@@ -100,7 +100,7 @@ impl StateBuilder {
                 // The verdict first: a line of the terminal may have no room for the name.
                 let name = &check.condition;
                 self.add_message(match &check.spoiled {
-                    Some(why) => format!("path not checked: `{name}`, {why}"),
+                    Some(reason) => format!("path not checked: `{name}`, {reason}"),
                     None if check.within => format!("path within its tolerance: `{name}`"),
                     None => format!("path OUTSIDE its tolerance: `{name}`"),
                 });
@@ -146,12 +146,12 @@ impl StateBuilder {
             Event::RunEnded { ending } => self.end(ending),
         }
         let now = &mut self.run.now;
-        (now.trials, now.done) = (self.pace.trials, self.pace.done);
-        let left = self.pace.left().map(signed_nanoseconds);
-        now.ends_unix_ns = left.map(|left| unix_ns().saturating_add(left));
+        (now.trials, now.done) = (self.estimate.trials, self.estimate.done);
+        let remaining = self.estimate.remaining().map(signed_nanoseconds);
+        now.ends_unix_ns = remaining.map(|ns| unix_ns().saturating_add(ns));
     }
 
-    /// Takes note of a run that has ended without its last event.
+    /// Ends a run whose last event is missing.
     pub fn end(&mut self, ending: &Ending) {
         let (complete, reason) = match ending {
             Ending::Complete => (true, String::new()),
@@ -161,8 +161,8 @@ impl StateBuilder {
         self.run.now.ends_unix_ns = None;
     }
 
-    /// Takes note of a report of the trial under way.
-    pub fn hear_progress(&mut self, report: &TrialProgress) {
+    /// Updates the trial under way by a report of one end.
+    pub fn on_progress(&mut self, report: &TrialProgress) {
         let Activity::Trial(trial) = &mut self.run.now.activity else {
             return;
         };
@@ -189,11 +189,11 @@ impl StateBuilder {
         trial.cpu_sender_ratio = sender.cpu_ratio;
         trial.cpu_receiver_ratio = receiver.cpu_ratio;
         trial.dropped = report.dropped.or(trial.dropped);
-        let receives = match direction {
+        let receiving_host = match direction {
             Direction::Reverse => Host::Client,
             Direction::Forward | Direction::Both => Host::Server,
         };
-        if let Some(rate) = trial.goodput_bps.filter(|_| report.host == receives) {
+        if let Some(rate) = trial.goodput_bps.filter(|_| report.host == receiving_host) {
             if trial.goodput_history_bps.len() == HISTORY {
                 trial.goodput_history_bps.remove(0);
             }
@@ -203,7 +203,7 @@ impl StateBuilder {
 
     fn add_message(&mut self, message: String) {
         let messages = &mut self.run.now.messages;
-        // What cannot run here says so in each round.
+        // A trial that cannot run here has the same message in each round.
         messages.retain(|known| *known != message);
         if messages.len() == MESSAGES {
             messages.remove(0);
@@ -251,7 +251,7 @@ impl StateBuilder {
         }
     }
 
-    /// Adds a trial to its cell. A further attempt takes the place of the one before.
+    /// Adds a trial to its cell. A further attempt replaces the one before.
     fn add(&mut self, trial: &TrialRecord) {
         let names = [&trial.transport, &trial.condition, &trial.workload];
         let Some(&position) = self.positions.get(&names.map(String::clone)) else {
@@ -305,25 +305,25 @@ mod tests {
     use crate::tests::{QUOTED, report, started, trial, trial_started, under_way};
 
     #[test]
-    fn a_trial_under_way_has_the_figures_of_both_ends() {
-        let fold = under_way();
-        let trial = fold.run.now.trial().expect("a trial");
+    fn trial_under_way_has_figures_of_both_ends() {
+        let builder = under_way();
+        let trial = builder.run.now.trial().expect("a trial");
         assert_eq!(trial.goodput_bps, Some(40e6));
         assert_eq!(trial.delivered_bytes, Some(3_750_000));
         assert_eq!(trial.congestion_window_bytes, Some(120_000));
         assert_eq!(trial.smoothed_rtt_ns, Some(11_000_000));
         assert_eq!(trial.retransmitted_packets, Some(3));
         assert_eq!(trial.cpu_sender_ratio, Some(0.2));
-        // The receiver's end did not say.
+        // The receiver did not report it.
         assert_eq!(trial.cpu_receiver_ratio, None);
         assert_eq!(trial.dropped, Some([7, 1]));
         assert_eq!(trial.goodput_history_bps, [40e6; 3]);
-        assert_eq!((fold.run.now.done, fold.run.now.trials), (4, 6));
-        assert!(fold.run.now.ends_unix_ns.is_some());
+        assert_eq!((builder.run.now.done, builder.run.now.trials), (4, 6));
+        assert!(builder.run.now.ends_unix_ns.is_some());
     }
 
     #[test]
-    fn an_end_that_counts_from_zero_again_after_its_warm_up_has_no_negative_rates() {
+    fn counters_reset_after_a_warm_up_give_no_negative_rates() {
         let mut end = End::default();
         let at = |ms: u64, bytes, cpu_ms: u64| Progress {
             elapsed_ns: ms * 1_000_000,
@@ -338,68 +338,68 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_the_means_and_intervals_of_the_report() {
-        let mut fold = under_way();
-        let cell = &fold.run.cells[0];
+    fn cells_have_means_and_intervals_of_the_report() {
+        let mut builder = under_way();
+        let cell = &builder.run.cells[0];
         let metric = metric::find(id::GOODPUT_BPS).expect("a metric");
-        let of_report = regatta_report::describe_metric(metric, &[40e6, 44e6]).expect("a mean");
-        assert_eq!((cell.n, cell.value), (2, of_report.geometric_mean));
-        assert_eq!(cell.interval, of_report.geometric_ci95);
+        let reported = regatta_report::describe_metric(metric, &[40e6, 44e6]).expect("a mean");
+        assert_eq!((cell.n, cell.value), (2, reported.geometric_mean));
+        assert_eq!(cell.interval, reported.geometric_ci95);
         assert!(cell.interval.is_some());
         // The last attempt counts.
-        fold.cells_changed = false;
+        builder.cells_changed = false;
         for (attempt, rate) in [(1, None), (2, Some(42e6))] {
             let trial = Box::new(trial(2, attempt, "tcp", rate));
-            fold.on_event(&Event::TrialEnded { trial });
+            builder.on_event(&Event::TrialEnded { trial });
         }
-        assert!(fold.cells_changed);
+        assert!(builder.cells_changed);
         let outcomes = BTreeMap::from([("measured".to_owned(), 3)]);
-        assert_eq!(fold.run.cells[0].outcomes, outcomes);
-        assert_eq!((fold.run.cells[0].n, fold.run.cells[1].n), (3, 2));
-        assert_eq!(fold.run.now.done, 5);
+        assert_eq!(builder.run.cells[0].outcomes, outcomes);
+        assert_eq!((builder.run.cells[0].n, builder.run.cells[1].n), (3, 2));
+        assert_eq!(builder.run.now.done, 5);
     }
 
     #[test]
-    fn a_resumed_run_has_the_trials_of_its_earlier_part() {
+    fn resumed_run_has_trials_of_its_earlier_parts() {
         let earlier = vec![trial(0, 1, "tcp", Some(40e6)), trial(0, 1, QUOTED, None)];
-        let mut fold = StateBuilder::new(String::new(), earlier);
-        fold.on_event(&started());
-        assert_eq!(fold.run.cells[0].n, 1);
-        assert_eq!(fold.run.cells[1].outcomes["invalid"], 1);
+        let mut builder = StateBuilder::new(String::new(), earlier);
+        builder.on_event(&started());
+        assert_eq!(builder.run.cells[0].n, 1);
+        assert_eq!(builder.run.cells[1].outcomes["invalid"], 1);
     }
 
     #[test]
-    fn a_wait_and_the_end_of_a_series_are_activities() {
-        let mut fold = StateBuilder::default();
-        fold.on_event(&started());
-        fold.on_event(&Event::RoundWaits {
+    fn waiting_and_ended_are_activities() {
+        let mut builder = StateBuilder::default();
+        builder.on_event(&started());
+        builder.on_event(&Event::RoundWaits {
             round: 1,
             wait_ns: 60_000_000_000,
         });
-        let Activity::Waiting { until_unix_ns } = fold.run.now.activity else {
-            panic!("{:?}", fold.run.now.activity);
+        let Activity::Waiting { until_unix_ns } = builder.run.now.activity else {
+            panic!("{:?}", builder.run.now.activity);
         };
         assert!(until_unix_ns > unix_ns() + 50_000_000_000);
-        // A report that comes late belongs to no trial.
-        fold.hear_progress(&report(regatta_control::Host::Server, Progress::default()));
-        fold.on_event(&trial_started(1, "tcp"));
-        assert!(fold.run.now.trial().is_some());
+        // A late report belongs to no trial.
+        builder.on_progress(&report(regatta_control::Host::Server, Progress::default()));
+        builder.on_event(&trial_started(1, "tcp"));
+        assert!(builder.run.now.trial().is_some());
         let reason = "stopped by the user".to_owned();
-        fold.on_event(&Event::RunEnded {
+        builder.on_event(&Event::RunEnded {
             ending: Ending::Interrupted { reason },
         });
         let ended = matches!(
-            &fold.run.now.activity,
+            &builder.run.now.activity,
             Activity::Ended {
                 complete: false,
                 ..
             }
         );
-        assert!(ended, "{:?}", fold.run.now.activity);
+        assert!(ended, "{:?}", builder.run.now.activity);
     }
 
     #[test]
-    fn the_state_is_the_same_when_another_process_has_read_it() {
+    fn state_round_trips_as_json() {
         let run = under_way().run;
         let mut read = LiveRun::default();
         for update in [

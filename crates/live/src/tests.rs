@@ -104,17 +104,17 @@ pub fn report(host: Host, progress: Progress) -> TrialProgress {
 
 /// Returns a run of two rounds that are done and a third under way.
 pub fn under_way() -> StateBuilder {
-    let mut fold = StateBuilder::new("regatta-results/two".into(), Vec::new());
-    fold.on_event(&started());
+    let mut builder = StateBuilder::new("regatta-results/two".into(), Vec::new());
+    builder.on_event(&started());
     for (round, rates) in [[40e6, 30e6], [44e6, 31e6]].iter().enumerate() {
         for (transport, rate) in ["tcp", QUOTED].iter().zip(rates) {
             let round = round as u32;
-            fold.on_event(&trial_started(round, transport));
+            builder.on_event(&trial_started(round, transport));
             let trial = Box::new(trial(round, 1, transport, Some(*rate)));
-            fold.on_event(&Event::TrialEnded { trial });
+            builder.on_event(&Event::TrialEnded { trial });
         }
     }
-    fold.on_event(&trial_started(2, "tcp"));
+    builder.on_event(&trial_started(2, "tcp"));
     for step in 1..=3 {
         let sender = Progress {
             elapsed_ns: step * 250_000_000,
@@ -129,8 +129,8 @@ pub fn under_way() -> StateBuilder {
             bytes_delivered: step * 1_250_000,
             ..Progress::default()
         };
-        fold.hear_progress(&report(Host::Client, sender));
-        fold.hear_progress(&report(Host::Server, receiver));
+        builder.on_progress(&report(Host::Client, sender));
+        builder.on_progress(&report(Host::Server, receiver));
     }
-    fold
+    builder
 }

@@ -1,4 +1,4 @@
-//! Time that a run still takes, from the trials that it has done.
+//! Estimate of the remaining time of a run, from the trials that are done.
 
 use std::{
     collections::BTreeMap,
@@ -8,9 +8,9 @@ use std::{
 use regatta_engine::Event;
 use regatta_model::{Clock, Study, TrialRecord};
 
-/// Number of trials of a run and of those done, and its speed.
+/// Numbers of trials of a run and of those done, and the estimate of the remaining time.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct RunEstimate {
     /// Number of trials of the run, if no further one fails where cells end with their successes.
     pub trials: u32,
     /// Number of trials done, with those of earlier parts of the run.
@@ -28,8 +28,8 @@ pub struct Pace {
     round: Option<(u32, Instant)>,
 }
 
-impl Pace {
-    /// Takes note of an event, at the moment when it comes.
+impl RunEstimate {
+    /// Updates the estimate by an event. To be called when the event arrives.
     pub fn on_event(&mut self, event: &Event) {
         match event {
             Event::RunStarted {
@@ -48,42 +48,42 @@ impl Pace {
             Event::TrialStarted { round, .. } => {
                 let now = Instant::now();
                 self.started.get_or_insert(now);
-                if self.round.is_none_or(|(of, _)| of != *round) {
+                if self.round.is_none_or(|(current, _)| current != *round) {
                     self.round = Some((*round, now));
                 }
             }
             Event::TrialEnded { trial } => {
-                // The repeat of a trial is no further one.
+                // A repeated trial counts once.
                 let first = u32::from(trial.attempt == 1);
                 self.done += first;
                 self.timed += first;
-                self.note_failure(trial);
+                self.count_failure(trial);
             }
             _ => {}
         }
     }
 
-    /// Returns the time left, from the mean of the trials so far. In a series it is at least the time until its last
+    /// Returns the remaining time, from the mean time of the trials done. In a series it is at least the time until its last
     /// round begins.
     #[must_use]
-    pub fn left(&self) -> Option<Duration> {
+    pub fn remaining(&self) -> Option<Duration> {
         let elapsed = self.started?.elapsed();
-        let left = self.trials.saturating_sub(self.done);
-        let waits = match (self.series, self.round) {
-            (Some((every, rounds)), Some((round, begun))) => {
-                let until_last = every.saturating_mul(rounds.saturating_sub(round + 1));
-                until_last.saturating_sub(begun.elapsed())
+        let remaining = self.trials.saturating_sub(self.done);
+        let until_last_round = match (self.series, self.round) {
+            (Some((every, rounds)), Some((round, round_start))) => {
+                let period = every.saturating_mul(rounds.saturating_sub(round + 1));
+                period.saturating_sub(round_start.elapsed())
             }
             _ => Duration::ZERO,
         };
-        (self.timed > 0 && left > 0).then(|| {
-            let trials = elapsed.mul_f64(f64::from(left) / f64::from(self.timed));
-            trials.max(waits)
+        (self.timed > 0 && remaining > 0).then(|| {
+            let trials = elapsed.mul_f64(f64::from(remaining) / f64::from(self.timed));
+            trials.max(until_last_round)
         })
     }
 
-    /// Takes note of a trial that makes a further one necessary.
-    fn note_failure(&mut self, trial: &TrialRecord) {
+    /// Counts a failed trial that requires another one.
+    fn count_failure(&mut self, trial: &TrialRecord) {
         let Some(rule) = &self.rule else {
             return;
         };
@@ -106,7 +106,7 @@ impl Pace {
 
 /// Formats a time in at most two units, since an estimate is not more exact.
 #[must_use]
-pub fn rough(time: Duration) -> String {
+pub fn coarse_duration(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -121,25 +121,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_lasts_until_its_last_round() {
+    fn series_lasts_until_its_last_round() {
         let now = Instant::now();
-        let pace = Pace {
+        let estimate = RunEstimate {
             trials: 30,
             done: 15,
             timed: 15,
             started: Some(now),
             round: Some((1, now)),
             series: Some((Duration::from_secs(150), 3)),
-            ..Pace::default()
+            ..RunEstimate::default()
         };
-        assert_eq!(rough(pace.left().expect("a time")), "2 min 30 s");
+        assert_eq!(
+            coarse_duration(estimate.remaining().expect("a time")),
+            "2 min 30 s"
+        );
     }
 
     #[test]
-    fn times_left_are_rough() {
-        assert_eq!(rough(Duration::from_millis(1_200)), "2 s");
-        assert_eq!(rough(Duration::from_secs(124)), "2 min 4 s");
-        assert_eq!(rough(Duration::from_secs(86_460)), "24 h 1 min");
-        assert_eq!(rough(Duration::from_secs(266_400)), "3 days 2 h");
+    fn durations_are_formatted_in_two_units() {
+        assert_eq!(coarse_duration(Duration::from_millis(1_200)), "2 s");
+        assert_eq!(coarse_duration(Duration::from_secs(124)), "2 min 4 s");
+        assert_eq!(coarse_duration(Duration::from_secs(86_460)), "24 h 1 min");
+        assert_eq!(coarse_duration(Duration::from_secs(266_400)), "3 days 2 h");
     }
 }

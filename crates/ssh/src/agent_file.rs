@@ -20,8 +20,8 @@ use crate::cache::{hexadecimal, mark_used, prune};
 /// Directory of the files that were sent, in the cache of a host's user.
 pub(crate) const HOST_CACHE: &str = "regatta/agents";
 
-/// Bytes that are compressed between two looks at whether to stop: some milliseconds.
-const PIECE: usize = 1 << 18;
+/// Bytes that are compressed between two checks of the stop request: some milliseconds.
+const CHUNK_BYTES: usize = 1 << 18;
 
 /// Errors of preparing the file.
 #[derive(Debug, thiserror::Error)]
@@ -61,14 +61,14 @@ impl AgentFile {
         cache: &Path,
         stop: &StopRequest,
     ) -> Result<Self, AgentFileError> {
-        let facts = fs::metadata(executable).map_err(failed("read", executable))?;
+        let metadata = fs::metadata(executable).map_err(failed("read", executable))?;
         fs::create_dir_all(cache).map_err(failed("create the directory", cache))?;
         let key = format!(
             "{:x}-{:x}-{:x}-{:x}",
-            facts.dev(),
-            facts.ino(),
-            facts.size(),
-            facts.mtime_nsec() ^ facts.mtime()
+            metadata.dev(),
+            metadata.ino(),
+            metadata.size(),
+            metadata.mtime_nsec() ^ metadata.mtime()
         );
         let compressed = cache.join(format!("{key}.gz"));
         let digest_file = cache.join(format!("{key}.sha256"));
@@ -85,14 +85,14 @@ impl AgentFile {
             });
         }
         let temporary = cache.join(format!("{key}.{}", std::process::id()));
-        let made = Self::make(executable, &temporary, stop);
+        let result = Self::strip_and_compress(executable, &temporary, stop);
         let _ = fs::remove_file(&temporary);
-        let (digest, content) = made?;
+        let (digest, content) = result?;
         let compressed_digest = digest_of(&content, stop).map_err(failed("read", executable))?;
-        put(&compressed, &content)?;
-        // Last: with it the entry is whole.
+        write_atomically(&compressed, &content)?;
+        // Written last: it marks the entry as complete.
         let digests = format!("{digest} {compressed_digest}");
-        put(&digest_file, digests.as_bytes())?;
+        write_atomically(&digest_file, digests.as_bytes())?;
         prune(cache, |path| fs::remove_file(path));
         Ok(Self {
             digest,
@@ -102,8 +102,8 @@ impl AgentFile {
         })
     }
 
-    /// Returns the digest of the file and its compressed content; `stripped` is a name that may be used.
-    fn make(
+    /// Returns the digest of the file and its compressed content; `stripped` is the name of a temporary file.
+    fn strip_and_compress(
         executable: &Path,
         stripped: &Path,
         stop: &StopRequest,
@@ -120,28 +120,28 @@ impl AgentFile {
             strip.wait()
         });
         let is_stripped = stripping.is_ok_and(|status| status.success());
-        let from = if is_stripped { stripped } else { executable };
-        not_stopped(stop).map_err(failed("strip", executable))?;
-        let content = fs::read(from).map_err(failed("read", from))?;
+        let source = if is_stripped { stripped } else { executable };
+        check_stop(stop).map_err(failed("strip", executable))?;
+        let content = fs::read(source).map_err(failed("read", source))?;
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         thread::scope(|scope| {
             let parts = content.chunks(content.len().div_ceil(cores).max(1));
             let parts: Vec<_> = parts
-                .map(|part| scope.spawn(|| compressed(part, stop)))
+                .map(|part| scope.spawn(|| compress(part, stop)))
                 .collect();
-            let digest = digest_of(&content, stop).map_err(failed("read", from))?;
-            let mut whole = Vec::new();
+            let digest = digest_of(&content, stop).map_err(failed("read", source))?;
+            let mut output = Vec::new();
             for part in parts {
                 let part = part.join();
                 let part = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                whole.extend(part.map_err(failed("compress", from))?);
+                output.extend(part.map_err(failed("compress", source))?);
             }
-            Ok((digest, whole))
+            Ok((digest, output))
         })
     }
 }
 
-fn not_stopped(stop: &StopRequest) -> io::Result<()> {
+fn check_stop(stop: &StopRequest) -> io::Result<()> {
     match stop.is_asked() {
         true => Err(io::Error::other("stopped by the user")),
         false => Ok(()),
@@ -151,33 +151,33 @@ fn not_stopped(stop: &StopRequest) -> io::Result<()> {
 /// Returns the SHA-256 of these bytes, hexadecimal.
 fn digest_of(content: &[u8], stop: &StopRequest) -> io::Result<String> {
     let mut digest = Sha256::new();
-    for piece in content.chunks(PIECE) {
-        not_stopped(stop)?;
-        digest.update(piece);
+    for chunk in content.chunks(CHUNK_BYTES) {
+        check_stop(stop)?;
+        digest.update(chunk);
     }
     Ok(hexadecimal(&digest.finalize()))
 }
 
-/// Compresses a part of a file: parts one after another are the whole file for `gzip`.
-fn compressed(part: &[u8], stop: &StopRequest) -> io::Result<Vec<u8>> {
+/// Compresses a part of a file. `gzip` reads concatenated parts as one file.
+fn compress(part: &[u8], stop: &StopRequest) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(4));
-    for piece in part.chunks(PIECE) {
-        not_stopped(stop)?;
-        encoder.write_all(piece)?;
+    for chunk in part.chunks(CHUNK_BYTES) {
+        check_stop(stop)?;
+        encoder.write_all(chunk)?;
     }
     encoder.finish()
 }
 
-/// Writes a file so that it is there whole or not at all.
-fn put(path: &Path, content: &[u8]) -> Result<(), AgentFileError> {
+/// Writes a temporary file and renames it to `path`.
+fn write_atomically(path: &Path, content: &[u8]) -> Result<(), AgentFileError> {
     let temporary = path.with_extension(format!("{}.part", std::process::id()));
     fs::write(&temporary, content)
         .and_then(|()| fs::rename(&temporary, path))
         .map_err(failed("write", path))
 }
 
-/// Marks this program as used, if it was sent to this host, and removes from its cache what it was unpacked from and
-/// what was not used for a long time. Errors leave the files there.
+/// Marks this program as used, if it was sent to this host. Removes from its cache the file from which it was unpacked and
+/// files that were not used for a long time. Errors are ignored.
 pub fn tidy_cache() {
     if let Ok(executable) = std::env::current_exe()
         && let Some(cache) = executable.parent()
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_prepared_once_and_again_when_it_has_changed() {
+    fn file_is_prepared_again_only_after_a_change() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");
         let cache = directory.path().join("cache");

@@ -1,6 +1,6 @@
 //! Answers to the prompts of `ssh`, which starts this program for each of them (`SSH_ASKPASS`).
 //!
-//! Prompt and answer go over a socket in the abstract namespace, whose name alone stands in the environment of
+//! Prompt and answer go over a socket in the abstract namespace. Only its name is in the environment of
 //! `ssh`. Only children of this user's `ssh` that this process has started are answered.
 
 use std::{
@@ -38,7 +38,7 @@ const VARIABLE: &str = "REGATTA_ASKPASS";
 const LONGEST_PROMPT: u64 = 64 << 10;
 
 /// Time that a helper has to send its prompt.
-const PROMPT_WITHIN: Duration = Duration::from_secs(10);
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answer to a prompt; `None` refuses it.
 pub(crate) type Answer<'a> = dyn FnMut(&str) -> Option<Zeroizing<String>> + 'a;
@@ -48,9 +48,9 @@ pub(crate) type Answer<'a> = dyn FnMut(&str) -> Option<Zeroizing<String>> + 'a;
 pub(crate) struct SshOutput {
     pub status: ExitStatus,
     /// Standard output.
-    pub output: String,
+    pub stdout: String,
     /// Standard error, printable.
-    pub errors: String,
+    pub stderr: String,
 }
 
 /// Whether this program was started by `ssh` to answer a prompt.
@@ -59,18 +59,18 @@ pub fn is_askpass() -> bool {
     env::var_os(VARIABLE).is_some()
 }
 
-/// Passes the prompt on and prints the answer. The body of the program as the helper of `ssh`.
+/// Sends the prompt to Regatta and prints the answer. Main function of the helper of `ssh`.
 #[must_use]
 pub fn askpass_main() -> ExitCode {
     let name = env::var_os(VARIABLE).unwrap_or_default();
     let prompt = env::args_os().nth(1).unwrap_or_default();
-    match answer_of(&name, &prompt).and_then(|answer| print(&answer)) {
+    match request_answer(&name, &prompt).and_then(|answer| print(&answer)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-/// Prints an answer; an error for none.
+/// Prints an answer. Fails if it is empty.
 fn print(answer: &[u8]) -> io::Result<()> {
     if answer.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -81,7 +81,7 @@ fn print(answer: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-fn answer_of(name: &OsStr, prompt: &OsStr) -> io::Result<Zeroizing<Vec<u8>>> {
+fn request_answer(name: &OsStr, prompt: &OsStr) -> io::Result<Zeroizing<Vec<u8>>> {
     let address = SocketAddr::from_abstract_name(name.as_encoded_bytes())?;
     let mut stream = UnixStream::connect_addr(&address)?;
     stream.write_all(prompt.as_encoded_bytes())?;
@@ -94,8 +94,8 @@ fn answer_of(name: &OsStr, prompt: &OsStr) -> io::Result<Zeroizing<Vec<u8>>> {
 /// Standard input of a call of `ssh`.
 pub(crate) struct Input<'a> {
     pub text: &'a [u8],
-    /// Line of the output that asks for the text, which is then given if this is true; without it at once.
-    pub asked: Option<(&'static str, Arc<AtomicBool>)>,
+    /// Line of the output that requests the text, and whether the text is then sent. Without it the text is sent at once.
+    pub request: Option<(&'static str, Arc<AtomicBool>)>,
 }
 
 /// Runs a command of `ssh` with this standard input and answers its prompts.
@@ -140,59 +140,59 @@ pub(crate) fn call(
         if peer.uid() == nix::unistd::getuid().as_raw()
             && descendants(pid.as_raw()).contains(&peer.pid())
         {
-            // One that does not keep to it is closed, which refuses its prompt.
+            // An error closes the stream, which refuses the prompt.
             let _ = serve(stream, answer);
         }
     }
     let status = child.wait()?;
-    let [output, errors] = streams.map(|reader| {
+    let [stdout, stderr] = streams.map(|reader| {
         let bytes = reader.join().unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     });
     Ok(SshOutput {
         status,
-        output,
-        // Each of its lines ends with both.
-        errors: printable(errors.replace("\r\n", "\n").trim()),
+        stdout,
+        // Each line of `ssh` ends with both.
+        stderr: printable(stderr.replace("\r\n", "\n").trim()),
     })
 }
 
 /// Starts the threads that write the standard input and read the other two streams.
 fn streams(child: &mut Child, input: Input<'_>) -> io::Result<[thread::JoinHandle<Vec<u8>>; 2]> {
     let mut stdin = child.stdin.take();
-    let (text, asked) = (input.text.to_vec(), input.asked);
-    let line = asked.as_ref().map(|(line, _)| *line);
-    let (asks, is_asked) = mpsc::channel();
+    let (text, request) = (input.text.to_vec(), input.request);
+    let line = request.as_ref().map(|(line, _)| *line);
+    let (request_tx, request_rx) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        let is_wanted = asked.is_none_or(|(_, wanted)| {
+        let is_permitted = request.is_none_or(|(_, permitted)| {
             // An error is the end of the output.
-            is_asked.recv().is_ok() && wanted.load(Ordering::SeqCst)
+            request_rx.recv().is_ok() && permitted.load(Ordering::SeqCst)
         });
-        if let (Some(stdin), true) = (&mut stdin, is_wanted) {
-            // A command that does not read it has its reasons.
+        if let (Some(stdin), true) = (&mut stdin, is_permitted) {
+            // A command may end without reading its input.
             let _ = stdin.write_all(&text);
         }
     })?;
-    let output = child.stdout.take().expect("a pipe");
-    let output = thread::Builder::new().spawn(move || {
-        read(output, &mut |read| {
+    let stdout = child.stdout.take().expect("a pipe");
+    let stdout = thread::Builder::new().spawn(move || {
+        read(stdout, &mut |read| {
             if line.is_some_and(|line| read.trim_ascii_end().ends_with(line.as_bytes())) {
-                let _ = asks.send(());
+                let _ = request_tx.send(());
             }
         })
     })?;
-    let errors = child.stderr.take().expect("a pipe");
-    let errors = thread::Builder::new().spawn(move || read(errors, &mut |_| {}))?;
-    Ok([output, errors])
+    let stderr = child.stderr.take().expect("a pipe");
+    let stderr = thread::Builder::new().spawn(move || read(stderr, &mut |_| {}))?;
+    Ok([stdout, stderr])
 }
 
-/// Reads a stream, of which login scripts may write without end, and tells of each line.
-fn read(from: impl Read, on_line: &mut dyn FnMut(&[u8])) -> Vec<u8> {
-    let mut from = BufReader::new(from.take(1 << 20));
+/// Reads at most 1 MiB of a stream, as login scripts may write without end, and calls `on_line` with each line.
+fn read(stream: impl Read, on_line: &mut dyn FnMut(&[u8])) -> Vec<u8> {
+    let mut reader = BufReader::new(stream.take(1 << 20));
     let mut bytes = Vec::new();
     loop {
         let begin = bytes.len();
-        match from.read_until(b'\n', &mut bytes) {
+        match reader.read_until(b'\n', &mut bytes) {
             Ok(0) | Err(_) => return bytes,
             Ok(_) => on_line(&bytes[begin..]),
         }
@@ -200,7 +200,7 @@ fn read(from: impl Read, on_line: &mut dyn FnMut(&[u8])) -> Vec<u8> {
 }
 
 fn serve(mut stream: UnixStream, answer: &mut Answer<'_>) -> io::Result<()> {
-    stream.set_read_timeout(Some(PROMPT_WITHIN))?;
+    stream.set_read_timeout(Some(PROMPT_TIMEOUT))?;
     let mut prompt = Vec::new();
     (&stream).take(LONGEST_PROMPT).read_to_end(&mut prompt)?;
     let prompt = String::from_utf8_lossy(&prompt);
@@ -222,30 +222,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_s_output_and_its_end_are_returned() {
+    fn output_and_exit_status_of_a_command_are_returned() {
         let mut command = Command::new("sh");
-        command.args(["-c", "cat; echo words >&2; exit 3"]);
+        command.args(["-c", "cat; echo failed >&2; exit 3"]);
         let input = Input {
             text: b"input",
-            asked: None,
+            request: None,
         };
-        let called = call(command, input, &mut |_| None).unwrap();
-        assert_eq!(called.status.code(), Some(3));
-        assert_eq!(called.output, "input");
-        assert_eq!(called.errors, "words");
+        let output = call(command, input, &mut |_| None).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.stdout, "input");
+        assert_eq!(output.stderr, "failed");
     }
 
     #[test]
-    fn a_command_that_asks_gets_its_input_only_if_it_is_to() {
-        for (wanted, expected) in [(true, "asks\ninput"), (false, "asks\n")] {
+    fn requested_input_is_sent_only_if_permitted() {
+        for (permitted, expected) in [(true, "asks\ninput"), (false, "asks\n")] {
             let mut command = Command::new("sh");
             command.args(["-c", "echo asks; cat"]);
             let input = Input {
                 text: b"input",
-                asked: Some(("asks", Arc::new(AtomicBool::new(wanted)))),
+                request: Some(("asks", Arc::new(AtomicBool::new(permitted)))),
             };
-            let called = call(command, input, &mut |_| None).unwrap();
-            assert_eq!(called.output, expected);
+            let output = call(command, input, &mut |_| None).unwrap();
+            assert_eq!(output.stdout, expected);
         }
     }
 }

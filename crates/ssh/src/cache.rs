@@ -8,19 +8,19 @@ use std::{
 };
 
 /// Time after which a file that was not used is removed.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Marks a file or directory as used now: its time is that of its last use. Errors leave it as it is.
+/// Marks a file or directory as used now: its modification time is that of its last use. Errors are ignored.
 pub(crate) fn mark_used(path: &Path) {
     let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Removes what was not used for a long time from a cache, by `remove`.
+/// Calls `remove` for the entries of a cache that were not used for [`MAX_AGE`].
 pub(crate) fn prune(cache: &Path, remove: impl Fn(&Path) -> io::Result<()>) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let modified = entry.metadata().and_then(|facts| facts.modified());
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
         let age = modified.ok().and_then(|at| at.elapsed().ok());
-        if age.is_some_and(|age| age > KEPT) {
+        if age.is_some_and(|age| age > MAX_AGE) {
             let _ = remove(&entry.path());
         }
     }

@@ -19,15 +19,15 @@ use regatta_model::shell::printable;
 
 use crate::{AgentFile, agent_file::HOST_CACHE};
 
-/// Longest time in which nothing of the file is taken: a connection that is cut ends sooner, see [`ssh`], and one whose
+/// Longest time in which the connection accepts no byte of the file. A cut connection ends sooner, see [`ssh`]; one whose
 /// `ssh` is stopped never does.
-const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Most bytes that a pipe which can take any takes without waiting (`PIPE_BUF`).
+/// Most bytes that a writable pipe accepts without blocking (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
 
-/// First word of the script's lines.
-const WORD: &str = "regatta-host";
+/// Prefix of the script's lines.
+const LINE_PREFIX: &str = "regatta-host";
 
 /// First argument of the server on the host.
 const SERVER_COMMAND: &str = "host-server";
@@ -35,13 +35,13 @@ const SERVER_COMMAND: &str = "host-server";
 /// Host as `ssh` reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// Destination in the words of the user's own `ssh`; `None` is this machine.
+    /// Destination as the user's own `ssh` takes it; `None` is this machine.
     pub ssh: Option<String>,
     /// Private key of Regatta's own.
     pub key: Option<PathBuf>,
-    /// Words before the program, such as `sudo -n`.
-    pub become_words: Vec<String>,
-    /// Regatta on the host; absent, it is sent there.
+    /// Command that runs the program as another user, such as `sudo -n`.
+    pub become_command: Vec<String>,
+    /// Path of Regatta on the host; sent there if absent.
     pub agent: Option<PathBuf>,
     /// Further options of `ssh`, before the destination.
     pub options: Vec<OsString>,
@@ -59,11 +59,12 @@ impl Destination {
     ) -> Command {
         let silence = silence.as_millis().to_string();
         let Some(destination) = &self.ssh else {
-            let words = self.become_words.iter().map(OsString::from);
+            let arguments = self.become_command.iter().map(OsString::from);
             let program = self.agent.as_deref().unwrap_or(executable);
-            let mut words = words.chain([program.into(), SERVER_COMMAND.into(), silence.into()]);
-            let mut command = Command::new(words.next().unwrap_or_default());
-            command.args(words);
+            let mut arguments =
+                arguments.chain([program.into(), SERVER_COMMAND.into(), silence.into()]);
+            let mut command = Command::new(arguments.next().unwrap_or_default());
+            command.args(arguments);
             return command;
         };
         self.on_host(destination, &self.script(file, &silence))
@@ -73,9 +74,9 @@ impl Destination {
     /// script's `shell`, unless the number of that process is another program's by now. `None` for this machine.
     #[must_use]
     pub fn kill_command(&self, shell: u32) -> Option<Command> {
-        let become_words = self.become_words();
+        let become_prefix = self.become_prefix();
         let script = format!(
-            "grep -q {SERVER_COMMAND} /proc/{shell}/cmdline && exec {become_words}kill -KILL -- -{shell}"
+            "grep -q {SERVER_COMMAND} /proc/{shell}/cmdline && exec {become_prefix}kill -KILL -- -{shell}"
         );
         self.ssh
             .as_ref()
@@ -86,7 +87,7 @@ impl Destination {
     /// shell passes on as it is.
     fn on_host(&self, destination: &str, script: &str) -> Command {
         let mut command = ssh();
-        // Nobody is there to answer.
+        // Nobody answers prompts.
         command.arg("-oBatchMode=yes");
         if let Some(key) = &self.key {
             command.arg("-i").arg(key);
@@ -96,9 +97,9 @@ impl Destination {
         command
     }
 
-    fn become_words(&self) -> String {
-        let words = self.become_words.iter();
-        words.map(|word| format!("{word} ")).collect()
+    fn become_prefix(&self) -> String {
+        let arguments = self.become_command.iter();
+        arguments.map(|argument| format!("{argument} ")).collect()
     }
 
     /// Returns the script that takes the file if need be and becomes the server.
@@ -113,13 +114,13 @@ impl Destination {
             compressed_bytes,
             ..
         } = file;
-        let become_words = self.become_words();
+        let become_prefix = self.become_prefix();
         let hello = format!(
-            r#"printf "\n{WORD} runs as %s\n{WORD} is %s %s\n" $$ "$(uname -sm)" "$SSH_CONNECTION""#
+            r#"printf "\n{LINE_PREFIX} runs as %s\n{LINE_PREFIX} is %s %s\n" $$ "$(uname -sm)" "$SSH_CONNECTION""#
         );
         if let Some(agent) = &self.agent {
             let agent = agent.display();
-            return format!(r#"{hello}; exec {become_words}"{agent}" {SERVER_COMMAND} {silence}"#);
+            return format!(r#"{hello}; exec {become_prefix}"{agent}" {SERVER_COMMAND} {silence}"#);
         }
         let steps = [
             format!(
@@ -128,14 +129,14 @@ impl Destination {
             r#"if [ ! -x "$f" ]"#.to_owned(),
             r#"then umask 077; mkdir -p "$d" && : >>"$p" || exit 1"#.to_owned(),
             r#"n=0; [ ! -s "$p" ] || n=$(wc -c <"$p")"#.to_owned(),
-            format!(r"echo {WORD} needs $n; read -r n || exit 1"),
+            format!(r"echo {LINE_PREFIX} needs $n; read -r n || exit 1"),
             r#"head -c "$n" >>"$p" || exit 1; s=$(sha256sum <"$p")"#.to_owned(),
             format!(
                 r#"[ "${{s%% *}}" = "{compressed_digest}" ] || {{ [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; exit 1; }}"#
             ),
             r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$f.$$"; exit 1; }"#.to_owned(),
             r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; fi"#.to_owned(),
-            format!(r#"exec {become_words}"$f" {SERVER_COMMAND} {silence}"#),
+            format!(r#"exec {become_prefix}"$f" {SERVER_COMMAND} {silence}"#),
         ];
         steps.join("; ")
     }
@@ -149,7 +150,7 @@ pub(crate) fn ssh() -> Command {
         "-oConnectTimeout=10",
         "-oServerAliveInterval=5",
         "-oServerAliveCountMax=3",
-        // A connection of the user's own that is there is used; none is left behind.
+        // Uses an existing connection of the user, but leaves none open.
         "-oControlMaster=no",
         "-oClearAllForwardings=yes",
         "-oLogLevel=ERROR",
@@ -161,10 +162,13 @@ pub(crate) fn ssh() -> Command {
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     /// The host has another operating system or processor.
-    #[error("the host is `{theirs}`, and this program is for `{}`", ours())]
+    #[error(
+        "the host is `{platform}`, and this program is for `{}`",
+        own_platform()
+    )]
     Architecture {
         /// System and processor, as `uname` names them.
-        theirs: String,
+        platform: String,
     },
     /// The file could not be sent.
     #[error("cannot send this program to the host")]
@@ -176,7 +180,7 @@ impl BootstrapError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Architecture { theirs } => match theirs.strip_prefix("Linux ") {
+            Self::Architecture { platform } => match platform.strip_prefix("Linux ") {
                 Some(processor) => format!(
                     "build Regatta there, or with `cargo build --release --target {processor}-unknown-linux-gnu`, and \
                      name the file there with `agent = \"PATH\"` in the hosts file"
@@ -190,7 +194,7 @@ impl BootstrapError {
     }
 }
 
-fn ours() -> String {
+fn own_platform() -> String {
     format!("Linux {}", std::env::consts::ARCH)
 }
 
@@ -227,24 +231,24 @@ impl<'a> Bootstrap<'a> {
         }
     }
 
-    /// Takes a line of the host, and sends what it needs. Lines that are not the script's are passed over.
+    /// Handles a line of the host, and sends the file if the line requests it. Other lines are ignored.
     ///
     /// # Errors
     /// [`BootstrapError`].
     pub fn line(&mut self, line: &str, input: &mut ChildStdin) -> Result<(), BootstrapError> {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        match words[..] {
-            [WORD, "runs", "as", shell] => {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        match fields[..] {
+            [LINE_PREFIX, "runs", "as", shell] => {
                 self.shell = shell.parse().ok();
                 Ok(())
             }
-            [WORD, "is", system, processor, ref connection @ ..] => {
+            [LINE_PREFIX, "is", system, processor, ref connection @ ..] => {
                 self.reached = true;
-                let theirs = format!("{system} {processor}");
-                let fits = system == "Linux" && (self.has_own_file || theirs == ours());
+                let platform = format!("{system} {processor}");
+                let fits = system == "Linux" && (self.has_own_file || platform == own_platform());
                 if !fits {
-                    let theirs = printable(&theirs);
-                    return Err(BootstrapError::Architecture { theirs });
+                    let platform = printable(&platform);
+                    return Err(BootstrapError::Architecture { platform });
                 }
                 // `SSH_CONNECTION`: address and port of the client, then of the server.
                 if let [client, _, server, port] = connection {
@@ -256,35 +260,35 @@ impl<'a> Bootstrap<'a> {
                 }
                 Ok(())
             }
-            [WORD, "needs", from] => {
+            [LINE_PREFIX, "needs", offset] => {
                 self.sent = true;
-                let from = from.parse().unwrap_or(0);
-                self.send(from, input).map_err(BootstrapError::Send)
+                let offset = offset.parse().unwrap_or(0);
+                self.send(offset, input).map_err(BootstrapError::Send)
             }
             _ => Ok(()),
         }
     }
 
-    /// Sends the compressed file from a position on.
-    fn send(&self, from: u64, input: &mut ChildStdin) -> io::Result<()> {
-        // Too long a beginning is no beginning of this file; the digest finds one that is wrong.
-        let from = from.min(self.file.compressed_bytes);
+    /// Sends the compressed file from `offset` on.
+    fn send(&self, offset: u64, input: &mut ChildStdin) -> io::Result<()> {
+        // A part that is longer than the file belongs to another file; the digest detects it.
+        let offset = offset.min(self.file.compressed_bytes);
         let mut file = File::open(&self.file.compressed)?;
-        file.seek(SeekFrom::Start(from))?;
-        writeln!(input, "{}", self.file.compressed_bytes - from)?;
-        copy(&mut file, input, TAKEN_WITHIN)
+        file.seek(SeekFrom::Start(offset))?;
+        writeln!(input, "{}", self.file.compressed_bytes - offset)?;
+        copy(&mut file, input, WRITE_TIMEOUT)
     }
 }
 
 /// Copies a file into a pipe.
 ///
 /// # Errors
-/// If the pipe takes nothing `within` this time, or any other error of the file or the pipe.
-fn copy(file: &mut File, pipe: &mut ChildStdin, within: Duration) -> io::Result<()> {
-    let limit = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
-    let mut piece = [0; PIPE_BYTES];
+/// If the pipe accepts nothing for `timeout`, or any other error of the file or the pipe.
+fn copy(file: &mut File, pipe: &mut ChildStdin, timeout: Duration) -> io::Result<()> {
+    let limit = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+    let mut chunk = [0; PIPE_BYTES];
     loop {
-        let length = file.read(&mut piece)?;
+        let length = file.read(&mut chunk)?;
         if length == 0 {
             return Ok(());
         }
@@ -297,10 +301,10 @@ fn copy(file: &mut File, pipe: &mut ChildStdin, within: Duration) -> io::Result<
         if ready == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("nothing of it was taken for {within:?}"),
+                format!("nothing of it was taken for {timeout:?}"),
             ));
         }
-        pipe.write_all(&piece[..length])?;
+        pipe.write_all(&chunk[..length])?;
     }
 }
 
@@ -311,22 +315,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_that_takes_nothing_is_given_up() {
-        let mut holder = tempfile::tempfile().unwrap();
-        holder.write_all(&[7; 1 << 20]).unwrap();
-        holder.rewind().unwrap();
+    fn copy_into_a_blocked_pipe_times_out() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 1 << 20]).unwrap();
+        file.rewind().unwrap();
         let mut child = Command::new("sleep")
             .arg("60")
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         let mut pipe = child.stdin.take().unwrap();
-        let copied = copy(&mut holder, &mut pipe, Duration::from_millis(50));
+        let copied = copy(&mut file, &mut pipe, Duration::from_millis(50));
         assert_eq!(copied.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        // What stands for the host's end of the connection is gone: the error is another one.
+        // The error of a closed connection is another one.
         child.kill().unwrap();
         child.wait().unwrap();
-        let copied = copy(&mut holder, &mut pipe, Duration::from_secs(60));
+        let copied = copy(&mut file, &mut pipe, Duration::from_secs(60));
         assert_eq!(copied.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
@@ -334,14 +338,14 @@ mod tests {
         Destination {
             ssh: Some("alice@lab".into()),
             key: None,
-            become_words: vec!["sudo".into(), "-n".into()],
+            become_command: vec!["sudo".into(), "-n".into()],
             agent: None,
             options: Vec::new(),
         }
     }
 
     #[test]
-    fn the_script_is_one_line_that_every_login_shell_passes_on() {
+    fn script_is_one_line_without_single_quotes() {
         for agent in [None, Some("/opt/regatta".into())] {
             let destination = Destination {
                 agent,

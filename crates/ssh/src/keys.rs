@@ -34,10 +34,10 @@ const SSH_FAILED: i32 = 255;
 /// First version of OpenSSH that asks a program for passwords although there is a terminal.
 const LEAST_VERSION: (u32, u32) = (8, 4);
 
-/// Line with which the host asks for the key.
-const ASKS: &str = "regatta-asks";
+/// Line with which the host requests the key.
+const KEY_REQUEST: &str = "regatta-asks";
 
-/// Ways to log in that need no password, and with those that take one.
+/// Authentication methods without a password, and those with one in addition.
 const WITHOUT_PASSWORD: &str = "-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased";
 const WITH_PASSWORD: &str =
     "-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased,keyboard-interactive,password";
@@ -55,10 +55,10 @@ const REMOVE: &str = "umask 077; cd && read -r k && f=.ssh/authorized_keys && { 
     { grep -vxF \"$k\" $f >$f.regatta; if [ -h $f ]; then cat $f.regatta >$f && rm -f $f.regatta; \
     else mv -f $f.regatta $f; fi; }; }";
 
-/// Beginning of the message for a call of `ssh` that fails and says nothing.
-const SILENT: &str = "`ssh` says nothing and ends with ";
+/// Beginning of the message for a call of `ssh` that fails without a message.
+const NO_MESSAGE: &str = "`ssh` says nothing and ends with ";
 
-/// Hint for a host at which `ssh` ends without a word: the refusal of a session is no error in its log.
+/// Hint for a host at which `ssh` ends without a message: it does not log the refusal of a session as an error.
 pub const NO_SESSION: &str = "see what `ssh -v` says: a server whose `MaxSessions` is 0 lets users in and opens no session for them";
 
 /// Errors of key set-up.
@@ -102,9 +102,9 @@ pub enum KeyError {
         /// Message of `ssh`.
         message: String,
     },
-    /// The host took the line and refuses the key.
+    /// The line was installed, and the host refuses the key.
     #[error("the host has the key and refuses it")]
-    NotTaken {
+    KeyRefused {
         /// Files that others may write, which `sshd` does not accept.
         writable: Vec<String>,
     },
@@ -137,15 +137,15 @@ impl KeyError {
             Self::Refused { .. } => {
                 format!("give the password again, or run what `regatta hosts script {name}` prints on the host")
             }
-            Self::NotTaken { writable } if writable.is_empty() => {
+            Self::KeyRefused { writable } if writable.is_empty() => {
                 "look into the log of `sshd` there; `PubkeyAuthentication` may be off".to_owned()
             }
-            Self::NotTaken { writable } => format!(
+            Self::KeyRefused { writable } => format!(
                 "`sshd` refuses keys where others may write (`StrictModes`): run `chmod go-w {}` in the home \
                  directory there",
                 writable.join(" ")
             ),
-            Self::Ssh { message } if message.starts_with(SILENT) => NO_SESSION.to_owned(),
+            Self::Ssh { message } if message.starts_with(NO_MESSAGE) => NO_SESSION.to_owned(),
             Self::Io { .. } | Self::Ssh { .. } => String::new(),
         }
     }
@@ -168,11 +168,11 @@ pub trait Prompter {
 /// Acceptance of a host whose key is not known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostKey {
-    /// The user confirms it.
+    /// The user confirms the key.
     Ask,
-    /// It is accepted as it is.
+    /// Any key is accepted.
     AcceptNew,
-    /// It must have this fingerprint.
+    /// The key must have this fingerprint.
     Fingerprint(String),
 }
 
@@ -206,8 +206,8 @@ impl OwnKey {
     /// If `ssh-keygen` fails.
     pub fn find_or_make(directory: &Path) -> Result<Self, KeyError> {
         let mut builder = fs::DirBuilder::new();
-        let made = builder.recursive(true).mode(0o700).create(directory);
-        made.map_err(failed("create the directory of the key"))?;
+        let created = builder.recursive(true).mode(0o700).create(directory);
+        created.map_err(failed("create the directory of the key"))?;
         // Hosts that are set up at the same time, also by several commands, get the same key.
         let lock = File::create(directory.join("lock"));
         let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
@@ -216,12 +216,12 @@ impl OwnKey {
         if !path.exists() {
             let mut command = Command::new("ssh-keygen");
             command.args(["-q", "-t", "ed25519", "-N", "", "-C", COMMENT, "-f"]);
-            let made = command
+            let output = command
                 .arg(&path)
                 .output()
                 .map_err(failed("run `ssh-keygen`"))?;
-            if !made.status.success() {
-                let message = String::from_utf8_lossy(&made.stderr);
+            if !output.status.success() {
+                let message = String::from_utf8_lossy(&output.stderr);
                 let message = regatta_model::shell::printable(message.trim());
                 return Err(KeyError::Ssh { message });
             }
@@ -241,12 +241,12 @@ impl OwnKey {
     }
 }
 
-/// Way in which a host lets Regatta in.
+/// Key with which Regatta logs in to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// By keys of the user, which `ssh` knows.
+    /// Keys of the user, which `ssh` finds.
     User,
-    /// By the key of Regatta's own.
+    /// Regatta's own key.
     Own,
 }
 
@@ -263,25 +263,25 @@ pub struct SetUp<'a> {
 }
 
 impl SetUp<'_> {
-    /// Finds a way into the host: one that `ssh` has, or the key of Regatta's own in `directory`, which is
+    /// Finds a key that the host accepts: one of the user, or Regatta's own in `directory`, which is
     /// installed with a password if need be.
     ///
     /// # Errors
     /// [`KeyError`].
     pub fn run(&mut self, directory: &Path) -> Result<Access, KeyError> {
         if let HostKey::Fingerprint(_) = self.host_key {
-            // Of a host that is known `ssh` asks nothing, so that it is asked as if it were not.
+            // `ssh` shows the key only of an unknown host, so the files of known hosts are left out.
             let unknown = [
                 "-oUserKnownHostsFile=/dev/null",
                 "-oGlobalKnownHostsFile=/dev/null",
                 "-oPreferredAuthentications=none",
             ];
-            // Without a way to log in this fails once the key was accepted.
+            // Without an authentication method this fails once the key was accepted.
             let _ = self.call(&unknown, "true", "", false)?;
         }
-        // One that has been added before, or by the script.
+        // A host that was added before, or by the script.
         if let Some(key) = OwnKey::find(directory)
-            && self.enters(&key)?
+            && self.accepts_key(&key)?
         {
             let by_user = self.call(&[WITHOUT_PASSWORD], "true", "", false)?;
             return Ok(by_user.map_or(Access::Own, |_| Access::User));
@@ -290,39 +290,39 @@ impl SetUp<'_> {
         let line = format!("{}\n", key.line);
         let version = version()?;
         let is_old = version.1.is_some_and(|found| found < LEAST_VERSION);
-        // What `ssh` can already do, and in the same connection the password. The question for the host's key comes
+        // First the user's keys, then in the same connection the password. The question for the host's key comes
         // first.
         let with_password = [WITH_PASSWORD, "-oNumberOfPasswordPrompts=1"];
         let options = match is_old {
             true => &[WITHOUT_PASSWORD][..],
             false => &with_password,
         };
-        let install = format!("echo {ASKS}; {INSTALL}");
+        let install = format!("echo {KEY_REQUEST}; {INSTALL}");
         let mut installed = self.call(options, &install, &line, !is_old)?;
         if let Err(message) = &installed
             && !is_old
             && message.contains("Too many authentication failures")
         {
-            // Of keys that the host does not know, before the password had its turn.
+            // Caused by keys that the host does not know, before the password was tried.
             let options = [&["-oPubkeyAuthentication=no"], options].concat();
             installed = self.call(&options, &install, &line, true)?;
         }
-        let output = match installed {
-            Ok(ran) if !ran.has_password => return Ok(Access::User),
-            Ok(ran) => ran.output,
+        let stdout = match installed {
+            Ok(output) if !output.has_password => return Ok(Access::User),
+            Ok(output) => output.stdout,
             Err(_) if is_old => return Err(KeyError::OldSsh { found: version.0 }),
             Err(message) if message.contains("Permission denied") => {
                 return Err(KeyError::Refused { message });
             }
             Err(message) => return Err(KeyError::Ssh { message }),
         };
-        if self.enters(&key)? {
+        if self.accepts_key(&key)? {
             return Ok(Access::Own);
         }
-        let writable = output
+        let writable = stdout
             .lines()
             .filter_map(|line| line.strip_prefix("regatta-writable "));
-        Err(KeyError::NotTaken {
+        Err(KeyError::KeyRefused {
             writable: writable.map(regatta_model::shell::printable).collect(),
         })
     }
@@ -340,8 +340,8 @@ impl SetUp<'_> {
             .map_err(|message| KeyError::Ssh { message })
     }
 
-    /// Whether the host lets Regatta in with this key alone.
-    fn enters(&mut self, key: &OwnKey) -> Result<bool, KeyError> {
+    /// Whether the host accepts this key without any other.
+    fn accepts_key(&mut self, key: &OwnKey) -> Result<bool, KeyError> {
         let identity = format!("-i{}", key.path.display());
         let only = "-oPreferredAuthentications=publickey";
         let options = [&identity, "-oIdentitiesOnly=yes", only];
@@ -352,9 +352,9 @@ impl SetUp<'_> {
         }
     }
 
-    /// Runs a command on the host; returns what it said, or the message of `ssh` if it failed. If `takes_password`, a
-    /// password is asked for where `ssh` needs one, and only then the command gets its input, once it has written the
-    /// line [`ASKS`]. Otherwise it gets it at once.
+    /// Runs a command on the host; returns its output, or the message of `ssh` if it failed. If `takes_password`, a
+    /// password is prompted for where `ssh` needs one. Only then the command gets its input, once it has written the
+    /// line [`KEY_REQUEST`]. Otherwise the command gets it at once.
     fn call(
         &mut self,
         options: &[&str],
@@ -376,11 +376,11 @@ impl SetUp<'_> {
         let (host_key, prompter) = (&self.host_key, &mut *self.prompter);
         let mut rejected = None;
         let has_password = Arc::new(AtomicBool::new(false));
-        let mut answers = |prompt: &str| {
+        let mut answer = |prompt: &str| {
             if prompt.contains("(yes/no") {
                 return answer_to_host_key(host_key, prompter, prompt, &mut rejected);
             }
-            // A passphrase is of a key of the user's.
+            // A passphrase protects a key of the user.
             let is_passphrase = prompt.to_lowercase().contains("passphrase");
             if !takes_password && !is_passphrase {
                 return None;
@@ -391,19 +391,19 @@ impl SetUp<'_> {
         };
         let input = Input {
             text: input.as_bytes(),
-            asked: takes_password.then(|| (ASKS, Arc::clone(&has_password))),
+            request: takes_password.then(|| (KEY_REQUEST, Arc::clone(&has_password))),
         };
-        let called = askpass::call(command, input, &mut answers);
-        let called = called.map_err(failed("run `ssh`"))?;
-        if called.status.success() {
+        let output = askpass::call(command, input, &mut answer);
+        let output = output.map_err(failed("run `ssh`"))?;
+        if output.status.success() {
             return Ok(Ok(CommandOutput {
-                output: called.output,
+                stdout: output.stdout,
                 has_password: has_password.load(Ordering::SeqCst),
             }));
         }
-        let mut message = called.errors;
-        if message.is_empty() && called.status.code() == Some(SSH_FAILED) {
-            message = format!("{SILENT}{}", called.status);
+        let mut message = output.stderr;
+        if message.is_empty() && output.status.code() == Some(SSH_FAILED) {
+            message = format!("{NO_MESSAGE}{}", output.status);
         }
         if message.contains("IDENTIFICATION HAS CHANGED") {
             return Err(KeyError::ChangedHostKey { message });
@@ -414,7 +414,7 @@ impl SetUp<'_> {
 
 /// Command on the host that has succeeded.
 struct CommandOutput {
-    output: String,
+    stdout: String,
     /// Whether a password opened the host.
     has_password: bool,
 }
@@ -447,7 +447,7 @@ fn answer_to_host_key(
 ) -> Option<Zeroizing<String>> {
     let found = prompt
         .split_ascii_whitespace()
-        .find(|word| word.starts_with("SHA256:"));
+        .find(|field| field.starts_with("SHA256:"));
     let found = found.unwrap_or_default().trim_end_matches('.');
     let is_accepted = match host_key {
         HostKey::Ask => prompter.confirms(prompt),
@@ -485,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_of_the_host_and_not_of_one_on_the_way() {
+    fn password_prompts_name_the_account_of_the_host() {
         let account = account(&[], "alice@10.0.0.7").unwrap();
         assert_eq!(account, "alice@10.0.0.7");
         assert!(names_account("alice@10.0.0.7's password: ", &account));
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_ssh_are_read() {
+    fn ssh_versions_are_parsed() {
         assert_eq!(number("OpenSSH_9.2p1"), Some((9, 2)));
         assert_eq!(number("OpenSSH_8.10p1"), Some((8, 10)));
         assert_eq!(number("Sun_SSH_1.1"), None);
@@ -508,23 +508,23 @@ mod tests {
         command
             .arg("-c")
             .arg(format!("{{ {script}; }} <<'KEY'\n{line}\nKEY"));
-        let ran = command.env("HOME", home).output().unwrap();
+        let output = command.env("HOME", home).output().unwrap();
         assert!(
-            ran.status.success(),
+            output.status.success(),
             "{}",
-            String::from_utf8_lossy(&ran.stderr)
+            String::from_utf8_lossy(&output.stderr)
         );
     }
 
     #[test]
-    fn a_line_is_appended_once_and_removed_alone() {
+    fn key_line_is_appended_once_and_removed_without_others() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join(".ssh/authorized_keys");
         let read = || fs::read_to_string(&file).unwrap();
         run(INSTALL, "restrict key one", home.path());
         run(INSTALL, "restrict key one", home.path());
         assert_eq!(read(), "restrict key one\n");
-        // A last line without an end.
+        // A last line without a newline.
         fs::write(&file, "first key\nsecond key").unwrap();
         run(INSTALL, "restrict key one", home.path());
         assert_eq!(read(), "first key\nsecond key\nrestrict key one\n");
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_have_no_quote_of_the_login_shell() {
+    fn scripts_have_no_single_quotes_or_newlines() {
         for script in [INSTALL, REMOVE] {
             assert!(!script.contains(['\'', '\n']), "{script}");
         }

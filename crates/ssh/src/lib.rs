@@ -1,4 +1,4 @@
-//! Hosts that are reached by the system's OpenSSH: how `ssh` is called, and how Regatta's own file gets there.
+//! Hosts that are reached by the system's OpenSSH: calls of `ssh`, and the transfer of Regatta's own file.
 //!
 //! One connection carries everything: the script that `ssh` runs there takes the file over its standard
 //! input if the host does not have it yet, and then becomes Regatta's server.

@@ -38,7 +38,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Packs a file, or a directory with all that is in it. Equal files make equal archives.
+    /// Packs a file or a directory tree. Equal files give equal archives.
     ///
     /// # Errors
     /// If a file cannot be read, or GNU tar is missing.
@@ -47,11 +47,14 @@ impl Archive {
             path: root.to_owned(),
             reason,
         };
-        let here = Path::new(".");
+        let current = Path::new(".");
         let parent = root.parent().filter(|parent| *parent != Path::new(""));
         let (directory, name) = match root.is_dir() {
-            true => (root, here.as_os_str()),
-            false => (parent.unwrap_or(here), root.file_name().unwrap_or_default()),
+            true => (root, current.as_os_str()),
+            false => (
+                parent.unwrap_or(current),
+                root.file_name().unwrap_or_default(),
+            ),
         };
         let mut command = Command::new("tar");
         command
@@ -79,7 +82,7 @@ impl Archive {
     }
 }
 
-/// Takes an archive from standard input unless its files are there, and prints their directory. The body of
+/// Unpacks an archive from standard input unless its files exist, and prints their directory. Main function of
 /// `regatta host-files DIGEST BYTES`.
 #[must_use]
 pub fn files_main(digest: Option<&str>, bytes: Option<&str>) -> ExitCode {
@@ -89,8 +92,9 @@ pub fn files_main(digest: Option<&str>, bytes: Option<&str>) -> ExitCode {
         eprintln!("error: `{FILES_COMMAND}` takes a digest and a number of bytes");
         return ExitCode::FAILURE;
     };
-    let taken = cache().and_then(|cache| take(&cache, digest, bytes, &mut io::stdin().lock()));
-    match taken.and_then(|directory| print_line(&directory.to_string_lossy())) {
+    let directory =
+        cache().and_then(|cache| unpack_once(&cache, digest, bytes, &mut io::stdin().lock()));
+    match directory.and_then(|directory| print_line(&directory.to_string_lossy())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -111,8 +115,13 @@ fn cache() -> io::Result<PathBuf> {
     cache.ok_or_else(|| io::Error::other("there is no home directory"))
 }
 
-/// Returns the directory of the files of an archive, which is read from `input` if they are not there.
-fn take(cache: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::Result<PathBuf> {
+/// Returns the directory of the files of an archive, which is read from `input` if they do not exist.
+fn unpack_once(
+    cache: &Path,
+    digest: &str,
+    bytes: u64,
+    input: &mut impl Read,
+) -> io::Result<PathBuf> {
     let directory = cache.join(digest);
     if directory.is_dir() {
         mark_used(&directory);
@@ -146,30 +155,32 @@ fn unpack(part: &Path, digest: &str, bytes: u64, input: &mut impl Read) -> io::R
         .spawn();
     let cannot_run = |error| io::Error::other(format!("cannot run `tar`: {error}"));
     let mut tar = spawned.map_err(cannot_run)?;
-    let mut to = tar.stdin.take().expect("a pipe");
-    let mut digested = Sha256::new();
-    let mut left = bytes;
+    let mut stdin = tar.stdin.take().expect("a pipe");
+    let mut hasher = Sha256::new();
+    let mut remaining = bytes;
     let mut block = vec![0; 64 << 10];
     let mut written = Ok(());
-    while left > 0 {
-        let most = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let length = input.read(&mut block[..most])?;
+    while remaining > 0 {
+        let limit = block
+            .len()
+            .min(usize::try_from(remaining).unwrap_or(usize::MAX));
+        let length = input.read(&mut block[..limit])?;
         if length == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        left -= length as u64;
-        digested.update(&block[..length]);
-        // The rest is read all the same: the reason is in what `tar` says.
-        written = written.and_then(|()| to.write_all(&block[..length]));
+        remaining -= length as u64;
+        hasher.update(&block[..length]);
+        // Reads the rest after an error, too: standard error of `tar` has the reason.
+        written = written.and_then(|()| stdin.write_all(&block[..length]));
     }
-    drop(to);
-    let ended = tar.wait_with_output()?;
-    if !ended.status.success() {
-        let said = String::from_utf8_lossy(&ended.stderr);
-        return Err(io::Error::other(format!("`tar` failed: {}", said.trim())));
+    drop(stdin);
+    let output = tar.wait_with_output()?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("`tar` failed: {}", stderr.trim())));
     }
     written?;
-    if hexadecimal(&digested.finalize()) != digest {
+    if hexadecimal(&hasher.finalize()) != digest {
         return Err(io::Error::other("the files arrived damaged"));
     }
     Ok(())
@@ -182,44 +193,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_arrives_whole_once_and_damage_is_found() {
+    fn directory_is_unpacked_once_and_damage_is_detected() {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().join("mine");
         fs::create_dir(&root).unwrap();
         fs::write(root.join("run"), "#!/bin/sh\n").unwrap();
         fs::set_permissions(root.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(root.join("library"), "words").unwrap();
+        fs::write(root.join("library"), "content").unwrap();
         let archive = Archive::pack(&root).unwrap();
         assert_eq!(archive.digest, Archive::pack(&root).unwrap().digest);
         let cache = home.path().join("cache");
         let bytes = archive.content.len() as u64;
         let mut damaged = archive.content.clone();
         *damaged.last_mut().unwrap() ^= 1;
-        assert!(take(&cache, &archive.digest, bytes, &mut &damaged[..]).is_err());
-        assert!(take(&cache, &archive.digest, bytes, &mut &damaged[..9]).is_err());
+        assert!(unpack_once(&cache, &archive.digest, bytes, &mut &damaged[..]).is_err());
+        assert!(unpack_once(&cache, &archive.digest, bytes, &mut &damaged[..9]).is_err());
         assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
-        let there = take(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
-        assert_eq!(fs::read_to_string(there.join("library")).unwrap(), "words");
-        let mode = fs::metadata(there.join("run")).unwrap().permissions();
-        assert_eq!(mode.mode() & 0o111, 0o111);
-        // It is not read again.
+        let unpacked =
+            unpack_once(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
         assert_eq!(
-            take(&cache, &archive.digest, bytes, &mut &b""[..]).unwrap(),
-            there
+            fs::read_to_string(unpacked.join("library")).unwrap(),
+            "content"
+        );
+        let mode = fs::metadata(unpacked.join("run")).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o111, 0o111);
+        // The input is not read again.
+        assert_eq!(
+            unpack_once(&cache, &archive.digest, bytes, &mut &b""[..]).unwrap(),
+            unpacked
         );
     }
 
     #[test]
-    fn a_file_is_packed_alone() {
+    fn file_is_packed_without_its_siblings() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("run");
-        fs::write(&file, "words").unwrap();
-        fs::write(home.path().join("other"), "words").unwrap();
+        fs::write(&file, "content").unwrap();
+        fs::write(home.path().join("other"), "content").unwrap();
         let archive = Archive::pack(&file).unwrap();
         let cache = home.path().join("cache");
         let bytes = archive.content.len() as u64;
-        let there = take(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
-        assert_eq!(fs::read_dir(&there).unwrap().count(), 1);
+        let unpacked =
+            unpack_once(&cache, &archive.digest, bytes, &mut &archive.content[..]).unwrap();
+        assert_eq!(fs::read_dir(&unpacked).unwrap().count(), 1);
         assert!(Archive::pack(&home.path().join("none")).is_err());
     }
 }

@@ -80,7 +80,7 @@ pub fn png(svg: &str, dots_per_inch: f32) -> Result<Vec<u8>, FigureError> {
         .map_err(|error| FigureError::Png(error.to_string()))
 }
 
-/// Document that could not be typeset: what the typesetter says, line by line.
+/// Document that could not be typeset, with the messages of the typesetter.
 #[derive(Debug, thiserror::Error)]
 #[error("the document could not be typeset: {0}")]
 pub struct TypesetError(String);

@@ -18,32 +18,32 @@ use regatta_control::{
 };
 use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
 
-/// Longest that any answer may take on a loaded machine; a test that waits so long fails.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest time for an answer on a loaded machine; a test that waits longer fails.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Message from an agent; `None` at the end of its output.
-pub type Heard = Option<FromAgent>;
+/// Message from an agent, or `None` at the end of its output.
+pub type Message = Option<FromAgent>;
 
 /// One agent as a child process, ended when dropped.
 pub struct Agent {
     pub child: Child,
     pub input: Option<ChildStdin>,
-    pub heard: Receiver<Heard>,
+    pub messages: Receiver<Message>,
     errors: Option<std::thread::JoinHandle<String>>,
 }
 
 impl Agent {
     /// Starts an agent and does not greet it.
     pub fn start() -> Self {
-        let (tell, heard) = channel();
-        Self::start_telling(tell, |heard| heard, heard)
+        let (tx, rx) = channel();
+        Self::start_on_channel(tx, |message| message, rx)
     }
 
-    /// Starts an agent whose messages go to `tell`, a channel that others use as well.
-    fn start_telling<T: Send + 'static>(
-        tell: Sender<T>,
-        wrap: impl Fn(Heard) -> T + Send + 'static,
-        heard: Receiver<Heard>,
+    /// Starts an agent whose messages go to `tx`, which may be shared, each as `wrap` returns it.
+    fn start_on_channel<T: Send + 'static>(
+        tx: Sender<T>,
+        wrap: impl Fn(Message) -> T + Send + 'static,
+        messages: Receiver<Message>,
     ) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_regatta-agent-under-test"))
             .env("RUST_BACKTRACE", "0")
@@ -59,11 +59,11 @@ impl Agent {
                 let line = line.expect("UTF-8");
                 let message = serde_json::from_str(&line)
                     .unwrap_or_else(|error| panic!("`{line}` on standard output: {error}"));
-                if tell.send(wrap(Some(message))).is_err() {
+                if tx.send(wrap(Some(message))).is_err() {
                     return;
                 }
             }
-            let _ = tell.send(wrap(None));
+            let _ = tx.send(wrap(None));
         });
         let errors = std::thread::spawn(move || {
             let mut text = String::new();
@@ -73,7 +73,7 @@ impl Agent {
         Self {
             input: child.stdin.take(),
             child,
-            heard,
+            messages,
             errors: Some(errors),
         }
     }
@@ -104,8 +104,8 @@ impl Agent {
 
     /// Waits for the next message.
     pub fn receive(&self) -> FromAgent {
-        self.heard
-            .recv_timeout(PATIENCE)
+        self.messages
+            .recv_timeout(ANSWER_TIMEOUT)
             .expect("an answer in time")
             .expect("an answer before the end of output")
     }
@@ -126,7 +126,7 @@ impl Agent {
     }
 
     /// Waits for the next message, which must be a failure.
-    pub fn hear_failure(&self) -> (FailureKind, Vec<String>, String) {
+    pub fn receive_failure(&self) -> (FailureKind, Vec<String>, String) {
         match self.receive() {
             FromAgent::Failed {
                 kind,
@@ -142,8 +142,8 @@ impl Agent {
     /// standard error.
     pub fn wait(mut self) -> (ExitStatus, String) {
         while self
-            .heard
-            .recv_timeout(PATIENCE)
+            .messages
+            .recv_timeout(ANSWER_TIMEOUT)
             .expect("the end of output in time")
             .is_some()
         {}
@@ -171,10 +171,10 @@ pub fn hello() -> ToAgent {
 /// Makes a certificate and its key.
 pub fn tls() -> TlsMaterial {
     let name = "regatta.test".to_owned();
-    let made = rcgen::generate_simple_self_signed(vec![name.clone()]).expect("a certificate");
+    let certified = rcgen::generate_simple_self_signed(vec![name.clone()]).expect("a certificate");
     TlsMaterial {
-        certificate_der_base64: STANDARD.encode(made.cert.der()),
-        key_der_base64: Some(STANDARD.encode(made.signing_key.serialize_der())),
+        certificate_der_base64: STANDARD.encode(certified.cert.der()),
+        key_der_base64: Some(STANDARD.encode(certified.signing_key.serialize_der())),
         server_name: name,
     }
 }
@@ -244,14 +244,14 @@ pub fn with_option(mut order: TrialOrder, name: &str, value: OptionValue) -> Tri
 pub struct Pair {
     pub receiver: Agent,
     pub sender: Agent,
-    tell: Sender<(Role, Heard)>,
-    heard: Receiver<(Role, Heard)>,
+    tx: Sender<(Role, Message)>,
+    messages: Receiver<(Role, Message)>,
 }
 
-/// Starts and greets an agent whose messages go to `tell`, shared by both ends.
-fn start(role: Role, tell: &Sender<(Role, Heard)>) -> Agent {
-    let (_, nothing) = channel();
-    let mut agent = Agent::start_telling(tell.clone(), move |heard| (role, heard), nothing);
+/// Starts and greets an agent whose messages go to `tx`, shared by both ends.
+fn start(role: Role, tx: &Sender<(Role, Message)>) -> Agent {
+    let (_, unused) = channel();
+    let mut agent = Agent::start_on_channel(tx.clone(), move |message| (role, message), unused);
     agent.send(&hello());
     agent
 }
@@ -261,20 +261,20 @@ pub type End = Result<SideReport, (FailureKind, Vec<String>, String)>;
 
 impl Pair {
     pub fn greeted() -> Self {
-        let (tell, heard) = channel();
+        let (tx, rx) = channel();
         let pair = Self {
-            receiver: start(Role::Receiver, &tell),
-            sender: start(Role::Sender, &tell),
-            tell,
-            heard,
+            receiver: start(Role::Receiver, &tx),
+            sender: start(Role::Sender, &tx),
+            tx,
+            messages: rx,
         };
         for _ in 0..2 {
-            pair.hear_greeting();
+            pair.receive_hello();
         }
         pair
     }
 
-    fn hear_greeting(&self) {
+    fn receive_hello(&self) {
         let (_, message) = self.receive();
         assert!(
             matches!(message, Some(FromAgent::Hello { .. })),
@@ -287,20 +287,20 @@ impl Pair {
         let child = &mut self.side(role).child;
         child.kill().expect("it is our child");
         child.wait().expect("it is our child");
-        // What it said before, and the end of its output.
+        // Messages from before the kill, and the end of the output.
         while self.receive() != (role, None) {}
     }
 
     /// Starts a new agent at one end.
     pub fn replace(&mut self, role: Role) {
-        let agent = start(role, &self.tell);
+        let agent = start(role, &self.tx);
         *self.side(role) = agent;
-        self.hear_greeting();
+        self.receive_hello();
     }
 
-    fn receive(&self) -> (Role, Heard) {
-        self.heard
-            .recv_timeout(PATIENCE)
+    fn receive(&self) -> (Role, Message) {
+        self.messages
+            .recv_timeout(ANSWER_TIMEOUT)
             .expect("an answer in time")
     }
 
@@ -353,14 +353,14 @@ impl Pair {
                 }) => Err((kind, reasons, hint)),
                 other => panic!("{other:?} from the {}", role.name()),
             };
-            waiting.retain(|&waits| waits != role);
+            waiting.retain(|&waiting| waiting != role);
             ended.insert(role.name(), end);
         }
         ended
     }
 
-    /// Aborts a trial at one end and waits for the answer; notes, and how the trial may have ended
-    /// just before, are passed over.
+    /// Aborts a trial at one end and waits for the answer. Skips notes, and the result of a trial that has
+    /// ended just before.
     pub fn abort(&mut self, role: Role, trial: u32) {
         self.side(role).send(&ToAgent::Abort { trial });
         loop {
@@ -375,8 +375,8 @@ impl Pair {
         }
     }
 
-    /// Runs one whole trial.
-    pub fn race(
+    /// Runs one trial to its end.
+    pub fn run_trial(
         &mut self,
         receiver: TrialOrder,
         sender: TrialOrder,
@@ -387,10 +387,13 @@ impl Pair {
 }
 
 /// Waits until a condition holds; panics if it does not.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn eventually(condition: &str, mut holds: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what} never came");
+        assert!(
+            start.elapsed() < ANSWER_TIMEOUT,
+            "not within {ANSWER_TIMEOUT:?}: {condition}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }

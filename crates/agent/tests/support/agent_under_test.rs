@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `test-work` | uses `cpu_ms` of CPU in each of two threads within the window, and reports |
 //! | `test-stuck` | ignores the abort |
-//! | `test-obedient` | does nothing until it is aborted, and then takes `linger_ms` to end |
+//! | `test-waiting` | does nothing until it is aborted, and then takes `linger_ms` to end |
 //! | `test-panic` | panics, in `prepare` if `early` |
 //! | `test-unsupported` | is not supported here |
 //! | `test-child` | starts a shell that starts a sleep, reports their process identifiers, and waits |
@@ -61,7 +61,7 @@ const fn descriptor(name: &'static str, options: &'static [OptionDefinition]) ->
 enum Kind {
     Work,
     Stuck,
-    Obedient,
+    Waiting,
     Panic,
     Unsupported,
     Child,
@@ -82,8 +82,8 @@ static DRIVERS: [TestDriver; 6] = [
         kind: Kind::Stuck,
     },
     TestDriver {
-        descriptor: descriptor("test-obedient", &[option("linger_ms", NUMBER)]),
-        kind: Kind::Obedient,
+        descriptor: descriptor("test-waiting", &[option("linger_ms", NUMBER)]),
+        kind: Kind::Waiting,
     },
     TestDriver {
         descriptor: descriptor("test-panic", &[option("early", OptionKind::Flag)]),
@@ -186,7 +186,7 @@ impl Session for TestSession {
             Kind::Stuck => loop {
                 std::thread::sleep(Duration::from_secs(3600));
             },
-            Kind::Obedient => {
+            Kind::Waiting => {
                 self.context.stop.wait_until(MonotonicTime::NEVER);
                 std::thread::sleep(self.linger);
                 Err(TransportError::Cancelled)

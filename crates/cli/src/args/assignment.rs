@@ -39,6 +39,6 @@ pub fn assignments(text: &str) -> Result<Assignments, String> {
 
 /// Parses the assignments of a table, the first of which stands without its key if that is `first`.
 pub fn table(text: &str, first: Option<&str>) -> Result<Vec<Assignment>, String> {
-    let whole = first.map_or_else(|| text.to_owned(), |first| format!("{first}={text}"));
-    assignments(&whole).map(|table| table.each)
+    let text = first.map_or_else(|| text.to_owned(), |first| format!("{first}={text}"));
+    assignments(&text).map(|table| table.each)
 }

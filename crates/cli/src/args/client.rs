@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
-use super::{directory, iperf, whole, with_options};
+use super::{directory, integer, iperf, with_options};
 use crate::client_events::RateUnit;
 
 const AFTER_HELP: &str = "\
@@ -47,7 +47,7 @@ pub struct ClientArgs {
     #[arg(short = '6', long = "version6", help_heading = "Server")]
     pub ipv6: bool,
     /// Longest time in milliseconds for a connection to be made [default: 10000]
-    #[arg(long, value_name = "MS", value_parser = whole(1, 600_000_u64), allow_hyphen_values = true, help_heading = "Server")]
+    #[arg(long, value_name = "MS", value_parser = integer(1, 600_000_u64), allow_hyphen_values = true, help_heading = "Server")]
     pub connect_timeout: Option<u64>,
 
     /// Transports, as `regatta run` takes them, such as `quic-quinn` or `tcp:cc=bbr,label=BBR`; several are compared
@@ -75,13 +75,13 @@ pub struct ClientArgs {
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, conflicts_with = "blockcount", help_heading = "Work")]
     pub bytes: Option<Bytes>,
     /// Messages to send instead of a time
-    #[arg(short = 'k', long, value_name = "N", value_parser = whole(1, 1_000_000_000_u64), allow_hyphen_values = true, help_heading = "Work")]
+    #[arg(short = 'k', long, value_name = "N", value_parser = integer(1, 1_000_000_000_u64), allow_hyphen_values = true, help_heading = "Work")]
     pub blockcount: Option<u64>,
     /// Size of a message: of a write, or of a datagram [default: 128K; UDP: what fits a packet]
     #[arg(short, long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, help_heading = "Work")]
     pub length: Option<Bytes>,
     /// Simultaneous connections
-    #[arg(short = 'P', long, value_name = "N", value_parser = whole(1, 1024_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
+    #[arg(short = 'P', long, value_name = "N", value_parser = integer(1, 1024_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
     pub parallel: u32,
     /// The server sends
     #[arg(short = 'R', long, conflicts_with = "bidir", help_heading = "Work")]
@@ -96,7 +96,7 @@ pub struct ClientArgs {
     #[arg(short = 'O', long, value_name = "TIME", value_parser = iperf::seconds_or_none, allow_hyphen_values = true, help_heading = "Work")]
     pub omit: Option<Duration>,
     /// Repetitions of the whole: with several the result is an interval
-    #[arg(long, value_name = "N", value_parser = whole(1, 10_000_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = integer(1, 10_000_u32), allow_hyphen_values = true, default_value = "1", help_heading = "Work")]
     pub repeat: u32,
 
     /// Congestion control of the kernel
@@ -106,7 +106,7 @@ pub struct ClientArgs {
     #[arg(short, long, value_name = "SIZE", value_parser = iperf::size, allow_hyphen_values = true, help_heading = "Transport")]
     pub window: Option<Bytes>,
     /// Largest segment of TCP in bytes
-    #[arg(short = 'M', long, value_name = "BYTES", value_parser = whole(88, 32_767_u16), allow_hyphen_values = true, help_heading = "Transport")]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = integer(88, 32_767_u16), allow_hyphen_values = true, help_heading = "Transport")]
     pub set_mss: Option<u16>,
     /// TCP without Nagle's algorithm
     #[arg(short = 'N', long, help_heading = "Transport")]
@@ -118,7 +118,7 @@ pub struct ClientArgs {
     #[arg(short = 'Z', long, help_heading = "Transport")]
     pub zerocopy: bool,
     /// Processor of this end's processes
-    #[arg(short = 'A', long, value_name = "N", value_parser = whole(0, 1023_usize), allow_hyphen_values = true, help_heading = "Transport")]
+    #[arg(short = 'A', long, value_name = "N", value_parser = integer(0, 1023_usize), allow_hyphen_values = true, help_heading = "Transport")]
     pub affinity: Option<usize>,
 
     /// Time between two lines, in seconds or with a unit; at least 0.1, or 0 for none

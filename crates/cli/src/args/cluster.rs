@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{RunArgs, directory, whole};
+use super::{RunArgs, directory, integer};
 
 /// `regatta merge`.
 #[derive(Debug, ClapArgs)]
@@ -33,10 +33,10 @@ pub struct SubmitArgs {
     #[arg(long, required = true, help_heading = "Cluster")]
     pub slurm: bool,
     /// Number of shards [default: as many as take ten minutes each, by a rough estimate]
-    #[arg(long, value_name = "N", value_parser = whole(1, 10_000_000_u32), help_heading = "Cluster")]
+    #[arg(long, value_name = "N", value_parser = integer(1, 10_000_000_u32), help_heading = "Cluster")]
     pub shards: Option<u32>,
     /// Most shards that run at once [default: as many as Slurm starts]
-    #[arg(long, value_name = "N", value_parser = whole(1, 1_000_000_u32), help_heading = "Cluster")]
+    #[arg(long, value_name = "N", value_parser = integer(1, 1_000_000_u32), help_heading = "Cluster")]
     pub at_once: Option<u32>,
     /// Further option for `sbatch`, such as `--slurm-arg=--partition=long`; can be given several times
     #[arg(

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_are_those_of_iperf3() {
+    fn suffixes_match_iperf3() {
         assert_eq!(rate("50M"), Ok(BitRate(50_000_000)));
         assert_eq!(rate("1.5g"), Ok(BitRate(1_500_000_000)));
         assert_eq!(rate("50Mbit/s"), Ok(BitRate(50_000_000)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_quantities_are_refused_with_what_to_write() {
+    fn negative_quantities_are_refused_with_a_hint() {
         let refused = |error: Option<String>, hint: &str| {
             let error = error.expect("an error");
             assert!(

@@ -9,7 +9,7 @@ use regatta_model::{
     units::QueueSize,
 };
 
-use super::{OneOf, assignment::table, duration, is_none_of, quantity, whole};
+use super::{OneOf, assignment::table, duration, integer, not_one_of, quantity};
 use crate::exact;
 
 /// Keys of a condition that were given as options, each with its value as a study has it.
@@ -57,8 +57,8 @@ fn option(
     let parse = move |text: &str| value(kind, text);
     let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
     match kind {
-        KeyKind::Enum(_, words) => argument.hide_possible_values(true).value_parser(OneOf {
-            words: words.to_vec(),
+        KeyKind::Enum(_, names) => argument.hide_possible_values(true).value_parser(OneOf {
+            names: names.to_vec(),
             parse,
         }),
         _ => argument.value_parser(parse),
@@ -124,9 +124,9 @@ fn value(kind: KeyKind, text: &str) -> Result<String, String> {
         KeyKind::Size => exact::bytes(quantity::<Bytes>(text)?),
         KeyKind::PacketSize => exact::bytes(packet_size(text)?),
         KeyKind::Queue => exact::queue(quantity::<QueueSize>(text)?),
-        KeyKind::Number { least, most } => whole(least, most)(text)?.to_string(),
-        KeyKind::Enum(_, words) if words.contains(&text) => text.to_owned(),
-        KeyKind::Enum(_, words) => return Err(is_none_of(words.iter().copied())),
+        KeyKind::Number { least, most } => integer(least, most)(text)?.to_string(),
+        KeyKind::Enum(_, names) if names.contains(&text) => text.to_owned(),
+        KeyKind::Enum(_, names) => return Err(not_one_of(names.iter().copied())),
         KeyKind::Table(_, first) => {
             table(text, first)?;
             text.to_owned()

@@ -162,7 +162,7 @@ fn snap(text: &str) -> Result<CaptureSetup, String> {
     quantity(text)
 }
 
-fn kept(text: &str) -> Result<CaptureSetup, String> {
+fn path_snap(text: &str) -> Result<CaptureSetup, String> {
     match snap(text)? {
         setup if setup.times_only => {
             Err("`times` is for trials; write `headers`, `full` or a size".to_owned())
@@ -184,7 +184,7 @@ fn quantity<T: std::str::FromStr<Err = regatta_model::UnitError>>(text: &str) ->
 }
 
 /// Reads a whole number between two bounds, both allowed.
-fn whole<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone
+fn integer<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
 {
@@ -196,19 +196,19 @@ where
     }
 }
 
-/// Returns a parser of the words of a type.
+/// Returns a parser of the names of a type's values.
 fn named_value<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let words = || T::NAMES.iter().map(|(word, _)| *word);
+    let names = || T::NAMES.iter().map(|(name, _)| *name);
     OneOf {
-        words: words().collect(),
-        parse: move |text: &str| T::from_name(text).ok_or_else(|| is_none_of(words())),
+        names: names().collect(),
+        parse: move |text: &str| T::from_name(text).ok_or_else(|| not_one_of(names())),
     }
 }
 
-/// Parser of one of several words, which completions offer.
+/// Parser of one of several names, which completions offer.
 #[derive(Clone)]
 struct OneOf<P> {
-    words: Vec<&'static str>,
+    names: Vec<&'static str>,
     parse: P,
 }
 
@@ -225,8 +225,8 @@ impl<P: TypedValueParser> TypedValueParser for OneOf<P> {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let words = self.words.iter();
-        Some(Box::new(words.map(|word| PossibleValue::new(*word))))
+        let names = self.names.iter();
+        Some(Box::new(names.map(|name| PossibleValue::new(*name))))
     }
 }
 
@@ -249,15 +249,15 @@ const PAPERS: Choices<Paper> = &[
 fn choice<T: Copy + Send + Sync>(values: Choices<T>) -> impl TypedValueParser<Value = T> {
     let names = values.iter();
     let names = names.map(|(name, help, _)| PossibleValue::new(*name).help(*help));
-    PossibleValuesParser::new(names).try_map(|given| {
-        let known = values.iter().find(|(name, ..)| *name == given);
-        known.map(|(.., value)| *value).ok_or(given)
+    PossibleValuesParser::new(names).try_map(|text| {
+        let known = values.iter().find(|(name, ..)| *name == text);
+        known.map(|(.., value)| *value).ok_or(text)
     })
 }
 
-fn is_none_of(words: impl Iterator<Item = &'static str>) -> String {
-    let words: Vec<_> = words.map(|word| format!("`{word}`")).collect();
-    format!("it is one of {}", words.join(", "))
+fn not_one_of(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    format!("it is one of {}", names.join(", "))
 }
 
 /// Names of the two hosts of `--hosts`.
@@ -318,7 +318,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
     pub connect_deadline: Option<Duration>,
     /// Number of runs of each cell [default without a STUDY: 5]
-    #[arg(long, value_name = "N", value_parser = whole(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = integer(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Shorten the study to this fraction of its cost, such as 10% or 0.1: first fewer rounds (of a series, a
     /// shorter one), at least 3; then less data per trial (sizes, durations, numbers of requests, connections
@@ -329,7 +329,7 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Work")]
     pub aa: bool,
     /// Seed of the order of trials, of the paths' losses and of random data
-    #[arg(long, value_name = "N", value_parser = whole(0, i64::MAX as u64), allow_hyphen_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = integer(0, i64::MAX as u64), allow_hyphen_values = true, help_heading = "Work")]
     pub seed: Option<u64>,
     /// Bed: `netns`, two network namespaces on this machine; `uml`, the same in a User
     /// Mode Linux guest, whose kernel has SCTP, netem and every congestion control; `hosts`, two
@@ -345,14 +345,14 @@ pub struct RunArgs {
     pub hosts_file: Option<PathBuf>,
     /// Guests of `--bed uml`: 1 with both hosts in it, or 2, each host in one of its own, joined by a
     /// virtual Ethernet with netem on both ends [default without a STUDY: 1]
-    #[arg(long, value_name = "N", value_parser = whole(1, 2_u8), allow_hyphen_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = integer(1, 2_u8), allow_hyphen_values = true, help_heading = "Work")]
     pub guests: Option<u8>,
     /// Clock of the guest of `--bed uml`: `real`, or `virtual`, which skips the time in which
     /// the guest waits, so that runs repeat exactly [default without a STUDY: real]
     #[arg(long, value_name = "CLOCK", value_parser = named_value::<Clock>(), hide_possible_values = true, help_heading = "Work")]
     pub clock: Option<Clock>,
     /// Guests with a virtual clock that run at once, each a part of the rounds [default: 1]
-    #[arg(long, value_name = "N", value_parser = whole(1, 64_u32), allow_hyphen_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = integer(1, 64_u32), allow_hyphen_values = true, help_heading = "Work")]
     pub jobs: Option<u32>,
     /// Run one of N equal parts of the plan, whole rounds or, if these are fewer, conditions of a
     /// round; `regatta merge` puts the parts together

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::{Bytes, PortRange};
 
-use super::{iperf, quantity, whole};
+use super::{integer, iperf, quantity};
 
 const AFTER_HELP: &str = "\
 The line that it prints holds a secret: whoever has it may measure against this machine, within the \
@@ -43,10 +43,10 @@ pub struct ServerArgs {
     pub ipv6: bool,
 
     /// Clients that may measure at once; others wait for their turn
-    #[arg(long, value_name = "N", value_parser = whole(1, 64_usize), allow_hyphen_values = true, default_value = "1", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = integer(1, 64_usize), allow_hyphen_values = true, default_value = "1", help_heading = "Limits")]
     pub parallel: usize,
     /// Most clients, those that wait included; others are refused
-    #[arg(long, value_name = "N", value_parser = whole(1, 1000_usize), allow_hyphen_values = true, default_value = "100", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = integer(1, 1000_usize), allow_hyphen_values = true, default_value = "100", help_heading = "Limits")]
     pub max_clients: usize,
     /// Longest time of one client, in seconds or with a unit [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = iperf::seconds, allow_hyphen_values = true, default_value = "3600", hide_default_value = true, help_heading = "Limits")]

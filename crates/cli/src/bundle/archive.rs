@@ -54,7 +54,7 @@ impl<'a, W: Write> Archive<'a, W> {
             Content::File(path) => {
                 let file = File::open(path)?;
                 let length = file.metadata()?.len();
-                // The head has said the length: of a file that grows no more is read.
+                // The header has the length: of a growing file no more is read.
                 self.append(name, length, &mut file.take(length))?
             }
         };

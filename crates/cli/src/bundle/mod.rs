@@ -75,7 +75,7 @@ impl Member {
 /// File or directory of the run that is not in the archive.
 struct LeftOut {
     name: String,
-    why: String,
+    reason: String,
 }
 
 /// Runs `regatta bundle`.
@@ -84,7 +84,7 @@ struct LeftOut {
 /// Results that are damaged or being written, and an archive that cannot be written.
 pub fn bundle(args: &BundleArgs) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
-    // A log of a run that ended is merged first; then nobody writes until the archive is whole.
+    // A log of a run that ended is merged first; then no process writes until the archive is complete.
     let data = regatta_report::load(dir).bad()?;
     let claim = RunLock::new(dir).bad()?;
     if !claim.reader().is_single_file().bad()? {
@@ -116,18 +116,21 @@ pub fn bundle(args: &BundleArgs) -> Result<Code> {
         .hint("choose another file with `--out`")?;
     let mut text = format!("{} ({} files)\n", out.display(), members.len() + 1);
     for it in &left_out {
-        text.push_str(&format!("left out: {}: {}\n", it.name, it.why));
+        text.push_str(&format!("left out: {}: {}\n", it.name, it.reason));
     }
-    if let Err(why) = &again.checked {
-        text.push_str(&format!("not the same study: `{}`: {why}\n", again.line));
+    if let Err(reason) = &again.checked {
+        text.push_str(&format!("not the same study: `{}`: {reason}\n", again.line));
     }
     output::show(&text)
 }
 
 /// Returns the name of the archive of a directory.
 fn default_name(dir: &Path) -> PathBuf {
-    let whole = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
-    let mut name = whole.file_name().unwrap_or(OsStr::new("run")).to_owned();
+    let canonical = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    let mut name = canonical
+        .file_name()
+        .unwrap_or(OsStr::new("run"))
+        .to_owned();
     name.push(".tar.gz");
     name.into()
 }
@@ -172,7 +175,7 @@ fn members(
     for entry in sorted(dir)? {
         let name = entry.file_name().unwrap_or_default().to_string_lossy();
         let name = name.into_owned();
-        let why = match name.as_str() {
+        let reason = match name.as_str() {
             PDF => {
                 members.push(Member::file(name, entry));
                 continue;
@@ -194,7 +197,7 @@ fn members(
             }
             _ => "it is not of the run".to_owned(),
         };
-        left_out.push(LeftOut { name, why });
+        left_out.push(LeftOut { name, reason });
     }
     Ok((members, left_out))
 }
@@ -215,8 +218,8 @@ fn add_trial_files(
         } else if kind.is_file() {
             members.push(Member::file(name, entry));
         } else {
-            let why = "it is a link or a device".to_owned();
-            left_out.push(LeftOut { name, why });
+            let reason = "it is a link or a device".to_owned();
+            left_out.push(LeftOut { name, reason });
         }
     }
     Ok(())

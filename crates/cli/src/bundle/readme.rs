@@ -58,10 +58,10 @@ pub fn page(
         Ok(()) => page.push_str(
             "This command was checked: it asks for the same study, with the same seed.\n",
         ),
-        Err(why) => {
+        Err(reason) => {
             let _ = writeln!(
                 page,
-                "This command does not ask for exactly the same study: {why}."
+                "This command does not ask for exactly the same study: {reason}."
             );
         }
     }
@@ -84,7 +84,7 @@ pub fn page(
         page.push_str("Nothing of the run.\n");
     }
     for it in left_out {
-        let _ = writeln!(page, "- `{}`: {}", it.name, it.why);
+        let _ = writeln!(page, "- `{}`: {}", it.name, it.reason);
     }
     printable(&page)
 }

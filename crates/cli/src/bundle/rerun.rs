@@ -29,9 +29,9 @@ pub fn command(header: &RunHeader) -> RerunCommand {
         .filter_map(|line| line.strip_prefix("#   "))
         .map(str::to_owned)
         .collect();
-    let asked = |options: &[String]| chosen(&header.study_text, options);
-    // What the text does not tell of the command line.
-    if let Ok(read) = asked(&options) {
+    let study_of = |options: &[String]| chosen(&header.study_text, options);
+    // Options of the command line that the study's text does not have.
+    if let Ok(read) = study_of(&options) {
         let study = &header.study;
         if read.bed != study.bed {
             options.push(format!("--bed {}", study.bed.as_str()));
@@ -40,7 +40,7 @@ pub fn command(header: &RunHeader) -> RerunCommand {
             options.push(format!("--clock {}", study.guest.clock.as_str()));
         }
     }
-    let checked = asked(&options).and_then(|read| {
+    let checked = study_of(&options).and_then(|read| {
         let mut expected = header.study.clone();
         // What is captured, and which kernel was found, changes nothing of what is measured.
         expected.capture = read.capture;
@@ -63,12 +63,12 @@ fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = dir.path().join("study.toml");
     fs::write(&file, text).map_err(|error| error.to_string())?;
-    let mut words = ["regatta", "run"].map(str::to_owned).to_vec();
-    words.push(file.display().to_string());
+    let mut arguments = ["regatta", "run"].map(str::to_owned).to_vec();
+    arguments.push(file.display().to_string());
     for option in options {
-        words.extend(shlex::split(option).ok_or_else(|| format!("`{option}` is no option"))?);
+        arguments.extend(shlex::split(option).ok_or_else(|| format!("`{option}` is no option"))?);
     }
-    let args = Args::try_parse_from(words).map_err(|error| error.to_string())?;
+    let args = Args::try_parse_from(arguments).map_err(|error| error.to_string())?;
     let Command::Run(args) = args.command else {
         return Err("no run is asked for".to_owned());
     };
@@ -76,7 +76,7 @@ fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
         Ok(chosen) => Ok(chosen.study),
         // Such as a trace beside the study file. The archive has the study in its own directory.
         Err(failure) => {
-            let reason = failure.in_words().0;
+            let reason = failure.message_and_hint().0;
             Err(reason.replace(&*file.to_string_lossy(), "study.toml"))
         }
     }

@@ -32,15 +32,15 @@ use crate::{
 const SILENCE: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(2)];
 
 /// Longest time between two lines of the server before the session.
-const GREETING_WITHIN: Duration = Duration::from_secs(15);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Longest time for the connection to the server, unless another is asked for.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Default of the longest time for the connection to the server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time for the TLS handshake.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where and how to connect.
+/// Server and options of a connection.
 pub struct Target<'a> {
     pub args: &'a ClientArgs,
     pub host: &'a str,
@@ -70,25 +70,25 @@ pub fn open(
     let (tcp, addresses) = connect(target)?;
     let tls = shake_hands(&tcp, target.token).context(format!("`{}` does not accept the token", target.host))
             .hint("copy the line that the server printed last: its token changes when it is started again without `--key`")?;
-    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    let (local_end, relay_end) = UnixStream::pair().map_err(failed)?;
     let ending = Arc::<Mutex<Option<String>>>::default();
-    let of_relay = Arc::clone(&ending);
+    let relay_ending = Arc::clone(&ending);
     thread::Builder::new()
         .name("tls".into())
         .spawn(move || {
             let mut tls = Connection::Client(tls);
-            let carried = relay(&mut tls, &tcp, &theirs, &OnceLock::new());
+            let carried = relay(&mut tls, &tcp, &relay_end, &OnceLock::new());
             let reason = carried.err().map(|error| error.to_string());
-            *of_relay.lock() = reason;
+            *relay_ending.lock() = reason;
         })
         .map_err(failed)?;
-    let began = Instant::now();
+    let started_at = Instant::now();
     let limit = Arc::<OnceLock<Duration>>::default();
-    let of_explain = Arc::clone(&limit);
+    let server_limit = Arc::clone(&limit);
     let mut refusal = None;
     let session = session::open_over(
-        ours,
-        (GREETING_WITHIN, SILENCE),
+        local_end,
+        (GREETING_TIMEOUT, SILENCE),
         &mut |line| {
             if stop.is_asked() {
                 return Err("stopped".into());
@@ -110,8 +110,12 @@ pub fn open(
             })
         },
         move |error| {
-            let limit = of_explain.get().copied();
-            explain(error, &ending, limit.filter(|it| began.elapsed() >= *it))
+            let limit = server_limit.get().copied();
+            explain(
+                error,
+                &ending,
+                limit.filter(|it| started_at.elapsed() >= *it),
+            )
         },
     );
     match (session, refusal) {
@@ -125,8 +129,8 @@ pub fn open(
 
 /// Returns the reason for the end of a session.
 fn explain(error: &io::Error, ending: &Mutex<Option<String>>, limit: Option<Duration>) -> String {
-    let of_relay = ending.lock().take();
-    match (limit, of_relay) {
+    let reason = ending.lock().take();
+    match (limit, reason) {
         (Some(limit), _) => format!(
             "the server ends a client after {} (its `--max-time`)",
             format_duration(limit)
@@ -153,8 +157,8 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2])> {
         let bind = target.args.bind;
         !is_excluded && bind.is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
     };
-    let of_kind: Vec<&SocketAddr> = found.iter().filter(is_of_kind).collect();
-    if of_kind.is_empty() {
+    let candidates: Vec<&SocketAddr> = found.iter().filter(is_of_kind).collect();
+    if candidates.is_empty() {
         let addresses: Vec<String> = found.iter().map(|it| it.ip().to_string()).collect();
         return Err(Failure::input(
             format!(
@@ -168,11 +172,11 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2])> {
         ));
     }
     let mut last = io::Error::other("it has no address");
-    for address in of_kind {
+    for address in candidates {
         match connect_to(*address, target) {
             Ok(stream) => {
-                let ours = stream.local_addr()?;
-                return Ok((stream, [ours, *address]));
+                let local = stream.local_addr()?;
+                return Ok((stream, [local, *address]));
             }
             Err(error) => last = error,
         }
@@ -188,14 +192,14 @@ fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream>
         socket.bind(&SocketAddr::new(bind, 0).into())?;
     }
     let within = target.args.connect_timeout;
-    let within = within.map_or(CONNECT_WITHIN, Duration::from_millis);
+    let within = within.map_or(CONNECT_TIMEOUT, Duration::from_millis);
     socket.connect_timeout(&address.into(), within)?;
     set_up(&socket, SILENCE[0])?;
     Ok(socket.into())
 }
 
 fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection> {
-    tcp.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+    tcp.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
     (&mut &*tcp).write_all(&first_message(&token.secret, rand::random()))?;
     let name = ServerName::try_from("server.regatta.invalid")?;
     let mut tls = ClientConnection::new(Arc::new(client_config(token)?), name)?;

@@ -9,7 +9,7 @@ use regatta_model::{Direction, units::nanoseconds};
 use crate::client_events::{Delivered, Interval};
 
 /// Share of an interval below which the last one is not shown, as of iperf3.
-const LEAST_SHARE: u64 = 10;
+const MIN_SHARE: u64 = 10;
 
 /// Longest time for which short intervals wait for the counters of an end.
 const SECOND: u64 = 1_000_000_000;
@@ -175,7 +175,7 @@ impl Intervals {
         self.timing().waiting.len() as u64 > longest || other.has_reached(to, self.tolerance())
     }
 
-    /// Goes on to the end of the next interval, and returns it unless it is a rest too short to be shown.
+    /// Advances to the end of the next interval, and returns it unless it is a last one that is too short to be shown.
     fn next(&mut self, to: u64) -> Option<Interval> {
         let (bounding, tolerance) = (self.bounding(), self.tolerance());
         let from = self.timing().last.elapsed_ns;
@@ -188,7 +188,7 @@ impl Intervals {
             Host::Server => server,
         };
         let span = now.elapsed_ns.saturating_sub(before.elapsed_ns);
-        if span == 0 || (now.has_ended && span < self.interval_ns / LEAST_SHARE) {
+        if span == 0 || (now.has_ended && span < self.interval_ns / MIN_SHARE) {
             return None;
         }
         let senders = match self.direction {
@@ -210,7 +210,7 @@ impl Intervals {
             retransmitted_packets: (known().filter_map(Span::retransmitted_packets))
                 .reduce(|a, b| a + b),
             congestion_window_bytes: windows.reduce(|a, b| a + b),
-            omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / LEAST_SHARE
+            omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / MIN_SHARE
                 && self.omit_ns > 0,
         })
     }
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    fn of_seconds(direction: Direction) -> Intervals {
+    fn one_second_intervals(direction: Direction) -> Intervals {
         Intervals::new(0, direction, Duration::from_secs(1), Duration::ZERO)
     }
 
@@ -240,8 +240,8 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_the_bytes_of_the_receiver_and_the_delay_of_the_client() {
-        let mut intervals = of_seconds(Direction::Forward);
+    fn interval_has_bytes_of_the_receiver_and_delay_of_the_client() {
+        let mut intervals = one_second_intervals(Direction::Forward);
         let sender = Progress {
             probe_answers: 4,
             probe_delay_ns: 8_000_000,
@@ -271,8 +271,8 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_late_holds_back_one_interval() {
-        let mut intervals = of_seconds(Direction::Reverse);
+    fn late_end_delays_one_interval() {
+        let mut intervals = one_second_intervals(Direction::Reverse);
         assert_eq!(add(&mut intervals, Host::Client, at(1, 10)), None);
         let first = add(&mut intervals, Host::Client, at(2, 30)).expect("one is late");
         assert_eq!(first.reverse.map(|it| it.bytes), Some(10));
@@ -289,29 +289,30 @@ mod tests {
     }
 
     /// Returns end and delay in milliseconds of the intervals of a transfer to the server, of which these counters come.
-    fn delays(came: &[(Host, u64)]) -> Vec<(u64, Option<f64>)> {
-        let mut intervals = of_seconds(Direction::Forward);
+    fn delays(reports: &[(Host, u64)]) -> Vec<(u64, Option<f64>)> {
+        let mut intervals = one_second_intervals(Direction::Forward);
         let mut complete = Vec::new();
-        for (host, seconds) in came {
+        for (host, seconds) in reports {
             complete.extend(match host {
                 Host::Client => intervals.add(*host, probed(*seconds)),
                 Host::Server => intervals.add(*host, at(*seconds, seconds * 10)),
             });
         }
         complete.extend(intervals.finish());
-        let said = complete.iter();
-        said.map(|it| {
-            let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
-            (it.to_ns / SECOND, delay)
-        })
-        .collect()
+        let intervals = complete.iter();
+        intervals
+            .map(|it| {
+                let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
+                (it.to_ns / SECOND, delay)
+            })
+            .collect()
     }
 
     #[test]
-    fn a_delay_is_in_the_interval_in_which_it_was_measured() {
+    fn delay_belongs_to_the_interval_of_its_measurement() {
         use Host::{Client, Server};
         // Counters of the client that are late hold the line back until those of its own time are here.
-        let came = [
+        let reports = [
             (Server, 1),
             (Server, 2),
             (Client, 1),
@@ -319,15 +320,18 @@ mod tests {
             (Client, 3),
             (Server, 3),
         ];
-        assert_eq!(delays(&came), [(1, None), (2, Some(2.0)), (3, Some(3.0))]);
-        let came = [(Server, 1), (Client, 1), (Client, 2), (Server, 2)];
-        assert_eq!(delays(&came), [(1, Some(1.0)), (2, Some(2.0))]);
+        assert_eq!(
+            delays(&reports),
+            [(1, None), (2, Some(2.0)), (3, Some(3.0))]
+        );
+        let reports = [(Server, 1), (Client, 1), (Client, 2), (Server, 2)];
+        assert_eq!(delays(&reports), [(1, Some(1.0)), (2, Some(2.0))]);
     }
 
     #[test]
-    fn intervals_around_a_moment_that_an_end_left_out_have_the_delay_of_the_time_around_it() {
+    fn intervals_around_a_missing_report_share_their_delay() {
         use Host::{Client, Server};
-        let came = [
+        let reports = [
             (Client, 1),
             (Server, 1),
             (Server, 2),
@@ -342,18 +346,18 @@ mod tests {
             (3, Some(2.5)),
             (4, Some(4.0)),
         ];
-        assert_eq!(delays(&came), expected);
+        assert_eq!(delays(&reports), expected);
     }
 
     #[test]
-    fn intervals_that_wait_when_the_trial_ends_are_complete() {
+    fn pending_intervals_are_complete_at_the_end_of_the_trial() {
         use Host::{Client, Server};
-        let came = [(Client, 1), (Server, 1), (Client, 2), (Server, 3)];
-        assert_eq!(delays(&came), [(1, Some(1.0)), (3, Some(2.0))]);
+        let reports = [(Client, 1), (Server, 1), (Client, 2), (Server, 3)];
+        assert_eq!(delays(&reports), [(1, Some(1.0)), (3, Some(2.0))]);
     }
 
     #[test]
-    fn counters_of_the_two_ends_need_not_be_of_the_same_moment() {
+    fn counters_of_both_ends_may_differ_in_time() {
         let tenth = SECOND / 10;
         let mut intervals = Intervals::new(
             0,
@@ -392,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn short_intervals_wait_a_second_for_the_other_end_and_all_come_when_it_has_ended() {
+    fn short_intervals_wait_one_second_for_the_other_end() {
         let tenth = SECOND / 10;
         let interval = Duration::from_nanos(tenth);
         let mut intervals = Intervals::new(0, Direction::Reverse, interval, Duration::ZERO);
@@ -422,8 +426,8 @@ mod tests {
     }
 
     #[test]
-    fn late_counters_of_a_direction_are_waited_for_and_are_no_zero() {
-        let mut intervals = of_seconds(Direction::Both);
+    fn late_counters_of_a_direction_are_awaited_and_not_zero() {
+        let mut intervals = one_second_intervals(Direction::Both);
         assert_eq!(add(&mut intervals, Host::Server, at(1, 10)), None);
         assert_eq!(add(&mut intervals, Host::Server, at(2, 30)), None);
         let first = add(&mut intervals, Host::Client, at(1, 40)).expect("both");
@@ -445,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_a_warm_up_are_marked() {
+    fn warm_up_intervals_are_marked() {
         let second = Duration::from_secs(1);
         let mut intervals = Intervals::new(0, Direction::Both, second, second);
         let mut spans = Vec::new();
@@ -459,14 +463,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_rest_is_not_shown_and_a_long_one_is() {
+    fn short_last_interval_is_dropped_and_a_long_one_is_kept() {
         let ended = |ns: u64| Progress {
             has_ended: true,
             elapsed_ns: ns,
             ..at(0, 20)
         };
         for (ns, shown) in [(SECOND + SECOND / 20, false), (SECOND + SECOND / 2, true)] {
-            let mut intervals = of_seconds(Direction::Both);
+            let mut intervals = one_second_intervals(Direction::Both);
             add(&mut intervals, Host::Client, at(1, 10));
             let first = add(&mut intervals, Host::Server, at(1, 10)).expect("both");
             assert!(first.forward.is_some() && first.reverse.is_some());

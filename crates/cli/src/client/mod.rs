@@ -47,10 +47,10 @@ use crate::{
 };
 
 /// Shortest time between two lines.
-const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time of a trial beside its transfer, for the comparison with the server's limit.
-const BESIDE: Duration = Duration::from_secs(2);
+const TRIAL_OVERHEAD: Duration = Duration::from_secs(2);
 
 /// Runs `regatta client`.
 ///
@@ -61,7 +61,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     // As of iperf3, no time is no lines.
     let interval = Some(args.interval).filter(|interval| !interval.is_zero());
     refuse! {
-        interval.is_some_and(|interval| interval < LEAST_INTERVAL) => "lines cannot come more often than every 0.1 s";
+        interval.is_some_and(|interval| interval < MIN_INTERVAL) => "lines cannot come more often than every 0.1 s";
             "give a longer time, as in `-i 0.1`, or none: `-i 0`";
     }
     if args.zerocopy {
@@ -74,7 +74,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     let (file, text) = study::study(args, &address.host, family)?;
     let plan = Plan::new(&file.study).bad()?;
     let held = Held::new()?;
-    let kept = Kept::new(args)?;
+    let results = Results::new(args)?;
     let output = LineOutput::open(args.logfile.as_deref(), args.title.clone())?;
     let options = RunOptions {
         run_id: run::new_id(),
@@ -84,13 +84,13 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
         part: regatta_model::RunPart::default(),
     };
     let screen = Rc::new(RefCell::new(Screen::new(args, output, &file.study)));
-    let of_run = Rc::clone(&screen);
+    let progress_screen = Rc::clone(&screen);
     let run = Run::new(plan, options).with_progress(ProgressListener::new(
         move || interval,
-        move |progress| of_run.borrow_mut().progress(progress),
+        move |progress| progress_screen.borrow_mut().progress(progress),
     ));
-    held.stop_with(run.stopper(), kept.at_once())?;
-    let measured = measure(args, run, &screen, &kept, (&address, &token));
+    held.stop_with(run.stopper(), results.at_once())?;
+    let measured = measure(args, run, &screen, &results, (&address, &token));
     let has_ended = measured.is_ok();
     let result = measured.and_then(|(ending, tally)| match ending {
         Ending::Complete => Ok(tally.verdict(false)),
@@ -101,7 +101,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     let written = screen.borrow_mut().finish(result.as_ref().err());
     if has_ended {
         written?;
-        kept.show(args, colour)?;
+        results.show(args, colour)?;
     }
     result
 }
@@ -114,7 +114,7 @@ fn measure(
     args: &ClientArgs,
     run: Run,
     screen: &Rc<RefCell<Screen>>,
-    kept: &Kept,
+    results: &Results,
     (address, token): (&ServerAddress, &Token),
 ) -> Result<(Ending, Tally)> {
     let target = Target {
@@ -131,7 +131,7 @@ fn measure(
     let mut bed = ServerBed::new(opened.session, name, ips, &own_executable()?)?;
     let mut listener = ClientListener {
         screen: Rc::clone(screen),
-        store: kept.directory.as_deref().map(StoreListener::new),
+        store: results.directory.as_deref().map(StoreListener::new),
         tally: Tally::default(),
     };
     let ending = run
@@ -156,14 +156,14 @@ fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token)> {
         let token = token.clone();
         return Ok((address, token));
     }
-    let of_environment = || std::env::var("REGATTA_TOKEN").ok();
-    let given = args.token.clone().or_else(of_environment);
+    let from_environment = || std::env::var("REGATTA_TOKEN").ok();
+    let token = args.token.clone().or_else(from_environment);
     let missing = || format!("the token of `{}` is missing", address.host);
-    let given = given.filter(|given| !given.is_empty());
-    let given = given.ok_or_else(|| Failure::input(missing(), hint))?;
-    let word = given.rsplit('#').next().unwrap_or_default();
+    let token = token.filter(|token| !token.is_empty());
+    let token = token.ok_or_else(|| Failure::input(missing(), hint))?;
+    let encoded = token.rsplit('#').next().unwrap_or_default();
     let token =
-        Token::decode(word).ok_or_else(|| Failure::input("the token is not whole", hint))?;
+        Token::decode(encoded).ok_or_else(|| Failure::input("the token is not whole", hint))?;
     Ok((address, token))
 }
 
@@ -185,7 +185,7 @@ fn pin(processor: usize) -> Result<()> {
         .hint("processors are counted from 0: `lscpu -e` lists those of this machine")
 }
 
-/// Compares what is asked for with the limits of a server.
+/// Compares the request with the limits of a server.
 fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     let Hello::Limits {
         max_time_ns,
@@ -202,7 +202,7 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     let most = Duration::from_nanos(*max_time_ns);
     let time = args.time.unwrap_or(Duration::from_secs(10)) + args.omit.unwrap_or_default();
     let trials = args.repeat.saturating_mul(args.transports().len() as u32);
-    let needed = (time + BESIDE).saturating_mul(trials);
+    let needed = (time + TRIAL_OVERHEAD).saturating_mul(trials);
     if args.bytes.is_none() && args.blockcount.is_none() && needed > most {
         return refuse(
             format_duration(needed),
@@ -220,38 +220,38 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     Ok(())
 }
 
-/// Directory of the results: the one that was asked for, or one that is removed at the end.
-struct Kept {
+/// Directory of the results: the requested one, or one that is removed at the end.
+struct Results {
     directory: Option<PathBuf>,
-    is_asked_for: bool,
+    is_requested: bool,
 }
 
-impl Kept {
+impl Results {
     fn new(args: &ClientArgs) -> Result<Self> {
-        if let Some(asked) = &args.save {
-            let made = directory::check(Some(asked))
-                .and_then(|()| directory::make(Some(asked), "client"))
+        if let Some(dir) = &args.save {
+            let directory = directory::check(Some(dir))
+                .and_then(|()| directory::make(Some(dir), "client"))
                 .map_err(|failure| failure.with_directory_option("--save"))?;
             return Ok(Self {
-                directory: Some(made),
-                is_asked_for: true,
+                directory: Some(directory),
+                is_requested: true,
             });
         }
         let compares = args.repeat > 1 || args.transports().len() > 1;
-        let place = std::env::temp_dir().join(format!("regatta-client-{}", run::new_id()));
+        let temporary = std::env::temp_dir().join(format!("regatta-client-{}", run::new_id()));
         Ok(Self {
             directory: (compares && !args.json && !args.json_stream)
-                .then(|| directory::make(Some(&place), "client"))
+                .then(|| directory::make(Some(&temporary), "client"))
                 .transpose()?,
-            is_asked_for: false,
+            is_requested: false,
         })
     }
 
     /// Returns what a second signal does before it ends this process at once.
     fn at_once(&self) -> impl FnOnce() + Send + use<> {
-        let (directory, is_asked_for) = (self.directory.clone(), self.is_asked_for);
+        let (directory, is_requested) = (self.directory.clone(), self.is_requested);
         move || match directory {
-            Some(directory) if is_asked_for => output::err(&format!(
+            Some(directory) if is_requested => output::err(&format!(
                 "ended at once: the trials that had ended are kept in `{}`\nhint: run `regatta report {}` to see them",
                 directory.display(),
                 quoted(&directory)
@@ -268,10 +268,10 @@ impl Kept {
         };
         let data = regatta_report::load(directory)?;
         let summary = regatta_report::summarise(&data);
-        if self.is_asked_for {
+        if self.is_requested {
             regatta_report::write_all(directory)?;
         }
-        match self.is_asked_for {
+        match self.is_requested {
             _ if args.json || args.json_stream => Ok(()),
             true => report::show(directory, &data, &summary, colour),
             false => report::show_tables(directory, &data, &summary, colour),
@@ -279,9 +279,9 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for Results {
     fn drop(&mut self) {
-        if let (Some(directory), false) = (&self.directory, self.is_asked_for) {
+        if let (Some(directory), false) = (&self.directory, self.is_requested) {
             let _ = std::fs::remove_dir_all(directory);
         }
     }
@@ -318,8 +318,8 @@ struct Screen {
     names: [String; 2],
     intervals: Option<Intervals>,
     /// Trials for `-J`.
-    kept: Vec<TrialJson>,
-    /// First error of the output, which the end tells.
+    json_trials: Vec<TrialJson>,
+    /// First error of the output, which is reported at the end.
     failed: Option<output::OutputError>,
 }
 
@@ -355,7 +355,7 @@ impl Screen {
             session: None,
             names: [String::new(), String::new()],
             intervals: None,
-            kept: Vec::new(),
+            json_trials: Vec::new(),
             failed: None,
         }
     }
@@ -415,8 +415,8 @@ impl Screen {
     }
 
     fn keep(&mut self, event: ClientEvent) {
-        match (event, self.kept.last_mut()) {
-            (ClientEvent::Started(started), _) => self.kept.push(TrialJson {
+        match (event, self.json_trials.last_mut()) {
+            (ClientEvent::Started(started), _) => self.json_trials.push(TrialJson {
                 started,
                 intervals: Vec::new(),
                 ended: None,
@@ -430,7 +430,7 @@ impl Screen {
     /// Ends the output, in JSON with the failure that ended the measurement.
     fn finish(&mut self, failure: Option<&Failure>) -> Result<()> {
         let error = failure.map(|failure| {
-            let (message, hint) = failure.in_words();
+            let (message, hint) = failure.message_and_hint();
             Failed {
                 time_unix_ns: unix_ns(),
                 message,
@@ -440,7 +440,7 @@ impl Screen {
         match (self.form, error) {
             (Form::Json, error) => self.output.json(&WholeJson {
                 schema_version: SCHEMA_VERSION,
-                trials: &self.kept,
+                trials: &self.json_trials,
                 error,
             })?,
             (Form::JsonLines, Some(error)) => self.output.json(&ClientEvent::Failed(error))?,

@@ -18,7 +18,7 @@ use crate::{
     output, registry,
 };
 
-/// Time to send for unless another is asked for.
+/// Default duration of sending.
 const TIME: Duration = Duration::from_secs(10);
 
 /// Time after the sending within which everything has to arrive.
@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Size of a message over streams, as of iperf3.
 const STREAM_MESSAGE: Bytes = Bytes(128 << 10);
 
-/// Rate of UDP unless another is asked for, as of iperf3.
+/// Default rate of UDP, that of iperf3.
 const UDP_RATE: BitRate = BitRate(1_000_000);
 
 /// Size of an MTU of Ethernet less the headers of TCP with time stamps, as iperf3 has for datagrams by default.
@@ -68,9 +68,9 @@ pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyF
             connect_deadline.map(|it| exact::time(it).into()),
         ),
     ]);
-    let of_messages = |transport: &&Transport| is_of_messages(&transport.driver);
-    let messages = transports.iter().any(|it| of_messages(&it));
-    let over_streams = transports.iter().find(|it| !of_messages(it));
+    let sends_messages = |transport: &&Transport| is_of_messages(&transport.driver);
+    let messages = transports.iter().any(|it| sends_messages(&it));
+    let over_streams = transports.iter().find(|it| !sends_messages(it));
     let over_streams = over_streams.map(|it| it.label.clone());
     let sections = transports.into_iter().map(adhoc::section);
     root.insert("transport".into(), Value::Array(sections.collect()));
@@ -107,8 +107,8 @@ fn is_of_messages(driver: &str) -> bool {
 
 fn workload(args: &ClientArgs, message: Bytes) -> Table {
     let count = args.blockcount;
-    let of_count = count.map(|count| Bytes(count.saturating_mul(message.0)));
-    let size = args.bytes.or(of_count);
+    let from_count = count.map(|count| Bytes(count.saturating_mul(message.0)));
+    let size = args.bytes.or(from_count);
     let omit = args.omit.unwrap_or_default();
     let duration = args.time.unwrap_or(TIME) + omit;
     let direction = match (args.reverse, args.bidir) {
@@ -136,7 +136,7 @@ fn workload(args: &ClientArgs, message: Bytes) -> Table {
     ])
 }
 
-/// Returns the transports with the options that flags of iperf3 stand for.
+/// Returns the transports with the options that flags of iperf3 set.
 fn transports(args: &ClientArgs) -> Result<Vec<Transport>> {
     let names = match (args.udp, args.sctp, args.mptcp) {
         (true, ..) => vec!["udp".to_owned()],
@@ -164,7 +164,7 @@ fn transport(text: &str, args: &ClientArgs) -> Result<Transport> {
     let text = OptionValue::Text;
     let number = |value: u16| OptionValue::Number(value.into());
     let window = args.window.map(|size| text(exact::bytes(size)));
-    let of_window: &[&str] = match has_option(&transport.driver, "socket_buffers") {
+    let window_options: &[&str] = match has_option(&transport.driver, "socket_buffers") {
         true => &["socket_buffers"],
         false => &["receive_buffer", "send_buffer"],
     };
@@ -176,7 +176,9 @@ fn transport(text: &str, args: &ClientArgs) -> Result<Transport> {
         ("-N", "no_delay", no_delay),
         ("--dscp", "dscp", args.dscp.map(u16::from).map(number)),
     ];
-    let windows = of_window.iter().map(|name| ("-w", *name, window.clone()));
+    let windows = window_options
+        .iter()
+        .map(|name| ("-w", *name, window.clone()));
     for (flag, name, value) in flags.into_iter().chain(windows) {
         let Some(value) = value else { continue };
         let driver = &transport.driver;

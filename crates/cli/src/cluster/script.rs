@@ -39,9 +39,9 @@ pub struct Script<'a> {
 }
 
 impl Script<'_> {
-    fn head(&self, name: &str, about: &str, log: &str, own: &[String]) -> String {
+    fn head(&self, name: &str, comment: &str, log: &str, own: &[String]) -> String {
         let mut text = format!(
-            "#!/bin/bash\n{about}\n#SBATCH --job-name=regatta-{name}-{}\n",
+            "#!/bin/bash\n{comment}\n#SBATCH --job-name=regatta-{name}-{}\n",
             self.study
         );
         for option in own {
@@ -79,9 +79,9 @@ impl Script<'_> {
     pub fn preflight(&self) -> String {
         let mut options = self.resources();
         options.push("--time=10".to_owned());
-        let about =
+        let comment =
             "# Checks that a node can run the shards: one short trial on the bed of the study.";
-        self.head("check", about, "preflight.log", &options)
+        self.head("check", comment, "preflight.log", &options)
             + &format!(
                 r#"work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 echo "check of $(hostname)"
@@ -111,7 +111,7 @@ exit $code
             "--requeue".to_owned(),
             format!("--signal=B:USR1@{}", NOTICE.as_secs()),
         ]);
-        let about = format!(
+        let comment = format!(
             "# Shards of `{}`: {} trials in {} shards. By hand: `sbatch shards.sbatch`, or some of them:\n\
              # `sbatch --array=3,17 shards.sbatch`.",
             self.study, self.trials, self.shards
@@ -120,7 +120,7 @@ exit $code
             1 => String::new(),
             jobs => format!(" --jobs {jobs}"),
         };
-        self.head("shards", &about, "shard-%a.log", &options)
+        self.head("shards", &comment, "shard-%a.log", &options)
             + &format!(
                 r#"shards={shards}
 shard=${{SLURM_ARRAY_TASK_ID:?submit this script with sbatch}}
@@ -169,8 +169,8 @@ exit $code
             format!("--mem={memory}M"),
             "--time=120".to_owned(),
         ];
-        let about = "# Merges what the shards have left. Can be run at any time, and again.";
-        self.head("merge", about, "merge.log", &options)
+        let comment = "# Merges what the shards have left. Can be run at any time, and again.";
+        self.head("merge", comment, "merge.log", &options)
             + &format!(
                 r#""$dir/regatta" merge "$dir/{MERGED}" "$dir"/{SHARDS}/*/results.sqlite --skip-bad
 code=$?

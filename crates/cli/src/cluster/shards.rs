@@ -1,4 +1,4 @@
-//! Shards of a plan in a directory, and how far each is.
+//! Shards of a plan in a directory, and their progress.
 
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,7 @@ pub struct Shard {
 
 impl Shard {
     /// Estimates the seconds that trials take at the rate of the shards that run.
-    pub fn seconds_left(trials: u32, shards: &[Self]) -> Option<f64> {
+    pub fn remaining_seconds(trials: u32, shards: &[Self]) -> Option<f64> {
         let rate: f64 = shards.iter().map(|shard| shard.rate).sum();
         (trials > 0 && rate > 0.0).then(|| (f64::from(trials) / rate).min(1e9))
     }
@@ -52,11 +52,11 @@ impl Shard {
 /// Answer of Slurm about the tasks of a plan.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// Tasks that run or wait, by number. `None` if Slurm does not run the plan, or could not be asked.
+    /// Tasks that run or wait, by number. `None` if Slurm does not run the plan, or did not answer.
     tasks: Option<BTreeMap<u32, TaskState>>,
-    /// How tasks ended, as far as the site keeps accounts.
+    /// Ends of tasks, if the site keeps accounts.
     ended: BTreeMap<u32, String>,
-    /// Reason why Slurm could not be asked.
+    /// Reason why Slurm did not answer.
     pub warning: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct Queue {
 #[derive(Debug, Clone)]
 pub struct ShardedPlan {
     dir: PathBuf,
-    /// The plan. Of shards that somebody started by hand, it is made from their files.
+    /// The plan. For shards that were started by hand, it is made from their files.
     pub(super) submission: Submission,
     /// Whether `regatta submit` made the directory.
     pub(super) is_submitted: bool,
@@ -98,8 +98,8 @@ impl ShardedPlan {
                 ended: job.map(slurm::ended).unwrap_or_default(),
                 warning: None,
             },
-            Err(why) => Queue {
-                warning: Some(format!("{why}; what runs is told by the files alone")),
+            Err(reason) => Queue {
+                warning: Some(format!("{reason}; what runs is told by the files alone")),
                 ..Queue::default()
             },
         }
@@ -114,7 +114,7 @@ impl ShardedPlan {
 
     /// Returns the tasks that Slurm knows.
     fn tasks(&self, job: Option<&str>) -> Result<BTreeMap<u32, TaskState>, String> {
-        let dir = directory::absolute(&self.dir).map_err(|failure| failure.in_words().0)?;
+        let dir = directory::absolute(&self.dir).map_err(|failure| failure.message_and_hint().0)?;
         let tasks = slurm::tasks(job, &shards_script(&dir))?;
         if job.is_none() && tasks.is_empty() {
             return Err("the scripts were not submitted by `regatta submit`".to_owned());
@@ -139,8 +139,8 @@ fn is_of_plan(start: &Start, plan_sha256: &str) -> bool {
 /// Returns the plan of the shards in a directory that began last, if there are any.
 fn of_parts(dir: &Path) -> Option<Submission> {
     let starts = starts::read(dir);
-    let begun = |start: &Start| start.progress.as_ref().map(|it| it.started_unix_s);
-    let last = starts.iter().max_by_key(|start| begun(start))?;
+    let started_unix_s = |start: &Start| start.progress.as_ref().map(|it| it.started_unix_s);
+    let last = starts.iter().max_by_key(|start| started_unix_s(start))?;
     let progress = last.progress.as_ref()?;
     // The file of a shard that runs on another machine cannot be read.
     let header = starts
@@ -164,15 +164,19 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
         ShardState::Complete
     } else {
         match (queue.tasks.as_ref()).map(|tasks| tasks.get(&number)) {
-            Some(Some(task)) if task.state == "PENDING" => ShardState::Waiting(task.place.clone()),
-            Some(Some(task)) => ShardState::Running(task.place.clone()),
+            Some(Some(task)) if task.state == "PENDING" => {
+                ShardState::Waiting(task.location.clone())
+            }
+            Some(Some(task)) => ShardState::Running(task.location.clone()),
             None if last.is_some_and(Start::seems_to_run) => {
                 ShardState::Running(running.map_or_else(String::new, |it| it.node.clone()))
             }
             None if last.is_none() => {
                 ShardState::Waiting("it was not started, as far as its files tell".to_owned())
             }
-            Some(None) | None => ShardState::Missing(why_missing(last, queue.ended.get(&number))),
+            Some(None) | None => {
+                ShardState::Missing(missing_reason(last, queue.ended.get(&number)))
+            }
         }
     };
     let rate = match (&state, running) {
@@ -193,16 +197,16 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
     }
 }
 
-fn why_missing(last: Option<&Start>, ended: Option<&String>) -> String {
+fn missing_reason(last: Option<&Start>, ended: Option<&String>) -> String {
     let status = last.and_then(|last| last.exit_status);
-    let mut why = match (last, status) {
+    let mut reason = match (last, status) {
         (None, _) => "it was never started".to_owned(),
         (_, Some(status)) => format!("it ended with exit status {status}"),
         (Some(it), _) if it.disk_was_full => "it ended on a full disk".to_owned(),
         _ => "it was killed".to_owned(),
     };
     if let Some(ended) = ended {
-        why += &format!(" ({ended})");
+        reason += &format!(" ({ended})");
     }
-    why
+    reason
 }

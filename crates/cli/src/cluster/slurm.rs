@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, path::Path, process::Command};
 
 use crate::exit::{Failure, Result};
 
-/// Largest number of array tasks plus one, where the site does not tell it: Slurm's default.
+/// Largest number of array tasks plus one, if the site does not report it: Slurm's default.
 const DEFAULT_ARRAY_SIZE: u32 = 1001;
 
 /// State of an array task: as Slurm names it, such as `RUNNING`, with the node or the reason.
@@ -12,7 +12,7 @@ const DEFAULT_ARRAY_SIZE: u32 = 1001;
 pub struct TaskState {
     pub state: String,
     /// Node of a task that runs; else the reason why it waits.
-    pub place: String,
+    pub location: String,
 }
 
 /// Returns the output of a command of Slurm, or the reason why it has none.
@@ -27,8 +27,8 @@ fn output(program: &str, args: &[&str]) -> Result<String, String> {
         return Ok(text.into_owned());
     }
     let line = errors.lines().chain(text.lines()).next();
-    let said = line.unwrap_or("it printed nothing");
-    Err(format!("`{program}` failed: {said}"))
+    let message = line.unwrap_or("it printed nothing");
+    Err(format!("`{program}` failed: {message}"))
 }
 
 /// Returns the largest number of shards that one array can have on this site.
@@ -49,14 +49,14 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String> {
     let mut args = vec!["--parsable"];
     args.extend(options.iter().map(String::as_str));
     args.push(&path);
-    let said = output("sbatch", &args).map_err(|why| {
-        Failure::message(format!("cannot submit `{path}`: {why}")).hint(
+    let output_text = output("sbatch", &args).map_err(|reason| {
+        Failure::message(format!("cannot submit `{path}`: {reason}")).hint(
             "add what the site asks for with `--slurm-arg`, or write the scripts with `--write-only` and submit \
              them with `sbatch` where it is",
         )
     })?;
     // On a federation the cluster follows behind a semicolon.
-    let job = said.trim().split(';').next().unwrap_or_default();
+    let job = output_text.trim().split(';').next().unwrap_or_default();
     Ok(job.to_owned())
 }
 
@@ -66,36 +66,36 @@ pub fn cancel(jobs: &[&str]) {
 }
 
 /// Returns the tasks that wait or run, by number: those of an array, and those of its script that this user has
-/// submitted by hand; an error if Slurm cannot be asked.
+/// submitted by hand; an error if Slurm does not answer.
 ///
-/// As text in a format of our own: the form of `squeue --json` differs from version to version.
+/// Reads text in a format of our own: the form of `squeue --json` differs from version to version.
 pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState>, String> {
     let form = ["--noheader", "--array", "--format=%K|%T|%N|%r|%o"];
     let squeue = |which: &[&str]| output("squeue", &[&form, which].concat());
-    let of_job = job.map(|job| match squeue(&["--jobs", job]) {
+    let job_tasks = job.map(|job| match squeue(&["--jobs", job]) {
         // It has forgotten a job that ended some minutes ago.
-        Err(why) if why.contains("Invalid job id") => Ok(String::new()),
-        said => said,
+        Err(reason) if reason.contains("Invalid job id") => Ok(String::new()),
+        result => result,
     });
-    let mut tasks = read_tasks(&of_job.transpose()?.unwrap_or_default(), None);
+    let mut tasks = read_tasks(&job_tasks.transpose()?.unwrap_or_default(), None);
     tasks.extend(read_tasks(&squeue(&["--me"])?, Some(script)));
     Ok(tasks)
 }
 
 /// Reads the output of `squeue`, of all tasks or of those of one script.
-fn read_tasks(text: &str, of_script: Option<&Path>) -> BTreeMap<u32, TaskState> {
+fn read_tasks(text: &str, script_filter: Option<&Path>) -> BTreeMap<u32, TaskState> {
     let task = |line: &str| {
         let mut columns = line.splitn(5, '|').map(str::trim);
         let number = columns.next()?.parse().ok()?;
         let state = columns.next()?.to_owned();
         let (node, reason) = (columns.next()?, columns.next()?);
         let script = columns.next()?;
-        if of_script.is_some_and(|of_script| Path::new(script) != of_script) {
+        if script_filter.is_some_and(|script_filter| Path::new(script) != script_filter) {
             return None;
         }
-        let place = if node.is_empty() { reason } else { node };
-        let place = place.to_owned();
-        Some((number, TaskState { state, place }))
+        let location = if node.is_empty() { reason } else { node };
+        let location = location.to_owned();
+        Some((number, TaskState { state, location }))
     };
     text.lines().filter_map(task).collect()
 }
@@ -105,14 +105,14 @@ fn read_tasks(text: &str, of_script: Option<&Path>) -> BTreeMap<u32, TaskState> 
 pub fn ended(job: &str) -> BTreeMap<u32, String> {
     let form = "--format=JobID,State,ExitCode";
     let args = ["--noheader", "--parsable2", "--allocations", form];
-    let said = output("sacct", &[&args[..], &["--jobs", job]].concat()).unwrap_or_default();
+    let output_text = output("sacct", &[&args[..], &["--jobs", job]].concat()).unwrap_or_default();
     let task = |line: &str| {
         let mut columns = line.split('|');
         let number = columns.next()?.split_once('_')?.1.parse().ok()?;
         let state = columns.next()?;
         Some((number, format!("{state}, exit code {}", columns.next()?)))
     };
-    said.lines().filter_map(task).collect()
+    output_text.lines().filter_map(task).collect()
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_read_as_squeue_prints_them() {
+    fn squeue_output_is_parsed() {
         let tasks = read_tasks(
             "3|RUNNING|n1|None|/a/shards.sbatch\n17|PENDING||Resources|/a/shards.sbatch\n\
              18|COMPLETING|n2|None|/b/shards.sbatch\nN/A|PENDING||Dependency|/a/merge.sbatch\n",
@@ -128,7 +128,7 @@ mod tests {
         );
         assert_eq!(tasks.len(), 3);
         assert_eq!(tasks[&3].state, "RUNNING");
-        assert_eq!(tasks[&3].place, "n1");
-        assert_eq!(tasks[&17].place, "Resources");
+        assert_eq!(tasks[&3].location, "n1");
+        assert_eq!(tasks[&17].location, "Resources");
     }
 }

@@ -77,8 +77,8 @@ impl Start {
         let numbers = name.split_once('.').and_then(|(shard, start)| {
             Some((shard.parse::<u32>().ok()?, start.parse::<u64>().ok()?))
         });
-        let of_progress = |it: &ShardProgress| (it.shard.number, it.started_unix_s);
-        numbers.or_else(|| self.progress.as_ref().map(of_progress))
+        let progress_key = |it: &ShardProgress| (it.shard.number, it.started_unix_s);
+        numbers.or_else(|| self.progress.as_ref().map(progress_key))
     }
 }
 

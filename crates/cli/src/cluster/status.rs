@@ -1,4 +1,4 @@
-//! `regatta status`: how far a submission is.
+//! `regatta status`: progress of a submission.
 
 use std::{fmt::Write as _, path::Path, time::Duration};
 
@@ -27,7 +27,7 @@ const MOST_LISTED: usize = 20;
 pub fn status(args: &StatusArgs) -> Result<Code> {
     let run = directory::of_run(&args.dir);
     if run.join(FILE_NAME).exists() {
-        return of_run(run);
+        return print_run(run);
     }
     let plan = ShardedPlan::read(&args.dir)?;
     let queue = plan.queue();
@@ -44,7 +44,7 @@ pub fn status(args: &StatusArgs) -> Result<Code> {
 }
 
 /// Prints the state of a single run.
-fn of_run(dir: &Path) -> Result<Code> {
+fn print_run(dir: &Path) -> Result<Code> {
     let data = regatta_report::load(dir).bad()?;
     let shown = quoted(dir);
     let (state, next, code) = match data.state {
@@ -96,7 +96,7 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
             0 => String::new(),
             failed => format!(", {failed} of them failed"),
         },
-        left(submission.trials.saturating_sub(done), shards),
+        remaining_text(submission.trials.saturating_sub(done), shards),
     );
     for (kind, shards) in [
         ("running", &running),
@@ -104,16 +104,16 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
         ("missing", &missing),
     ] {
         for shard in shards.iter().take(MOST_LISTED) {
-            let told = match &shard.state {
+            let description = match &shard.state {
                 ShardState::Running(node) => format!("on {node}"),
-                ShardState::Waiting(why) | ShardState::Missing(why) => why.clone(),
+                ShardState::Waiting(reason) | ShardState::Missing(reason) => reason.clone(),
                 ShardState::Complete => String::new(),
             };
             let of = shard.trials.map_or_else(String::new, |trials| {
                 format!(", {} of {trials} trials", shard.done)
             });
             let (number, all) = (shard.number, submission.shards);
-            let _ = writeln!(text, "  {kind}  {number}/{all}{of}: {told}");
+            let _ = writeln!(text, "  {kind}  {number}/{all}{of}: {description}");
         }
         if shards.len() > MOST_LISTED {
             let _ = writeln!(text, "  {kind}  and {} more", shards.len() - MOST_LISTED);
@@ -126,7 +126,7 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
     text
 }
 
-/// Says what to type next for a submission.
+/// Returns the next commands for a submission.
 fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
     let mut text = String::new();
     if !missing.is_empty() {
@@ -146,7 +146,7 @@ fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
     text
 }
 
-/// Says what to type next for shards that somebody started by hand.
+/// Returns the next commands for shards that were started by hand.
 fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
     let mut text = String::new();
     let stopped = (shards.iter()).filter(|it| matches!(it.state, ShardState::Missing(_)));
@@ -163,12 +163,12 @@ fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
     text
 }
 
-/// Formats the time left.
-fn left(trials: u32, shards: &[Shard]) -> String {
-    let Some(seconds) = Shard::seconds_left(trials, shards) else {
+/// Formats the remaining time.
+fn remaining_text(trials: u32, shards: &[Shard]) -> String {
+    let Some(seconds) = Shard::remaining_seconds(trials, shards) else {
         return String::new();
     };
     let minutes = (seconds / 60.0).ceil() as u64;
-    let left = format_duration(Duration::from_secs(minutes * 60));
-    format!(", about {left} left at the rate of the running shards")
+    let remaining = format_duration(Duration::from_secs(minutes * 60));
+    format!(", about {remaining} left at the rate of the running shards")
 }

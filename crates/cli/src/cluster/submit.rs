@@ -52,17 +52,17 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         jobs > 1 && !is_virtual => "trials that run at once share the machine, and then measure one another";
             "leave `--jobs` out";
     }
-    let whole = plan.estimate(&Done::default(), jobs).time;
+    let total = plan.estimate(&Done::default(), jobs).time;
     let shards = args.shards.unwrap_or_else(|| {
         let most = slurm::most_tasks().min(plan.most_shards());
-        ((whole.as_secs() / OF_SHARD.as_secs()) as u32).clamp(1, most.max(1))
+        ((total.as_secs() / OF_SHARD.as_secs()) as u32).clamp(1, most.max(1))
     });
     let first = Shard {
         number: 1,
         of: shards,
     };
     plan.shard(first, Done::default()).bad()?;
-    let of_shard = whole / shards;
+    let shard_time = total / shards;
     let script = Script {
         dir: &dir,
         study: &chosen.study.name,
@@ -79,7 +79,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         },
         // A shard that needs more is stopped before it, and its next start goes on, so that it need not
         // be safe.
-        limit: (of_shard * 3).max(LEAST_LIMIT),
+        limit: (shard_time * 3).max(LEAST_LIMIT),
         exclusive: !is_virtual,
         bed: match (chosen.study.bed, is_virtual) {
             (BedKind::Uml, true) => "--bed uml --clock virtual",
@@ -106,7 +106,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         "{} in {} of about {} each, in `{}`\n",
         counted(plan.trials().len(), "trial"),
         counted(shards as usize, "shard"),
-        format_duration(Duration::from_secs(of_shard.as_secs().max(1))),
+        format_duration(Duration::from_secs(shard_time.as_secs().max(1))),
         dir.display()
     ))?;
     if args.write_only {
@@ -177,7 +177,7 @@ fn check_arguments(args: &SubmitArgs) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Makes a study run in virtual time where it can, unless the command line says otherwise: nodes are
+/// Makes a study run in virtual time where it can, unless the command line sets the clock: nodes are
 /// then exchangeable, and shards need not have theirs alone.
 fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<()> {
     refuse! {
@@ -195,7 +195,7 @@ fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<()> {
     let possible = (virtual_study.check_guest())
         .map_err(|mistake| mistake.to_string())
         .and_then(|()| registry::check_endings(&virtual_study).map_err(|wrong| wrong.message));
-    let why = match possible {
+    let reason = match possible {
         Err(mistake) => mistake,
         Ok(()) => match guest::find(study.guest.kernel.as_deref(), Clock::Virtual) {
             Err(error) => error.to_string(),
@@ -211,15 +211,15 @@ fn prefer_virtual_time(args: &SubmitArgs, study: &mut Study) -> Result<()> {
         },
     };
     output::err(&format!(
-        "it runs in real time, each shard alone on its node, as virtual time is not possible: {why}"
+        "it runs in real time, each shard alone on its node, as virtual time is not possible: {reason}"
     ));
     Ok(())
 }
 
 /// Makes the directory, with the program, the kernel and the scripts.
 fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<()> {
-    for made in [dir.to_owned(), dir.join(SHARDS), dir.join(LOGS)] {
-        fs::create_dir_all(&made).cannot("write", &made)?;
+    for path in [dir.to_owned(), dir.join(SHARDS), dir.join(LOGS)] {
+        fs::create_dir_all(&path).cannot("write", &path)?;
     }
     let copy = |from: &Path, name: &str| {
         let to = dir.join(name);

@@ -1,4 +1,4 @@
-//! Views of a plan whose shards run, as far as their files tell.
+//! Views of a plan whose shards run, from their files.
 //!
 //! Numbers of trials are those of the progress files, which all machines can read. Cells have the trials of shards that
 //! have ended, and of those that run on this machine: the results file of a run under way cannot be read over a network
@@ -24,18 +24,18 @@ use crate::{
     merged_run,
 };
 
-/// Most reasons of missing shards that are told.
-const MOST_TOLD: usize = 3;
+/// Most missing shards whose reasons are shown.
+const MAX_REPORTED: usize = 3;
 
 /// Time between two questions to Slurm, whose controller serves the whole site.
-const ASK_EVERY: Duration = Duration::from_secs(30);
+const QUERY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// State of the shards, read from their files.
 pub struct Watch {
     plan: ShardedPlan,
     queue: Queue,
-    asked: Instant,
-    fold: StateBuilder,
+    queried_at: Instant,
+    builder: StateBuilder,
     has_begun: bool,
     read: BTreeMap<PathBuf, ReadFile>,
 }
@@ -51,30 +51,30 @@ struct ReadFile {
 }
 
 impl Watch {
-    /// Returns functions that read the state of all shards, and the trials so far.
+    /// Returns functions that read the state of all shards, and the finished trials.
     pub fn start(plan: ShardedPlan, shown: String) -> (PollState, Load) {
-        let of_report = plan.clone();
+        let report_plan = plan.clone();
         let mut watch = Self {
             queue: plan.queue(),
-            asked: Instant::now(),
+            queried_at: Instant::now(),
             plan,
-            fold: StateBuilder::new(shown, Vec::new()),
+            builder: StateBuilder::new(shown, Vec::new()),
             has_begun: false,
             read: BTreeMap::new(),
         };
-        let load = move || load(&of_report).map_err(|failure| failure.in_words().0);
-        (Box::new(move || watch.look()), Box::new(load))
+        let load = move || load(&report_plan).map_err(|failure| failure.message_and_hint().0);
+        (Box::new(move || watch.poll()), Box::new(load))
     }
 
     /// Reads what is new and returns the state.
-    fn look(&mut self) -> LiveRun {
-        if self.asked.elapsed() >= ASK_EVERY {
-            self.ask();
+    fn poll(&mut self) -> LiveRun {
+        if self.queried_at.elapsed() >= QUERY_INTERVAL {
+            self.query();
         }
         let mut shards = self.plan.shards(&self.queue);
         if matches!(activity(&shards), Activity::Ended { .. }) {
             // Somebody may have submitted them again.
-            self.ask();
+            self.query();
             shards = self.plan.shards(&self.queue);
         }
         let mut unread = 0;
@@ -87,7 +87,7 @@ impl Watch {
                 let _ = self.read_trials(start, is_running);
             }
         }
-        let mut run = self.fold.run.clone();
+        let mut run = self.builder.run.clone();
         let now = &mut run.now;
         now.study.clone_from(&self.plan.submission.study);
         now.trials = self.plan.submission.trials;
@@ -104,9 +104,9 @@ impl Watch {
         run
     }
 
-    fn ask(&mut self) {
+    fn query(&mut self) {
         self.queue = self.plan.queue();
-        self.asked = Instant::now();
+        self.queried_at = Instant::now();
     }
 
     /// Adds the trials of a results file that are new.
@@ -119,7 +119,7 @@ impl Watch {
         }
         let reader = Reader::unexamined(&start.dir)?;
         if !self.has_begun {
-            self.fold.on_event(&Event::RunStarted {
+            self.builder.on_event(&Event::RunStarted {
                 header: Box::new(reader.header()?),
                 trials: self.plan.submission.trials,
                 done: 0,
@@ -130,7 +130,7 @@ impl Watch {
         for trial in reader.trials_without_series()? {
             if read.trials.insert(trial.index) {
                 let trial = Box::new(trial);
-                self.fold.on_event(&Event::TrialEnded { trial });
+                self.builder.on_event(&Event::TrialEnded { trial });
             }
         }
         read.ended_unix_s = ended_unix_s;
@@ -163,19 +163,19 @@ fn activity(shards: &[Shard]) -> Activity {
 }
 
 fn missing(shards: &[Shard]) -> impl Iterator<Item = String> {
-    let told = shards.iter().filter_map(|shard| match &shard.state {
-        ShardState::Missing(why) => Some(format!("shard {} is missing: {why}", shard.number)),
+    let messages = shards.iter().filter_map(|shard| match &shard.state {
+        ShardState::Missing(reason) => Some(format!("shard {} is missing: {reason}", shard.number)),
         _ => None,
     });
-    told.take(MOST_TOLD)
+    messages.take(MAX_REPORTED)
 }
 
 fn ends_unix_ns(trials: u32, shards: &[Shard]) -> Option<i64> {
-    let left_ns = Shard::seconds_left(trials, shards)? * 1e9;
-    Some(unix_ns().saturating_add(left_ns as i64))
+    let remaining_ns = Shard::remaining_seconds(trials, shards)? * 1e9;
+    Some(unix_ns().saturating_add(remaining_ns as i64))
 }
 
-/// Merges the trials so far in a directory for temporary files, and reads them.
+/// Merges the finished trials in a directory for temporary files, and reads them.
 fn load(plan: &ShardedPlan) -> Result<RunData> {
     let shards = plan.shards(&Queue::default());
     let starts = shards.into_iter().flat_map(|shard| shard.starts);
@@ -183,6 +183,6 @@ fn load(plan: &ShardedPlan) -> Result<RunData> {
         .filter(|start| start.has_results && (start.is_of_this_machine() || !start.seems_to_run()));
     let parts: Vec<PathBuf> = readable.map(|start| start.dir).collect();
     let dir = tempfile::tempdir()?;
-    merged_run::so_far(&parts, dir.path())?;
+    merged_run::merge_finished(&parts, dir.path())?;
     regatta_report::load(dir.path()).map_err(Failure::bad)
 }

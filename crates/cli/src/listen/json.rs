@@ -8,7 +8,7 @@ use crate::output;
 /// Listener that writes each event as a line.
 pub struct JsonLines;
 
-/// Line of an event: what it says, and when it was written.
+/// Line of an event: its content and the time at which it was written.
 #[derive(Serialize)]
 struct Line<'a, T: Serialize> {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ impl JsonLines {
     /// Writes the last line: the place of the results, and their summary.
     ///
     /// # Errors
-    /// Standard output cannot be written, for another reason than that its reader is gone.
+    /// Standard output cannot be written, for another reason than a closed reader.
     pub fn summary<S: Serialize>(&self, directory: &str, summary: &S) -> Result<(), ListenerError> {
         write(&Last {
             event: "summary",

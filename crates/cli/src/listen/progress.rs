@@ -10,7 +10,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regatta_engine::{Event, Listener, ListenerError};
-use regatta_live::{Pace, rough};
+use regatta_live::{RunEstimate, coarse_duration};
 use regatta_model::{
     Outcome, TrialRecord, metric::id, shell::printable, units::format_duration, warning_code,
 };
@@ -20,7 +20,7 @@ use crate::{charset, output};
 /// Progress display of a run.
 pub struct Progress {
     how: How,
-    pace: Pace,
+    run_estimate: RunEstimate,
     /// Estimate of the whole run, in one line.
     estimate: String,
 }
@@ -34,7 +34,7 @@ enum How {
 impl Progress {
     /// Creates a bar if standard error is a terminal, lines if not, and no output if `silent`.
     ///
-    /// `estimate` says what the whole run takes, in one line.
+    /// `estimate` is the estimate of the whole run, in one line.
     pub fn new(silent: bool, estimate: String) -> Self {
         let how = match (silent, io::stderr().is_terminal()) {
             (true, _) => How::Silent,
@@ -43,7 +43,7 @@ impl Progress {
         };
         Self {
             how,
-            pace: Pace::default(),
+            run_estimate: RunEstimate::default(),
             estimate,
         }
     }
@@ -70,9 +70,11 @@ impl Progress {
         }
     }
 
-    fn left_in_words(&self) -> String {
-        let left = self.pace.left();
-        left.map_or_else(String::new, |left| format!(", about {} left", rough(left)))
+    fn remaining_text(&self) -> String {
+        let remaining = self.run_estimate.remaining();
+        remaining.map_or_else(String::new, |time| {
+            format!(", about {} left", coarse_duration(time))
+        })
     }
 }
 
@@ -88,7 +90,7 @@ pub fn bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// Describes the outcome of a trial in a few words.
+/// Describes the outcome of a trial in one line.
 fn outcome(trial: &TrialRecord) -> String {
     let measurements = &trial.measurements;
     if trial.outcome != Outcome::Measured {
@@ -113,7 +115,7 @@ fn outcome(trial: &TrialRecord) -> String {
 
 impl Listener for Progress {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
-        self.pace.on_event(event);
+        self.run_estimate.on_event(event);
         match event {
             Event::RunStarted { trials, done, .. } => {
                 if *done == 0 {
@@ -127,7 +129,7 @@ impl Listener for Progress {
             }
             Event::PathChecked { check } => {
                 let within = match &check.spoiled {
-                    Some(why) => format!("not checked, {why}"),
+                    Some(reason) => format!("not checked, {reason}"),
                     None if check.within => "within its tolerance".to_owned(),
                     None => "OUTSIDE its tolerance".to_owned(),
                 };
@@ -139,7 +141,11 @@ impl Listener for Progress {
             }
             Event::RoundWaits { round, wait_ns } => {
                 let wait = Duration::from_nanos(*wait_ns);
-                self.state(format!("round {} begins in {}", round + 1, rough(wait)));
+                self.state(format!(
+                    "round {} begins in {}",
+                    round + 1,
+                    coarse_duration(wait)
+                ));
             }
             Event::TrialStarted {
                 transport,
@@ -147,7 +153,7 @@ impl Listener for Progress {
                 ..
             } => {
                 if let How::Bar(bar) = &self.how {
-                    let message = format!("{transport} · {condition}{}", self.left_in_words());
+                    let message = format!("{transport} · {condition}{}", self.remaining_text());
                     bar.set_message(charset::encoded(&printable(&message)).into_owned());
                 }
             }
@@ -155,13 +161,13 @@ impl Listener for Progress {
                 match &self.how {
                     How::Silent => {}
                     How::Bar(bar) => {
-                        bar.set_length(u64::from(self.pace.trials));
-                        bar.set_position(u64::from(self.pace.done));
+                        bar.set_length(u64::from(self.run_estimate.trials));
+                        bar.set_position(u64::from(self.run_estimate.done));
                     }
                     How::Lines => self.line(&format!(
                         "[{}/{}] round {}{}, {} · {}: {}{}",
-                        self.pace.done,
-                        self.pace.trials,
+                        self.run_estimate.done,
+                        self.run_estimate.trials,
                         trial.round + 1,
                         match trial.attempt {
                             1 => String::new(),
@@ -170,14 +176,14 @@ impl Listener for Progress {
                         trial.transport,
                         trial.condition,
                         outcome(trial),
-                        self.left_in_words()
+                        self.remaining_text()
                     )),
                 }
-                let is_told = matches!(
+                let is_printed = matches!(
                     trial.outcome,
                     Outcome::Failed | Outcome::TimedOut | Outcome::Invalid
                 );
-                if let (How::Bar(_), true) = (&self.how, is_told) {
+                if let (How::Bar(_), true) = (&self.how, is_printed) {
                     let (transport, condition) = (&trial.transport, &trial.condition);
                     self.line(&format!("{transport} · {condition}: {}", outcome(trial)));
                 }

@@ -78,7 +78,7 @@ impl ProgressFile {
     fn write(&mut self) {
         self.progress.updated_unix_s = unix_s();
         self.written = Some(Instant::now());
-        // Without this file the run is as good; a disk that is full is told by the results file.
+        // The run does not need this file; a full disk is reported by the results file.
         let _ = replace(&self.path, std::io::Error::from, |out| {
             serde_json::to_writer(out, &self.progress).map_err(std::io::Error::from)
         });

@@ -24,7 +24,7 @@ pub struct Tally {
 
 impl Tally {
     /// Returns the exit code of a whole run. A trial that timed out is a result, and one that the
-    /// machine spoiled does not count: gates tell whether too much is missing.
+    /// machine spoiled does not count: gates check whether too much is missing.
     pub fn verdict(self, gates_missed: bool) -> Code {
         if self.trials > 0 && self.unsupported == self.trials {
             Code::Unsupported
@@ -81,7 +81,7 @@ impl StoreListener {
         self.store.is_some()
     }
 
-    /// Returns the numbers of trials by outcome so far.
+    /// Returns the numbers of finished trials by outcome.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -133,7 +133,7 @@ impl Listener for StoreListener {
         if let Event::RunStarted { header, .. } = event {
             match &mut self.store {
                 None => self.store = Some(Store::create(&self.dir, header)?),
-                // A resumed run keeps its header, so what is different now is said beside it.
+                // A resumed run keeps its header, so differences are stored as a warning.
                 Some(store) => {
                     store.set_state(&RunState::Running)?;
                     if let Some(warning) = resumed(&store.header()?, header) {

@@ -21,19 +21,19 @@ impl Foreground {
         let own = getpgrp();
         let input = io::stdin();
         // SAFETY: takes a descriptor that is open.
-        let there = || unsafe { libc::tcgetpgrp(input.as_raw_fd()) };
-        let here = input.is_terminal() && there() == own.as_raw();
-        Self(here.then_some(own))
+        let foreground = || unsafe { libc::tcgetpgrp(input.as_raw_fd()) };
+        let is_foreground = input.is_terminal() && foreground() == own.as_raw();
+        Self(is_foreground.then_some(own))
     }
 
     /// Puts that group into the foreground again: a shell that was killed leaves the terminal to a
-    /// group that is gone.
-    pub fn take_back(self) {
+    /// group that no longer exists.
+    pub fn restore(self) {
         let Some(own) = self.0 else { return };
         // Whoever is not in the foreground is stopped for this, unless it holds the signal back.
         let held = SigSet::from(Signal::SIGTTOU);
         if held.thread_block().is_ok() {
-            // The terminal may be gone, and then nobody misses it.
+            // An error of a closed terminal is ignored.
             // SAFETY: takes numbers only.
             let _ = unsafe { libc::tcsetpgrp(io::stdin().as_raw_fd(), own.as_raw()) };
             let _ = held.thread_unblock();

@@ -27,7 +27,7 @@ impl PathSummary<'_> {
     /// Counters that have no form in JSON.
     pub fn value(&self, counters: &PathCounters) -> Result<Value> {
         let condition = self.condition;
-        let way = |counters: &LinkCounters, link: &Link| -> Result<Value> {
+        let link_summary = |counters: &LinkCounters, link: &Link| -> Result<Value> {
             let mut known = known(counters)?;
             if link.has_bottleneck() {
                 let limit = condition.queue_limit(link).0;
@@ -44,8 +44,8 @@ impl PathSummary<'_> {
             "started_unix_ns": self.started_unix_ns,
             "ended_unix_ns": unix_ns(),
             "exit_code": self.exit_code,
-            "forward": way(&counters.forward, &condition.forward)?,
-            "reverse": way(&counters.reverse, &condition.reverse)?,
+            "forward": link_summary(&counters.forward, &condition.forward)?,
+            "reverse": link_summary(&counters.reverse, &condition.reverse)?,
         }))
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_that_the_emulator_does_not_have_is_absent_and_not_zero() {
+    fn unsupported_counters_are_absent_and_not_zero() {
         let counters = LinkCounters {
             offered: 10,
             unsupported: UnsupportedCounters {

@@ -21,19 +21,19 @@ pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
 /// Describes the path's counters.
 pub fn ending(condition: &Condition, counters: &PathCounters) -> String {
     let late_after = condition.late_after();
-    let way = |counters, way: for<'c> fn(Setting<'c>) -> &'c Link| {
-        link(counters, queue(condition, way).as_deref(), late_after)
+    let describe = |counters, link_of: for<'c> fn(Setting<'c>) -> &'c Link| {
+        link(counters, queue(condition, link_of).as_deref(), late_after)
     };
-    let forward = way(&counters.forward, |setting| setting.forward);
-    let reverse = way(&counters.reverse, |setting| setting.reverse);
+    let forward = describe(&counters.forward, |setting| setting.forward);
+    let reverse = describe(&counters.reverse, |setting| setting.reverse);
     format!("path, client to server: {forward}\npath, server to client: {reverse}")
 }
 
-/// Limit of the bottleneck's queue in one direction, in words: each that a schedule sets. `None` for a link without a
-/// bottleneck, where nothing waits.
-fn queue(condition: &Condition, way: for<'c> fn(Setting<'c>) -> &'c Link) -> Option<String> {
+/// Describes the limits of the bottleneck's queue in one direction, one for each setting of the schedule. `None` for a
+/// link without a bottleneck.
+fn queue(condition: &Condition, link_of: for<'c> fn(Setting<'c>) -> &'c Link) -> Option<String> {
     let mut limits: Vec<String> = Vec::new();
-    for link in condition.settings().map(way) {
+    for link in condition.settings().map(link_of) {
         let limit = link.queue_text(condition.queue_limit(link));
         if link.has_bottleneck() && !limits.contains(&limit) {
             limits.push(limit);
@@ -45,7 +45,7 @@ fn queue(condition: &Condition, way: for<'c> fn(Setting<'c>) -> &'c Link) -> Opt
 /// Describes the capture; also returns whether it is complete.
 pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
     let (packets, missed) = (summary.packets, summary.missed);
-    let because = match &summary.failure {
+    let reason = match &summary.failure {
         Some(failure) => format!("writing failed: {failure}"),
         None if missed == 0 => {
             return (format!("capture: {packets} packets in `{file}`"), true);
@@ -53,18 +53,18 @@ pub fn capture(file: &str, summary: &CaptureSummary) -> (String, bool) {
         None => "writing did not keep up".to_owned(),
     };
     let text = format!(
-        "warning: {missed} packets are not in the capture `{file}`, which has {packets}: {because}"
+        "warning: {missed} packets are not in the capture `{file}`, which has {packets}: {reason}"
     );
     (text, false)
 }
 
 fn link(counters: &LinkCounters, queue: Option<&str>, late_after: Duration) -> String {
-    let (entered, left) = (counters.offered, counters.delivered);
-    let mut text = format!("{entered} packets entered, {left} left");
+    let (entered, delivered) = (counters.offered, counters.delivered);
+    let mut text = format!("{entered} packets entered, {delivered} left");
     let unsupported = counters.unsupported;
-    let mut add = |count: u64, what: &str| {
+    let mut add = |count: u64, cause: &str| {
         if count > 0 {
-            text.push_str(&format!(", {count} {what}"));
+            text.push_str(&format!(", {count} {cause}"));
         }
     };
     let at_random = match (unsupported.queue_drops, unsupported.burst_drops) {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_happened_is_told() {
+    fn counters_of_zero_are_not_printed() {
         let counters = LinkCounters {
             offered: 100,
             delivered: 97,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn late_packets_and_the_limit_of_the_queue_are_told() {
+    fn late_packets_and_queue_limit_are_printed() {
         let counters = LinkCounters {
             offered: 100,
             delivered: 100,

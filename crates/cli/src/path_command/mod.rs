@@ -50,7 +50,7 @@ const FROM_KERNEL: i32 = 0x80;
 /// # Errors
 /// Errors that prevent the command from being started.
 pub fn path(args: &PathCommandArgs) -> Result<Code> {
-    let (condition, setup) = wanted(args)?;
+    let (condition, setup) = requested(args)?;
     let mut signals = Signals::new().context("cannot watch for signals")?;
     let foreground = Foreground::now();
     let executable = own_executable()?;
@@ -109,7 +109,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     bed.begin()?;
     let ended = signals.until_ended(&mut program, server.as_mut());
     drop(program);
-    foreground.take_back();
+    foreground.restore();
     let status = ended.context("cannot wait for the command")?;
     let counters = bed.counters();
     drop(server);
@@ -130,11 +130,11 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     if let Some(file) = &args.capture {
         let summary = captured.context("the capture has no end")?;
         let shown = file.display().to_string();
-        let (told, whole) = messages::capture(&shown, &summary.unwrap_or_default());
-        if whole {
-            print_line(&told);
+        let (text, is_complete) = messages::capture(&shown, &summary.unwrap_or_default());
+        if is_complete {
+            print_line(&text);
         } else {
-            output::err(&told);
+            output::err(&text);
         }
     }
     Ok(Code::Of(code(status)))
@@ -167,10 +167,10 @@ fn addresses(bed: &Bed) -> Vec<(String, String)> {
 }
 
 /// Returns the condition that the arguments ask for, and the settings of its emulation.
-fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
+fn requested(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
     let file = match &args.study {
         Some(name) => study::read(name)?.file,
-        None => nameless(args)?,
+        None => unnamed_study(args)?,
     };
     let mut conditions = file.study.conditions;
     if let Some(name) = &args.condition {
@@ -197,7 +197,7 @@ fn wanted(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
 
 /// Makes a study of the path that the options describe, so that they have the same meaning as for
 /// `regatta run`.
-fn nameless(args: &PathCommandArgs) -> Result<StudyFile> {
+fn unnamed_study(args: &PathCommandArgs) -> Result<StudyFile> {
     let transport = table([("driver", Some("tcp".into()))]);
     let workload = table([("size", Some("1B".into())), ("message", Some("1B".into()))]);
     let mut root = table([
@@ -211,8 +211,8 @@ fn nameless(args: &PathCommandArgs) -> Result<StudyFile> {
 }
 
 /// Returns the command, or the user's shell.
-fn command(asked: &[OsString]) -> (OsString, Vec<OsString>) {
-    match asked {
+fn command(command: &[OsString]) -> (OsString, Vec<OsString>) {
+    match command {
         [program, arguments @ ..] => (program.clone(), arguments.to_vec()),
         [] => {
             let own = std::env::var_os(SHELL).filter(|shell| !shell.is_empty());
@@ -239,7 +239,7 @@ struct Signals(SignalFd);
 
 impl Signals {
     fn new() -> nix::Result<Self> {
-        let mut set = interrupt::heeded(&[
+        let mut set = interrupt::not_ignored(&[
             Signal::SIGINT,
             Signal::SIGQUIT,
             Signal::SIGTERM,
@@ -255,11 +255,11 @@ impl Signals {
     /// it came from a key of the terminal, so that every process in its foreground has received it.
     fn wait(&self, within: Option<Duration>) -> io::Result<Option<(Signal, bool)>> {
         readable(&[self.0.as_fd()], within)?;
-        while let Some(heard) = self.0.read_signal()? {
-            let number = heard.ssi_signo.cast_signed();
+        while let Some(info) = self.0.read_signal()? {
+            let number = info.ssi_signo.cast_signed();
             match Signal::try_from(number)? {
                 Signal::SIGCHLD => {}
-                signal => return Ok(Some((signal, heard.ssi_code == FROM_KERNEL))),
+                signal => return Ok(Some((signal, info.ssi_code == FROM_KERNEL))),
             }
         }
         Ok(None)
@@ -276,7 +276,7 @@ impl Signals {
                 return Ok(status);
             }
             if let Some(server) = &mut server {
-                server.notice_end();
+                server.warn_if_ended();
             }
             match self.wait(None)? {
                 Some((Signal::SIGINT | Signal::SIGQUIT, true)) | None => {}

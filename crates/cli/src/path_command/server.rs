@@ -22,7 +22,7 @@ use crate::{
 
 /// Interval between checks of the server's sockets: the kernel has no event for a socket that begins to listen. Signals and
 /// the server's end are waited for between them.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// State of a TCP socket that listens, in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
@@ -55,20 +55,20 @@ impl Server {
         environment: Vec<(String, String)>,
     ) -> Result<Self, Failure> {
         const DOING: &str = "cannot start the server";
-        let (said, out) = io::pipe().context(DOING)?;
-        let errors = out.try_clone().context(DOING)?;
+        let (reader, writer) = io::pipe().context(DOING)?;
+        let errors = writer.try_clone().context(DOING)?;
         let order = ProgramOrder {
             program: "/bin/sh".into(),
             arguments: vec!["-c".into(), command.into()],
             environment,
-            streams: [Stdio::null(), out.into(), errors.into()],
+            streams: [Stdio::null(), writer.into(), errors.into()],
             // Ctrl-C is the command's; the server ends after it.
             apart: true,
         };
         let program = bed.start_program(Host::Server, order)?;
         let printer = thread::Builder::new()
             .name("server".to_owned())
-            .spawn(move || pass_on(said))
+            .spawn(move || print_output(reader))
             .context(DOING)?;
         Ok(Self {
             program: Some(program),
@@ -100,19 +100,19 @@ impl Server {
             if within.is_zero() || listens(program.pid(), port) {
                 return Ok(Ready::Listens);
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Ok(Ready::NotYet);
             }
-            let heard = signals.wait(Some(LOOK.min(left)));
-            if let Some((signal, _)) = heard.context(DOING)? {
+            let received = signals.wait(Some(POLL_INTERVAL.min(remaining)));
+            if let Some((signal, _)) = received.context(DOING)? {
                 return Ok(Ready::Stopped(signal));
             }
         }
     }
 
     /// Warns once if the server has ended while it was needed.
-    pub fn notice_end(&mut self) {
+    pub fn warn_if_ended(&mut self) {
         if self.ended {
             return;
         }
@@ -130,19 +130,19 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.program = None;
         if let Some(printer) = self.printer.take() {
-            // The pipe has ended with all who could write to it.
+            // The pipe has ended with all processes that could write to it.
             let _ = printer.join();
         }
     }
 }
 
 /// Prints the server's output, line by line, each with a prefix.
-fn pass_on(said: PipeReader) {
-    let mut said = BufReader::new(said);
+fn print_output(reader: PipeReader) {
+    let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = io::Read::take(&mut said, LONGEST_LINE).read_until(b'\n', &mut line);
+        let read = io::Read::take(&mut reader, LONGEST_LINE).read_until(b'\n', &mut line);
         match read {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
@@ -152,7 +152,7 @@ fn pass_on(said: PipeReader) {
         }
         let mut marked = b"server: ".to_vec();
         marked.append(&mut line);
-        // There is nowhere to report an error of this to.
+        // An error of this cannot be reported.
         let _ = io::stderr().lock().write_all(&marked);
     }
 }
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_read_from_the_kernels_table() {
+    fn socket_lines_of_proc_net_are_parsed() {
         let line = "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000";
         assert_eq!(socket(line), Some((8080, LISTENS)));
         let six = "  1: 00000000000000000000000000000000:0035 00000000000000000000000000000000:0000 07 00";

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     /// Carries out a handshake between a server and a client with a token.
-    fn shake(server: &ServerKeys, token: &Token) -> Result<(), Error> {
+    fn handshake(server: &ServerKeys, token: &Token) -> Result<(), Error> {
         let mut server = ServerConnection::new(Arc::new(server.config()?))?;
         let name = ServerName::try_from("regatta.invalid").expect("a name");
         let mut client = ClientConnection::new(Arc::new(client_config(token)?), name)?;
@@ -229,20 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn each_end_accepts_the_other_one_alone() {
+    fn each_end_accepts_only_its_peer() {
         let keys = |secret, seed| ServerKeys {
             secret: [secret; SECRET_BYTES],
             seed: [seed; KEY_BYTES],
         };
         let server = keys(1, 2);
         let token = server.token().expect("a key");
-        assert_eq!(shake(&server, &token), Ok(()));
-        let impostor = keys(1, 3);
-        assert!(shake(&impostor, &token).is_err(), "another server");
-        let stranger = Token {
+        assert_eq!(handshake(&server, &token), Ok(()));
+        let other_server = keys(1, 3);
+        assert!(handshake(&other_server, &token).is_err(), "another server");
+        let other_client = Token {
             secret: [4; SECRET_BYTES],
             ..token
         };
-        assert!(shake(&server, &stranger).is_err(), "another client");
+        assert!(handshake(&server, &other_client).is_err(), "another client");
     }
 }

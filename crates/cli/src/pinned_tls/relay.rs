@@ -89,13 +89,13 @@ impl Relay<'_> {
             false => PollFlags::empty(),
         };
         let has_room = self.arrived.is_empty() && !self.peer_closed;
-        let mut of_tcp = when(has_room, PollFlags::POLLIN);
-        of_tcp |= when(self.tls.wants_write(), PollFlags::POLLOUT);
-        let mut of_plain = when(takes, PollFlags::POLLIN);
-        of_plain |= when(!self.arrived.is_empty(), PollFlags::POLLOUT);
+        let mut tcp_events = when(has_room, PollFlags::POLLIN);
+        tcp_events |= when(self.tls.wants_write(), PollFlags::POLLOUT);
+        let mut plain_events = when(takes, PollFlags::POLLIN);
+        plain_events |= when(!self.arrived.is_empty(), PollFlags::POLLOUT);
         let mut files = [
-            PollFd::new(self.tcp.as_fd(), of_tcp),
-            PollFd::new(self.plain.as_fd(), of_plain),
+            PollFd::new(self.tcp.as_fd(), tcp_events),
+            PollFd::new(self.plain.as_fd(), plain_events),
         ];
         poll_until(&mut files, deadline)?;
         if deadline.is_some_and(|at| Instant::now() >= at) {
@@ -164,8 +164,8 @@ impl Relay<'_> {
 /// An error of the system.
 pub fn poll_until(files: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Result<()> {
     let timeout = deadline.map_or(PollTimeout::NONE, |at| {
-        let left = at.saturating_duration_since(Instant::now());
-        PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        let remaining = at.saturating_duration_since(Instant::now());
+        PollTimeout::try_from(remaining + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
     });
     match poll(files, timeout) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),

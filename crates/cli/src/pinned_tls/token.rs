@@ -1,4 +1,4 @@
-//! Token of a server: what a client needs to know to reach it, in one word of a command line.
+//! Token of a server: address, secret and key for a client, in one command-line argument.
 
 use aws_lc_rs::{
     constant_time, digest,
@@ -7,7 +7,7 @@ use aws_lc_rs::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use regatta_model::shell::printable;
 
-/// TCP port of a server unless another is asked for; that of iperf3.
+/// Default TCP port of a server; that of iperf3.
 pub const DEFAULT_PORT: u16 = 5201;
 
 /// Bytes of the secret.
@@ -147,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_with_and_without_port_and_token() {
-        let word = token().encode();
+    fn addresses_are_parsed_with_and_without_port_and_token() {
+        let encoded = token().encode();
         for (text, host, port, has_token) in [
-            (format!("lab1:5301#{word}"), "lab1", Some(5301), true),
-            (format!("lab1#{word}"), "lab1", None, true),
+            (format!("lab1:5301#{encoded}"), "lab1", Some(5301), true),
+            (format!("lab1#{encoded}"), "lab1", None, true),
             ("192.0.2.1".to_owned(), "192.0.2.1", None, false),
             (
                 "[2001:db8::1]:5301".to_owned(),
@@ -159,7 +159,12 @@ mod tests {
                 Some(5301),
                 false,
             ),
-            (format!("[2001:db8::1]#{word}"), "2001:db8::1", None, true),
+            (
+                format!("[2001:db8::1]#{encoded}"),
+                "2001:db8::1",
+                None,
+                true,
+            ),
             ("2001:db8::1".to_owned(), "2001:db8::1", None, false),
         ] {
             let Ok(read) = ServerAddress::parse(&text) else {
@@ -169,23 +174,23 @@ mod tests {
             assert_eq!(read.token.is_some(), has_token, "{text}");
             assert!(read.token.is_none_or(|read| read == token()));
         }
-        let cut = &word[..word.len() - 1];
+        let cut = &encoded[..encoded.len() - 1];
         for text in ["", ":5201", "a:0", "a:x", "[::1", &format!("a#{cut}"), "a#"] {
             assert!(ServerAddress::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn only_who_has_the_secret_can_make_a_first_message() {
+    fn first_message_requires_the_secret() {
         let message = first_message(&[1; SECRET_BYTES], [2; NONCE_BYTES]);
         assert_eq!(message.len(), FIRST_MESSAGE_BYTES);
         assert!(is_first_message(&[1; SECRET_BYTES], &message));
         assert!(!is_first_message(&[3; SECRET_BYTES], &message));
-        for place in 0..message.len() {
+        for position in 0..message.len() {
             let mut other = message.clone();
-            other[place] ^= 1;
-            assert!(!is_first_message(&[1; SECRET_BYTES], &other), "{place}");
-            assert!(!is_first_message(&[1; SECRET_BYTES], &message[..place]));
+            other[position] ^= 1;
+            assert!(!is_first_message(&[1; SECRET_BYTES], &other), "{position}");
+            assert!(!is_first_message(&[1; SECRET_BYTES], &message[..position]));
         }
     }
 }

@@ -16,15 +16,15 @@ use crate::pinned_tls::{
 };
 
 /// Longest time for the first message of a connection.
-const WITHIN: Duration = Duration::from_secs(3);
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connections that may be without their first message at once; the oldest gives way to another one.
-const MOST: usize = 256;
+/// Connections that may be without their first message at once; a further one closes the oldest.
+const MAX_PENDING: usize = 256;
 
 /// Pause after the system had no descriptor for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections that have not said anything yet, and those that listen for more.
+/// Listeners, and connections whose first message is incomplete.
 pub struct Admission<'a> {
     listeners: &'a [TcpListener],
     secret: [u8; SECRET_BYTES],
@@ -80,17 +80,21 @@ impl<'a> Admission<'a> {
     /// # Errors
     /// An error of the wait.
     pub fn next(&mut self) -> io::Result<Vec<(TcpStream, SocketAddr)>> {
-        let (new, heard) = self.wait()?;
+        let (new, readable) = self.wait()?;
         let mut admitted = Vec::new();
         let now = Instant::now();
-        let mut left = VecDeque::new();
-        for (mut connection, heard) in std::mem::take(&mut self.pending).into_iter().zip(heard) {
-            let state = match heard {
+        let mut incomplete = VecDeque::new();
+        for (mut connection, readable) in
+            std::mem::take(&mut self.pending).into_iter().zip(readable)
+        {
+            let state = match readable {
                 true => connection.receive(),
                 false => HelloState::Incomplete,
             };
             match state {
-                HelloState::Incomplete if now < connection.until => left.push_back(connection),
+                HelloState::Incomplete if now < connection.until => {
+                    incomplete.push_back(connection)
+                }
                 HelloState::Complete
                     if is_first_message(&self.secret, &connection.message)
                         && connection.stream.set_nonblocking(false).is_ok() =>
@@ -100,7 +104,7 @@ impl<'a> Admission<'a> {
                 _ => {}
             }
         }
-        self.pending = left;
+        self.pending = incomplete;
         for (listener, new) in self.listeners.iter().zip(new) {
             if new {
                 self.accept(listener);
@@ -109,7 +113,7 @@ impl<'a> Admission<'a> {
         Ok(admitted)
     }
 
-    /// Waits until something has come; returns which listeners and which pending connections have it.
+    /// Waits for events; returns which listeners and which pending connections are readable.
     fn wait(&self) -> io::Result<(Vec<bool>, Vec<bool>)> {
         let listeners = self.listeners.iter().map(AsFd::as_fd);
         let pending = self.pending.iter().map(|it| it.stream.as_fd());
@@ -118,8 +122,8 @@ impl<'a> Admission<'a> {
             .collect();
         poll_until(&mut files, self.pending.front().map(|first| first.until))?;
         let mut events = files.iter().map(|file| file.any().unwrap_or(false));
-        let of_listeners = events.by_ref().take(self.listeners.len()).collect();
-        Ok((of_listeners, events.collect()))
+        let listeners_ready = events.by_ref().take(self.listeners.len()).collect();
+        Ok((listeners_ready, events.collect()))
     }
 
     fn accept(&mut self, listener: &TcpListener) {
@@ -138,7 +142,7 @@ impl<'a> Admission<'a> {
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            if self.pending.len() == MOST {
+            if self.pending.len() == MAX_PENDING {
                 self.pending.pop_front();
             }
             self.pending.push_back(PendingConnection {
@@ -146,7 +150,7 @@ impl<'a> Admission<'a> {
                 address,
                 message: [0; FIRST_MESSAGE_BYTES],
                 length: 0,
-                until: Instant::now() + WITHIN,
+                until: Instant::now() + FIRST_MESSAGE_TIMEOUT,
             });
         }
     }
@@ -160,7 +164,7 @@ mod tests {
     use crate::pinned_tls::token::first_message;
 
     #[test]
-    fn strangers_are_closed_and_hold_up_nobody() {
+    fn connections_without_the_secret_are_closed_and_block_nobody() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a flag");
         let address = listener.local_addr().expect("an address");
@@ -194,18 +198,18 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_stranger_gives_way() {
+    fn oldest_pending_connection_is_closed_at_the_limit() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a flag");
         let address = listener.local_addr().expect("an address");
         let listeners = [listener];
         let mut admission = Admission::new(&listeners, [1; SECRET_BYTES]);
         let mut pending = Vec::new();
-        for _ in 0..=MOST {
+        for _ in 0..=MAX_PENDING {
             pending.push(TcpStream::connect(address).expect("it listens"));
             admission.next().expect("it waits");
         }
-        assert_eq!(admission.pending.len(), MOST);
+        assert_eq!(admission.pending.len(), MAX_PENDING);
         let mut answer = [0; 1];
         assert_eq!(pending[0].read(&mut answer).expect("an end"), 0);
     }

@@ -29,7 +29,7 @@ use crate::{
 const SILENCE: Duration = Duration::from_secs(4);
 
 /// Longest time for the TLS handshake.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Events of a client that are written in any case, and those for each second of its turn.
 const EVENTS: u64 = 1000;
@@ -45,41 +45,46 @@ pub struct Client {
 
 impl Client {
     /// Serves the client to its end, and writes how it ended.
-    pub fn attend(self, server: &Server<'_>) {
+    pub fn run(self, server: &Server<'_>) {
         let (number, address) = (self.number, self.address);
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        let why = self.serve(server, address).err();
-        let why = why.map_or_else(String::new, |error| format!(": {error}"));
-        server.note(number, &format!("{address} has ended{why}"));
+        let error = self.serve(server, address).err();
+        let error = error.map_or_else(String::new, |error| format!(": {error}"));
+        server.note(number, &format!("{address} has ended{error}"));
     }
 
     fn serve(self, server: &Server<'_>, address: SocketAddr) -> io::Result<()> {
-        let tls = self.shake_hands(server)?;
+        let tls = self.handshake(server)?;
         let local = self.stream.local_addr()?.ip().to_canonical();
         let deadline = Arc::<OnceLock<Instant>>::default();
-        let (mut ours, theirs) = UnixStream::pair()?;
-        let (tcp, of_relay) = (self.stream, Arc::clone(&deadline));
-        let relay = thread::Builder::new()
-            .name("tls".into())
-            .spawn(move || relay(&mut Connection::Server(tls), &tcp, &theirs, &of_relay))?;
-        let served = match acquire_slot(server, self.number, &mut ours) {
+        let (mut local_end, relay_end) = UnixStream::pair()?;
+        let (tcp, relay_deadline) = (self.stream, Arc::clone(&deadline));
+        let relay = thread::Builder::new().name("tls".into()).spawn(move || {
+            relay(
+                &mut Connection::Server(tls),
+                &tcp,
+                &relay_end,
+                &relay_deadline,
+            )
+        })?;
+        let served = match acquire_slot(server, self.number, &mut local_end) {
             Ok(turn) => {
                 server.note(self.number, &format!("{address} measures"));
                 // Set once, here.
                 let _ = deadline.set(Instant::now() + server.args.max_time);
-                let served = session(server, self.number, ours, (local, address.ip()));
+                let served = session(server, self.number, local_end, (local, address.ip()));
                 drop(turn);
                 served
             }
             Err(QueueError::Full) => {
                 let most = server.args.max_clients;
                 let reason = format!("the server has as many clients as it takes ({most})");
-                let told = io::Error::other(&*reason);
-                write_line(&mut ours, &Hello::Refused { reason })?;
-                drop(ours);
-                Err(told)
+                let error = io::Error::other(&*reason);
+                write_line(&mut local_end, &Hello::Refused { reason })?;
+                drop(local_end);
+                Err(error)
             }
-            Err(QueueError::Gone) => Err(io::Error::other("it left while it waited")),
+            Err(QueueError::Disconnected) => Err(io::Error::other("it left while it waited")),
         };
         let relayed = relay.join().unwrap_or(Ok(()));
         if deadline.get().is_some_and(|at| Instant::now() >= *at) {
@@ -92,13 +97,13 @@ impl Client {
         }))
     }
 
-    fn shake_hands(&self, server: &Server<'_>) -> io::Result<ServerConnection> {
+    fn handshake(&self, server: &Server<'_>) -> io::Result<ServerConnection> {
         let socket = SockRef::from(&self.stream);
         set_up(&socket, SILENCE)?;
-        self.stream.set_read_timeout(Some(HANDSHAKE_WITHIN))?;
+        self.stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
         let tls = ServerConnection::new(Arc::clone(&server.tls));
         let mut tls = tls.map_err(io::Error::other)?;
-        let until = Instant::now() + HANDSHAKE_WITHIN;
+        let until = Instant::now() + HANDSHAKE_TIMEOUT;
         while tls.is_handshaking() {
             if Instant::now() >= until {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -120,7 +125,7 @@ fn acquire_slot<'a>(
         max_time_ns: nanoseconds(server.args.max_time),
         max_bytes: server.max_bytes(),
     };
-    write_line(client, &limits).map_err(|_| QueueError::Gone)?;
+    write_line(client, &limits).map_err(|_| QueueError::Disconnected)?;
     let queue = &server.queue;
     queue.enter(number, |ahead| {
         write_line(client, &Hello::Waiting { ahead })
@@ -142,11 +147,11 @@ fn session(
     };
     let agent = vec![AGENT_COMMAND.to_owned(), serde_json::to_string(&limits)?];
     let events = server.events.clone();
-    let began = Instant::now();
-    let mut heard = 0;
+    let started_at = Instant::now();
+    let mut received = 0;
     let on_line = move |line: &str| {
-        heard += 1;
-        if heard > EVENTS + EVENTS_PER_SECOND * began.elapsed().as_secs() {
+        received += 1;
+        if received > EVENTS + EVENTS_PER_SECOND * started_at.elapsed().as_secs() {
             return;
         }
         if let Ok(event) = serde_json::from_str::<ClientEvent>(line) {

@@ -30,13 +30,13 @@ pub fn generate() -> ServerKeys {
 /// # Errors
 /// A file that others can read, that is none, or that cannot be made.
 pub fn read_or_make(path: &Path) -> Result<ServerKeys> {
-    let made = match File::open(path) {
+    let result = match File::open(path) {
         Ok(file) => return read(file, path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
         Err(error) => Err(error),
     };
     let doing = format!("cannot use `{}` as the file of the key", path.display());
-    made.bad().context(doing)
+    result.bad().context(doing)
 }
 
 fn make(path: &Path) -> io::Result<ServerKeys> {
@@ -81,10 +81,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_stays_the_same_and_is_nobody_elses() {
+    fn key_file_is_stable_and_private() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("server.key");
-        let Ok(made) = read_or_make(&path) else {
+        let Ok(created) = read_or_make(&path) else {
             panic!("it can be made");
         };
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
@@ -92,7 +92,7 @@ mod tests {
         let Ok(read) = read_or_make(&path) else {
             panic!("it can be read");
         };
-        assert_eq!((made.secret, made.seed), (read.secret, read.seed));
+        assert_eq!((created.secret, created.seed), (read.secret, read.seed));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("its owner may");
         assert!(read_or_make(&path).is_err(), "others can read it");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its owner may");

@@ -146,12 +146,12 @@ fn serve(server: &Server<'_>, mut admission: Admission<'_>) -> Result<Code> {
                     number,
                 };
                 if server.args.one_off {
-                    client.attend(server);
+                    client.run(server);
                     return Ok(Code::Measured);
                 }
                 let thread = thread::Builder::new().name(format!("client {number}"));
                 // Without a thread the connection is closed.
-                if let Err(error) = thread.spawn_scoped(scope, move || client.attend(server)) {
+                if let Err(error) = thread.spawn_scoped(scope, move || client.run(server)) {
                     server.note(number, &format!("{address} cannot be served: {error}"));
                 }
             }
@@ -210,7 +210,7 @@ fn name_of_this_machine(args: &ServerArgs) -> String {
     if let Some(address) = args.bind.first().filter(|it| !it.is_unspecified()) {
         return written(*address);
     }
-    // Nothing is sent: the kernel tells which address it would use. These networks are for documentation.
+    // Nothing is sent: the kernel selects the address that it would use. These networks are for documentation.
     let towards = |from: IpAddr, to: &str| -> Option<IpAddr> {
         let socket = UdpSocket::bind((from, 0)).ok()?;
         socket.connect(to).ok()?;

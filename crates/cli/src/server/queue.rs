@@ -4,14 +4,14 @@ use std::{collections::VecDeque, io, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Time between two messages to a client that waits.
-const NEWS: Duration = Duration::from_secs(1);
+/// Time between two messages to a waiting client.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Clients that measure, and those that wait for their turn, in the order of their arrival.
 #[derive(Debug)]
 pub struct Queue {
     parallel: usize,
-    most: usize,
+    max_clients: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -22,7 +22,7 @@ struct State {
     waiting: VecDeque<u64>,
 }
 
-/// Place of a client among those that measure, which is free again once this is dropped.
+/// Slot of a client that measures, which is freed when this is dropped.
 #[derive(Debug)]
 pub struct QueueSlot<'a>(&'a Queue);
 
@@ -31,39 +31,40 @@ pub struct QueueSlot<'a>(&'a Queue);
 pub enum QueueError {
     /// There are too many clients.
     Full,
-    /// The client has gone while it waited.
-    Gone,
+    /// The client has disconnected while it waited.
+    Disconnected,
 }
 
 impl Queue {
-    /// Makes a queue that lets some clients measure at once, and takes `most` with those that wait.
-    pub fn new(parallel: usize, most: usize) -> Self {
+    /// Makes a queue in which `parallel` clients measure at once. `max_clients` includes those that wait.
+    pub fn new(parallel: usize, max_clients: usize) -> Self {
         Self {
             parallel,
-            most: most.max(parallel),
+            max_clients: max_clients.max(parallel),
             state: Mutex::default(),
             changed: Condvar::new(),
         }
     }
 
-    /// Waits for the turn of a client. `tell` sends it how many are ahead, and fails once it has gone.
+    /// Waits for the turn of a client. `send_position` sends the number of clients ahead, and fails once the client has
+    /// disconnected.
     ///
     /// # Errors
     /// [`QueueError`].
     pub fn enter(
         &self,
         client: u64,
-        mut tell: impl FnMut(usize) -> io::Result<()>,
+        mut send_position: impl FnMut(usize) -> io::Result<()>,
     ) -> Result<QueueSlot<'_>, QueueError> {
         let mut state = self.state.lock();
-        if state.running + state.waiting.len() >= self.most {
+        if state.running + state.waiting.len() >= self.max_clients {
             return Err(QueueError::Full);
         }
         state.waiting.push_back(client);
         loop {
-            let place = state.waiting.iter().position(|it| *it == client);
-            let place = place.unwrap_or_default();
-            if place == 0 && state.running < self.parallel {
+            let position = state.waiting.iter().position(|it| *it == client);
+            let position = position.unwrap_or_default();
+            if position == 0 && state.running < self.parallel {
                 state.waiting.pop_front();
                 state.running += 1;
                 drop(state);
@@ -71,19 +72,19 @@ impl Queue {
                 self.changed.notify_all();
                 return Ok(QueueSlot(self));
             }
-            let ahead = place + state.running;
+            let ahead = position + state.running;
             drop(state);
-            let told = tell(ahead);
+            let sent = send_position(ahead);
             state = self.state.lock();
-            if told.is_err() {
+            if sent.is_err() {
                 state.waiting.retain(|it| *it != client);
                 drop(state);
                 self.changed.notify_all();
-                return Err(QueueError::Gone);
+                return Err(QueueError::Disconnected);
             }
             let is_first = state.waiting.front() == Some(&client);
             if !(is_first && state.running < self.parallel) {
-                self.changed.wait_for(&mut state, NEWS);
+                self.changed.wait_for(&mut state, UPDATE_INTERVAL);
             }
         }
     }
@@ -105,25 +106,25 @@ mod tests {
 
     use super::*;
 
-    fn silent(_: usize) -> io::Result<()> {
+    fn no_messages(_: usize) -> io::Result<()> {
         Ok(())
     }
 
     #[test]
-    fn clients_have_their_turn_in_the_order_of_their_arrival() {
+    fn clients_are_served_in_order_of_arrival() {
         let queue = Queue::new(1, 10);
         let (order, turns) = mpsc::channel();
         let enter = |client: u64, waits: Sender<()>, order: Sender<u64>| {
-            let tell = |ahead: usize| {
+            let send_position = |ahead: usize| {
                 assert!(ahead > 0);
                 let _ = waits.send(());
                 Ok(())
             };
-            let _turn = queue.enter(client, tell).expect("a turn");
-            order.send(client).expect("heard");
+            let _turn = queue.enter(client, send_position).expect("a turn");
+            order.send(client).expect("received");
         };
         thread::scope(|scope| {
-            let first = queue.enter(0, silent).expect("it is free");
+            let first = queue.enter(0, no_messages).expect("it is free");
             for client in 1..=5 {
                 let (waits, waiting) = mpsc::channel();
                 let order = order.clone();
@@ -138,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_refused_and_one_that_has_gone_leaves_its_place() {
+    fn full_queue_refuses_clients_and_disconnected_ones_free_their_slot() {
         let queue = Queue::new(1, 2);
-        let turn = queue.enter(0, silent).expect("it is free");
-        let gone = queue.enter(1, |_| Err(io::ErrorKind::BrokenPipe.into()));
-        assert!(matches!(gone, Err(QueueError::Gone)));
+        let turn = queue.enter(0, no_messages).expect("it is free");
+        let disconnected = queue.enter(1, |_| Err(io::ErrorKind::BrokenPipe.into()));
+        assert!(matches!(disconnected, Err(QueueError::Disconnected)));
         let full = queue.enter(2, |_| {
-            assert!(matches!(queue.enter(3, silent), Err(QueueError::Full)));
+            assert!(matches!(queue.enter(3, no_messages), Err(QueueError::Full)));
             Err(io::ErrorKind::BrokenPipe.into())
         });
-        assert!(matches!(full, Err(QueueError::Gone)));
+        assert!(matches!(full, Err(QueueError::Disconnected)));
         drop(turn);
-        assert!(queue.enter(4, silent).is_ok());
+        assert!(queue.enter(4, no_messages).is_ok());
     }
 }

@@ -28,11 +28,11 @@ use crate::{
 };
 
 /// Number of refused connections that a receiver reports.
-const REFUSALS_TOLD: usize = 5;
+const MAX_REPORTED_REFUSALS: usize = 5;
 
 /// Creates the error of an end, whose exit code is the protocol's.
-fn trouble(status: Status, what: impl Into<String>) -> Failure {
-    Failure::message(what).code(status)
+fn transfer_error(status: Status, message: impl Into<String>) -> Failure {
+    Failure::message(message).code(status)
 }
 
 impl From<Status> for Code {
@@ -42,7 +42,7 @@ impl From<Status> for Code {
 }
 
 /// Creates the error of a failed transfer, with a hint.
-fn failed(what: &str, failure: transport_wdt::Failure) -> Failure {
+fn failed(message: &str, failure: transport_wdt::Failure) -> Failure {
     let status = failure.status;
     let hint = match status {
         Status::Connection | Status::ConnectionRetryable => {
@@ -58,7 +58,7 @@ fn failed(what: &str, failure: transport_wdt::Failure) -> Failure {
         Status::Abort | Status::Timeout | Status::NoProgress => "start both ends again",
         _ => "",
     };
-    (Failure::failed(failure).context(what).hint(hint)).code(status)
+    (Failure::failed(failure).context(message).hint(hint)).code(status)
 }
 
 /// Runs `regatta wdt`.
@@ -75,26 +75,26 @@ pub fn wdt(args: &WdtArgs) -> Result<Code> {
 /// Request to stop the transfer.
 #[derive(Default)]
 struct Stop {
-    is_asked: AtomicBool,
+    is_requested: AtomicBool,
     /// Threads that the request wakes, once they run.
     threads: Mutex<Wakers>,
 }
 
 impl Stop {
-    fn ask(&self) {
-        self.is_asked.store(true, Ordering::Relaxed);
+    fn request(&self) {
+        self.is_requested.store(true, Ordering::Relaxed);
         self.threads.lock().wake();
     }
 }
 
 /// Terminal of the transfer: messages and the stop signal.
 struct Terminal {
-    /// Whether this end sends, which tells the receiver before it stops.
+    /// Whether this end sends. A sender notifies the receiver before it stops.
     sends: bool,
     local: Option<IpAddr>,
     stop: Arc<Stop>,
     /// Time at which the sender connected, at a receiver.
-    came: OnceLock<Instant>,
+    connected_at: OnceLock<Instant>,
     /// Number of connections that were refused, at a receiver.
     refused: AtomicUsize,
 }
@@ -103,11 +103,11 @@ impl Terminal {
     /// With a signal that ends the transfer in good order: unfinished files are removed.
     fn new(sends: bool, local: Option<IpAddr>) -> Result<Self> {
         let stop = Arc::<Stop>::default();
-        let by_signal = Arc::clone(&stop);
+        let signal_stop = Arc::clone(&stop);
         Held::new()
             .map_err(io::Error::from)
             .and_then(|held| {
-                let stop = move || by_signal.ask();
+                let stop = move || signal_stop.request();
                 held.end_with("stopping: the transfer is given up", stop, || {})
             })
             .context("cannot wait for signals")
@@ -116,7 +116,7 @@ impl Terminal {
             sends,
             local,
             stop,
-            came: OnceLock::new(),
+            connected_at: OnceLock::new(),
             refused: AtomicUsize::new(0),
         })
     }
@@ -126,7 +126,7 @@ impl Terminal {
         let stop = Arc::clone(&self.stop);
         let work = move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-            stop.ask();
+            stop.request();
         };
         thread::Builder::new()
             .name("end of input".to_owned())
@@ -147,28 +147,28 @@ impl Host for Terminal {
     }
 
     fn connected(&self, _port: u16, _socket: &Arc<TcpStream>, _took: Option<Duration>) {
-        self.came.get_or_init(Instant::now);
+        self.connected_at.get_or_init(Instant::now);
     }
 
-    fn refused(&self, peer: IpAddr, why: &transport_wdt::Failure) {
+    fn refused(&self, peer: IpAddr, failure: &transport_wdt::Failure) {
         let before = self.refused.fetch_add(1, Ordering::Relaxed);
-        if before < REFUSALS_TOLD {
+        if before < MAX_REPORTED_REFUSALS {
             let more = match before + 1 {
-                REFUSALS_TOLD => "; no more of these are told",
+                MAX_REPORTED_REFUSALS => "; no more of these are told",
                 _ => "",
             };
             output::err(&format!(
                 "warning: refused a connection from {peer}: {}{more}",
-                why.detail
+                failure.detail
             ));
         }
     }
 
     fn stopped(&self) -> bool {
-        !self.sends && self.stop.is_asked.load(Ordering::Relaxed)
+        !self.sends && self.stop.is_requested.load(Ordering::Relaxed)
     }
 
     fn gives_up(&self) -> bool {
-        self.sends && self.stop.is_asked.load(Ordering::Relaxed)
+        self.sends && self.stop.is_requested.load(Ordering::Relaxed)
     }
 }

@@ -12,13 +12,13 @@ use regatta_model::{BitRate, Bytes};
 use crate::{listen::bar, output};
 
 /// Interval between updates of the bar.
-const EVERY: Duration = Duration::from_millis(100);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs a transfer with a progress bar. `so_far` returns the number of bytes transferred, and the
+/// Runs a transfer with a progress bar. `transferred` returns the number of bytes transferred, and the
 /// total once it is known.
 pub(super) fn shown<T>(
     silent: bool,
-    so_far: impl Fn() -> (u64, Option<u64>) + Sync,
+    transferred: impl Fn() -> (u64, Option<u64>) + Sync,
     transfer: impl FnOnce() -> T,
 ) -> T {
     if silent || !io::stderr().is_terminal() {
@@ -26,11 +26,11 @@ pub(super) fn shown<T>(
     }
     let bar = bar("{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}");
     thread::scope(|scope| {
-        let (over, until_over) = channel::<()>();
-        let (bar, so_far) = (&bar, &so_far);
+        let (stop_tx, stop_rx) = channel::<()>();
+        let (bar, transferred) = (&bar, &transferred);
         scope.spawn(move || {
-            while until_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                let (bytes, all) = so_far();
+            while stop_rx.recv_timeout(UPDATE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let (bytes, all) = transferred();
                 if let Some(all) = all {
                     bar.set_length(all);
                 }
@@ -39,17 +39,17 @@ pub(super) fn shown<T>(
             bar.finish_and_clear();
         });
         let done = transfer();
-        drop(over);
+        drop(stop_tx);
         done
     })
 }
 
 /// Prints the result of a transfer that succeeded.
-pub(super) fn summary(did: &str, files: u64, bytes: u64, since: Instant) {
+pub(super) fn summary(verb: &str, files: u64, bytes: u64, since: Instant) {
     let time = since.elapsed();
     let rate = bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9);
     output::err(&format!(
-        "{did} {}, {} in {:.1} s ({})",
+        "{verb} {}, {} in {:.1} s ({})",
         output::counted(files as usize, "file"),
         Bytes(bytes),
         time.as_secs_f64(),

@@ -13,7 +13,7 @@ use regatta_transport_wdt::{
     url::ConnectionUrl,
 };
 
-use super::{Terminal, failed, progress, trouble};
+use super::{Terminal, failed, progress, transfer_error};
 use crate::{
     args::wdt::{Encryption, ReceiveArgs},
     exit::{Code, OrFailure as _, Result},
@@ -59,19 +59,19 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<Code> {
         || listener.receive(&session, &host),
     );
     let report = report.map_err(|failure| {
-        let what = match args.resume {
+        let message = match args.resume {
             true => "the transfer did not come to its end; blocks that were counted are kept for `--resume`",
             false => "nothing was received: the transfer did not come to its end",
         };
-        failed(what, failure)
+        failed(message, failure)
     })?;
     let files = sink
         .commit()
         .context("all arrived, and not every file could be given its name; the sender was told that all is well")
         .hint("move what is in the way aside, and send again with `--overwrite`")
         .code(Status::FileWrite)?;
-    let begun = host.came.get().copied().unwrap_or(listening);
-    progress::summary("received", files, report.bytes, begun);
+    let start = host.connected_at.get().copied().unwrap_or(listening);
+    progress::summary("received", files, report.bytes, start);
     Ok(Code::Measured)
 }
 
@@ -80,8 +80,9 @@ fn ports(args: &ReceiveArgs) -> Result<Vec<u16>> {
         return Ok(vec![0; usize::from(args.ports)]);
     };
     let last = first.checked_add(args.ports - 1).ok_or_else(|| {
-        let what = format!("there are no {} ports from {first} on", args.ports);
-        trouble(Status::Abort, what).hint("choose a lower `--start-port`, or fewer `--ports`")
+        let message = format!("there are no {} ports from {first} on", args.ports);
+        transfer_error(Status::Abort, message)
+            .hint("choose a lower `--start-port`, or fewer `--ports`")
     })?;
     Ok((first..=last).collect())
 }

@@ -18,7 +18,7 @@ use regatta_transport_wdt::{
     url::{ConnectionUrl, MAX_URL_BYTES},
 };
 
-use super::{Terminal, failed, progress, trouble};
+use super::{Terminal, failed, progress, transfer_error};
 use crate::{
     args::wdt::{SecretUrl, SendArgs},
     exit::{Code, OrFailure as _, Result},
@@ -52,10 +52,10 @@ pub(super) fn send(args: &SendArgs) -> Result<Code> {
             Some(receive_on(host, directory, args)?)
         }
         _ if args.overwrite => {
-            let what = "whether files are replaced is for the receiver to say, which gave this URL";
-            return Err(
-                trouble(Status::Abort, what).hint("give `--overwrite` to `regatta wdt receive`")
-            );
+            let message =
+                "whether files are replaced is for the receiver to say, which gave this URL";
+            return Err(transfer_error(Status::Abort, message)
+                .hint("give `--overwrite` to `regatta wdt receive`"));
         }
         _ => None,
     };
@@ -72,7 +72,7 @@ pub(super) fn send(args: &SendArgs) -> Result<Code> {
         rate_limit: rate_limit(args)?,
         ..Options::default()
     };
-    let begun = Instant::now();
+    let start = Instant::now();
     let session = Session::new(source, &url, options)
         .map_err(|failure| failed("nothing was sent", failure))?;
     let session = Arc::new(session);
@@ -84,21 +84,22 @@ pub(super) fn send(args: &SendArgs) -> Result<Code> {
     let report = match sent {
         Ok(report) => report,
         Err(failure) => {
-            let what = "the transfer did not come to its end";
+            let message = "the transfer did not come to its end";
             // The receiver knows why it has ended the transfer.
             return Err(match receiver.and_then(Receiver::failure) {
                 Some(reason) => {
-                    trouble(failure.status, format!("at the receiver: {reason}")).context(what)
+                    transfer_error(failure.status, format!("at the receiver: {reason}"))
+                        .context(message)
                 }
-                None => failed(what, failure),
+                None => failed(message, failure),
             });
         }
     };
     if let Some(reason) = receiver.and_then(Receiver::end) {
-        let what = "the receiver could not keep what was sent";
-        return Err(trouble(Status::FileWrite, reason).context(what));
+        let message = "the receiver could not keep what was sent";
+        return Err(transfer_error(Status::FileWrite, reason).context(message));
     }
-    progress::summary("sent", files, report.bytes, begun);
+    progress::summary("sent", files, report.bytes, start);
     Ok(Code::Measured)
 }
 
@@ -106,9 +107,9 @@ pub(super) fn send(args: &SendArgs) -> Result<Code> {
 fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver> {
     let hosts_file = args.hosts_file.as_deref();
     remote::receive(host, directory, args.overwrite, hosts_file).map_err(|failure| {
-        let (reasons, hint) = failure.in_words();
-        let what = format!("cannot receive on `{host}`");
-        (trouble(Status::Connection, reasons).context(what)).hint(hint)
+        let (reasons, hint) = failure.message_and_hint();
+        let message = format!("cannot receive on `{host}`");
+        (transfer_error(Status::Connection, reasons).context(message)).hint(hint)
     })
 }
 
@@ -116,16 +117,16 @@ fn receive_on(host: &str, directory: &str, args: &SendArgs) -> Result<Receiver> 
 fn manifest(args: &SendArgs, path: &Path) -> Result<Vec<Listed>> {
     let input = path == Path::new("-");
     if input && args.url.0 == "-" {
-        let what = "standard input cannot be both the URL and the manifest";
-        return Err(trouble(Status::Abort, what).hint("write the manifest to a file"));
+        let message = "standard input cannot be both the URL and the manifest";
+        return Err(transfer_error(Status::Abort, message).hint("write the manifest to a file"));
     }
     if !args.path.is_dir() {
-        let what = format!(
+        let message = format!(
             "`{}` is no directory, below which a manifest names files",
             args.path.display()
         );
         let hint = "give a directory, or leave `--manifest` out";
-        return Err(trouble(Status::Abort, what).hint(hint));
+        return Err(transfer_error(Status::Abort, message).hint(hint));
     }
     let mut text = Vec::new();
     let read = match input {
@@ -147,8 +148,9 @@ fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>> {
     let mut limit = RateLimit::average(average.0 / 8);
     if let Some(peak) = args.peak_rate {
         if peak < average {
-            let what = format!("the peak rate {peak} is below the average of {average}");
-            return Err(trouble(Status::Abort, what).hint("raise `--peak-rate`, or lower `--rate`"));
+            let message = format!("the peak rate {peak} is below the average of {average}");
+            return Err(transfer_error(Status::Abort, message)
+                .hint("raise `--peak-rate`, or lower `--rate`"));
         }
         limit = RateLimit::with_peak(average.0 / 8, peak.0 / 8);
     }
@@ -159,9 +161,9 @@ fn rate_limit(args: &SendArgs) -> Result<Option<RateLimit>> {
 }
 
 /// Reads the URL from the command line, or from the first line of standard input that is not empty.
-fn read_url(given: &SecretUrl) -> Result<ConnectionUrl> {
+fn read_url(url: &SecretUrl) -> Result<ConnectionUrl> {
     let mut line = String::new();
-    let text = if given.0 == "-" {
+    let text = if url.0 == "-" {
         let mut input = io::stdin().lock().take(MAX_URL_BYTES as u64 + 1);
         while line.trim().is_empty() {
             line.clear();
@@ -170,13 +172,15 @@ fn read_url(given: &SecretUrl) -> Result<ConnectionUrl> {
                 .context("cannot read the URL from standard input")
                 .code(Status::Abort)?;
             if read == 0 {
-                return Err(trouble(Status::Abort, "no URL came on standard input")
-                    .hint("pipe what `regatta wdt receive DIR` prints into it"));
+                return Err(
+                    transfer_error(Status::Abort, "no URL came on standard input")
+                        .hint("pipe what `regatta wdt receive DIR` prints into it"),
+                );
             }
         }
         &line
     } else {
-        &given.0
+        &url.0
     };
     parse_url(text)
 }

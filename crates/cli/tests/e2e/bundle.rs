@@ -39,7 +39,7 @@ fn names(dir: &PathBuf) -> Vec<String> {
 }
 
 #[test]
-fn an_archive_holds_the_run_and_its_digests_and_is_the_same_each_time() {
+fn archive_has_run_and_digests_and_is_reproducible() {
     let bench = Bench::new();
     export::store(&bench);
     fs::create_dir(bench.path("results/files")).expect("a new directory");
@@ -47,12 +47,16 @@ fn an_archive_holds_the_run_and_its_digests_and_is_the_same_each_time() {
     bench.write("results/notes.txt", "mine");
     let done = bench.run(&["bundle", "results", "--out", "run.tar.gz"]);
     done.assert_code(0);
-    for says in [
+    for expected in [
         "left out: files: 1 files of the trials, 0.0 MB",
         "add `--captures`",
         "left out: notes.txt: it is not of the run",
     ] {
-        assert!(done.stdout.contains(says), "{says}: {}", done.stdout);
+        assert!(
+            done.stdout.contains(expected),
+            "{expected}: {}",
+            done.stdout
+        );
     }
     bench.run(&["bundle", "results"]).assert_code(0);
     let first = fs::read(bench.path("run.tar.gz")).expect("an archive");
@@ -93,7 +97,7 @@ fn an_archive_holds_the_run_and_its_digests_and_is_the_same_each_time() {
 }
 
 #[test]
-fn captures_are_put_in_on_request() {
+fn captures_are_included_on_request() {
     let bench = Bench::new();
     export::store(&bench);
     fs::create_dir_all(bench.path("results/files/keys")).expect("a new directory");
@@ -111,7 +115,7 @@ fn captures_are_put_in_on_request() {
 
 /// The command of the page asks for the study of the run, with the options of its command line.
 #[test]
-fn the_page_has_the_command_that_runs_it_again() {
+fn readme_has_a_command_that_reruns_the_study() {
     let bench = Bench::new();
     let study = "name = \"two\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"lan\"\nrtt = \"1ms\"\n\
                  [[workload]]\nkind = \"bulk\"\nsize = \"20kB\"\n";
@@ -146,19 +150,19 @@ fn the_page_has_the_command_that_runs_it_again() {
 }
 
 #[test]
-fn what_is_damaged_or_would_be_overwritten_is_refused() {
+fn damaged_runs_and_existing_archives_are_refused() {
     let bench = Bench::new();
     export::store(&bench);
     let done = bench.run(&["bundle", "results", "--out", "results/results.sqlite"]);
     done.assert_code(2);
-    done.assert_says("ends in `.tar.gz`");
+    done.assert_stderr_contains("ends in `.tar.gz`");
     let path = bench.path("results/results.sqlite");
     let mut bytes = fs::read(&path).expect("a results file");
-    let place = bytes.len() / 2;
-    bytes[place] ^= 1;
+    let position = bytes.len() / 2;
+    bytes[position] ^= 1;
     fs::write(&path, bytes).expect("a writable file");
     let done = bench.run(&["bundle", "results"]);
     done.assert_code(2);
-    done.assert_says("is damaged");
+    done.assert_stderr_contains("is damaged");
     assert!(!bench.path("results.tar.gz").exists());
 }

@@ -78,7 +78,7 @@ message = "1000B"
 "#;
 
 #[test]
-fn each_trial_has_its_capture_whose_transfer_time_is_the_sockets_own() {
+fn captures_agree_with_the_transfer_times_of_sockets() {
     let bench = Bench::new();
     let study = bench.write("udpr.toml", UDPR);
     let study = study.to_str().expect("UTF-8");
@@ -131,7 +131,7 @@ fn only_trial(bench: &Bench, done: &Done, out: &str) -> TrialRecord {
 }
 
 #[test]
-fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
+fn capture_option_takes_a_size_and_refuses_netem() {
     let bench = Bench::new();
     let small = [
         "run",
@@ -176,10 +176,10 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
     );
     let refused = with(&["--capture", "--emulator", "netem"]);
     refused.assert_code(2);
-    refused.assert_says("netem, which does not tell what it does to each packet");
+    refused.assert_stderr_contains("netem, which does not tell what it does to each packet");
     let refused = with(&["--capture=0B"]);
     refused.assert_code(2);
-    refused.assert_says("a size from `20B` to `65535B`");
+    refused.assert_stderr_contains("a size from `20B` to `65535B`");
     // Without the option nothing is captured.
     only_trial(&bench, &with(&["--out", "none"]), "none");
     assert!(!bench.path("none/files").exists());
@@ -188,7 +188,7 @@ fn a_capture_is_asked_for_by_option_and_netem_is_refused() {
 /// Checks that a trial is measured, and a warning given, if its files cannot be created or may not
 /// grow.
 #[test]
-fn what_cannot_be_written_is_told_and_the_trial_is_measured() {
+fn capture_write_error_is_reported_and_the_trial_is_measured() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("out")).expect("a directory");
     bench.write("out/files", "in the way");
@@ -269,7 +269,7 @@ fn a_capture_can_be_read_after_ctrl_c_and_after_a_kill() {
 }
 
 #[test]
-fn a_command_behind_a_path_is_captured() {
+fn command_of_a_path_is_captured() {
     let bench = Bench::new();
     let send = r#"
 import socket, os, time
@@ -294,7 +294,7 @@ time.sleep(float(os.environ.get("STAY", "0")))
     ];
     let done = bench.run(&args);
     done.assert_code(0);
-    done.assert_says("packets in `one.pcapng`");
+    done.assert_stderr_contains("packets in `one.pcapng`");
     let all = packets(&bench.path("one.pcapng"));
     let delay_ms = |comment: &str| -> Option<f64> {
         let text = comment.strip_prefix("passed in ")?;
@@ -309,11 +309,11 @@ time.sleep(float(os.environ.get("STAY", "0")))
     // A pause of the machine adds milliseconds to a delay; beyond two the emulator has counted the packet as late.
     let delays = all.iter().filter_map(|(_, comment)| delay_ms(comment));
     let late = delays.filter(|ms| *ms > 12.0).count();
-    let said = format!("{}{}", done.stdout, done.stderr);
-    let counted = said.match_indices(" delivered more than 2 ms after");
+    let output = format!("{}{}", done.stdout, done.stderr);
+    let counted = output.match_indices(" delivered more than 2 ms after");
     let counted =
-        counted.filter_map(|(at, _)| said[..at].rsplit(' ').next()?.parse::<usize>().ok());
-    assert_eq!(late, counted.sum::<usize>(), "{all:?}: {said}");
+        counted.filter_map(|(at, _)| output[..at].rsplit(' ').next()?.parse::<usize>().ok());
+    assert_eq!(late, counted.sum::<usize>(), "{all:?}: {output}");
     assert_eq!(passed(&all), 5, "{all:?}");
 
     std::fs::remove_file(bench.path("one.pcapng")).expect("removed");
@@ -349,7 +349,7 @@ fn a_command_is_not_started_without_its_capture() {
     ] {
         let refused = bench.run(&["path", "--capture", file, "--", "touch", "started"]);
         refused.assert_code(2);
-        refused.assert_says("cannot write the capture");
+        refused.assert_stderr_contains("cannot write the capture");
         assert!(!bench.path("started").exists(), "{file}");
     }
     let notes = std::fs::read_to_string(bench.path("notes"));

@@ -18,10 +18,12 @@ fn planned(bench: &Bench, options: &[&str]) -> Done {
 }
 
 #[track_caller]
-fn refused(args: &[&str], says: &[&str]) {
+fn refused(args: &[&str], expected: &[&str]) {
     let done = Bench::new().run(args);
     done.assert_code(2);
-    says.iter().for_each(|says| done.assert_says(says));
+    expected
+        .iter()
+        .for_each(|expected| done.assert_stderr_contains(expected));
     assert!(done.stdout.is_empty(), "{}", done.stdout);
 }
 
@@ -31,7 +33,7 @@ fn json(done: &Done) -> Value {
 }
 
 #[test]
-fn a_ratio_without_a_unit_is_refused_wherever_it_is_typed() {
+fn ratio_without_unit_is_refused_in_every_option() {
     let run = ["run", "--dry-run", "--transport", "tcp"];
     for options in [
         ["--loss", "1"],
@@ -64,7 +66,7 @@ fn a_ratio_without_a_unit_is_refused_wherever_it_is_typed() {
 #[test]
 fn keys_of_a_workload_that_exclude_one_another_are_refused() {
     let run = ["run", "--dry-run", "--transport", "tcp"];
-    for (options, says) in [
+    for (options, expected) in [
         (["--size", "1MB", "--duration", "1s"], "cannot be used with"),
         (
             ["--outstanding", "2", "--requests-per-second", "5"],
@@ -87,14 +89,14 @@ fn keys_of_a_workload_that_exclude_one_another_are_refused() {
             "write a shorter `--duration`, or a longer `--deadline`",
         ),
     ] {
-        refused(&[&run[..], &options[..]].concat(), &[says]);
+        refused(&[&run[..], &options[..]].concat(), &[expected]);
     }
 }
 
 #[test]
 fn every_workload_can_be_run_with_its_keys() {
     let bench = Bench::new();
-    for (options, says) in [
+    for (options, expected) in [
         (
             &["--duration", "40s", "--flows", "4", "--direction", "both"][..],
             "bulk 40 s, direction both, flows 4: 40 s of messages of 10 kB, each way, over 4 flows, deadline 70 s",
@@ -119,7 +121,11 @@ fn every_workload_can_be_run_with_its_keys() {
     ] {
         let done = planned(&bench, options);
         done.assert_code(0);
-        assert!(done.stdout.contains(says), "{says}: {}", done.stdout);
+        assert!(
+            done.stdout.contains(expected),
+            "{expected}: {}",
+            done.stdout
+        );
     }
 }
 
@@ -143,24 +149,24 @@ fn the_workload_of_a_study_is_selected_and_changed() {
     );
     let done = plan(&["--workload", "bulk", "--duration", "6s"]);
     done.assert_code(2);
-    done.assert_says("these options do not fit the workload `bulk`");
+    done.assert_stderr_contains("these options do not fit the workload `bulk`");
     let done = plan(&["--size", "1MB"]);
     done.assert_code(2);
-    done.assert_says("`size` is a key of `bulk`, `stop-and-wait`");
+    done.assert_stderr_contains("`size` is a key of `bulk`, `stop-and-wait`");
     let done = plan(&["--workload", "smal"]);
     done.assert_code(2);
-    done.assert_says("did you mean `small`?");
+    done.assert_stderr_contains("did you mean `small`?");
 }
 
 #[test]
-fn close_words_are_named() {
-    for (options, says) in [
+fn similar_names_are_suggested() {
+    for (options, expected) in [
         (["--workload", "blk"], "did you mean `bulk`?"),
         (["--transport", "quic"], "did you mean `quic-quinn`?"),
         (["--transport", "tcp:lable=x"], "did you mean `label`?"),
         (["--durration", "5s"], "'--duration'"),
     ] {
-        refused(&[&["run", "--dry-run"], &options[..]].concat(), &[says]);
+        refused(&[&["run", "--dry-run"], &options[..]].concat(), &[expected]);
     }
 }
 
@@ -188,7 +194,7 @@ fn a_label_may_follow_a_comma() {
 }
 
 #[test]
-fn a_dry_run_says_what_cannot_be_measured_here_and_has_a_form_for_programs() {
+fn dry_run_has_unsupported_cells_and_json_output() {
     let bench = Bench::new();
     let options = ["--workload", "short-connections", "--rounds", "2"];
     let args = [
@@ -220,7 +226,7 @@ fn a_dry_run_says_what_cannot_be_measured_here_and_has_a_form_for_programs() {
 }
 
 #[test]
-fn lists_have_a_form_for_programs() {
+fn lists_have_json_output() {
     let bench = Bench::new();
     let all = json(&bench.run(&["list", "--json"]));
     assert_fits(LIST_SCHEMA, &all);
@@ -239,7 +245,7 @@ fn lists_have_a_form_for_programs() {
 }
 
 #[test]
-fn a_path_writes_its_counters_for_programs() {
+fn path_writes_its_counters_as_json() {
     let bench = Bench::new();
     let path = [
         "path",
@@ -260,7 +266,7 @@ fn a_path_writes_its_counters_for_programs() {
     ];
     let done = bench.run(&[&path[..], &command[..]].concat());
     done.assert_code(3);
-    done.assert_says("in the queue of 30 kB");
+    done.assert_stderr_contains("in the queue of 30 kB");
     let text = std::fs::read_to_string(bench.path("path.json")).expect("written");
     let summary: Value = serde_json::from_str(&text).expect("JSON");
     assert_fits(PATH_SCHEMA, &summary);
@@ -302,7 +308,7 @@ fn completions_and_man_pages_have_every_option_of_run() {
 }
 
 #[test]
-fn defaults_of_the_configuration_file_are_taken_and_told() {
+fn defaults_of_the_configuration_file_are_applied_and_printed() {
     let bench = Bench::new();
     let directory = bench.path("regatta");
     std::fs::create_dir(&directory).expect("made");
@@ -315,7 +321,7 @@ fn defaults_of_the_configuration_file_are_taken_and_told() {
     write("[run]\ntransport = \"tcp\"\nrtt = \"7ms\"\nrounds = 3\n");
     let done = run(&["run", "--dry-run", "--rounds", "2"]);
     done.assert_code(0);
-    done.assert_says("config.toml`: `--rtt=7ms`, `--transport=tcp`");
+    done.assert_stderr_contains("config.toml`: `--rtt=7ms`, `--transport=tcp`");
     assert!(done.stdout.contains("2 rounds"), "{}", done.stdout);
     assert!(
         done.stdout.contains("round-trip delay 7 ms"),
@@ -325,12 +331,12 @@ fn defaults_of_the_configuration_file_are_taken_and_told() {
     write("[run]\nrond = 3\n");
     let done = run(&["run", "--dry-run"]);
     done.assert_code(2);
-    done.assert_says("`run` has no option `--rond`");
-    done.assert_says("did you mean `rounds`?");
+    done.assert_stderr_contains("`run` has no option `--rond`");
+    done.assert_stderr_contains("did you mean `rounds`?");
 }
 
 #[test]
-fn a_shipped_trace_is_named() {
+fn shipped_trace_is_selected_by_name() {
     let bench = Bench::new();
     let done = planned(&bench, &["--trace", "lte", "--emulator", "userspace"]);
     done.assert_code(0);
@@ -341,11 +347,11 @@ fn a_shipped_trace_is_named() {
     );
     let done = planned(&bench, &["--trace", "ltee", "--emulator", "userspace"]);
     done.assert_code(2);
-    done.assert_says("cannot read `ltee`");
+    done.assert_stderr_contains("cannot read `ltee`");
 }
 
 #[test]
-fn the_version_has_commit_and_date_where_there_is_room() {
+fn only_the_long_version_has_commit_and_date() {
     let bench = Bench::new();
     let short = bench.run(&["-V"]);
     short.assert_code(0);

@@ -118,19 +118,19 @@ fn set_schema(dir: &Path, version: u32) {
 
 /// A hundred of a hundred: damages at random places, shards of other plans and of other versions, copies, merged files.
 #[test]
-fn what_is_damaged_foreign_or_named_twice_is_refused_by_name() {
+fn damaged_foreign_and_duplicate_shards_are_refused_by_name() {
     let mut shards = Shards::new();
     for case in 0..100 {
         let name = format!("bad-{case}");
-        let says = shards.make(case, &name);
+        let expected = shards.make(case, &name);
         let done = shards
             .bench
             .run(&["merge", "merged", "part-1", "part-2", &name]);
         println!("{}", done.stderr.trim());
         done.assert_code(2);
-        done.assert_says("1 file cannot be merged, and nothing was written");
-        done.assert_says(&format!("`{name}` cannot be merged: "));
-        done.assert_says(says);
+        done.assert_stderr_contains("1 file cannot be merged, and nothing was written");
+        done.assert_stderr_contains(&format!("`{name}` cannot be merged: "));
+        done.assert_stderr_contains(expected);
         assert!(!shards.bench.path("merged").exists(), "case {case}");
         fs::remove_dir_all(shards.bench.path(&name)).expect("removed");
     }
@@ -139,5 +139,5 @@ fn what_is_damaged_foreign_or_named_twice_is_refused_by_name() {
         .bench
         .run(&["merge", "merged", "part-1", "part-2", "--no-report"]);
     done.assert_code(3);
-    done.assert_says("16 of 160 trials are merged, from 2 files");
+    done.assert_stderr_contains("16 of 160 trials are merged, from 2 files");
 }

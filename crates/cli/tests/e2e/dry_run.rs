@@ -15,35 +15,37 @@ fn both_refused(bench: &Bench, args: &[&str], code: i32) -> Done {
     dry.assert_code(code);
     assert_eq!(run.stderr, dry.stderr);
     assert!(dry.stdout.is_empty(), "{}", dry.stdout);
-    dry.assert_says("hint: ");
+    dry.assert_stderr_contains("hint: ");
     dry
 }
 
 #[test]
-fn an_unknown_congestion_control_is_refused_with_those_that_are_there() {
+fn unknown_congestion_control_is_refused_with_the_available_ones() {
     let bench = Bench::new();
     let typed = ["--transport", "udp,tcp:cc=renno", "--out", "out"];
     let done = both_refused(&bench, &typed, 2);
-    done.assert_says("the transport `tcp:cc=renno` asks for the congestion control `renno`");
-    done.assert_says("this host's kernel does not have");
-    done.assert_says("did you mean `reno`? the kernel has: ");
+    done.assert_stderr_contains(
+        "the transport `tcp:cc=renno` asks for the congestion control `renno`",
+    );
+    done.assert_stderr_contains("this host's kernel does not have");
+    done.assert_stderr_contains("did you mean `reno`? the kernel has: ");
     assert!(!bench.path("out").exists(), "nothing is begun");
 }
 
 #[test]
-fn an_unknown_congestion_control_is_shown_in_the_study() {
+fn unknown_congestion_control_is_reported_in_the_study() {
     let bench = Bench::new();
     let driver = "driver = \"tcp\"\n";
     let named = format!("{driver}label = \"mine\"\ncc = \"nosuchcc\"\n");
     bench.write("study.toml", &SMALL.replacen(driver, &named, 1));
     let done = both_refused(&bench, &["study.toml"], 2);
-    done.assert_says("study.toml:9:1");
-    done.assert_says("the transport `mine` asks for the congestion control `nosuchcc`");
-    done.assert_says("choose one that the kernel has: ");
+    done.assert_stderr_contains("study.toml:9:1");
+    done.assert_stderr_contains("the transport `mine` asks for the congestion control `nosuchcc`");
+    done.assert_stderr_contains("choose one that the kernel has: ");
 }
 
 #[test]
-fn a_series_whose_rounds_do_not_fit_is_refused_and_one_that_fits_is_shown() {
+fn series_is_refused_if_its_rounds_exceed_the_period() {
     let bench = Bench::new();
     let with = |every: &str| {
         SMALL.replace(
@@ -53,11 +55,11 @@ fn a_series_whose_rounds_do_not_fit_is_refused_and_one_that_fits_is_shown() {
     };
     bench.write("study.toml", &with("10ms"));
     let done = both_refused(&bench, &["study.toml"], 2);
-    done.assert_says("and the next one begins after");
+    done.assert_stderr_contains("and the next one begins after");
     bench.write("study.toml", &with("2min"));
     let done = bench.run(&["run", "study.toml", "--dry-run"]);
     done.assert_code(0);
-    let shown = |words: &str| assert!(done.stdout.contains(words), "{words}: {}", done.stdout);
+    let shown = |text: &str| assert!(done.stdout.contains(text), "{text}: {}", done.stdout);
     shown("a series: a round begins every 2 min, 60 min in all");
     shown("estimate: 58 min ");
     let tenth = bench.run(&["run", "study.toml", "--dry-run", "--scale", "10%"]);
@@ -72,7 +74,7 @@ fn a_series_whose_rounds_do_not_fit_is_refused_and_one_that_fits_is_shown() {
 
 /// Its names are not the user's, who shall have what can be had.
 #[test]
-fn a_builtin_study_is_planned_whatever_congestion_controls_there_are() {
+fn builtin_study_is_planned_without_its_congestion_controls() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--dry-run"]);
     done.assert_code(0);
@@ -82,7 +84,7 @@ fn a_builtin_study_is_planned_whatever_congestion_controls_there_are() {
 }
 
 #[test]
-fn congestion_controls_of_stacks_in_user_space_are_not_asked_of_the_kernel() {
+fn congestion_controls_of_user_space_stacks_need_no_kernel_support() {
     let bench = Bench::new();
     assert_ne!(has_congestion_control("newreno"), Some(true));
     // An earlier name of `reno`.
@@ -91,12 +93,12 @@ fn congestion_controls_of_stacks_in_user_space_are_not_asked_of_the_kernel() {
 }
 
 #[test]
-fn a_directory_that_is_taken_is_refused() {
+fn directory_of_another_run_is_refused() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("out")).expect("made");
     bench.write("out/results.sqlite", "");
     let done = both_refused(&bench, &["--transport", "tcp", "--out", "out"], 2);
-    done.assert_says("`out` holds the results of a run already");
+    done.assert_stderr_contains("`out` holds the results of a run already");
 }
 
 #[test]
@@ -105,7 +107,7 @@ fn a_directory_that_cannot_be_made_is_refused() {
     bench.write("file", "");
     for out in ["file", "file/below"] {
         let done = both_refused(&bench, &["--transport", "tcp", "--out", out], 2);
-        done.assert_says("cannot make the result directory `");
+        done.assert_stderr_contains("cannot make the result directory `");
     }
 }
 
@@ -114,7 +116,7 @@ fn a_kernel_that_is_not_there_is_refused() {
     let bench = Bench::new();
     let guest = ["--transport", "tcp", "--bed", "uml", "--kernel", "./none"];
     let done = both_refused(&bench, &guest, 2);
-    done.assert_says("cannot run the kernel `./none`");
+    done.assert_stderr_contains("cannot run the kernel `./none`");
 }
 
 #[test]
@@ -124,11 +126,11 @@ fn netem_that_cannot_do_a_condition_is_refused() {
     let path = ["--emulator", "netem", "--trace", "bad.trace"];
     let args = [&["--transport", "tcp"], path.as_slice()].concat();
     let done = both_refused(&bench, &args, 77);
-    done.assert_says("is not supported by netem");
+    done.assert_stderr_contains("is not supported by netem");
 }
 
 #[test]
-fn a_kernel_is_looked_for_in_the_cache_and_where_the_package_has_it() {
+fn guest_kernel_is_found_in_cache_and_package() {
     let bench = Bench::new();
     let args = ["--transport", "tcp", "--bed", "uml", "--clock", "virtual"];
     let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
@@ -141,11 +143,11 @@ fn a_kernel_is_looked_for_in_the_cache_and_where_the_package_has_it() {
     done.assert_code(77);
     let cache = cache.path().join("regatta/lab-kernel");
     let cache = cache.display();
-    done.assert_says(&format!("in `{cache}` and `/usr/lib/regatta/lab-kernel`"));
+    done.assert_stderr_contains(&format!("in `{cache}` and `/usr/lib/regatta/lab-kernel`"));
 }
 
 #[test]
-fn a_long_plan_begins_at_once_and_ends_with_its_reader() {
+fn long_plan_is_streamed_and_ends_with_its_reader() {
     let bench = Bench::new();
     let args = ["--transport", "tcp", "--rounds", "1000000"];
     let mut command = bench.regatta(&[&["run", "--dry-run"], args.as_slice()].concat());
@@ -160,7 +162,7 @@ fn a_long_plan_begins_at_once_and_ends_with_its_reader() {
 }
 
 #[test]
-fn a_plan_of_one_trial_is_told_in_the_singular() {
+fn plan_of_one_trial_is_printed_in_the_singular() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--dry-run", "--transport", "tcp", "--rounds", "1"]);
     done.assert_code(0);
@@ -169,14 +171,14 @@ fn a_plan_of_one_trial_is_told_in_the_singular() {
 }
 
 #[test]
-fn what_only_netem_has_is_refused_with_the_study_that_asks_for_another_emulator() {
+fn netem_features_are_refused_with_another_emulator() {
     let bench = Bench::new();
     let done = both_refused(&bench, &["--placement", "ends"], 2);
-    done.assert_says("`emulator` is the study's: add `--emulator netem`");
+    done.assert_stderr_contains("`emulator` is the study's: add `--emulator netem`");
     let ends = SMALL.replacen("rounds = 2", "rounds = 2\nplacement = \"ends\"", 1);
     bench.write("ends.toml", &ends);
     let done = both_refused(&bench, &["ends.toml", "--emulator", "userspace"], 2);
-    done.assert_says("add `--placement between`, or leave `--emulator` out");
+    done.assert_stderr_contains("add `--placement between`, or leave `--emulator` out");
 }
 
 #[test]
@@ -186,7 +188,7 @@ fn netem_between_two_machines_is_refused_before_one_is_reached() {
     let between = SMALL.replacen("rounds = 2", "rounds = 2\nplacement = \"between\"", 1);
     bench.write("between.toml", &between);
     let hosts = ["--hosts", "lab1,lab2"];
-    for (asked, hint) in [
+    for (args, hint) in [
         (
             &["between.toml"][..],
             "leave `placement` out, or write `placement = \"ends\"`",
@@ -200,8 +202,8 @@ fn netem_between_two_machines_is_refused_before_one_is_reached() {
             "leave `--placement` out",
         ),
     ] {
-        let done = both_refused(&bench, &[asked, &hosts].concat(), 2);
-        done.assert_says("between two hosts there is only their network");
-        done.assert_says(hint);
+        let done = both_refused(&bench, &[args, &hosts].concat(), 2);
+        done.assert_stderr_contains("between two hosts there is only their network");
+        done.assert_stderr_contains(hint);
     }
 }

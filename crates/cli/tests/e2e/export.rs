@@ -56,9 +56,9 @@ fn exported(bench: &Bench) -> RunData {
     let commands = blocks("sh").concat();
     assert_eq!(commands.lines().count(), 2, "{commands}");
     for command in commands.lines() {
-        let words: Vec<&str> = command.split(' ').collect();
-        assert_eq!(words[0], "regatta");
-        bench.run(&words[1..]).assert_code(0);
+        let arguments: Vec<&str> = command.split(' ').collect();
+        assert_eq!(arguments[0], "regatta");
+        bench.run(&arguments[1..]).assert_code(0);
     }
     data
 }
@@ -128,7 +128,7 @@ fn assert_ends_with(done: &Done, expected: f64) {
 }
 
 #[test]
-fn pandas_reads_what_the_page_says() {
+fn pandas_example_of_the_page_runs() {
     let bench = Bench::new();
     let data = exported(&bench);
     let [program, _] = &blocks("python")[..] else {
@@ -142,7 +142,7 @@ fn pandas_reads_what_the_page_says() {
 }
 
 #[test]
-fn duckdb_reads_what_the_page_says() {
+fn duckdb_example_of_the_page_runs() {
     let bench = Bench::new();
     let data = exported(&bench);
     let [_, program] = &blocks("python")[..] else {
@@ -152,14 +152,18 @@ fn duckdb_reads_what_the_page_says() {
                  USING (trial) WHERE name = 'goodput_bps' AND outcome = 'measured' AND transport = 'udp' \
                  AND condition = 'baseline'\").fetchall()[0][0])\n";
     let done = python(&bench, &(program.clone() + check));
-    for says in ["goodput_mbps", "p99_ms", "quic-quinn"] {
-        assert!(done.stdout.contains(says), "{says}: {}", done.stdout);
+    for expected in ["goodput_mbps", "p99_ms", "quic-quinn"] {
+        assert!(
+            done.stdout.contains(expected),
+            "{expected}: {}",
+            done.stdout
+        );
     }
     assert_ends_with(&done, goodput(&data, "udp", "baseline"));
 }
 
 #[test]
-fn r_reads_what_the_page_says() {
+fn r_example_of_the_page_runs() {
     let bench = Bench::new();
     let data = exported(&bench);
     let [program] = &blocks("r")[..] else {
@@ -222,19 +226,19 @@ fn both_formats_have_the_rows_and_types_of_the_dictionary() {
 }
 
 #[test]
-fn what_cannot_be_exported_is_said() {
+fn export_errors_are_reported() {
     let bench = Bench::new();
     exported(&bench);
     let done = bench.run(&["export", "nowhere"]);
     done.assert_code(2);
-    done.assert_says("there is no file or directory `nowhere");
+    done.assert_stderr_contains("there is no file or directory `nowhere");
     bench.write("file", "");
     let done = bench.run(&["export", "results", "--out", "file"]);
     done.assert_code(1);
-    done.assert_says("cannot create `file`");
+    done.assert_stderr_contains("cannot create `file`");
     let done = bench.run(&["export", "results", "--format", "xlsx"]);
     done.assert_code(2);
-    done.assert_says("parquet, csv");
+    done.assert_stderr_contains("parquet, csv");
     // Without `--out` the files are beside the results.
     bench.run(&["export", "results"]).assert_code(0);
     assert!(bench.path("results/export/trial.parquet").is_file());

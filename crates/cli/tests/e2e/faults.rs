@@ -67,7 +67,7 @@ fn a_killed_run_is_resumed_without_losing_or_repeating_a_trial() {
 }
 
 #[test]
-fn a_killed_agent_costs_its_trial_and_no_other() {
+fn killed_agent_fails_only_its_trial() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
@@ -95,7 +95,7 @@ fn a_killed_agent_costs_its_trial_and_no_other() {
 }
 
 #[test]
-fn agents_that_die_before_the_first_trial_cost_none() {
+fn agents_that_die_before_the_first_trial_fail_no_trial() {
     let bench = Bench::new();
     // Steps that no trial reaches, each of which is checked before the first trial: it is far away when the agents die.
     let steps: String = (1..=6)
@@ -134,8 +134,8 @@ fn a_trial_whose_path_ended_is_run_again_by_resume() {
     signal(bench.running("path-daemon")[0], Signal::SIGKILL);
     let done = run.finish();
     done.assert_code(1);
-    done.assert_says("the path daemon ended");
-    done.assert_says("regatta resume out");
+    done.assert_stderr_contains("the path daemon ended");
+    done.assert_stderr_contains("regatta resume out");
     assert_eq!(trials(&bench.path("out")).len(), 1, "{done:#?}");
     bench.run(&["resume", "out", "--json"]);
     let all = trials(&bench.path("out"));
@@ -147,7 +147,7 @@ fn a_trial_whose_path_ended_is_run_again_by_resume() {
 /// Checks that signals ignored at the start do not end a run: `nohup` ignores SIGHUP, a shell's `&`
 /// without job control SIGINT.
 #[test]
-fn signals_that_were_ignored_at_the_start_do_not_end_a_run() {
+fn signals_ignored_at_the_start_do_not_end_a_run() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     let regatta = env!("CARGO_BIN_EXE_regatta");
@@ -168,16 +168,16 @@ fn signals_that_were_ignored_at_the_start_do_not_end_a_run() {
 
 /// Returns the number of trials that ended according to these events. Attempts at one trial count once.
 fn ended<'a>(events: impl IntoIterator<Item = &'a Value>) -> usize {
-    let place = |event: &Value| {
+    let key = |event: &Value| {
         let trial = &event["trial"];
         format!("{} {}", trial["round"], trial["transport"])
     };
     let ended = events.into_iter().filter(|event| is(event, "trial_ended"));
-    ended.map(place).collect::<BTreeSet<_>>().len()
+    ended.map(key).collect::<BTreeSet<_>>().len()
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
+fn ctrl_c_keeps_finished_trials_and_reports_a_partial_run() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut command = bench.regatta(&["run", "study.toml", "--out", "out", "--json"]);
@@ -189,17 +189,17 @@ fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
     signal(-run.pid(), Signal::SIGINT);
     let done = run.finish();
     done.assert_code(1);
-    done.assert_says("the run is partial");
-    done.assert_says("regatta resume out");
+    done.assert_stderr_contains("the run is partial");
+    done.assert_stderr_contains("regatta resume out");
     bench.assert_nothing_left();
 
     let out = bench.path("out");
-    let kept = trials(&out);
+    let finished = trials(&out);
     // The signal may come after the end of the trial that it was meant for.
     let events = done.events();
     let ended = ended(iter::once(&first).chain(&events));
-    assert_eq!(kept.len(), ended, "{done:#?}");
-    kept.iter().for_each(assert_ran);
+    assert_eq!(finished.len(), ended, "{done:#?}");
+    finished.iter().for_each(assert_ran);
     let state = Reader::open(&out).and_then(|reader| reader.state());
     assert!(
         matches!(state, Ok(RunState::Interrupted { .. })),
@@ -215,7 +215,7 @@ fn ctrl_c_keeps_what_was_measured_and_says_that_it_is_partial() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_keeps_what_was_measured() {
+fn closed_terminal_keeps_finished_trials() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
@@ -230,7 +230,7 @@ fn a_terminal_that_is_closed_keeps_what_was_measured() {
     }
     let done = run.finish();
     done.assert_code(1);
-    done.assert_says("the run is partial");
+    done.assert_stderr_contains("the run is partial");
     bench.assert_nothing_left();
     let out = bench.path("out");
     // The agent may be stopped after the end of the trial that it was meant for.
@@ -266,7 +266,7 @@ fn an_agent_that_hangs_is_replaced() {
 }
 
 #[test]
-fn a_directory_that_holds_a_run_is_left_alone() {
+fn directory_with_a_run_is_refused_and_unchanged() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
     bench.run(&["run", "study.toml", "--out", "out"]);
@@ -274,8 +274,8 @@ fn a_directory_that_holds_a_run_is_left_alone() {
     let before = std::fs::read(&file).expect("results");
     let done = bench.run(&["run", "study.toml", "--out", "out"]);
     done.assert_code(2);
-    done.assert_says("holds the results of a run already");
-    done.assert_says("regatta resume out");
+    done.assert_stderr_contains("holds the results of a run already");
+    done.assert_stderr_contains("regatta resume out");
     assert_eq!(std::fs::read(&file).expect("results"), before);
     assert_eq!(trials(&bench.path("out")).len(), 2);
 }
@@ -288,13 +288,13 @@ fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
     let file = bench.path("out/results.sqlite");
     let good = std::fs::read(&file).expect("results");
 
-    let refused = |bytes: &[u8], says: &str| {
+    let refused = |bytes: &[u8], expected: &str| {
         std::fs::write(&file, bytes).expect("written");
         for command in ["report", "resume"] {
             let done = bench.run(&[command, "out"]);
             done.assert_code(2);
-            done.assert_says(says);
-            done.assert_says("hint: ");
+            done.assert_stderr_contains(expected);
+            done.assert_stderr_contains("hint: ");
         }
         assert_eq!(std::fs::read(&file).expect("results"), bytes, "not touched");
     };
@@ -310,12 +310,12 @@ fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
     std::fs::remove_file(&file).expect("removed");
     let done = bench.run(&["report", "out"]);
     done.assert_code(2);
-    done.assert_says("out");
+    done.assert_stderr_contains("out");
     assert!(!file.exists(), "looking makes no file");
 }
 
 #[test]
-fn a_results_directory_that_is_deleted_stops_the_run_which_says_where_its_data_are() {
+fn deleted_results_directory_stops_the_run_and_data_are_saved_elsewhere() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
@@ -323,7 +323,7 @@ fn a_results_directory_that_is_deleted_stops_the_run_which_says_where_its_data_a
     std::fs::remove_dir_all(bench.path("out")).expect("deleted");
     let done = run.finish();
     done.assert_code(1);
-    done.assert_says("what was measured is kept in `out-saved-1`");
+    done.assert_stderr_contains("what was measured is kept in `out-saved-1`");
     let ended = (done.events().iter())
         .filter(|event| is(event, "trial_ended"))
         .count();
@@ -347,7 +347,7 @@ mod real_time {
         for agent in bench.running("agent") {
             signal(agent, Signal::SIGSTOP);
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         signal(run.pid(), Signal::SIGINT);
         // One that comes together with the first may be the same wish. Somebody who is impatient asks
         // until it ends.
@@ -356,12 +356,12 @@ mod real_time {
             signal(run.pid(), Signal::SIGTERM);
         }
         let done = run.finish();
-        assert!(begun.elapsed() < Duration::from_secs(2), "{done:#?}");
+        assert!(start.elapsed() < Duration::from_secs(2), "{done:#?}");
         done.assert_code(1);
         // A stop that waits for the agents says that the run is partial.
         assert!(!done.stderr.contains("the run is partial"), "{done:#?}");
-        done.assert_says("ended at once: the trials that had ended are kept in `out`");
-        done.assert_says("run `regatta resume out` to go on");
+        done.assert_stderr_contains("ended at once: the trials that had ended are kept in `out`");
+        done.assert_stderr_contains("run `regatta resume out` to go on");
         bench.assert_nothing_left();
         assert_eq!(trials(&bench.path("out")).len(), 0);
     }

@@ -186,7 +186,7 @@ fn a_study_file_becomes_results_and_reports() {
     // Nothing is left to resume, and that is no error.
     let resumed = bench.run(&["resume", "out"]);
     resumed.assert_code(expected_code(&summary));
-    resumed.assert_says("nothing is left to do");
+    resumed.assert_stderr_contains("nothing is left to do");
     assert_eq!(crate::help::trials(&out).len(), 4);
 }
 
@@ -239,7 +239,7 @@ fn machine_output_is_alone_on_stdout() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_nothing_loudly() {
+fn closed_stdout_ends_without_an_error() {
     let bench = Bench::new();
     let done = bench
         .command("bash")
@@ -261,12 +261,12 @@ fn a_reader_that_goes_away_ends_nothing_loudly() {
 
 /// Checks one run of each transport against itself, from which the rounds of the study are planned.
 #[test]
-fn a_transport_against_itself_shows_the_noise_and_plans_the_rounds() {
+fn noise_is_reported_and_rounds_are_planned_for_equal_transports() {
     let bench = Bench::new();
     bench.write("small.toml", SMALL);
     bench
         .run(&["plan", "--detect", "5%", "small.toml"])
-        .assert_says("run a pilot with");
+        .assert_stderr_contains("run a pilot with");
     let done = bench.run(&["run", "small.toml", "--aa", "--out", "out"]);
     assert_eq!(
         trials(&bench.path("out")).len(),
@@ -322,7 +322,7 @@ fn a_dry_run_shows_the_plan_and_runs_nothing() {
 }
 
 #[test]
-fn lists_and_the_doctor_answer() {
+fn lists_and_doctor_succeed() {
     let bench = Bench::new();
     let list = bench.run(&["list"]);
     list.assert_code(0);
@@ -349,11 +349,11 @@ fn without_an_emulator_the_hosts_have_a_direct_link() {
     let direct = ["run", "--emulator", "none", "--transport", "tcp"];
     let run = ["--size", "1MB", "--rounds", "1", "--out", "out"];
     let done = bench.run(&[&direct[..], &run].concat());
-    done.assert_says("direct link");
+    done.assert_stderr_contains("direct link");
     let trials = trials(&bench.path("out"));
     assert_eq!(trials.len(), 1);
     assert_ran(&trials[0]);
     let refused = bench.run(&[&direct[..], &["--rtt", "10ms"]].concat());
     refused.assert_code(2);
-    refused.assert_says("without an emulator the path is a direct link");
+    refused.assert_stderr_contains("without an emulator the path is a direct link");
 }

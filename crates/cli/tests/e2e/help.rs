@@ -112,16 +112,16 @@ impl Bench {
             .stdin(Stdio::null());
         // Under `nohup`, or behind a shell's `&`, the tests inherit that these are ignored, and would
         // pass it on.
-        let heard = || {
+        let reset_signals = || {
             use signals::{SigHandler, Signal};
-            for heard in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+            for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
                 // SAFETY: the default disposition is no handler.
-                unsafe { signals::signal(heard, SigHandler::SigDfl) }?;
+                unsafe { signals::signal(signal, SigHandler::SigDfl) }?;
             }
             Ok(())
         };
         // SAFETY: between fork and exec, `heard` makes system calls and allocates nothing.
-        unsafe { command.pre_exec(heard) };
+        unsafe { command.pre_exec(reset_signals) };
         command
     }
 
@@ -182,11 +182,11 @@ impl Bench {
         let until = Instant::now() + Duration::from_secs(15);
         loop {
             let is_last = Instant::now() >= until;
-            let left = self.processes();
-            if left.is_empty() {
+            let remaining = self.processes();
+            if remaining.is_empty() {
                 return;
             }
-            assert!(!is_last, "still running after 15 s: {left:?}");
+            assert!(!is_last, "still running after 15 s: {remaining:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -221,7 +221,7 @@ impl Done {
     }
 
     #[track_caller]
-    pub fn assert_says(&self, text: &str) {
+    pub fn assert_stderr_contains(&self, text: &str) {
         assert!(self.stderr.contains(text), "no `{text}` in {self:#?}");
     }
 
@@ -310,7 +310,7 @@ pub fn trials(dir: &Path) -> Vec<TrialRecord> {
     let all = Reader::open(dir)
         .and_then(|reader| reader.trials())
         .expect("the results are readable");
-    let place = |trial: &TrialRecord| {
+    let cell = |trial: &TrialRecord| {
         let TrialRecord {
             round,
             transport,
@@ -320,11 +320,8 @@ pub fn trials(dir: &Path) -> Vec<TrialRecord> {
         } = trial.clone();
         (round, transport, condition, workload)
     };
-    let last: BTreeMap<_, _> = all
-        .iter()
-        .map(|trial| (place(trial), trial.index))
-        .collect();
-    let counts = |trial: &TrialRecord| last[&place(trial)] == trial.index;
+    let last: BTreeMap<_, _> = all.iter().map(|trial| (cell(trial), trial.index)).collect();
+    let counts = |trial: &TrialRecord| last[&cell(trial)] == trial.index;
     let mut trials: Vec<_> = all.iter().filter(|trial| counts(trial)).cloned().collect();
     trials.sort_by_key(|trial| trial.index - (trial.attempt - 1) * planned(&all));
     trials
@@ -346,7 +343,7 @@ pub fn shared_trials(key: &str, study: &str) -> Vec<TrialRecord> {
     let _load = MachineLoad::watch();
     once_per_test_run(
         key,
-        |dir| run_into(dir, study),
+        |dir| run_study(dir, study),
         |dir| trials(&dir.join("out")),
     )
 }
@@ -355,7 +352,7 @@ pub fn shared_trials(key: &str, study: &str) -> Vec<TrialRecord> {
 ///
 /// # Errors
 /// The output of the run, if it left no results or ended with another exit code than 0 or 1.
-pub fn run_into(dir: &Path, study: &str) -> Result<(), String> {
+pub fn run_study(dir: &Path, study: &str) -> Result<(), String> {
     let bench = Bench::new();
     bench.write("study.toml", study);
     let out = dir.join("out");
@@ -426,7 +423,7 @@ impl Random {
     pub fn moments(&mut self, count: u64, longest: Duration) -> Vec<Duration> {
         let part = u64::try_from(longest.as_nanos()).expect("a short time") / count;
         let mut all: Vec<Duration> = (0..count)
-            .map(|place| Duration::from_nanos(place * part + self.below(part)))
+            .map(|index| Duration::from_nanos(index * part + self.below(part)))
             .collect();
         for last in (1..all.len()).rev() {
             let other = self.below(last as u64 + 1);

@@ -40,19 +40,19 @@ type Fault = (usize, Signal, &'static str);
 
 /// Checks that each fault costs a trial, and the next trial runs in other guests.
 #[track_caller]
-fn costs_its_trial(faults: &[Fault]) {
+fn assert_fails_its_trial(faults: &[Fault]) {
     let bench = Bench::new();
     bench.write("study.toml", &in_two_guests(SLOW));
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-    for (guest, what, says) in faults {
+    for (guest, fault_signal, expected) in faults {
         run.until(|event| is(event, "trial_started"));
-        signal(kernels(&bench)[*guest], *what);
+        signal(kernels(&bench)[*guest], *fault_signal);
         let at = Instant::now();
         let ended = run.until(|event| is(event, "trial_ended"));
         assert!(at.elapsed() < Duration::from_secs(30), "{ended:#}");
         assert_eq!(ended["trial"]["outcome"], "failed", "{ended:#}");
         let reasons = ended["trial"]["reasons"].to_string();
-        assert!(reasons.contains(says), "{reasons}");
+        assert!(reasons.contains(expected), "{reasons}");
     }
     let done = run.finish();
     done.assert_code(1);
@@ -63,14 +63,14 @@ fn costs_its_trial(faults: &[Fault]) {
 }
 
 #[test]
-fn a_receiver_that_is_killed_and_one_that_hangs_cost_a_trial_each() {
-    costs_its_trial(&[
+fn killed_and_hung_receivers_fail_one_trial_each() {
+    assert_fails_its_trial(&[
         (0, Signal::SIGKILL, "the receiver's guest ended"),
         (0, Signal::SIGSTOP, "the receiver's guest hung"),
     ]);
 }
 
 #[test]
-fn a_sender_that_hangs_costs_its_trial() {
-    costs_its_trial(&[(1, Signal::SIGSTOP, "the guest hung")]);
+fn hung_sender_fails_its_trial() {
+    assert_fails_its_trial(&[(1, Signal::SIGSTOP, "the guest hung")]);
 }

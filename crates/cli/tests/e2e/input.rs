@@ -12,35 +12,35 @@ fn refused(old: &str, new: &str) -> Done {
     bench.write("bad.toml", &SMALL.replacen(old, new, 1));
     let done = bench.run(&["run", "bad.toml", "--out", "out"]);
     done.assert_code(2);
-    done.assert_says("error: ");
-    done.assert_says("hint: ");
+    done.assert_stderr_contains("error: ");
+    done.assert_stderr_contains("hint: ");
     assert!(done.stdout.is_empty());
     assert!(!bench.path("out").exists(), "nothing is begun");
     done
 }
 
 #[track_caller]
-fn refused_at(old: &str, new: &str, line: usize, says: &[&str]) {
+fn refused_at(old: &str, new: &str, line: usize, expected: &[&str]) {
     let done = refused(old, new);
-    done.assert_says(&format!("bad.toml:{line}:"));
-    done.assert_says("^");
-    for text in says {
-        done.assert_says(text);
+    done.assert_stderr_contains(&format!("bad.toml:{line}:"));
+    done.assert_stderr_contains("^");
+    for text in expected {
+        done.assert_stderr_contains(text);
     }
 }
 
 #[test]
-fn an_unknown_key_is_shown_with_the_nearest_known_one() {
+fn unknown_key_is_reported_with_the_nearest_one() {
     refused_at("rounds = 2", "ronds = 2", 3, &["`ronds`", "`rounds`"]);
 }
 
 #[test]
-fn a_wrong_unit_is_shown() {
+fn wrong_unit_is_reported_in_the_study() {
     refused_at("\"10ms\"", "\"10MB\"", 15, &["`MB` is not a unit of time"]);
 }
 
 #[test]
-fn a_loss_above_all_is_shown() {
+fn loss_above_100_percent_is_reported() {
     refused_at("rtt = \"10ms\"", "loss = \"120%\"", 15, &["120%"]);
 }
 
@@ -55,12 +55,12 @@ fn two_equal_labels_are_refused() {
 }
 
 #[test]
-fn what_is_no_toml_is_shown() {
+fn invalid_toml_is_reported() {
     refused_at("rounds = 2", "rounds = = 2", 3, &["not TOML"]);
 }
 
 #[test]
-fn an_unknown_driver_is_shown_with_the_list() {
+fn unknown_driver_is_reported_with_the_list() {
     refused_at(
         "driver = \"udp\"",
         "driver = \"upd\"",
@@ -70,7 +70,7 @@ fn an_unknown_driver_is_shown_with_the_list() {
 }
 
 #[test]
-fn an_unknown_option_of_a_driver_is_shown() {
+fn unknown_option_of_a_driver_is_reported() {
     refused_at(
         "rate = \"40Mbit/s\"",
         "rat = \"40Mbit/s\"",
@@ -94,8 +94,8 @@ fn a_probe_on_a_stream_is_refused_where_a_transport_has_one_stream() {
     bench.write("both.toml", &study(&both));
     let done = bench.run(&["run", "both.toml", "--dry-run"]);
     done.assert_code(2);
-    done.assert_says("a connection of `tcp-tls` has no streams beside the transfer's");
-    done.assert_says("leave `placement` out");
+    done.assert_stderr_contains("a connection of `tcp-tls` has no streams beside the transfer's");
+    done.assert_stderr_contains("leave `placement` out");
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn plain_tcp_beside_quic_is_warned_of_before_the_run() {
     };
     let done = run("tcp,quic-quinn");
     done.assert_code(0);
-    done.assert_says("warning: `tcp` is not encrypted and `quic-quinn` is");
-    done.assert_says("hint: add the transport `tcp-tls`");
+    done.assert_stderr_contains("warning: `tcp` is not encrypted and `quic-quinn` is");
+    done.assert_stderr_contains("hint: add the transport `tcp-tls`");
     let done = run("tcp,tcp-tls,quic-quinn");
     assert!(!done.stderr.contains("not encrypted"), "{}", done.stderr);
 }
@@ -122,7 +122,7 @@ fn a_study_without_transports_is_refused() {
     );
     let done = bench.run(&["run", "bad.toml"]);
     done.assert_code(2);
-    done.assert_says("no transport");
+    done.assert_stderr_contains("no transport");
 }
 
 #[test]
@@ -130,43 +130,45 @@ fn files_that_cannot_be_read_are_named() {
     let bench = Bench::new();
     let done = bench.run(&["run", "none.toml"]);
     done.assert_code(2);
-    done.assert_says("cannot read the study file `none.toml`");
-    done.assert_says("No such file");
+    done.assert_stderr_contains("cannot read the study file `none.toml`");
+    done.assert_stderr_contains("No such file");
 
     bench.write("binary.toml", "");
     std::fs::write(bench.path("binary.toml"), [0xff, 0xfe, 0x00]).expect("written");
     let done = bench.run(&["run", "binary.toml"]);
     done.assert_code(2);
-    done.assert_says("not UTF-8");
+    done.assert_stderr_contains("not UTF-8");
 
     let done = bench.run(&["run", "gadasin-2026-shrt"]);
     done.assert_code(2);
-    done.assert_says("did you mean `gadasin-2026-short`");
+    done.assert_stderr_contains("did you mean `gadasin-2026-short`");
 
     std::fs::create_dir(bench.path("dir")).expect("made");
     bench.run(&["run", "dir"]).assert_code(2);
 }
 
 #[test]
-fn an_unknown_transport_is_answered_with_the_list() {
+fn unknown_transport_is_refused_with_the_list() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tpc"]);
     done.assert_code(2);
-    done.assert_says("there is no transport `tpc`");
-    done.assert_says("did you mean `tcp`? the transports are: tcp, tcp-tls, mptcp, udp,");
+    done.assert_stderr_contains("there is no transport `tpc`");
+    done.assert_stderr_contains(
+        "did you mean `tcp`? the transports are: tcp, tcp-tls, mptcp, udp,",
+    );
     assert!(!bench.path("regatta-results").exists());
 }
 
 #[test]
-fn a_directory_is_asked_for_with_words_that_can_be_typed() {
+fn directory_errors_quote_a_usable_option() {
     let bench = Bench::new();
     // What an earlier run left is no run to go on with.
     std::fs::create_dir(bench.path("old")).expect("made");
     bench.write("old/report.html", "");
     let done = bench.run(&["run", "--transport", "tcp", "--out", "old"]);
     done.assert_code(2);
-    done.assert_says("report.html");
-    done.assert_says("--out");
+    done.assert_stderr_contains("report.html");
+    done.assert_stderr_contains("--out");
     assert!(!done.stderr.contains("regatta resume"), "{done:#?}");
 
     for (name, typed) in [("j i", "'j i'"), ("-dash", "./-dash")] {
@@ -174,20 +176,20 @@ fn a_directory_is_asked_for_with_words_that_can_be_typed() {
         bench.write(&format!("{name}/results.sqlite"), "");
         let done = bench.run(&["run", "--transport", "tcp", "--out", name]);
         done.assert_code(2);
-        done.assert_says(&format!("`regatta resume {typed}`"));
+        done.assert_stderr_contains(&format!("`regatta resume {typed}`"));
     }
 
     // The name was forgotten.
     let done = bench.run(&["run", "--out", "--json"]);
     done.assert_code(2);
-    done.assert_says("`./--json`");
+    done.assert_stderr_contains("`./--json`");
     assert!(!bench.path("--json").exists());
 }
 
 #[test]
 fn arguments_are_checked_before_anything_starts() {
     let bench = Bench::new();
-    for (args, says) in [
+    for (args, expected) in [
         (["--loss", "120%"], "not between 0 % and 100 %"),
         (["--rtt", "30"], "no unit of time"),
         (["--rate", "10MB"], "not a unit of rate"),
@@ -257,7 +259,7 @@ fn arguments_are_checked_before_anything_starts() {
     ] {
         let done = bench.run(&["run", args[0], args[1]]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
     }
     bench.run(&["sail"]).assert_code(2);
     bench.run(&[]).assert_code(2);
@@ -267,7 +269,7 @@ fn arguments_are_checked_before_anything_starts() {
 #[test]
 fn arguments_are_checked_together_before_anything_starts() {
     let bench = Bench::new();
-    for (args, says) in [
+    for (args, expected) in [
         (
             &["--rate", "unlimited", "--discipline", "codel"][..],
             "CoDel on a link without a rate",
@@ -296,7 +298,7 @@ fn arguments_are_checked_together_before_anything_starts() {
     ] {
         let done = bench.run(&[&["run", "--transport", "tcp"], args].concat());
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
     }
     assert!(!bench.path("regatta-results").exists());
 }
@@ -304,7 +306,7 @@ fn arguments_are_checked_together_before_anything_starts() {
 /// Checks that options of a path replace the keys of a study, at each of its steps; the study's own
 /// traces are found beside it, wherever that is.
 #[test]
-fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
+fn path_options_change_a_study_and_invalid_ones_are_refused() {
     let bench = Bench::new();
     let study = SMALL.replacen(
         "rtt = \"10ms\"",
@@ -320,18 +322,18 @@ fn options_of_a_path_change_a_study_and_what_cannot_be_is_refused() {
     run(&["--loss", "1%", "--queue", "20 packets", "--rtt", "8ms"]).assert_code(0);
     let done = run(&["--rtt", "4ms"]);
     done.assert_code(2);
-    done.assert_says("`jitter` is larger than the one-way delay");
-    done.assert_says("do not fit the condition `");
+    done.assert_stderr_contains("`jitter` is larger than the one-way delay");
+    done.assert_stderr_contains("do not fit the condition `");
     std::fs::remove_file(bench.path("studies/down.trace")).expect("removed");
     let done = run(&[]);
     done.assert_code(2);
-    done.assert_says("cannot read `down.trace`");
-    done.assert_says("traced.toml:");
+    done.assert_stderr_contains("cannot read `down.trace`");
+    done.assert_stderr_contains("traced.toml:");
 }
 
 /// Checks that the commands of the page about conditions are accepted as they stand there.
 #[test]
-fn the_commands_about_conditions_can_be_typed() {
+fn commands_of_the_page_about_conditions_are_accepted() {
     let bench = Bench::new();
     bench.write("lte-downlink.trace", "1\n5\n6\n");
     let page = include_str!("../../../../docs/conditions.md");
@@ -344,7 +346,7 @@ fn the_commands_about_conditions_can_be_typed() {
     assert_eq!(commands.len(), 5, "{commands:#?}");
     for command in commands {
         // Words are between spaces, or between quotation marks.
-        let words: Vec<&str> = command
+        let arguments: Vec<&str> = command
             .split('"')
             .enumerate()
             .flat_map(|(number, part)| match number % 2 {
@@ -352,26 +354,26 @@ fn the_commands_about_conditions_can_be_typed() {
                 _ => vec![part],
             })
             .collect();
-        assert_eq!(words[0], "regatta");
-        let done = bench.run(&[&words[1..], &["--dry-run"]].concat());
+        assert_eq!(arguments[0], "regatta");
+        let done = bench.run(&[&arguments[1..], &["--dry-run"]].concat());
         println!("{command}\n{}{}", done.stdout, done.stderr);
         done.assert_code(0);
     }
 }
 
 #[test]
-fn a_ratio_without_a_unit_is_asked_about() {
+fn ratio_without_unit_is_refused_with_a_hint() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp", "--loss", "0.5", "--dry-run"]);
     done.assert_code(2);
-    done.assert_says("write `0.5%` or `50%`");
+    done.assert_stderr_contains("write `0.5%` or `50%`");
     let near = "rate = \"50Mbit/s\"";
     let lossy = format!("{near}\nloss = \"1\"");
     refused_at(near, &lossy, 17, &["write `1%` or `100%`"]);
 }
 
 #[test]
-fn nothing_that_a_terminal_obeys_reaches_it() {
+fn control_characters_are_not_printed() {
     let bench = Bench::new();
     let hostile = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}";
     let escaped = r"\u001b]0;owned\u0007\u001b[2J\u202e";
@@ -390,32 +392,32 @@ fn nothing_that_a_terminal_obeys_reaches_it() {
     ] {
         let done = bench.run(args);
         for text in [&done.stdout, &done.stderr] {
-            let obeyed = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
-            assert!(!text.contains(obeyed), "{args:?}: {text:?}");
+            let is_control = |c: char| c == '\u{202e}' || c.is_control() && c != '\n';
+            assert!(!text.contains(is_control), "{args:?}: {text:?}");
         }
     }
 }
 
 #[test]
-fn a_kernel_that_is_none_is_shown_in_the_study() {
+fn invalid_kernel_is_reported_in_the_study() {
     let name = "name = \"small\"\n";
-    for (kernel, says) in [
+    for (kernel, expected) in [
         ("/no/such/kernel", "No such file or directory"),
         ("/bin/true", "is not a User Mode Linux kernel"),
     ] {
         let named = format!("{name}bed = \"uml\"\nkernel = \"{kernel}\"\n");
-        refused_at(name, &named, 4, &[says, "linux.uml"]);
+        refused_at(name, &named, 4, &[expected, "linux.uml"]);
     }
 }
 
 #[test]
-fn what_is_no_text_is_refused_with_its_line() {
+fn non_utf8_study_is_refused_with_its_line() {
     let bench = Bench::new();
     let with_trace = SMALL.replace("rate = \"50Mbit/s\"", "trace = \"bad.trace\"");
     std::fs::write(bench.path("bad.trace"), b"1\n2\n\xff\n").expect("written");
     std::fs::write(bench.path("bad.toml"), b"\n\nname = \"\xff\"\n").expect("written");
     bench.write("study.toml", &with_trace);
-    for (study, says) in [
+    for (study, expected) in [
         ("bad.toml", &["`bad.toml`", "line 3 is not UTF-8 text"][..]),
         (
             "study.toml",
@@ -424,12 +426,14 @@ fn what_is_no_text_is_refused_with_its_line() {
     ] {
         let done = bench.run(&["run", study, "--dry-run"]);
         done.assert_code(2);
-        says.iter().for_each(|says| done.assert_says(says));
+        expected
+            .iter()
+            .for_each(|expected| done.assert_stderr_contains(expected));
     }
 }
 
 #[test]
-fn a_locale_without_utf_8_has_plain_ascii() {
+fn output_is_ascii_in_a_locale_without_utf_8() {
     let bench = Bench::new();
     bench.write("study.toml", &format!("title = \"Größe\"\n{SMALL}"));
     for args in [
@@ -457,26 +461,26 @@ fn a_directory_whose_name_is_not_text_is_refused() {
     let mut command = bench.regatta(&["run", "study.toml", "--out"]);
     let done = Done::from(command.arg(name).output().expect("the binary starts"));
     done.assert_code(2);
-    done.assert_says("is not UTF-8");
+    done.assert_stderr_contains("is not UTF-8");
     assert!(!bench.path("").join(name).exists());
 }
 
 #[test]
 fn an_external_driver_without_its_program_is_refused() {
     let bench = Bench::new();
-    for (transport, says) in [
+    for (transport, expected) in [
         ("external", "`external` needs the option `program`"),
         ("external:program=./gone", "`./gone` is no file"),
     ] {
         let done = bench.run(&["run", "--transport", transport, "--out", "out"]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!bench.path("out").exists());
     }
 }
 
 #[test]
-fn keys_of_which_one_is_enough_are_refused_together() {
+fn mutually_exclusive_keys_are_refused() {
     refused_at(
         "rtt = \"10ms\"",
         "rtt = \"10ms\"\ndelay = \"5ms\"",
@@ -493,9 +497,9 @@ fn keys_of_which_one_is_enough_are_refused_together() {
 }
 
 #[test]
-fn a_negative_value_is_refused_as_what_it_is() {
+fn negative_values_are_refused_with_their_reason() {
     let bench = Bench::new();
-    for (args, says) in [
+    for (args, expected) in [
         (["--size", "-5kB"], "a size cannot be negative: `-5kB`"),
         (["--message-size", "-5kB"], "a size cannot be negative"),
         (["--deadline", "-3s"], "a time cannot be negative: `-3s`"),
@@ -510,7 +514,7 @@ fn a_negative_value_is_refused_as_what_it_is() {
     ] {
         let done = bench.run(&["run", "--transport", "tcp", args[0], args[1]]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!done.stderr.contains("tip:"), "{}", done.stderr);
     }
 }
@@ -521,23 +525,23 @@ fn a_size_without_a_unit_is_refused() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp", "--size", "5"]);
     done.assert_code(2);
-    done.assert_says("`5` has no unit of size");
+    done.assert_stderr_contains("`5` has no unit of size");
     bench.write("bare.toml", &SMALL.replacen("\"1MB\"", "\"5\"", 1));
     let done = bench.run(&["run", "bare.toml"]);
     done.assert_code(2);
-    done.assert_says("`5` has no unit of size");
+    done.assert_stderr_contains("`5` has no unit of size");
     // A condition's largest packet is a number in a study.
     let args = ["run", "--dry-run", "--transport", "tcp", "--mtu", "1400"];
     bench.run(&args).assert_code(0);
 }
 
 #[test]
-fn rounds_are_a_whole_number_in_a_study_and_on_the_command_line() {
+fn rounds_are_an_integer_in_studies_and_options() {
     let bench = Bench::new();
     for rounds in ["0", "1.5", "1000001"] {
         let done = bench.run(&["run", "--transport", "tcp", "--rounds", rounds]);
         done.assert_code(2);
-        done.assert_says("it is not a whole number from 1 to 1000000");
+        done.assert_stderr_contains("it is not a whole number from 1 to 1000000");
     }
     bench.write(
         "half.toml",
@@ -545,24 +549,24 @@ fn rounds_are_a_whole_number_in_a_study_and_on_the_command_line() {
     );
     let done = bench.run(&["run", "half.toml"]);
     done.assert_code(2);
-    done.assert_says("`rounds` in the study is a whole number, not a decimal number");
+    done.assert_stderr_contains("`rounds` in the study is a whole number, not a decimal number");
 }
 
 #[test]
-fn an_option_of_a_transport_is_said_once() {
+fn repeated_transport_option_is_refused() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--transport", "tcp:cc=cubic:cc=reno"]);
     done.assert_code(2);
-    done.assert_says("option `cc` of transport `tcp:cc=cubic:cc=reno` is said twice");
+    done.assert_stderr_contains("option `cc` of transport `tcp:cc=cubic:cc=reno` is said twice");
 }
 
 #[test]
-fn a_label_that_is_too_long_is_told_with_the_limit() {
+fn too_long_label_is_refused_with_the_limit() {
     let bench = Bench::new();
     let driver = "driver = \"tcp\"\n";
     let label = format!("{driver}label = \"{}\"\n", "x".repeat(65));
     bench.write("long.toml", &SMALL.replacen(driver, &label, 1));
     let done = bench.run(&["run", "long.toml"]);
     done.assert_code(2);
-    done.assert_says("this label has 65 characters, and the longest label has 64");
+    done.assert_stderr_contains("this label has 65 characters, and the longest label has 64");
 }

@@ -12,21 +12,21 @@ fn works(line: &str, shorter: &[&str]) {
         false => "127.0.0.1",
     };
     let server = Server::start_on(&bench, local, &[]);
-    let (_, port) = server.place();
-    let words = line.split(' ').skip(1).map(|word| match word {
+    let (_, port) = server.host_and_port();
+    let arguments = line.split(' ').skip(1).map(|argument| match argument {
         "HOST" => server.address.clone(),
         "PORT" => port.to_owned(),
-        word => word.to_owned(),
+        argument => argument.to_owned(),
     });
     let mut args = vec!["client".to_owned()];
-    args.extend(words);
-    args.extend(shorter.iter().map(|&word| word.to_owned()));
+    args.extend(arguments);
+    args.extend(shorter.iter().map(|&argument| argument.to_owned()));
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = bench.run(&args);
     done.assert_code(0);
     let logged = std::fs::read_to_string(bench.path("iperf.log")).unwrap_or_default();
-    let said = format!("{}{logged}", done.stdout);
-    assert!(said.contains("goodput"), "{line}: {done:#?}");
+    let output = format!("{}{logged}", done.stdout);
+    assert!(output.contains("goodput"), "{line}: {done:#?}");
 }
 
 macro_rules! lines {
@@ -87,7 +87,7 @@ lines! {
 }
 
 #[test]
-fn every_flag_of_iperf3_with_a_meaning_here_is_in_a_line() {
+fn every_supported_iperf3_flag_is_tested() {
     let flags = "-c -p -u -t -n -l -i -P -R --bidir -b -w -M -N -C -O -J -A -B -V -4 -6 -Z --dscp --logfile";
     let used: Vec<&str> = LINES.iter().flat_map(|line| line.split(' ')).collect();
     let missing: Vec<&str> = flags
@@ -107,7 +107,7 @@ fn a_server_ends_after_one_client() {
 }
 
 #[test]
-fn a_daemon_is_for_systemd() {
+fn daemon_flag_is_refused() {
     let bench = Bench::new();
     bench.run(&["server", "-s", "-D"]).assert_code(2);
 }

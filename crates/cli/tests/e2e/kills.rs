@@ -17,7 +17,7 @@ fn machine() -> (String, BTreeSet<std::ffi::OsString>) {
 /// Kills a run at random times between its start and its second trial. Nothing else makes mounts or
 /// interfaces where the tests run: those of other tests are in namespaces of their own.
 #[track_caller]
-pub fn nothing_survives_kills(study: &str, kills: u64, longest: Duration) {
+pub fn assert_nothing_survives_kills(study: &str, kills: u64, longest: Duration) {
     let bench = Bench::new();
     bench.write("study.toml", study);
     let scratch = bench.path("scratch");
@@ -42,11 +42,11 @@ pub fn nothing_survives_kills(study: &str, kills: u64, longest: Duration) {
         assert!(has_run || !out.join("files").exists(), "{moment:?}");
     }
     assert_eq!(machine(), before);
-    let left: Vec<_> = std::fs::read_dir(&scratch).expect("a directory").collect();
-    assert!(left.is_empty(), "{left:?}");
+    let remaining: Vec<_> = std::fs::read_dir(&scratch).expect("a directory").collect();
+    assert!(remaining.is_empty(), "{remaining:?}");
 }
 
 #[test]
 fn nothing_of_two_namespaces_survives_kill_9_at_any_moment() {
-    nothing_survives_kills(SMALL, repetitions(20, 185), Duration::from_millis(500));
+    assert_nothing_survives_kills(SMALL, repetitions(20, 185), Duration::from_millis(500));
 }

@@ -138,7 +138,7 @@ fn merge_and_report(name: &str, plan: &Plan) {
     println!(
         "{trials} trials merged and reported in {seconds} s of processor time with {peak_mb} MB"
     );
-    done.assert_says(&format!(
+    done.assert_stderr_contains(&format!(
         "{trials} of {trials} trials are merged, from {SHARDS} files"
     ));
     assert!(peak_mb < 1000, "{peak_mb} MB");
@@ -154,10 +154,10 @@ struct Files {
 
 impl Files {
     fn new(name: &str) -> Self {
-        let kept = std::env::var_os("REGATTA_KEEP_LARGE").map(PathBuf::from);
+        let kept_dir = std::env::var_os("REGATTA_KEEP_LARGE").map(PathBuf::from);
         let in_memory = || PathBuf::from(format!("/dev/shm/regatta-large-{}", std::process::id()));
-        let is_kept = kept.is_some();
-        let dir = kept.map_or_else(in_memory, |dir| dir.join(name));
+        let is_kept = kept_dir.is_some();
+        let dir = kept_dir.map_or_else(in_memory, |dir| dir.join(name));
         fs::create_dir_all(&dir).expect("a new directory");
         Self { dir, is_kept }
     }

@@ -23,12 +23,12 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn views_that_cannot_be_had_are_refused_before_the_run() {
+fn unavailable_views_are_refused_before_the_run() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("its address").to_string();
-    for (options, says) in [
+    for (options, expected) in [
         (
             &["--live"][..],
             "`--live` draws on the terminal of standard error, which is no terminal",
@@ -49,7 +49,7 @@ fn views_that_cannot_be_had_are_refused_before_the_run() {
     ] {
         let done = bench.run(&[&["run", "study.toml", "--out", "out"], options].concat());
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(
             !bench.path("out").exists(),
             "{options:?} leaves a directory"
@@ -58,7 +58,7 @@ fn views_that_cannot_be_had_are_refused_before_the_run() {
 }
 
 #[test]
-fn attach_says_what_to_type_where_no_run_is_under_way() {
+fn attach_without_a_run_has_a_hint() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     bench.run(&[
@@ -73,17 +73,17 @@ fn attach_says_what_to_type_where_no_run_is_under_way() {
     assert!(!bench.path("out/live.sock").exists());
     let done = bench.run(&["attach", "out", "--web"]);
     done.assert_code(2);
-    done.assert_says("no run answers in `out`");
-    done.assert_says("the run is complete: `regatta report out` shows its results");
+    done.assert_stderr_contains("no run answers in `out`");
+    done.assert_stderr_contains("the run is complete: `regatta report out` shows its results");
     assert!(!done.stderr.contains("resume"), "{}", done.stderr);
     let done = bench.run(&["attach", "nowhere"]);
     done.assert_code(2);
-    done.assert_says("there is no file or directory `nowhere`");
-    done.assert_says("without `--out` it is in `regatta-results`");
+    done.assert_stderr_contains("there is no file or directory `nowhere`");
+    done.assert_stderr_contains("without `--out` it is in `regatta-results`");
 }
 
 #[test]
-fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
+fn killed_run_is_reported_as_interrupted_with_a_hint() {
     let bench = Bench::new();
     // A deadline that no trial reaches while its agents are stopped.
     bench.write("study.toml", &SLOW.replace("\"10s\"", "\"300s\""));
@@ -98,12 +98,12 @@ fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
     }
     let going_on = bench.run(&["status", "out"]);
     going_on.assert_code(0);
-    let said = "slow: 1 of 4 trials done, running\n`regatta attach out` shows it\n";
-    assert_eq!(going_on.stdout, said);
+    let expected = "slow: 1 of 4 trials done, running\n`regatta attach out` shows it\n";
+    assert_eq!(going_on.stdout, expected);
     // The directory above, as that of the shards of a plan.
     let above = bench.run(&["attach", ".", "--web"]);
     above.assert_code(2);
-    above.assert_says("it holds runs that go on: `regatta attach ./out`");
+    above.assert_stderr_contains("it holds runs that go on: `regatta attach ./out`");
     run.child.kill().expect("a signal");
     for agent in agents {
         // Its controller's end may have ended it.
@@ -112,33 +112,34 @@ fn a_run_that_was_killed_is_said_to_be_interrupted_with_what_to_type() {
     run.finish();
     bench.assert_nothing_left();
     assert!(bench.path("out/live.sock").exists(), "nothing removed it");
-    let why = "its process ended without saying why, as after `kill -9` or a power cut";
+    let reason = "its process ended without saying why, as after `kill -9` or a power cut";
     let resume = "`regatta resume out`";
     let attach = bench.run(&["attach", "out", "--web"]);
     attach.assert_code(2);
-    attach.assert_says(&format!(
-        "the run was interrupted: {why}; {resume} goes on with it"
+    attach.assert_stderr_contains(&format!(
+        "the run was interrupted: {reason}; {resume} goes on with it"
     ));
     let report = bench.run(&["report", "out"]);
-    report.assert_says(&format!("hint: run {resume} to go on"));
+    report.assert_stderr_contains(&format!("hint: run {resume} to go on"));
     let page = std::fs::read_to_string(bench.path("out/report.html")).expect("a page");
     for text in [&report.stdout, &report.stderr, &page] {
         assert!(!text.contains("run is still going on"), "{text}");
     }
-    let words: Vec<&str> = report.stdout.split_whitespace().collect();
+    let fields: Vec<&str> = report.stdout.split_whitespace().collect();
     assert!(
-        words.join(" ").contains(&format!("interrupted: {why}")),
+        fields.join(" ").contains(&format!("interrupted: {reason}")),
         "{}",
         report.stdout
     );
     let status = bench.run(&["status", "out"]);
-    let said = format!("slow: 1 of 4 trials done, interrupted: {why}\n{resume} goes on with it\n");
-    assert_eq!(status.stdout, said);
+    let expected =
+        format!("slow: 1 of 4 trials done, interrupted: {reason}\n{resume} goes on with it\n");
+    assert_eq!(status.stdout, expected);
     assert_ne!(status.code(), 0);
 }
 
 #[test]
-fn a_run_whose_disk_is_full_is_over_in_its_views() {
+fn views_end_with_a_run_whose_disk_is_full() {
     let bench = Bench::new();
     bench.write("study.toml", &SLOW.replace("rounds = 2", "rounds = 100"));
     std::fs::create_dir(bench.path("full")).expect("a directory");
@@ -147,10 +148,10 @@ fn a_run_whose_disk_is_full_is_over_in_its_views() {
         $REGATTA run study.toml --out full/out --no-progress --prometheus-textfile run.prom &
         run=$!
         until [ -S full/out/live.sock ]; do kill -0 $run; sleep 0.02; done
-        mkfifo said
-        $REGATTA attach full/out --web 2>said &
+        mkfifo messages
+        $REGATTA attach full/out --web 2>messages &
         attach=$!
-        exec 3<said
+        exec 3<messages
         read -r page <&3
         cat /dev/zero >full/fill 2>none || true
         cat <&3 >&2
@@ -159,13 +160,15 @@ fn a_run_whose_disk_is_full_is_over_in_its_views() {
         echo \"$page\" | sed 's/: .*//'
         grep '^regatta_run_running' run.prom";
     let done = apart(&bench, script);
-    done.assert_says("no space is left on the device that holds `full/out/results.sqlite`");
+    done.assert_stderr_contains(
+        "no space is left on the device that holds `full/out/results.sqlite`",
+    );
     let resume = "`regatta resume full/out`";
-    done.assert_says(&format!(
+    done.assert_stderr_contains(&format!(
         "the run has ended: it stopped with an error; {resume} goes on with it"
     ));
-    let said = "web page of the run\nregatta_run_running 0\n";
-    assert_eq!(done.stdout, said, "{done:#?}");
+    let expected = "web page of the run\nregatta_run_running 0\n";
+    assert_eq!(done.stdout, expected, "{done:#?}");
     bench.assert_nothing_left();
 }
 
@@ -228,19 +231,19 @@ fn a_run_in_a_guest_has_figures_of_its_trial_under_way() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the run starts");
-    let mut said = BufReader::new(run.stderr.take().expect("its messages"));
-    let url = after(&mut said, "web page of the run: http://");
+    let mut stderr = BufReader::new(run.stderr.take().expect("its messages"));
+    let url = after(&mut stderr, "web page of the run: http://");
     let rate = rate_under_way(&url);
     assert!((1e3..100e6).contains(&rate), "{rate}");
     signal(run.id().cast_signed(), Signal::SIGINT);
     let mut rest = String::new();
-    said.read_to_string(&mut rest).expect("its messages");
+    stderr.read_to_string(&mut rest).expect("its messages");
     run.wait().expect("it ends");
     assert!(rest.contains("the run took"), "{rest}");
 }
 
 #[test]
-fn a_run_shows_the_same_to_page_metrics_and_another_process() {
+fn page_metrics_and_attached_process_show_the_same_run() {
     let bench = Bench::new();
     bench.write("study.toml", SLOW);
     let metrics = format!("127.0.0.1:{}", free_port());
@@ -264,18 +267,18 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the run starts");
-    let mut said = BufReader::new(run.stderr.take().expect("its messages"));
-    let url = after(&mut said, "web page of the run: http://");
+    let mut stderr = BufReader::new(run.stderr.take().expect("its messages"));
+    let url = after(&mut stderr, "web page of the run: http://");
     let (address, path) = url.split_once('/').expect("a path");
     // After this line the first trial has been stored, and the run can be attached to.
-    after(&mut said, "[1/198]");
+    after(&mut stderr, "[1/198]");
     let mut attached = bench
         .regatta(&["attach", "out", "--web"])
         .stderr(Stdio::piped())
         .spawn()
         .expect("attach starts");
-    let mut of_attached = BufReader::new(attached.stderr.take().expect("its messages"));
-    let other = after(&mut of_attached, "web page of the run: http://");
+    let mut attached_stderr = BufReader::new(attached.stderr.take().expect("its messages"));
+    let other = after(&mut attached_stderr, "web page of the run: http://");
     for url in [&url, &other] {
         // The figures of a trial that began while somebody looked.
         let rate = rate_under_way(url);
@@ -304,14 +307,16 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
         &report[..900]
     );
     // Of four rounds each cell has an interval.
-    after(&mut said, "[8/");
+    after(&mut stderr, "[8/");
     signal(run.id().cast_signed(), Signal::SIGINT);
     // Whoever watches needs both to the end of the run.
     let mut rest = String::new();
-    said.read_to_string(&mut rest).expect("its messages");
+    stderr.read_to_string(&mut rest).expect("its messages");
     assert_eq!(run.wait().expect("it ends").code(), Some(1), "{rest}");
     let mut rest = String::new();
-    of_attached.read_to_string(&mut rest).expect("its messages");
+    attached_stderr
+        .read_to_string(&mut rest)
+        .expect("its messages");
     assert!(attached.wait().expect("it ends").success(), "{rest}");
     assert!(
         rest.contains("`regatta resume out` goes on with it"),
@@ -332,7 +337,7 @@ fn a_run_shows_the_same_to_page_metrics_and_another_process() {
 
 /// A trial is held up until somebody watches, so that the run cannot end before.
 #[test]
-fn who_is_attached_is_told_that_the_run_is_complete() {
+fn attached_process_reports_a_complete_run() {
     let bench = Bench::new();
     // A deadline that no trial reaches while its agents are stopped.
     bench.write("study.toml", &SLOW.replace("\"10s\"", "\"300s\""));
@@ -348,14 +353,14 @@ fn who_is_attached_is_told_that_the_run_is_complete() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("attach starts");
-    let mut said = BufReader::new(attached.stderr.take().expect("its messages"));
-    after(&mut said, "web page of the run: http://");
+    let mut stderr = BufReader::new(attached.stderr.take().expect("its messages"));
+    after(&mut stderr, "web page of the run: http://");
     for agent in &agents {
         signal(*agent, Signal::SIGCONT);
     }
     run.finish();
     let mut rest = String::new();
-    said.read_to_string(&mut rest).expect("its messages");
+    stderr.read_to_string(&mut rest).expect("its messages");
     assert!(attached.wait().expect("it ends").success(), "{rest}");
     assert!(
         rest.contains("the run is complete; `regatta report out`"),

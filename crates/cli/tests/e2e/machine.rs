@@ -63,20 +63,20 @@ fn nothing_supported_is_exit_code_77() {
 }
 
 #[test]
-fn a_machine_without_tun_is_told_what_to_do() {
+fn missing_tun_is_reported_with_a_hint() {
     let bench = Bench::new();
     let done = apart(
         &bench,
         "mount -t tmpfs none /dev/net && exec \"$REGATTA\" run --transport tcp --out out",
     );
     done.assert_code(77);
-    done.assert_says("/dev/net/tun");
-    done.assert_says("hint: ");
+    done.assert_stderr_contains("/dev/net/tun");
+    done.assert_stderr_contains("hint: ");
     assert!(!bench.path("out").exists(), "nothing is left behind");
 }
 
 #[test]
-fn a_full_disk_stops_the_run_and_keeps_what_was_measured() {
+fn full_disk_stops_the_run_and_keeps_finished_trials() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 40"));
     let done = apart(
@@ -86,19 +86,24 @@ fn a_full_disk_stops_the_run_and_keeps_what_was_measured() {
          echo \"code $?\"
          \"$REGATTA\" report small/out --json",
     );
-    done.assert_says("no space is left on the device that holds `small/out/results.sqlite`");
-    done.assert_says("regatta resume small/out");
+    done.assert_stderr_contains(
+        "no space is left on the device that holds `small/out/results.sqlite`",
+    );
+    done.assert_stderr_contains("regatta resume small/out");
     let (code, summary) = done.stdout.split_once('\n').expect("two lines");
     assert_eq!(code, "code 1", "{done:#?}");
     let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
-    let kept: u64 = summary["cells"]
+    let finished: u64 = summary["cells"]
         .as_array()
         .expect("cells")
         .iter()
         .flat_map(|cell| cell["outcomes"].as_object().expect("outcomes").values())
         .map(|count| count.as_u64().expect("a number"))
         .sum();
-    assert!((1..80).contains(&kept), "{kept} trials were kept");
+    assert!(
+        (1..80).contains(&finished),
+        "{finished} trials have finished"
+    );
     bench.assert_nothing_left();
 }
 
@@ -112,7 +117,7 @@ fn shell(bench: &Bench, line: &str) -> Done {
 }
 
 #[test]
-fn a_limit_of_the_shell_is_told_as_such() {
+fn shell_limits_are_reported_as_such() {
     let bench = Bench::new();
     for (limit, hint) in [("-n 12", "`ulimit -n 1024`"), ("-f 8", "`ulimit -f ")] {
         let done = shell(
@@ -120,16 +125,16 @@ fn a_limit_of_the_shell_is_told_as_such() {
             &format!("ulimit {limit}; exec \"$REGATTA\" run --transport tcp --out out"),
         );
         done.assert_code(1);
-        done.assert_says(hint);
+        done.assert_stderr_contains(hint);
         assert!(!bench.path("out").exists(), "nothing is left behind");
     }
 }
 
 #[test]
-fn a_full_standard_output_is_told_with_where_the_results_are() {
+fn full_stdout_is_reported_with_the_results_directory() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
-    for (command, says) in [
+    for (command, expected) in [
         (
             "run study.toml --out 'my run' --no-progress",
             "`regatta report 'my run'`",
@@ -144,8 +149,8 @@ fn a_full_standard_output_is_told_with_where_the_results_are() {
     ] {
         let done = shell(&bench, &format!("exec \"$REGATTA\" {command} > /dev/full"));
         done.assert_code(1);
-        done.assert_says("cannot write to standard output");
-        done.assert_says(says);
+        done.assert_stderr_contains("cannot write to standard output");
+        done.assert_stderr_contains(expected);
         assert!(!done.stderr.contains("cannot keep"), "{done:#?}");
         if command.starts_with("report") {
             assert!(bench.path("my run/report.html").exists(), "{done:#?}");
@@ -164,8 +169,8 @@ fn a_directory_that_cannot_be_written_is_refused_before_anything_starts() {
          exec \"$REGATTA\" run --transport tcp --out locked",
     );
     done.assert_code(2);
-    done.assert_says("cannot write to the directory `locked`");
-    done.assert_says("--out");
+    done.assert_stderr_contains("cannot write to the directory `locked`");
+    done.assert_stderr_contains("--out");
 }
 
 /// Lets bash run a line as the user with this number, who may write to the directory `user`; as the
@@ -192,7 +197,7 @@ fn as_user(bench: &Bench, number: u32, line: &str) -> Done {
 
 /// Checks the error for threads that cannot be started, as another user, since root is not limited.
 #[test]
-fn threads_that_cannot_be_started_are_said_to_be_that() {
+fn failed_thread_starts_are_reported() {
     let bench = Bench::new();
     // A user without any other process.
     let done = as_user(
@@ -200,7 +205,7 @@ fn threads_that_cannot_be_started_are_said_to_be_that() {
         61_012,
         "for limit in 3 12 18; do \
            (ulimit -u $limit; exec ./regatta run --transport tcp --size 100kB --rounds 1 \
-             --out user/out-$limit) > user/said-$limit 2>&1; \
+             --out user/out-$limit) > user/output-$limit 2>&1; \
            echo $? > user/code-$limit; \
          done",
     );
@@ -208,15 +213,15 @@ fn threads_that_cannot_be_started_are_said_to_be_that() {
     let read = |name: String| std::fs::read_to_string(bench.path(&name)).expect("written");
     for limit in [3, 12, 18] {
         // Reports break their lines.
-        let said = read(format!("user/said-{limit}"));
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let output = read(format!("user/output-{limit}"));
+        let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
         let code = read(format!("user/code-{limit}"));
-        assert!(!said.contains("panicked"), "{limit}: {said}");
-        assert!(!said.contains("mistake"), "{limit}: {said}");
+        assert!(!output.contains("panicked"), "{limit}: {output}");
+        assert!(!output.contains("mistake"), "{limit}: {output}");
         // With more than three some machines make it.
         if limit == 3 || code != "0\n" {
-            assert_eq!(code, "1\n", "{limit}: {said}");
-            assert!(said.contains("`ulimit -u 4096`"), "{limit}: {said}");
+            assert_eq!(code, "1\n", "{limit}: {output}");
+            assert!(output.contains("`ulimit -u 4096`"), "{limit}: {output}");
         }
     }
     bench.assert_nothing_left();

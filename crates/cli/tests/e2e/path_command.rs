@@ -32,7 +32,7 @@ print(time.monotonic() - begun)
 "#;
 
 #[test]
-fn a_program_finds_the_path_and_its_server_behind_it() {
+fn program_reaches_its_server_over_the_path() {
     let bench = Bench::new();
     let server = bench.write("echo.py", ECHO);
     let client = bench.write("ask.py", ASK);
@@ -45,14 +45,14 @@ fn a_program_finds_the_path_and_its_server_behind_it() {
     let seconds: f64 = done.stdout.trim().parse().expect("a time");
     // A busy machine may be late, and nothing makes a packet early.
     assert!((0.08..2.0).contains(&seconds), "{seconds}");
-    done.assert_says("server: up\n");
-    done.assert_says("round-trip delay 80 ms");
-    done.assert_says("path, client to server: ");
+    done.assert_stderr_contains("server: up\n");
+    done.assert_stderr_contains("round-trip delay 80 ms");
+    done.assert_stderr_contains("path, client to server: ");
     bench.assert_nothing_left();
 }
 
 #[test]
-fn losses_are_told_by_cause_and_the_same_for_a_seed() {
+fn losses_are_reported_by_cause_and_equal_for_one_seed() {
     let bench = Bench::new();
     let send = r#"
 import socket, os, time
@@ -93,7 +93,7 @@ time.sleep(1)
 }
 
 #[test]
-fn streams_and_the_exit_code_are_the_commands() {
+fn standard_streams_and_exit_code_are_those_of_the_command() {
     let bench = Bench::new();
     let ended = |command: &[&str]| {
         let args = [&["path", "-q", "--"], command].concat();
@@ -108,8 +108,8 @@ fn streams_and_the_exit_code_are_the_commands() {
     ended(&["sh", "-c", "kill -TERM $$"]).assert_code(128 + 15);
     let missing = ended(&["no-such-program"]);
     missing.assert_code(127);
-    missing.assert_says("error: cannot start `no-such-program`");
-    missing.assert_says("hint: give a program of this machine");
+    missing.assert_stderr_contains("error: cannot start `no-such-program`");
+    missing.assert_stderr_contains("hint: give a program of this machine");
     ended(&["/etc/passwd"]).assert_code(126);
 
     // Without a command, a shell, which has nobody at a terminal here.
@@ -142,23 +142,23 @@ fn a_shell_at_a_terminal_has_job_control() {
         .stdin(std::fs::File::open(script).expect("what is typed"));
     let done = Done::from(terminal.output().expect("`script` runs"));
     done.assert_code(5);
-    let words: Vec<&str> = done.stdout.split_whitespace().collect();
-    let said = |pair: [&str; 2]| words.windows(2).any(|two| *two == pair);
+    let fields: Vec<&str> = done.stdout.split_whitespace().collect();
+    let printed = |pair: [&str; 2]| fields.windows(2).any(|two| *two == pair);
     assert!(
-        said(["monitor", "on"]) && said(["ended", "143"]),
+        printed(["monitor", "on"]) && printed(["ended", "143"]),
         "{done:#?}"
     );
     bench.assert_nothing_left();
 }
 
 #[test]
-fn what_is_wrong_is_told_before_the_command_starts() {
+fn errors_are_reported_before_the_command_starts() {
     let bench = Bench::new();
-    let refused = |args: &[&str], code: i32, says: &str| {
+    let refused = |args: &[&str], code: i32, expected: &str| {
         let args = [&["path"], args, &["--", "touch", "started"]].concat();
         let done = bench.run(&args);
         done.assert_code(code);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!bench.path("started").exists(), "{args:?}");
     };
     refused(&["--rtt", "80"], 2, "--rtt");
@@ -219,7 +219,7 @@ message = "10kB"
     ];
     let done = bench.run(&args);
     done.assert_code(0);
-    done.assert_says("client to server: 2 packets entered, 1 left, 1 lost at random");
+    done.assert_stderr_contains("client to server: 2 packets entered, 1 left, 1 lost at random");
 }
 
 /// Processes that a server and a command leave running, in sessions of their own or not.
@@ -256,7 +256,7 @@ fn waiting(bench: &Bench) -> std::process::Child {
 }
 
 #[test]
-fn a_signal_for_the_end_is_the_commands_and_nothing_is_left() {
+fn signals_are_forwarded_and_no_process_is_left() {
     let bench = Bench::new();
     for wish in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
         let mut child = waiting(&bench);
@@ -300,7 +300,7 @@ fn nothing_outlives_a_kill_at_any_moment() {
 }
 
 #[test]
-fn an_ordinary_user_has_it_too_and_is_told_where_it_cannot_be() {
+fn ordinary_user_has_a_path_or_an_error_with_a_hint() {
     if !root() {
         // Every other test of this file is that user's already.
         return;
@@ -328,6 +328,6 @@ fn an_ordinary_user_has_it_too_and_is_told_where_it_cannot_be() {
     assert_eq!(done.stdout, "10.60.0.1\n");
     let done = as_nobody("0600");
     done.assert_code(77);
-    done.assert_says("hint: let every user open it");
+    done.assert_stderr_contains("hint: let every user open it");
     bench.assert_nothing_left();
 }

@@ -1,7 +1,7 @@
 //! Tests that need a real clock, and the machine for themselves.
 
 use crate::{
-    guests::losses::{PATHS, told_apart},
+    guests::losses::{PATHS, assert_drops_distinguished},
     help::{assert_ran, cell, shared_trials},
 };
 
@@ -30,7 +30,7 @@ fn small_buffer(condition: &str) {
     let trial = cell(&trials, "udp-small-buffer", "bulk", condition);
     assert_ran(trial);
     // A burst of half a millisecond is more than a buffer for two messages takes.
-    assert!(told_apart(trial) > 0.0);
+    assert!(assert_drops_distinguished(trial) > 0.0);
     let buffer: u64 = trial.measurements.facts["receive_buffer_bytes.receiver"]
         .parse()
         .expect("a number");

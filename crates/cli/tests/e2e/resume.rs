@@ -31,7 +31,7 @@ fn contents(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
 }
 
 #[test]
-fn a_run_is_named_by_its_results_file_too() {
+fn results_file_names_its_run() {
     let bench = Bench::new();
     ran(&bench);
     let code = bench.run(&["report", "out", "--json"]).code();
@@ -43,11 +43,11 @@ fn a_run_is_named_by_its_results_file_too() {
 }
 
 #[test]
-fn a_run_that_cannot_go_on_is_not_touched() {
+fn run_that_cannot_be_resumed_is_unchanged() {
     let bench = Bench::new();
     let file = ran(&bench);
     let good = fs::read(&file).expect("results");
-    for (from, to, says) in [
+    for (from, to, expected) in [
         ("\"rounds\":1", "\"rounds\":x", "its study cannot be read"),
         ("\"label\":\"udp\"", "\"label\":\"odp\"", "another plan"),
     ] {
@@ -63,25 +63,25 @@ fn a_run_that_cannot_go_on_is_not_touched() {
                 )
             })
             .expect("a results file");
-        assert_eq!(changed, 1, "{says}");
+        assert_eq!(changed, 1, "{expected}");
         let before = contents(&bench.path("out"));
         let done = bench.run(&["resume", "out"]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(
             contents(&bench.path("out")) == before,
-            "{says}: a file was changed"
+            "{expected}: a file was changed"
         );
     }
     // Nothing to do is no reason to write to it either.
     fs::write(&file, &good).expect("written");
     let done = bench.run(&["resume", "out", "--no-progress"]);
-    done.assert_says("nothing is left to do");
+    done.assert_stderr_contains("nothing is left to do");
     assert!(fs::read(&file).expect("results") == good);
 }
 
 #[test]
-fn a_run_that_ends_under_a_reader_says_so_and_is_folded_by_the_next_report() {
+fn write_ahead_log_left_by_a_reader_is_merged_by_the_next_report() {
     let bench = Bench::new();
     // Many trials are left when the first one has ended and the reader comes.
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 6"));

@@ -55,9 +55,9 @@ impl Server {
     }
 
     /// Returns host and port.
-    pub fn place(&self) -> (&str, &str) {
-        let (place, _) = self.address.split_once('#').expect("a token");
-        place.rsplit_once(':').expect("a port")
+    pub fn host_and_port(&self) -> (&str, &str) {
+        let (host_and_port, _) = self.address.split_once('#').expect("a token");
+        host_and_port.rsplit_once(':').expect("a port")
     }
 
     pub fn client(&self, bench: &Bench, args: &[&str]) -> Done {
@@ -100,7 +100,7 @@ fn goodput(ended: &Value) -> f64 {
 }
 
 #[test]
-fn both_ends_print_the_same_figures_as_it_goes() {
+fn both_ends_print_the_same_intervals() {
     let bench = Bench::new();
     // It ends when it has written all of its only client.
     let server = Server::start(&bench, &["--json", "-1"]);
@@ -144,7 +144,7 @@ fn both_ends_print_the_same_figures_as_it_goes() {
 }
 
 #[test]
-fn the_server_sends_with_r_and_the_client_still_dials() {
+fn reverse_transfer_is_connected_by_the_client() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let done = server.client(&bench, &["-n", "2M", "-R", "-J"]);
@@ -189,11 +189,11 @@ fn datagrams_in_both_directions_have_the_same_figures_at_both_ends() {
     // Two flows each way; a busy machine sends less, and never more.
     let goodput = metric("goodput_bps").expect("a rate");
     assert!(goodput > 0.0 && goodput <= 40e6 * 1.01, "{ended:#}");
-    for way in ["forward", "reverse"] {
-        let jitter = metric(&format!("interarrival_jitter_{way}_ns"));
+    for direction in ["forward", "reverse"] {
+        let jitter = metric(&format!("interarrival_jitter_{direction}_ns"));
         assert!(jitter.is_some(), "{ended:#}");
         assert!(
-            metric(&format!("message_loss_{way}_ratio")).is_some(),
+            metric(&format!("message_loss_{direction}_ratio")).is_some(),
             "{ended:#}"
         );
     }
@@ -246,7 +246,7 @@ fn several_trials_have_an_interval_and_a_report_that_is_kept() {
 }
 
 #[test]
-fn transports_have_labels_as_those_of_a_run_have() {
+fn transports_have_the_labels_of_a_run() {
     let bench = Bench::new();
     // A label is no second transport, whose bytes would be too many.
     let server = Server::start(&bench, &["--max-bytes", "150K"]);
@@ -257,7 +257,7 @@ fn transports_have_labels_as_those_of_a_run_have() {
 }
 
 #[test]
-fn strangers_get_no_answer_and_a_client_behind_them_is_served() {
+fn connections_without_token_get_no_answer_and_block_no_client() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let (address, token) = server.address.split_once('#').expect("a token");
@@ -276,31 +276,35 @@ fn strangers_get_no_answer_and_a_client_behind_them_is_served() {
     let other = format!("{address}#AAAA{}", &token[4..]);
     let done = bench.run(&["client", &other, "-n", "1K"]);
     done.assert_code(1);
-    done.assert_says("does not accept the token");
+    done.assert_stderr_contains("does not accept the token");
     server.client(&bench, &["-n", "1K"]).assert_code(0);
     bench.run(&["client", address, "-n", "1K"]).assert_code(2);
 }
 
 #[test]
-fn limits_hold_and_say_so() {
+fn limits_are_enforced_and_reported() {
     let bench = Bench::new();
     let server = Server::start(&bench, &["--max-time", "20", "--max-bytes", "1M"]);
     let done = server.client(&bench, &["-t", "60"]);
     done.assert_code(2);
-    done.assert_says("the server allows 20 s for one client");
+    done.assert_stderr_contains("the server allows 20 s for one client");
     // The time that is left out takes time, too.
     let done = server.client(&bench, &["-t", "15", "-O", "10"]);
     done.assert_code(2);
-    done.assert_says("the server allows 20 s for one client");
+    done.assert_stderr_contains("the server allows 20 s for one client");
     let done = server.client(&bench, &["--transport", "tcp,tcp-tls", "-n", "600K"]);
     done.assert_code(2);
-    done.assert_says("this takes 1.229 MB and the server allows 1.049 MB for one client");
+    done.assert_stderr_contains(
+        "this takes 1.229 MB and the server allows 1.049 MB for one client",
+    );
     let done = server.client(&bench, &["--transport", "quic-go"]);
     done.assert_code(2);
-    done.assert_says("`quic-go` is a program of its own, and a server runs none");
+    done.assert_stderr_contains("`quic-go` is a program of its own, and a server runs none");
     let done = server.client(&bench, &["-n", "2M"]);
     done.assert_code(2);
-    done.assert_says("this takes 2.097 MB and the server allows 1.049 MB for one client");
+    done.assert_stderr_contains(
+        "this takes 2.097 MB and the server allows 1.049 MB for one client",
+    );
     // Of a time the bytes are known only when they have come.
     let done = server.client(&bench, &["-t", "10"]);
     done.assert_code(1);
@@ -313,7 +317,7 @@ fn limits_hold_and_say_so() {
 }
 
 #[test]
-fn a_client_that_is_killed_gives_its_turn_to_the_next() {
+fn killed_client_frees_its_slot() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let mut first = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
@@ -327,20 +331,20 @@ fn a_client_that_is_killed_gives_its_turn_to_the_next() {
     {}
     let mut second = bench.regatta(&["client", &server.address, "-n", "1K"]);
     let mut second = second.stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut told = BufReader::new(second.stderr.take().expect("a pipe")).lines();
-    let waiting = told.next().expect("a line").expect("text");
+    let mut stderr = BufReader::new(second.stderr.take().expect("a pipe")).lines();
+    let waiting = stderr.next().expect("a line").expect("text");
     assert!(waiting.contains("waiting for 1 client"), "{waiting}");
     signal(first.id().cast_signed(), Signal::SIGKILL);
     first.wait().expect("it ends");
     let status = second.wait().expect("it ends");
-    assert!(status.success(), "{:?}", told.collect::<Vec<_>>());
+    assert!(status.success(), "{:?}", stderr.collect::<Vec<_>>());
     drop(server);
     bench.assert_nothing_left();
 }
 
 /// A stopped client answers in the kernel and is silent all the same, as one behind a cable that was pulled.
 #[test]
-fn a_client_that_is_silent_gives_its_turn_to_the_next() {
+fn silent_client_frees_its_slot() {
     let bench = Bench::new();
     let server = Server::start(&bench, &[]);
     let mut first = bench.regatta(&["client", &server.address, "-t", "300", "--json-stream"]);
@@ -383,14 +387,14 @@ fn a_client_ends_when_its_server_is_killed() {
     server.child.kill().expect("it runs");
     let ended = client.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(said.contains("error: the measurement broke"), "{said}");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(stderr.contains("error: the measurement broke"), "{stderr}");
     drop(server);
     bench.assert_nothing_left();
 }
 
 #[test]
-fn of_many_clients_at_once_none_is_refused() {
+fn many_concurrent_clients_are_served() {
     let bench = Bench::new();
     let server = Server::start(&bench, &["--parallel", "4"]);
     let clients: Vec<Child> = (0..repetitions(12, 50))
@@ -408,7 +412,7 @@ fn of_many_clients_at_once_none_is_refused() {
 }
 
 #[test]
-fn the_log_file_has_everything_but_the_token() {
+fn log_file_has_all_output_except_the_token() {
     for form in [&[][..], &["--json"]] {
         let bench = Bench::new();
         let path = bench.path("server.log").display().to_string();
@@ -434,9 +438,9 @@ fn the_log_file_has_everything_but_the_token() {
 }
 
 #[test]
-fn a_negative_number_is_refused_with_what_to_write() {
+fn negative_numbers_are_refused_with_a_hint() {
     let bench = Bench::new();
-    for (option, says) in [
+    for (option, expected) in [
         (
             ["-b", "-1"],
             "a rate cannot be negative; write one such as `50M`, or `0` for no limit",
@@ -447,6 +451,6 @@ fn a_negative_number_is_refused_with_what_to_write() {
     ] {
         let done = bench.run(&[&["client", "localhost"], &option[..]].concat());
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
     }
 }

@@ -81,7 +81,7 @@ fn planned(trial: &TrialRecord) -> (u32, u32, u64, &str, &str) {
 }
 
 #[test]
-fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
+fn shards_cover_the_plan_and_merge_reports_missing_ones() {
     let bench = Bench::new();
     bench.write("study.toml", TWO);
     bench.run(&["run", "study.toml", "--out", "whole", "--no-progress"]);
@@ -99,7 +99,7 @@ fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
 
     let done = bench.run(&["merge", "merged", "part-1", "part-3"]);
     done.assert_code(3);
-    done.assert_says("of these shards: 2/3");
+    done.assert_stderr_contains("of these shards: 2/3");
     let list = fs::read_to_string(bench.path("merged/missing-shards.txt")).expect("a list");
     assert_eq!(list, "2/3\n");
     let done = bench.run(&["merge", "merged", "part-1", "part-2", "part-3"]);
@@ -108,7 +108,7 @@ fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
     done.assert_code(expected_code(
         &serde_json::from_str(&summary).expect("JSON"),
     ));
-    done.assert_says("8 of 8 trials are merged, from 3 files");
+    done.assert_stderr_contains("8 of 8 trials are merged, from 3 files");
     assert!(!bench.path("merged/missing-shards.txt").exists());
     assert!(bench.path("merged/report.html").exists());
     let (whole, merged) = (trials(&bench.path("whole")), trials(&bench.path("merged")));
@@ -122,7 +122,7 @@ fn shards_have_the_plan_s_trials_and_are_merged_with_what_is_missing() {
 }
 
 #[test]
-fn a_shard_that_was_stopped_goes_on_in_its_directory_or_in_another() {
+fn stopped_shard_is_resumed_in_its_directory_or_another() {
     let bench = Bench::new();
     bench.write("study.toml", &SLOW.replace("rounds = 2", "rounds = 4"));
     let start = [
@@ -161,7 +161,7 @@ fn a_shard_that_was_stopped_goes_on_in_its_directory_or_in_another() {
     assert_eq!(trials(&bench.path("two")).len(), 4 - finished);
     let done = bench.run(&[&again[..5], &["three", "--done", "one", "--done", "two"]].concat());
     done.assert_code(0);
-    done.assert_says("nothing is left to do");
+    done.assert_stderr_contains("nothing is left to do");
     assert!(!bench.path("three").exists());
 
     bench
@@ -170,17 +170,17 @@ fn a_shard_that_was_stopped_goes_on_in_its_directory_or_in_another() {
     assert_eq!(trials(&bench.path("one")).len(), 4);
     let done = bench.run(&["merge", "merged", "one", "two", "--no-report"]);
     done.assert_code(3);
-    done.assert_says("were in several files, and were taken once");
-    done.assert_says("of these shards: 1/2");
+    done.assert_stderr_contains("were in several files, and were taken once");
+    done.assert_stderr_contains("of these shards: 1/2");
     assert_eq!(trials(&bench.path("merged")).len(), 4);
     bench.assert_nothing_left();
 }
 
 #[test]
-fn what_cannot_be_divided_or_merged_is_refused_with_the_reason() {
+fn invalid_shards_and_merges_are_refused_with_the_reason() {
     let bench = Bench::new();
     bench.write("study.toml", TWO);
-    for (shard, says) in [
+    for (shard, expected) in [
         (
             "5/5",
             "more than the `4` that this plan can be divided into",
@@ -190,7 +190,7 @@ fn what_cannot_be_divided_or_merged_is_refused_with_the_reason() {
     ] {
         let done = bench.run(&["run", "study.toml", "--shard", shard, "--dry-run"]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
     }
     let done = bench.run(&["run", "study.toml", "--shard", "3/4", "--dry-run"]);
     done.assert_code(0);
@@ -210,19 +210,19 @@ fn what_cannot_be_divided_or_merged_is_refused_with_the_reason() {
     let parts = ["merge", "merged", "part-1", "foreign", "damaged", "nothing"];
     let done = bench.run(&parts);
     done.assert_code(2);
-    done.assert_says("3 files cannot be merged, and nothing was written");
-    done.assert_says("`foreign` cannot be merged: it is of another plan");
-    done.assert_says("`damaged` cannot be merged: ");
-    done.assert_says("`nothing`");
+    done.assert_stderr_contains("3 files cannot be merged, and nothing was written");
+    done.assert_stderr_contains("`foreign` cannot be merged: it is of another plan");
+    done.assert_stderr_contains("`damaged` cannot be merged: ");
+    done.assert_stderr_contains("`nothing`");
     assert!(!bench.path("merged").exists());
     let done = bench.run(&[&parts[..], &["--skip-bad", "--no-report"]].concat());
     done.assert_code(3);
-    done.assert_says("of these shards: 2/2");
+    done.assert_stderr_contains("of these shards: 2/2");
 }
 
 /// The page and `status` of a directory in which one shard is complete and one runs, and then was killed.
 #[test]
-fn shards_are_watched_in_their_directory() {
+fn attach_shows_shards_of_a_directory() {
     let bench = Bench::new();
     bench.write("study.toml", &TWO.replace("rounds = 2", "rounds = 10"));
     run_shard(&bench, "1/2", "parts/one");
@@ -244,8 +244,8 @@ fn shards_are_watched_in_their_directory() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("attach starts");
-    let mut said = BufReader::new(attached.stderr.take().expect("its messages"));
-    let url = after(&mut said, "web page of the run: http://");
+    let mut stderr = BufReader::new(attached.stderr.take().expect("its messages"));
+    let url = after(&mut stderr, "web page of the run: http://");
     let (address, path) = url.split_once('/').expect("a path");
     let counts = after(&mut events(&url), "\"activity\":{\"shards\":");
     let expected = "{\"complete\":1,\"running\":1,\"waiting\":0,\"missing\":0}";
@@ -266,7 +266,7 @@ fn shards_are_watched_in_their_directory() {
     second.finish();
     // The page's server ends with the shards.
     let mut rest = String::new();
-    said.read_to_string(&mut rest).expect("its messages");
+    stderr.read_to_string(&mut rest).expect("its messages");
     assert!(attached.wait().expect("it ends").success(), "{rest}");
     let counts = "nothing runs any longer: 2 shards: 1 complete, 0 running, 0 waiting, 1 missing";
     assert!(rest.contains(counts), "{rest}");
@@ -341,7 +341,7 @@ fn check_script(path: &Path) -> String {
 }
 
 #[test]
-fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
+fn study_is_submitted_as_an_array_and_its_status_is_printed() {
     let bench = Bench::new();
     let path = slurm(&bench);
     bench.write("study.toml", TWO);
@@ -360,7 +360,7 @@ fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
     let done = with_slurm(&bench, &path, &submit);
     done.assert_code(0);
     // The paths have no rate.
-    done.assert_says("it runs in real time, each shard alone on its node");
+    done.assert_stderr_contains("it runs in real time, each shard alone on its node");
     let script = check_script(&bench.path("big/shards.sbatch"));
     for line in [
         "--array=1-3%2",
@@ -382,7 +382,7 @@ fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
     assert!(calls[2].contains("--dependency=afterany:102"), "{calls:?}");
     let done = with_slurm(&bench, &path, &submit);
     done.assert_code(2);
-    done.assert_says("holds a submission already");
+    done.assert_stderr_contains("holds a submission already");
 
     // A shard by hand, as an array task runs it.
     let shard = bench
@@ -400,18 +400,18 @@ fn a_study_is_submitted_as_an_array_and_its_status_is_told() {
     );
     let done = with_slurm(&bench, &path, &["status", "big"]);
     done.assert_code(0);
-    let told = &done.stdout;
+    let stdout = &done.stdout;
     assert!(
-        told.contains("1 of 3 shards complete, 1 running, 1 waiting, 0 missing"),
-        "{told}"
+        stdout.contains("1 of 3 shards complete, 1 running, 1 waiting, 0 missing"),
+        "{stdout}"
     );
-    assert!(told.contains("running  2/3: on n7"), "{told}");
-    assert!(told.contains("waiting  3/3: Resources"), "{told}");
+    assert!(stdout.contains("running  2/3: on n7"), "{stdout}");
+    assert!(stdout.contains("waiting  3/3: Resources"), "{stdout}");
     bench.assert_nothing_left();
 }
 
 #[test]
-fn without_slurm_the_scripts_are_written_and_the_status_is_that_of_the_files() {
+fn scripts_and_status_from_files_work_without_slurm() {
     let bench = Bench::new();
     bench.write("study.toml", SMALL);
     let submit = [
@@ -427,7 +427,7 @@ fn without_slurm_the_scripts_are_written_and_the_status_is_that_of_the_files() {
     ];
     let done = with_slurm(&bench, "/nowhere", &submit);
     done.assert_code(1);
-    done.assert_says("`sbatch` is not on this machine");
+    done.assert_stderr_contains("`sbatch` is not on this machine");
     fs::remove_dir_all(bench.path("big")).expect("removed");
     let done = with_slurm(
         &bench,
@@ -436,7 +436,7 @@ fn without_slurm_the_scripts_are_written_and_the_status_is_that_of_the_files() {
     );
     done.assert_code(0);
     let done = with_slurm(&bench, "/nowhere", &["status", "big"]);
-    done.assert_says("what runs is told by the files alone");
+    done.assert_stderr_contains("what runs is told by the files alone");
     assert!(done.stdout.contains("0 of 2 shards complete"), "{done:#?}");
     for (option, value) in [("--shard", "1/2"), ("--out", "a b")] {
         let done = bench.run(&[&submit[..5], &[option, value]].concat());

@@ -42,7 +42,7 @@ values = ["0%", "5%", "20%"]
 "#;
 
 #[test]
-fn a_plan_groups_what_a_sweep_makes() {
+fn plan_groups_the_cells_of_a_sweep() {
     let bench = Bench::new();
     let losses = "values = [\"0%\", \"5%\", \"20%\"]";
     let range = "from = \"0%\"\nto = \"10%\"\npoints = 5000";
@@ -67,13 +67,13 @@ fn a_plan_groups_what_a_sweep_makes() {
 }
 
 #[test]
-fn an_option_that_sets_what_is_swept_is_refused() {
+fn option_that_sets_a_swept_value_is_refused() {
     let bench = Bench::new();
     bench.write("study.toml", SWEPT);
     let done = bench.run(&["run", "--dry-run", "study.toml", "--loss", "1%"]);
     done.assert_code(2);
-    done.assert_says("`near, 0 % loss` and `near, 5 % loss` would be the same");
-    done.assert_says("hint: ");
+    done.assert_stderr_contains("`near, 0 % loss` and `near, 5 % loss` would be the same");
+    done.assert_stderr_contains("hint: ");
     // Another key is changed in all of them.
     let done = bench.run(&["run", "--dry-run", "study.toml", "--rtt", "20ms"]);
     done.assert_code(0);

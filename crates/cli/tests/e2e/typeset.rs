@@ -46,7 +46,7 @@ fn assert_untouched(bench: &Bench) {
 }
 
 #[test]
-fn a_signal_ends_typesetting_and_leaves_the_earlier_report() {
+fn signal_ends_typesetting_and_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
     let fifo = bench.path("started");
@@ -69,14 +69,16 @@ fn a_signal_ends_typesetting_and_leaves_the_earlier_report() {
         signal(i32::try_from(report.id()).expect("a process"), ending);
         let done = Done::from(report.wait_with_output().expect("an end"));
         done.assert_code(1);
-        done.assert_says("stopping: no `report.pdf` is written");
-        done.assert_says("stopped before `report.pdf` was made; an earlier one is as it was");
+        done.assert_stderr_contains("stopping: no `report.pdf` is written");
+        done.assert_stderr_contains(
+            "stopped before `report.pdf` was made; an earlier one is as it was",
+        );
         assert_untouched(&bench);
     }
 }
 
 #[test]
-fn a_typesetter_that_fails_leaves_the_earlier_report() {
+fn failed_typesetter_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
     let program = typesetter(&bench, "cat > /dev/null; echo out of ink >&2; exit 3");
@@ -87,7 +89,7 @@ fn a_typesetter_that_fails_leaves_the_earlier_report() {
         .expect("the binary starts");
     let done = Done::from(done);
     done.assert_code(1);
-    done.assert_says("no `report.pdf`: exit status: 3: out of ink");
+    done.assert_stderr_contains("no `report.pdf`: exit status: 3: out of ink");
     assert_untouched(&bench);
 }
 
@@ -105,8 +107,8 @@ fn figures_are_written_with_their_values_and_captions() {
     };
     let without = report("/nonexistent".as_ref());
     without.assert_code(1);
-    without.assert_says("SVG, values and captions are in `figures`");
-    without.assert_says("hint: run `make build` in Regatta's clone");
+    without.assert_stderr_contains("SVG, values and captions are in `figures`");
+    without.assert_stderr_contains("hint: run `make build` in Regatta's clone");
     let code = report(&program).code();
     assert!([0, 1].contains(&code), "{code}");
     let read = |name: &str| fs::read_to_string(bench.path(&format!("figures/{name}")));
@@ -132,7 +134,7 @@ fn figures_are_written_with_their_values_and_captions() {
 }
 
 #[test]
-fn a_full_disk_is_said_and_leaves_the_earlier_report() {
+fn full_disk_is_reported_and_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
     typesetter(&bench, "cat > /dev/null; head -c 4000000 /dev/zero");
@@ -144,9 +146,9 @@ fn a_full_disk_is_said_and_leaves_the_earlier_report() {
     );
     assert!(done.stdout.starts_with("code 1\nearlier\n"), "{done:#?}");
     assert!(!done.stdout.contains(".tmp"), "{done:#?}");
-    done.assert_says("cannot write `small/out/report.pdf`");
-    done.assert_says("No space left on device");
-    done.assert_says("hint: free some space");
+    done.assert_stderr_contains("cannot write `small/out/report.pdf`");
+    done.assert_stderr_contains("No space left on device");
+    done.assert_stderr_contains("hint: free some space");
 }
 
 #[test]
@@ -161,5 +163,5 @@ fn reports_are_made_in_russian() {
     assert!(!summary.contains('ж'), "summary.json is for machines");
     let done = bench.run(&["report", "out", "--lang", "de"]);
     done.assert_code(2);
-    done.assert_says("[possible values: en, ru]");
+    done.assert_stderr_contains("[possible values: en, ru]");
 }

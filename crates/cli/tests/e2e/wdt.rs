@@ -63,9 +63,9 @@ impl Receiver {
 /// Returns the output of a process after its end; kills the process if it does not end.
 fn finish(mut child: Child) -> Output {
     drop(child.stdin.take());
-    let begun = Instant::now();
+    let started_at = Instant::now();
     while child.try_wait().expect("our child").is_none() {
-        if begun.elapsed() > LIMIT {
+        if started_at.elapsed() > LIMIT {
             let _ = child.kill();
             panic!("it does not end: {:?}", child.wait_with_output());
         }
@@ -78,7 +78,7 @@ fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-fn says(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -148,15 +148,21 @@ fn a_tree_arrives(encryption: &str, receive: &[&str], send: &[&str], by_input: b
         writeln!(input, "{}", receiver.url).expect("it reads");
     }
     let (sender, receiver) = (finish(sender), receiver.end());
-    let (sender_says, receiver_says) = (says(&sender), says(&receiver));
-    let what = format!("{sender_says}{receiver_says}");
-    assert_eq!((code(&sender), code(&receiver)), (0, 0), "{what}");
+    let (sender_stderr, receiver_stderr) = (stderr(&sender), stderr(&receiver));
+    let output = format!("{sender_stderr}{receiver_stderr}");
+    assert_eq!((code(&sender), code(&receiver)), (0, 0), "{output}");
     assert_eq!(files(&bench.path("target")), sent);
-    assert!(sender_says.contains("sent 3 files"), "{what}");
-    assert!(sender_says.contains("link` is a symbolic link"), "{what}");
-    assert!(receiver_says.contains("received 3 files"), "{what}");
+    assert!(sender_stderr.contains("sent 3 files"), "{output}");
+    assert!(
+        sender_stderr.contains("link` is a symbolic link"),
+        "{output}"
+    );
+    assert!(receiver_stderr.contains("received 3 files"), "{output}");
     if let Some(key) = key {
-        assert!(!what.contains(&key) && sender.stdout.is_empty(), "{what}");
+        assert!(
+            !output.contains(&key) && sender.stdout.is_empty(),
+            "{output}"
+        );
     }
     bench.assert_nothing_left();
 }
@@ -186,7 +192,7 @@ fn a_tree_arrives_with_gcm() {
 }
 
 #[test]
-fn what_is_chosen_arrives_at_the_rate_that_was_asked_for() {
+fn selected_files_arrive_at_the_requested_rate() {
     let bench = Bench::new();
     make_tree(&bench);
     fs::write(bench.path("list"), "./large\t300000\nlink\t200000\n").expect("written");
@@ -203,25 +209,28 @@ fn what_is_chosen_arrives_at_the_rate_that_was_asked_for() {
     ] {
         let _ = fs::remove_dir_all(bench.path("target"));
         let receiver = Receiver::start(&bench, &["--ports", "2"]);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let sender = finish(start(
             &bench,
             &[&["send", "source", &receiver.url], send].concat(),
         ));
         let receiver = receiver.end();
-        let what = format!("{}{}", says(&sender), says(&receiver));
-        assert_eq!((code(&sender), code(&receiver)), (0, 0), "{what}");
+        let output = format!("{}{}", stderr(&sender), stderr(&receiver));
+        assert_eq!((code(&sender), code(&receiver)), (0, 0), "{output}");
         let arrived = files(&bench.path("target"));
         let names: Vec<_> = arrived.keys().map(|name| name.to_string_lossy()).collect();
-        assert_eq!(names, expected, "{what}");
+        assert_eq!(names, expected, "{output}");
         if send.contains(&"--rate") {
             assert_eq!(arrived[Path::new("link")].len(), 200_000);
             // 500 kB at 4 Mbit/s.
-            assert!(begun.elapsed() >= Duration::from_millis(900), "{what}");
+            assert!(
+                started_at.elapsed() >= Duration::from_millis(900),
+                "{output}"
+            );
         }
     }
     let url = "wdt://127.0.0.1:1?id=1";
-    for (send, says) in [
+    for (send, expected) in [
         (
             &["--manifest", "list", "--include", "a"][..],
             "cannot be used with",
@@ -236,12 +245,12 @@ fn what_is_chosen_arrives_at_the_rate_that_was_asked_for() {
     ] {
         let done = finish(start(&bench, &[&["send", "source", url], send].concat()));
         assert!([2, 7].contains(&code(&done)), "{done:?}");
-        assert!(self::says(&done).contains(says), "{done:?}");
+        assert!(self::stderr(&done).contains(expected), "{done:?}");
     }
 }
 
 #[test]
-fn files_that_are_there_are_replaced_only_on_request() {
+fn existing_files_are_replaced_only_on_request() {
     let bench = Bench::new();
     make_tree(&bench);
     fs::create_dir_all(bench.path("target/a/b")).expect("made");
@@ -252,11 +261,11 @@ fn files_that_are_there_are_replaced_only_on_request() {
         let receiver = Receiver::start(&bench, args);
         let sender = finish(start(&bench, &["send", "source", &receiver.url]));
         let receiver = receiver.end();
-        let what = format!("{}{}", says(&sender), says(&receiver));
+        let output = format!("{}{}", stderr(&sender), stderr(&receiver));
         assert_eq!(
             (code(&sender), code(&receiver)),
             (expected, expected),
-            "{what}"
+            "{output}"
         );
         if overwrite {
             assert_eq!(files(&bench.path("target")).len(), 3);
@@ -265,43 +274,43 @@ fn files_that_are_there_are_replaced_only_on_request() {
                 b"small"
             );
         } else {
-            assert!(says(&receiver).contains("--overwrite"), "{what}");
+            assert!(stderr(&receiver).contains("--overwrite"), "{output}");
             assert_eq!(files(&bench.path("target")), before);
         }
     }
 }
 
 #[test]
-fn what_cannot_be_read_or_written_or_is_no_url_is_said_with_the_protocols_code() {
+fn file_and_url_errors_have_the_exit_codes_of_the_protocol() {
     let bench = Bench::new();
     make_tree(&bench);
     let done = bench.run(&["wdt", "receive", "/proc/regatta"]);
     done.assert_code(8);
-    done.assert_says("cannot write into `/proc/regatta`");
+    done.assert_stderr_contains("cannot write into `/proc/regatta`");
     let done = bench.run(&["wdt", "send", "missing", "wdt://127.0.0.1:1?id=1"]);
     done.assert_code(7);
-    done.assert_says("cannot read `missing`");
-    done.assert_says("hint: give a file or a directory that this user may read");
+    done.assert_stderr_contains("cannot read `missing`");
+    done.assert_stderr_contains("hint: give a file or a directory that this user may read");
     let secret = "4d68b299c6dda26733981701be805ec4";
-    for (url, says) in [
+    for (url, expected) in [
         ("http://127.0.0.1:1".to_owned(), "begins with `wdt://`"),
         (format!("wdt://127.0.0.1:0?Enc=2:{secret}"), "the port"),
         (format!("wdt://h:1?Enc=7:{secret}"), "`Enc`"),
     ] {
         let done = bench.run(&["wdt", "send", "source", &url]);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         let shown = finish(start(&bench, &["send", "source", &url]));
-        assert!(!self::says(&shown).contains(secret), "{shown:?}");
+        assert!(!self::stderr(&shown).contains(secret), "{shown:?}");
     }
     let done = bench.run(&["wdt", "receive", "x", "--start-port", "65535"]);
     done.assert_code(2);
-    done.assert_says("--start-port");
+    done.assert_stderr_contains("--start-port");
     assert!(!bench.path("x/large").exists());
 }
 
 #[test]
-fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted() {
+fn wrong_transfer_and_unencrypted_bytes_are_refused() {
     let bench = Bench::new();
     make_tree(&bench);
     // The wait is longer than a sender takes to start.
@@ -312,8 +321,8 @@ fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted(
     let wrong = receiver.url.replacen("id=", "id=9", 1);
     let sender = finish(start(&bench, &["send", "source", &wrong]));
     let receiver = receiver.end();
-    let what = format!("{}{}", says(&sender), says(&receiver));
-    assert_eq!((code(&sender), code(&receiver)), (12, 12), "{what}");
+    let output = format!("{}{}", stderr(&sender), stderr(&receiver));
+    assert_eq!((code(&sender), code(&receiver)), (12, 12), "{output}");
     assert_eq!(files(&bench.path("target")).len(), 0);
 
     // Without the key, and with another one.
@@ -324,13 +333,13 @@ fn the_wrong_transfer_is_refused_and_plain_bytes_where_they_should_be_encrypted(
         assert_ne!(other, receiver.url);
         let sender = finish(start(&bench, &["send", "source", &other]));
         let receiver = receiver.end();
-        let what = format!("{}{}", says(&sender), says(&receiver));
-        assert_eq!((code(&sender), code(&receiver)), (28, 28), "{what}");
+        let output = format!("{}{}", stderr(&sender), stderr(&receiver));
+        assert_eq!((code(&sender), code(&receiver)), (28, 28), "{output}");
         assert!(
-            says(&receiver).contains("warning: refused a connection from"),
-            "{what}"
+            stderr(&receiver).contains("warning: refused a connection from"),
+            "{output}"
         );
-        assert_eq!(files(&bench.path("target")).len(), 0, "{what}");
+        assert_eq!(files(&bench.path("target")).len(), 0, "{output}");
     }
 }
 
@@ -342,10 +351,10 @@ fn under_way(bench: &Bench) -> (Child, Receiver) {
     file.set_len(2 << 30).expect("a size");
     let receiver = Receiver::start(bench, &["--no-sync"]);
     let sender = start(bench, &["send", "source", &receiver.url]);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let target = bench.path("target");
     while names(&target).is_empty() {
-        assert!(begun.elapsed() < LIMIT, "nothing begins");
+        assert!(started_at.elapsed() < LIMIT, "nothing begins");
         thread::sleep(Duration::from_millis(1));
     }
     (sender, receiver)
@@ -354,60 +363,60 @@ fn under_way(bench: &Bench) -> (Child, Receiver) {
 /// Checks that the end of one side is the other's failure, and no incomplete file appears under its
 /// name.
 #[track_caller]
-fn one_side_ends(killed_receives: bool, how: Signal) {
+fn assert_peer_fails(receiver_is_killed: bool, fatal_signal: Signal) {
     let bench = Bench::new();
     let (sender, receiver) = under_way(&bench);
-    let killed = if killed_receives {
+    let killed = if receiver_is_killed {
         receiver.child.id()
     } else {
         sender.id()
     };
-    signal(killed as i32, how);
+    signal(killed as i32, fatal_signal);
     let (sender, receiver) = (finish(sender), receiver.end());
-    let what = format!("{how}: {}{}", says(&sender), says(&receiver));
-    let (survivor, killed) = if killed_receives {
+    let output = format!("{fatal_signal}: {}{}", stderr(&sender), stderr(&receiver));
+    let (survivor, killed) = if receiver_is_killed {
         (&sender, &receiver)
     } else {
         (&receiver, &sender)
     };
-    assert!((1..=28).contains(&code(survivor)), "{what}");
-    assert!(says(survivor).contains("error: "), "{what}");
-    if how == Signal::SIGINT {
+    assert!((1..=28).contains(&code(survivor)), "{output}");
+    assert!(stderr(survivor).contains("error: "), "{output}");
+    if fatal_signal == Signal::SIGINT {
         // Each learns it from the other, and not by a time-out.
-        assert_eq!((code(killed), code(survivor)), (2, 2), "{what}");
+        assert_eq!((code(killed), code(survivor)), (2, 2), "{output}");
     }
-    let there = names(&bench.path("target"));
-    assert!(!there.contains(&PathBuf::from("huge")), "{what}");
+    let remaining = names(&bench.path("target"));
+    assert!(!remaining.contains(&PathBuf::from("huge")), "{output}");
     // Only who was killed outright could not remove it.
-    let left = killed_receives && how == Signal::SIGKILL;
-    assert_eq!(there.is_empty(), !left, "{what}");
+    let remains = receiver_is_killed && fatal_signal == Signal::SIGKILL;
+    assert_eq!(remaining.is_empty(), !remains, "{output}");
     bench.assert_nothing_left();
 }
 
 #[test]
-fn a_killed_receiver_is_the_senders_failure() {
-    one_side_ends(true, Signal::SIGKILL);
+fn sender_fails_when_the_receiver_is_killed() {
+    assert_peer_fails(true, Signal::SIGKILL);
 }
 
 #[test]
-fn an_interrupted_receiver_is_the_senders_failure() {
-    one_side_ends(true, Signal::SIGINT);
+fn sender_fails_when_the_receiver_is_interrupted() {
+    assert_peer_fails(true, Signal::SIGINT);
 }
 
 #[test]
-fn a_killed_sender_is_the_receivers_failure() {
-    one_side_ends(false, Signal::SIGKILL);
+fn receiver_fails_when_the_sender_is_killed() {
+    assert_peer_fails(false, Signal::SIGKILL);
 }
 
 #[test]
-fn an_interrupted_sender_is_the_receivers_failure() {
-    one_side_ends(false, Signal::SIGINT);
+fn receiver_fails_when_the_sender_is_interrupted() {
+    assert_peer_fails(false, Signal::SIGINT);
 }
 
 #[test]
-fn a_sender_that_never_comes_is_waited_for_as_long_as_was_asked() {
+fn receiver_without_a_sender_times_out() {
     let bench = Bench::new();
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut receiver = Receiver::start(&bench, &["--wait", "1s"]);
     let mut rest = String::new();
     receiver
@@ -418,7 +427,7 @@ fn a_sender_that_never_comes_is_waited_for_as_long_as_was_asked() {
         .read_to_string(&mut rest)
         .expect("text");
     let output = receiver.end();
-    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert!(started_at.elapsed() >= Duration::from_secs(1));
     assert_ne!(code(&output), 0);
     assert_eq!(rest, "", "one line is all that a receiver prints");
     assert_eq!(files(&bench.path("target")).len(), 0);

@@ -18,14 +18,14 @@ use regatta_report::{
 
 use crate::{
     model::{Activity, LiveCell, LiveRun, LiveTrial, RunStatus},
-    time_left::rough,
+    time_left::coarse_duration,
 };
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
-/// Least width of the names of cells.
-const LEAST_NAME: u16 = 8;
+/// Smallest width of the names of cells.
+const MIN_NAME_WIDTH: u16 = 8;
 
 /// Rows of the trial under way.
 const TRIAL_ROWS: u16 = 6;
@@ -44,13 +44,13 @@ pub struct View<'a> {
 impl View<'_> {
     /// Draws the whole screen.
     pub fn draw(&self, frame: &mut Frame) {
-        let messages = (self.run.now.messages.len() as u16).min(3);
+        let message_rows = (self.run.now.messages.len() as u16).min(3);
         let pages = u16::from(self.url.is_some());
-        let [head, trial, cells, said, page, foot] = Layout::vertical([
+        let [head, trial, cells, messages, page, foot] = Layout::vertical([
             Constraint::Length(3),
             Constraint::Length(TRIAL_ROWS),
             Constraint::Min(3),
-            Constraint::Length(messages),
+            Constraint::Length(message_rows),
             Constraint::Length(pages),
             Constraint::Length(1),
         ])
@@ -58,7 +58,7 @@ impl View<'_> {
         self.draw_head(frame, head);
         self.draw_activity(frame, trial);
         self.draw_cells(frame, cells);
-        self.draw_messages(frame, said);
+        self.draw_messages(frame, messages);
         frame.render_widget(Line::raw(self.url.unwrap_or_default()), page);
         frame.render_widget(Line::styled(self.foot(), REVERSED), foot);
         if !self.is_utf8 {
@@ -74,22 +74,22 @@ impl View<'_> {
         };
         let width = usize::from(area.width);
         let lines = vec![
-            Line::styled(cut(&name, width), BOLD),
-            Line::raw(cut(&now.bed, width)),
+            Line::styled(truncated(&name, width), BOLD),
+            Line::raw(truncated(&now.bed, width)),
             Line::raw(self.progress(width)),
         ];
         frame.render_widget(Paragraph::new(lines), area);
     }
 
-    /// Returns the line of the whole run: its share done as a bar, trials, rounds, and the time left.
+    /// Returns the line of the whole run: a progress bar, trials, rounds and the remaining time.
     fn progress(&self, width: usize) -> String {
         let now = &self.run.now;
         let mut text = format!(" {}/{} trials", now.done, now.trials);
         if !matches!(now.activity, Activity::Shards(_)) {
             text.push_str(&format!(", round {}/{}", now.round + 1, now.rounds));
         }
-        if let Some(left) = self.until(now.ends_unix_ns) {
-            text.push_str(&format!(", about {} left", rough(left)));
+        if let Some(remaining) = self.time_until(now.ends_unix_ns) {
+            text.push_str(&format!(", about {} left", coarse_duration(remaining)));
         }
         let room = width.saturating_sub(text.chars().count() + 2).min(40);
         if room < 4 {
@@ -100,9 +100,9 @@ impl View<'_> {
         format!("[{}{}]{text}", "#".repeat(full), ".".repeat(room - full))
     }
 
-    fn until(&self, unix_ns: Option<i64>) -> Option<Duration> {
-        let left = unix_ns?.saturating_sub(self.now_unix_ns).max(0);
-        Some(Duration::from_nanos(left.unsigned_abs()))
+    fn time_until(&self, unix_ns: Option<i64>) -> Option<Duration> {
+        let remaining = unix_ns?.saturating_sub(self.now_unix_ns).max(0);
+        Some(Duration::from_nanos(remaining.unsigned_abs()))
     }
 
     fn draw_activity(&self, frame: &mut Frame, area: Rect) {
@@ -111,8 +111,12 @@ impl View<'_> {
             Activity::Shards(counts) => counts.to_string(),
             Activity::Preparing => "preparing: the bed, its path, or the next trial".to_owned(),
             Activity::Waiting { until_unix_ns } => {
-                let left = self.until(Some(*until_unix_ns)).unwrap_or_default();
-                format!("round {} begins in {}", self.run.now.round + 1, rough(left))
+                let remaining = self.time_until(Some(*until_unix_ns)).unwrap_or_default();
+                format!(
+                    "round {} begins in {}",
+                    self.run.now.round + 1,
+                    coarse_duration(remaining)
+                )
             }
             Activity::Ended { complete: true, .. } => "the run is complete".to_owned(),
             Activity::Ended { reason, .. } => format!("the run has ended: {reason}"),
@@ -130,7 +134,7 @@ impl View<'_> {
         };
         let [title, figures] =
             Layout::vertical([Constraint::Length(2), Constraint::Min(0)]).areas(area);
-        let since = rough(Duration::from_secs(seconds.unsigned_abs()));
+        let since = coarse_duration(Duration::from_secs(seconds.unsigned_abs()));
         let after = format!("{attempt}, {since}");
         let room = usize::from(area.width).saturating_sub(after.chars().count());
         let name = self.title_of(trial, room);
@@ -167,15 +171,15 @@ impl View<'_> {
     /// Returns the names of a trial's cell in at most `room` characters, cut where they differ from no other cell.
     fn title_of(&self, trial: &LiveTrial, room: usize) -> String {
         let names = [&*trial.transport, &*trial.condition, &*trial.workload];
-        let own = joined(&names);
-        if own.chars().count() <= room {
-            return own;
+        let title = joined(&names);
+        if title.chars().count() <= room {
+            return title;
         }
         let others = self.run.cells.iter();
         let others = others.map(|cell| joined(&[&cell.transport, &cell.condition, &cell.workload]));
-        let all: Vec<String> = others.chain([own.clone()]).collect();
+        let all: Vec<String> = others.chain([title.clone()]).collect();
         let labels = Labels::new(all.iter().map(String::as_str), room.max(1));
-        labels.get(&own).to_owned()
+        labels.get(&title).to_owned()
     }
 
     fn draw_cells(&self, frame: &mut Frame, area: Rect) {
@@ -187,7 +191,7 @@ impl View<'_> {
             .unwrap_or(0)
             .saturating_sub(room / 2)
             .min(cells.len().saturating_sub(room));
-        let several = cells
+        let with_workload = cells
             .windows(2)
             .any(|pair| pair[0].workload != pair[1].workload);
         let scale_of = |cell: &LiveCell| {
@@ -201,10 +205,16 @@ impl View<'_> {
             [4, 12, 10]
         };
         let shown = cells.iter().enumerate().skip(skip).take(room);
-        let names: Vec<String> = shown.clone().map(|(_, cell)| name(cell, several)).collect();
+        let names: Vec<String> = shown
+            .clone()
+            .map(|(_, cell)| name(cell, with_workload))
+            .collect();
         // A mark before the name, and a column between any two.
-        let beside = 1 + numbers.iter().sum::<u16>() + numbers.len() as u16;
-        let width = area.width.saturating_sub(beside).max(LEAST_NAME - 1);
+        let other_columns = 1 + numbers.iter().sum::<u16>() + numbers.len() as u16;
+        let width = area
+            .width
+            .saturating_sub(other_columns)
+            .max(MIN_NAME_WIDTH - 1);
         let labels = Labels::new(names.iter().map(String::as_str), usize::from(width));
         let rows = shown.zip(&names).map(|((position, cell), name)| {
             let is_current = current == Some(position);
@@ -224,7 +234,7 @@ impl View<'_> {
             _ => "mean",
         };
         let header = Row::new([&*title, "n", mean, "95 % interval"]);
-        let mut widths = vec![Constraint::Min(LEAST_NAME)];
+        let mut widths = vec![Constraint::Min(MIN_NAME_WIDTH)];
         widths.extend(numbers.map(Constraint::Length));
         let table = Table::new(rows, widths).header(header.style(REVERSED).top_margin(1));
         frame.render_widget(table, area);
@@ -234,7 +244,7 @@ impl View<'_> {
         let messages = &self.run.now.messages;
         let last = &messages[messages.len().saturating_sub(usize::from(area.height))..];
         let width = usize::from(area.width);
-        let lines = last.iter().map(|text| Line::raw(cut(text, width)));
+        let lines = last.iter().map(|text| Line::raw(truncated(text, width)));
         frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
     }
 
@@ -247,8 +257,8 @@ impl View<'_> {
     }
 }
 
-/// Returns the text that a line of this width shows, with a mark where it goes on.
-fn cut(text: &str, width: usize) -> String {
+/// Truncates a text to `width` characters, with an ellipsis at the end.
+fn truncated(text: &str, width: usize) -> String {
     let text = printable(text);
     if text.chars().nth(width).is_none() {
         return text;
@@ -272,7 +282,7 @@ fn figure(name: &'static str, value: &str) -> Line<'static> {
     ])
 }
 
-/// Returns the known figures of a trial, in words.
+/// Returns the names and values of the known figures of a trial.
 fn figures_of(trial: &LiveTrial) -> Vec<(&'static str, String)> {
     let bytes = |value: Option<u64>| value.map(|value| quantity(Unit::Bytes, value as f64));
     let cores = |value: Option<f64>| value.map(|value| format!("{:.0} %", value * 100.0));
@@ -306,10 +316,10 @@ fn figures_of(trial: &LiveTrial) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Returns the name of a cell, with its workload where there are several.
-fn name(cell: &LiveCell, several: bool) -> String {
+/// Returns the name of a cell, with its workload if `with_workload`.
+fn name(cell: &LiveCell, with_workload: bool) -> String {
     let names = [&*cell.transport, &*cell.condition, &*cell.workload];
-    joined(&names[..if several { 3 } else { 2 }])
+    joined(&names[..if with_workload { 3 } else { 2 }])
 }
 
 /// Joins names as a line shows them.
@@ -340,7 +350,7 @@ fn cell_row(name: String, cell: &LiveCell, scale: Scale) -> [String; 4] {
     ]
 }
 
-/// Replaces what a terminal without UTF-8 cannot show.
+/// Replaces characters that a terminal without UTF-8 cannot show.
 fn to_ascii(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         if !cell.symbol().is_ascii() {
@@ -378,10 +388,10 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_of_80_by_24_has_all_figures() {
+    fn screen_of_80_by_24_has_all_figures() {
         let mut run = under_way().run;
         run.now.messages.push("warning: the path is late".into());
-        (run.now.messages).push(format!("warning: {}, and so on", "a word and ".repeat(8)));
+        (run.now.messages).push(format!("warning: {}, and so on", "some text, ".repeat(8)));
         let screen = drawn(&run, (80, 24), true);
         for text in [
             "two: Two transports",
@@ -397,7 +407,7 @@ mod tests {
             "42.0 Mbit/s",
             "a \"quoted\" name · near",
             "warning: the path is late",
-            "a word and a wo…",
+            "some text, some…",
             "http://127.0.0.1:1/0/",
             "regatta-results/two",
         ] {
@@ -406,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn long_labels_are_not_cut_where_they_differ() {
+    fn long_labels_keep_the_part_that_differs() {
         let mut run = under_way().run;
         let cell = run.cells[0].clone();
         let long = "tcp:cc=cubic:send_buffer=4MiB:receive_buffer=";
@@ -424,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_of_a_trial_is_not_cut_where_it_differs() {
+    fn title_of_a_trial_keeps_the_part_that_differs() {
         let mut run = under_way().run;
         let long = "quic-quinn:cc=cubic:send_window=4MiB:receive_window=4MiB:streams=";
         let trial = LiveTrial {
@@ -455,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_can_be_drawn() {
+    fn all_screen_sizes_can_be_drawn() {
         let run = under_way().run;
         let small = drawn(&run, (40, 10), true);
         assert!(small.contains("4/6 trials"), "{small}");
@@ -475,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_have_their_numbers_in_place_of_a_round() {
+    fn shard_counts_replace_the_round() {
         let mut run = under_way().run;
         run.now.activity = Activity::Shards(ShardCounts {
             complete: 3,
@@ -493,14 +503,14 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_without_utf_8_gets_ascii() {
+    fn terminal_without_utf_8_gets_ascii() {
         let screen = drawn(&under_way().run, (80, 24), false);
         assert!(screen.is_ascii(), "{screen}");
         assert!(screen.contains("tcp - near - bulk"), "{screen}");
     }
 
     #[test]
-    fn the_cell_under_way_is_visible_among_many() {
+    fn cell_under_way_is_visible_among_many() {
         let mut run = under_way().run;
         let mut cells = Vec::new();
         for number in 0..200 {

@@ -70,7 +70,7 @@ impl Screen {
     /// Those of writing to the terminal.
     pub fn begin(&mut self) -> io::Result<()> {
         restore_at_exit();
-        *SAVED_TERMIOS.lock() = Some(quiet_input());
+        *SAVED_TERMIOS.lock() = Some(disable_echo());
         execute!(stderr(), EnterAlternateScreen, Hide)?;
         let mut terminal = Terminal::new(CrosstermBackend::new(stderr()))?;
         terminal.clear()?;
@@ -106,9 +106,9 @@ impl Drop for Screen {
     }
 }
 
-/// Keeps what is typed from the screen. Ctrl-C goes on to send its signal; the keys that stop or abort the process without
+/// Turns echo and line editing off. Ctrl-C still sends its signal; the keys that stop or abort the process without
 /// restoring the screen do not. Returns the settings to restore, if standard input is a terminal.
-fn quiet_input() -> Option<Termios> {
+fn disable_echo() -> Option<Termios> {
     if !stdin().is_terminal() {
         return None;
     }
@@ -127,30 +127,30 @@ fn quiet_input() -> Option<Termios> {
 
 /// Turns the terminal view off, if it is on, so that what is written next stays visible.
 pub fn restore() {
-    let mut on = SAVED_TERMIOS.lock();
-    let Some(input) = on.take() else {
+    let mut saved = SAVED_TERMIOS.lock();
+    let Some(input) = saved.take() else {
         return;
     };
-    // Nothing is left to do about a terminal that is gone.
+    // A closed terminal cannot be restored.
     let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     let _ = stderr().flush();
     if let Some(input) = input {
-        // What was typed meanwhile is not for the shell.
+        // Discards input that was typed meanwhile, so that the shell does not read it.
         let _ = tcsetattr(stdin(), SetArg::TCSAFLUSH, &input);
     }
 }
 
-/// Has the screen turned off when the process panics or exits.
+/// Restores the terminal when the process panics or exits.
 fn restore_at_exit() {
     extern "C" fn at_exit() {
         restore();
     }
     static DONE: Once = Once::new();
     DONE.call_once(|| {
-        let before = std::panic::take_hook();
+        let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             restore();
-            before(info);
+            previous(info);
         }));
         // SAFETY: the function is one of this program, and does not unwind: nothing in it panics.
         let registered = unsafe { libc::atexit(at_exit) };

@@ -1,4 +1,4 @@
-//! The thread on which all views of a run live.
+//! Thread of all views of a run.
 //!
 //! The engine's thread only puts messages into a queue without a limit: no view can hold it up. All else happens here, at
 //! the lowest priority, at most [`UPDATES_PER_SECOND`] times a second.
@@ -35,21 +35,22 @@ use crate::{
 const UPDATES_PER_SECOND: u32 = 4;
 
 /// Time between two redraws of a terminal on which only clocks go on.
-const CLOCK: Duration = Duration::from_secs(1);
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Most messages of the engine's thread that are taken before the views get the state.
-const MOST_MESSAGES: usize = 1000;
+const MAX_MESSAGES: usize = 1000;
 
-/// Time between two readings of files. Nothing tells of changes that another machine makes in a shared directory.
+/// Time between two readings of files. There are no notifications of changes that another machine makes in a shared
+/// directory.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Reads the state of runs from their files, each time that it is called.
 pub type PollState = Box<dyn FnMut() -> LiveRun + Send>;
 
 /// Time that readers have to take the last state, when the run has ended.
-const LAST_WITHIN: Duration = Duration::from_millis(300);
+const FINAL_STATE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Views that are asked for.
+/// Requested views.
 #[derive(Debug, Clone, Default)]
 pub struct Views {
     /// Whether to draw on the terminal of standard error.
@@ -65,7 +66,7 @@ pub struct Views {
 }
 
 impl Views {
-    /// Whether any view is asked for.
+    /// Whether any view is requested.
     #[must_use]
     pub const fn any(&self) -> bool {
         self.terminal || self.web.is_some() || self.prometheus.is_some() || self.textfile.is_some()
@@ -82,7 +83,7 @@ enum Message {
 
 /// Views of a run of this process.
 pub struct ViewServer {
-    messages: mpsc::UnboundedSender<Message>,
+    messages_tx: mpsc::UnboundedSender<Message>,
     shared: Arc<Shared>,
     has_views: bool,
     thread: Option<JoinHandle<()>>,
@@ -100,7 +101,7 @@ impl Listener for LiveListener {
             },
             event => event.clone(),
         };
-        // Views that have failed are missed by nobody but those who look at them.
+        // Views that have failed do not concern the run.
         let _ = self.0.send(Message::Event(Box::new(event)));
         Ok(())
     }
@@ -158,15 +159,16 @@ impl ViewServer {
         earlier: Vec<TrialRecord>,
     ) -> Result<(Self, Option<String>), LiveError> {
         let (bound, url) = Bound::open(views)?;
-        let (sender, messages) = mpsc::unbounded_channel();
-        let fold = StateBuilder::new(dir.display().to_string(), earlier);
+        let (messages_tx, messages_rx) = mpsc::unbounded_channel();
+        let builder = StateBuilder::new(dir.display().to_string(), earlier);
         let shared = Arc::new(Shared::of_dir(dir.to_owned()));
         let dir = dir.to_owned();
-        let follow =
-            async move |views: &mut Drawn| follow_events(messages, fold, &dir, views).await;
+        let follow = async move |views: &mut DrawnViews| {
+            follow_events(messages_rx, builder, &dir, views).await
+        };
         let thread = spawn(bound, Arc::clone(&shared), false, follow)?;
         let views = Self {
-            messages: sender,
+            messages_tx,
             shared,
             has_views: views.any(),
             thread: Some(thread),
@@ -177,18 +179,18 @@ impl ViewServer {
     /// Returns a listener for the events of the run.
     #[must_use]
     pub fn listener(&self) -> LiveListener {
-        LiveListener(self.messages.clone())
+        LiveListener(self.messages_tx.clone())
     }
 
-    /// Returns a listener to the trial under way, which asks for no reports while nobody looks.
+    /// Returns a listener to the trial under way, which requests no reports while there are no readers.
     #[must_use]
     pub fn progress(&self) -> ProgressListener {
         let shared = Arc::clone(&self.shared);
         self.progress_if(move || shared.is_watched())
     }
 
-    /// Returns a listener to trials under way in guests. They can be asked as they start only, so it asks for reports
-    /// if there is any view.
+    /// Returns a listener to trials under way in guests. Reports can be requested only when they start, so they
+    /// are if there is any view.
     #[must_use]
     pub fn progress_of_guests(&self) -> ProgressListener {
         let has_views = self.has_views;
@@ -196,20 +198,20 @@ impl ViewServer {
     }
 
     fn progress_if(&self, is_wanted: impl Fn() -> bool + 'static) -> ProgressListener {
-        let messages = self.messages.clone();
+        let messages_tx = self.messages_tx.clone();
         ProgressListener::new(
             move || is_wanted().then(|| Duration::from_secs(1) / UPDATES_PER_SECOND),
             move |progress| {
-                let _ = messages.send(Message::Progress(progress));
+                let _ = messages_tx.send(Message::Progress(progress));
             },
         )
     }
 }
 
 impl Drop for ViewServer {
-    /// Ends the views. Readers that hang are left.
+    /// Ends the views. Does not wait for readers that hang.
     fn drop(&mut self) {
-        let _ = self.messages.send(Message::End);
+        let _ = self.messages_tx.send(Message::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -233,7 +235,7 @@ impl Attached {
             dir: dir.to_owned(),
             source,
         })?;
-        let follow = async move |views: &mut Drawn| follow_run(stream, views).await;
+        let follow = async move |views: &mut DrawnViews| follow_run(stream, views).await;
         Self::follow(views, follow, Shared::of_dir(dir.to_owned()))
     }
 
@@ -247,20 +249,20 @@ impl Attached {
         poll: PollState,
         load: Load,
     ) -> Result<(Self, Option<String>), LiveError> {
-        let follow = async move |views: &mut Drawn| follow_files(poll, views).await;
+        let follow = async move |views: &mut DrawnViews| follow_files(poll, views).await;
         Self::follow(views, follow, Shared::new(load))
     }
 
     fn follow(
         views: &Views,
-        follow: impl AsyncFnOnce(&mut Drawn) + Send + 'static,
+        follow: impl AsyncFnOnce(&mut DrawnViews) + Send + 'static,
         shared: Shared,
     ) -> Result<(Self, Option<String>), LiveError> {
         let (bound, url) = Bound::open(views)?;
         let shared = Arc::new(shared);
         let detach = Arc::<Notify>::default();
         let detached = Arc::clone(&detach);
-        let until_detached = async move |views: &mut Drawn| {
+        let until_detached = async move |views: &mut DrawnViews| {
             tokio::select! {
                 () = follow(views) => {}
                 () = detached.notified() => {}
@@ -289,12 +291,12 @@ impl Attached {
     }
 }
 
-/// Starts the thread of the views, which shows the state that `follow` makes until that ends.
+/// Starts the thread of the views, which shows the state that `follow` updates, until `follow` ends.
 fn spawn(
     bound: Bound,
     shared: Arc<Shared>,
     is_attached: bool,
-    follow: impl AsyncFnOnce(&mut Drawn) + Send + 'static,
+    follow: impl AsyncFnOnce(&mut DrawnViews) + Send + 'static,
 ) -> Result<JoinHandle<()>, LiveError> {
     std::thread::Builder::new()
         .name("views".to_owned())
@@ -308,7 +310,7 @@ fn spawn(
                 return;
             };
             runtime.block_on(serve(bound, shared, is_attached, follow));
-            // A report that is being made for the page is not waited for.
+            // Does not wait for a report that is being made for the page.
             runtime.shutdown_background();
         })
         .map_err(LiveError::Thread)
@@ -319,7 +321,7 @@ async fn serve(
     bound: Bound,
     shared: Arc<Shared>,
     is_attached: bool,
-    follow: impl AsyncFnOnce(&mut Drawn),
+    follow: impl AsyncFnOnce(&mut DrawnViews),
 ) {
     let _watching = bound.is_metered().then(|| Watching::new(&shared));
     let mut servers = JoinSet::new();
@@ -329,7 +331,7 @@ async fn serve(
     if let Some(listener) = bound.prometheus {
         servers.spawn(http::serve(listener, metrics::router(&shared)));
     }
-    let mut views = Drawn {
+    let mut views = DrawnViews {
         screen: bound.screen,
         textfile: bound.textfile,
         shared: Arc::clone(&shared),
@@ -347,25 +349,25 @@ async fn serve(
     if let Some(path) = &views.textfile {
         metrics::write_textfile(path, &shared.run());
     }
-    // A reader that hangs is not waited for any longer.
+    // Does not wait longer for a reader that hangs.
     if is_read {
-        tokio::time::sleep(LAST_WITHIN).await;
+        tokio::time::sleep(FINAL_STATE_TIMEOUT).await;
     }
 }
 
 /// Follows the events of a run of this process.
 async fn follow_events(
     mut messages: mpsc::UnboundedReceiver<Message>,
-    mut fold: StateBuilder,
+    mut builder: StateBuilder,
     dir: &Path,
-    views: &mut Drawn,
+    views: &mut DrawnViews,
 ) {
     let mut is_over = false;
     // On a busy machine many messages wait for this thread.
     let mut waiting = Vec::new();
     while !is_over {
         tokio::select! {
-            taken = messages.recv_many(&mut waiting, MOST_MESSAGES) => is_over = taken == 0,
+            received = messages.recv_many(&mut waiting, MAX_MESSAGES) => is_over = received == 0,
             () = views.due() => {
                 views.publish();
                 continue;
@@ -374,9 +376,9 @@ async fn follow_events(
         for message in waiting.drain(..) {
             match message {
                 Message::Event(event) => {
-                    fold.on_event(&event);
+                    builder.on_event(&event);
                     if matches!(*event, Event::RunStarted { .. }) {
-                        // Without a socket nobody can attach; that is no reason to measure nothing.
+                        // Without a socket nobody can attach, but the run goes on.
                         if let Ok(socket) = RunSocket::listen(dir) {
                             let shared = Arc::clone(&views.shared);
                             views.servers.spawn(socket.serve(shared));
@@ -384,19 +386,19 @@ async fn follow_events(
                         views.begin();
                     }
                 }
-                Message::Progress(progress) => fold.hear_progress(&progress),
+                Message::Progress(progress) => builder.on_progress(&progress),
                 Message::End => is_over = true,
             }
         }
-        if is_over && !matches!(fold.run.now.activity, Activity::Ended { .. }) {
+        if is_over && !matches!(builder.run.now.activity, Activity::Ended { .. }) {
             // An error stopped the run before its last event, such as a full disk.
             let reason = "it stopped with an error".to_owned();
-            fold.end(&Ending::Interrupted { reason });
+            builder.end(&Ending::Interrupted { reason });
         }
         let mut run = views.shared.run();
-        run.now.clone_from(&fold.run.now);
-        if std::mem::take(&mut fold.cells_changed) {
-            run.cells.clone_from(&fold.run.cells);
+        run.now.clone_from(&builder.run.now);
+        if std::mem::take(&mut builder.cells_changed) {
+            run.cells.clone_from(&builder.run.cells);
             views.cells_changed = true;
         }
         drop(run);
@@ -405,7 +407,7 @@ async fn follow_events(
 }
 
 /// Follows the run of another process until it ends.
-async fn follow_run(stream: UnixStream, views: &mut Drawn) {
+async fn follow_run(stream: UnixStream, views: &mut DrawnViews) {
     let Ok(mut run) = RunClient::new(stream) else {
         return;
     };
@@ -426,7 +428,7 @@ async fn follow_run(stream: UnixStream, views: &mut Drawn) {
 }
 
 /// Follows runs of other processes by their files until all have ended.
-async fn follow_files(mut poll: PollState, views: &mut Drawn) {
+async fn follow_files(mut poll: PollState, views: &mut DrawnViews) {
     views.begin();
     let mut pause = Duration::ZERO;
     loop {
@@ -440,7 +442,7 @@ async fn follow_files(mut poll: PollState, views: &mut Drawn) {
                 () = views.due() => views.publish(),
             }
         };
-        // It panicked: there is nothing more to show.
+        // `poll` has panicked: there is nothing more to show.
         let Ok((run, next)) = read else {
             return;
         };
@@ -457,8 +459,8 @@ async fn follow_files(mut poll: PollState, views: &mut Drawn) {
     }
 }
 
-/// Views that are drawn or written when the state changes, and when.
-struct Drawn {
+/// Views that are drawn or written when the state changes, and the time of the next update.
+struct DrawnViews {
     screen: Option<Screen>,
     textfile: Option<PathBuf>,
     shared: Arc<Shared>,
@@ -470,8 +472,8 @@ struct Drawn {
     next: Instant,
 }
 
-impl Drawn {
-    /// The run has begun: the terminal is drawn from now on.
+impl DrawnViews {
+    /// Starts drawing on the terminal, as the run has begun.
     fn begin(&mut self) {
         if let Some(screen) = &mut self.screen
             && screen.begin().is_err()
@@ -484,7 +486,7 @@ impl Drawn {
     async fn due(&self) {
         match (self.dirty, &self.screen) {
             (true, _) => tokio::time::sleep_until(self.next).await,
-            (false, Some(_)) => tokio::time::sleep_until(self.next + CLOCK).await,
+            (false, Some(_)) => tokio::time::sleep_until(self.next + CLOCK_INTERVAL).await,
             (false, None) => std::future::pending().await,
         }
     }

@@ -44,29 +44,31 @@ impl Served {
     }
 
     fn on_event(&mut self, event: &Event) {
-        self.listener.on_event(event).expect("it never fails");
+        self.listener
+            .on_event(event)
+            .expect("the listener never fails");
     }
 
-    fn send(&self, path: &str, host: &str, more: &str) -> TcpStream {
-        send(&self.address, path, host, more)
+    fn send(&self, path: &str, host: &str, headers: &str) -> TcpStream {
+        send(&self.address, path, host, headers)
     }
 
     /// Returns the response to a request.
-    fn get(&self, path: &str, host: &str, more: &str) -> String {
-        let more = format!("Connection: close\r\n{more}");
+    fn get(&self, path: &str, host: &str, headers: &str) -> String {
+        let headers = format!("Connection: close\r\n{headers}");
         let mut text = String::new();
-        let mut stream = self.send(path, host, &more);
+        let mut stream = self.send(path, host, &headers);
         stream.read_to_string(&mut text).expect("a response");
         text
     }
 }
 
 /// Sends a request.
-fn send(address: &str, path: &str, host: &str, more: &str) -> TcpStream {
+fn send(address: &str, path: &str, host: &str, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("connected");
     let timeout = Some(Duration::from_secs(30));
     stream.set_read_timeout(timeout).expect("a time-out");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     stream
 }
@@ -83,7 +85,7 @@ fn event_with(stream: &mut impl BufRead, text: &str) -> String {
 }
 
 #[test]
-fn the_page_is_for_whoever_has_its_address_and_for_no_other_site() {
+fn page_requires_its_token_and_its_own_site() {
     let served = Served::new();
     let (address, path) = (&*served.address, &*served.path);
     let page = served.get(path, address, "");
@@ -100,30 +102,30 @@ fn the_page_is_for_whoever_has_its_address_and_for_no_other_site() {
         let text = served.get(&format!("{path}{file}"), address, "");
         assert!(text.starts_with("HTTP/1.1 200"), "{file}: {text}");
         let body = text.split_once("\r\n\r\n").expect("a body").1;
-        let elsewhere = body.replace("http://www.w3.org/2000/svg", "");
-        assert!(
-            !elsewhere.contains("http"),
-            "{file} refers to another server"
-        );
+        let body = body.replace("http://www.w3.org/2000/svg", "");
+        assert!(!body.contains("http"), "{file} refers to another server");
     }
     let port = address.rsplit_once(':').expect("a port").1;
     let by_name = served.get(path, &format!("localhost:{port}"), "");
     assert!(by_name.starts_with("HTTP/1.1 200"), "{by_name}");
-    for (path, host, more, status) in [
+    for (path, host, headers, status) in [
         ("/", address, "", 404),
         ("/00000000000000000000000000000000/", address, "", 404),
         (path, "example.org", "", 403),
         (path, &*format!("example.org:{port}"), "", 403),
         (path, address, "Sec-Fetch-Site: cross-site\r\n", 403),
     ] {
-        let text = served.get(path, host, more);
+        let text = served.get(path, host, headers);
         let expected = format!("HTTP/1.1 {status}");
-        assert!(text.starts_with(&expected), "{path} {host} {more}: {text}");
+        assert!(
+            text.starts_with(&expected),
+            "{path} {host} {headers}: {text}"
+        );
     }
 }
 
 #[test]
-fn a_browser_gets_the_state_and_its_changes_to_the_end() {
+fn browser_gets_the_state_and_its_changes_until_the_end() {
     let mut served = Served::new();
     served.on_event(&started());
     let path = format!("{}events", served.path);
@@ -138,7 +140,7 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
     };
     progress.on_progress(report(Host::Server, delivered));
     event_with(&mut events, "\"goodput_bps\":16000000.0");
-    assert!(progress.interval().is_some(), "somebody looks");
+    assert!(progress.interval().is_some(), "a reader exists");
     let trial = Box::new(trial(0, 1, "tcp", Some(40e6)));
     served.on_event(&Event::TrialEnded { trial });
     event_with(&mut events, "\"measured\":1");
@@ -150,7 +152,7 @@ fn a_browser_gets_the_state_and_its_changes_to_the_end() {
 
 /// A run whose listener fails, as on a full disk, sends no last event.
 #[test]
-fn a_run_that_an_error_stops_is_over_in_every_view() {
+fn run_stopped_by_an_error_is_over_in_every_view() {
     let mut served = Served::new();
     served.on_event(&started());
     served.on_event(&trial_started(0, "tcp"));
@@ -165,8 +167,8 @@ fn a_run_that_an_error_stops_is_over_in_every_view() {
     let url = url.expect("the address of its page");
     let (address, page) = url["http://".len()..].split_once('/').expect("a path");
     let path = format!("/{page}events");
-    let mut of_attached = BufReader::new(send(address, &path, address, ""));
-    event_with(&mut of_attached, "Two transports");
+    let mut attached_events = BufReader::new(send(address, &path, address, ""));
+    event_with(&mut attached_events, "Two transports");
     drop(served.views);
     event_with(&mut events, "\"reason\":\"it stopped with an error\"");
     let ended = attached.wait();
@@ -183,7 +185,7 @@ fn a_run_that_an_error_stops_is_over_in_every_view() {
 }
 
 #[test]
-fn nobody_looks_at_a_run_without_views() {
+fn run_without_views_has_no_readers() {
     let dir = tempfile::tempdir().expect("a directory");
     let (views, url) =
         ViewServer::start(&Views::default(), dir.path(), Vec::new()).expect("no views");
@@ -192,7 +194,7 @@ fn nobody_looks_at_a_run_without_views() {
 
 /// A browser that opens connections and reads nothing.
 #[test]
-fn readers_that_hang_do_not_hold_the_run_up() {
+fn hanging_readers_do_not_block_the_run() {
     let mut served = Served::new();
     served.on_event(&started());
     let path = format!("{}events", served.path);
@@ -212,16 +214,19 @@ fn readers_that_hang_do_not_hold_the_run_up() {
         };
         progress.on_progress(report(Host::Server, delivered));
     }
-    let begun = std::time::Instant::now();
+    let stopped_at = std::time::Instant::now();
     drop(served.views);
-    // Readers that hang would hold it for ever; the thread has the lowest priority on a machine that other tests use.
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(120), "the end took {took:?}");
+    // Waiting for readers that hang would never end; the thread has the lowest priority on a machine that other tests use.
+    let elapsed = stopped_at.elapsed();
+    assert!(
+        elapsed < Duration::from_secs(120),
+        "the end took {elapsed:?}"
+    );
     drop((hung, silent));
 }
 
 #[test]
-fn another_process_gets_the_state_through_the_socket() {
+fn another_process_gets_the_state_over_the_socket() {
     let mut served = Served::new();
     let none = Attached::start(&Views::default(), served.dir.path());
     assert!(
@@ -242,8 +247,8 @@ fn another_process_gets_the_state_through_the_socket() {
     let url = url.expect("the address of its page");
     let (address, page) = url["http://".len()..].split_once('/').expect("a path");
     let path = format!("/{page}events");
-    let mut of_attached = BufReader::new(send(address, &path, address, ""));
-    event_with(&mut of_attached, "Two transports");
+    let mut attached_events = BufReader::new(send(address, &path, address, ""));
+    event_with(&mut attached_events, "Two transports");
     let ending = regatta_engine::Ending::Complete;
     served.on_event(&Event::RunEnded { ending });
     drop(served.views);

@@ -1,4 +1,4 @@
-//! The web page of a run, on loopback: a page, its state as server-sent events, and the report as far as it is.
+//! The web page of a run, on loopback: a page, its state as server-sent events, and the report of the trials done.
 //!
 //! Every address has a random token in it, so that other users of the machine and other pages of the browser cannot read
 //! it; requests for another host name are refused, so that no name can be made to point here (DNS rebinding). The page
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use crate::shared::{Shared, Watching};
 
-/// Policy of the page: its own script and style, and requests to where it came from.
+/// Policy of the page: its own script and style, and requests to its own origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -38,7 +38,7 @@ const FILES: [(&str, &str, &str); 3] = [
     ("live.css", "text/css", include_str!("live.css")),
 ];
 
-/// Who may see the page.
+/// Access control of the page: its address and its token.
 #[derive(Debug, Clone)]
 pub struct Access {
     address: SocketAddr,
@@ -68,7 +68,7 @@ impl Access {
 /// Report of the state of a run.
 #[derive(Default)]
 struct Report {
-    /// Trials of which the text is.
+    /// Number of trials in the text.
     done: u32,
     text: Option<String>,
 }
@@ -85,15 +85,15 @@ pub fn router(access: Access, shared: &Arc<Shared>) -> Router {
         shared: Arc::clone(shared),
         report: Arc::default(),
     };
-    let at = |name: &str| format!("/{}/{name}", access.token);
+    let path = |name: &str| format!("/{}/{name}", access.token);
     let mut router = Router::new();
     for (name, kind, text) in FILES {
         let headers = [(header::CONTENT_TYPE, format!("{kind}; charset=utf-8"))];
-        router = router.route(&at(name), get((headers, text)));
+        router = router.route(&path(name), get((headers, text)));
     }
     router
-        .route(&at("events"), get(events))
-        .route(&at("report"), get(report))
+        .route(&path("events"), get(events))
+        .route(&path("report"), get(report))
         .with_state(page)
         .layer(middleware::from_fn_with_state(access, guard))
 }
@@ -103,9 +103,9 @@ async fn guard(State(access): State<Access>, request: Request, next: Next) -> Re
     let headers = request.headers();
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let is_host = text(header::HOST).is_some_and(|host| access.is_host(host));
-    let of_site = text(header::HeaderName::from_static("sec-fetch-site"));
-    let is_own = of_site.is_none_or(|site| matches!(site, "same-origin" | "none"));
-    let mut response = match is_host && is_own {
+    let fetch_site = text(header::HeaderName::from_static("sec-fetch-site"));
+    let is_same_site = fetch_site.is_none_or(|site| matches!(site, "same-origin" | "none"));
+    let mut response = match is_host && is_same_site {
         true => next.run(request).await,
         false => (
             StatusCode::FORBIDDEN,
@@ -138,11 +138,11 @@ async fn events(State(page): State<Page>) -> impl IntoResponse {
     Sse::new(changes)
 }
 
-/// Makes the report of the trials so far, unless there is one of as many.
+/// Returns the report of the trials done, a cached one if no trial has ended since.
 async fn report(State(page): State<Page>) -> Response {
     let done = page.shared.run().now.done;
-    let made = tokio::task::spawn_blocking(move || make_report(&page, done)).await;
-    match made {
+    let result = tokio::task::spawn_blocking(move || make_report(&page, done)).await;
+    match result {
         Ok(Ok(text)) => (
             [
                 (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -161,15 +161,15 @@ async fn report(State(page): State<Page>) -> Response {
 }
 
 fn make_report(page: &Page, done: u32) -> Result<String, String> {
-    // Two requests make one report.
-    let mut kept = page.report.lock();
-    if let (Some(text), true) = (&kept.text, kept.done == done) {
+    // Concurrent requests make one report.
+    let mut cached = page.report.lock();
+    if let (Some(text), true) = (&cached.text, cached.done == done) {
         return Ok(text.clone());
     }
     let data = page.shared.load()?;
     let summary = regatta_report::summarise(&data);
     let text = regatta_report::html::render(&data, &summary).map_err(|it| it.to_string())?;
-    *kept = Report {
+    *cached = Report {
         done,
         text: Some(text.clone()),
     };

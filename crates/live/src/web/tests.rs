@@ -9,13 +9,13 @@ use crate::{
     tests::under_way,
 };
 
-/// Stands for the connection to the server.
+/// Replaces the connection to the server.
 const SOURCE: &str = "<script>window.EventSource = class {
-  constructor() { window.source = this; this.heard = {}; }
-  addEventListener(name, act) { this.heard[name] = act; }
+  constructor() { window.source = this; this.listeners = {}; }
+  addEventListener(name, listener) { this.listeners[name] = listener; }
 };</script>";
 
-/// Measures the page when it has the state.
+/// Measures the page after it has received the state.
 const MEASURE: &str = "const root = document.documentElement;
 root.dataset.wide = root.scrollWidth - root.clientWidth;
 root.dataset.graph = getComputedStyle(document.getElementById('history')).display;";
@@ -26,7 +26,7 @@ fn shown(run: &LiveRun) -> String {
         let state = serde_json::to_string(&update).expect("a state");
         let data = serde_json::to_string(&state).expect("a text");
         let data = data.replace('<', "\\u003c");
-        format!("source.heard.{name}({{ data: {data} }});\n")
+        format!("source.listeners.{name}({{ data: {data} }});\n")
     };
     let now = event("now", Update::Now(run.now.clone()));
     let cells = event("cells", Update::Cells(run.cells.clone()));
@@ -57,7 +57,7 @@ fn shown(run: &LiveRun) -> String {
 }
 
 #[test]
-fn the_page_has_the_intervals_of_the_terminal_and_fits_a_phone() {
+fn page_has_intervals_of_the_terminal_and_fits_a_phone() {
     let mut run = under_way().run;
     let long = "tcp:cc=cubic:send_buffer=4MiB:receive_buffer=1MiB";
     run.cells[0].transport = long.into();
@@ -77,7 +77,7 @@ fn the_page_has_the_intervals_of_the_terminal_and_fits_a_phone() {
 }
 
 #[test]
-fn a_trial_without_figures_has_no_empty_graph() {
+fn trial_without_figures_has_no_empty_graph() {
     let mut run = under_way().run;
     run.now.activity = Activity::Trial(Box::default());
     let page = shown(&run);

@@ -27,7 +27,7 @@ fn kernel(bench: &Bench) -> Vec<i32> {
 
 /// Compares a run whose guest is disturbed at its second trial with one that is not.
 #[track_caller]
-fn has_the_same_figures(disturb: impl Fn(&[i32])) {
+fn assert_same_figures(disturb: impl Fn(&[i32])) {
     let bench = Bench::new();
     bench.write("study.toml", &study());
     bench
@@ -53,8 +53,8 @@ fn has_the_same_figures(disturb: impl Fn(&[i32])) {
 }
 
 #[test]
-fn a_guest_that_is_killed_in_virtual_time_is_run_again() {
-    has_the_same_figures(|processes| {
+fn killed_guest_in_virtual_time_is_run_again() {
+    assert_same_figures(|processes| {
         let kernel = processes.iter().min().expect("a kernel");
         signal(*kernel, Signal::SIGKILL);
     });
@@ -62,21 +62,18 @@ fn a_guest_that_is_killed_in_virtual_time_is_run_again() {
 
 /// As a shell or a batch system suspends a job: all its processes, one after another.
 #[test]
-fn a_guest_that_is_stopped_and_continued_in_virtual_time_goes_on() {
-    has_the_same_figures(|processes| {
+fn stopped_guest_in_virtual_time_continues() {
+    assert_same_figures(|processes| {
         for _ in 0..20 {
-            for what in [Signal::SIGSTOP, Signal::SIGCONT] {
+            for signal in [Signal::SIGSTOP, Signal::SIGCONT] {
                 for pid in processes {
                     // A program of the guest may have ended.
-                    let _ = kill(Pid::from_raw(*pid), what);
+                    let _ = kill(Pid::from_raw(*pid), signal);
                 }
             }
         }
-        let are_there = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+        let exists = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
         let kernel = processes.iter().min();
-        assert!(
-            kernel.is_some_and(are_there),
-            "the guest's kernel has ended"
-        );
+        assert!(kernel.is_some_and(exists), "the guest's kernel has ended");
     });
 }

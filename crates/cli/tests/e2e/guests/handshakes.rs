@@ -45,7 +45,7 @@ fn handshakes(transport: &str, handshake: &str) -> TrialRecord {
 /// Checks the number of round trips that a connection takes before its first byte can be sent, and
 /// before the first byte of the answer arrives.
 #[track_caller]
-fn takes(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
+fn assert_round_trips(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
     let trial = handshakes(transport, handshake);
     assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
     assert_eq!(trial.measurements.metrics["connections_completed"], 11.0);
@@ -82,7 +82,7 @@ fn takes(transport: &str, handshake: &str, set_up: f64, first_byte: f64) {
 /// Checks that a handshake that a transport does not have is unsupported, and not measured with
 /// another one.
 #[track_caller]
-fn has_none(transport: &str, handshake: &str) {
+fn assert_unsupported(transport: &str, handshake: &str) {
     let trial = handshakes(transport, handshake);
     assert_eq!(trial.outcome, Outcome::Unsupported, "{trial:#?}");
     assert!(trial.measurements.metrics.is_empty());
@@ -99,18 +99,18 @@ macro_rules! handshakes {
 }
 
 handshakes! {
-    tcp_full: takes("tcp", "full", 1.0, 2.0);
-    tcp_resumed: has_none("tcp", "resumed");
-    tcp_early_data: has_none("tcp", "0-rtt");
-    tcp_retry: has_none("tcp", "retry");
-    tcp_tls_full: takes("tcp-tls", "full", 2.0, 3.0);
-    tcp_tls_resumed: takes("tcp-tls", "resumed", 2.0, 3.0);
-    tcp_tls_early_data: takes("tcp-tls", "0-rtt", 1.0, 2.0);
-    tcp_tls_retry: has_none("tcp-tls", "retry");
-    quic_full: takes("quic-quinn", "full", 1.0, 2.0);
-    quic_resumed: takes("quic-quinn", "resumed", 1.0, 2.0);
-    quic_early_data: takes("quic-quinn", "0-rtt", 0.0, 1.0);
-    quic_retry: takes("quic-quinn", "retry", 2.0, 3.0);
+    tcp_full: assert_round_trips("tcp", "full", 1.0, 2.0);
+    tcp_resumed: assert_unsupported("tcp", "resumed");
+    tcp_early_data: assert_unsupported("tcp", "0-rtt");
+    tcp_retry: assert_unsupported("tcp", "retry");
+    tcp_tls_full: assert_round_trips("tcp-tls", "full", 2.0, 3.0);
+    tcp_tls_resumed: assert_round_trips("tcp-tls", "resumed", 2.0, 3.0);
+    tcp_tls_early_data: assert_round_trips("tcp-tls", "0-rtt", 1.0, 2.0);
+    tcp_tls_retry: assert_unsupported("tcp-tls", "retry");
+    quic_full: assert_round_trips("quic-quinn", "full", 1.0, 2.0);
+    quic_resumed: assert_round_trips("quic-quinn", "resumed", 1.0, 2.0);
+    quic_early_data: assert_round_trips("quic-quinn", "0-rtt", 0.0, 1.0);
+    quic_retry: assert_round_trips("quic-quinn", "retry", 2.0, 3.0);
 }
 
 mod streams {
@@ -160,7 +160,7 @@ mod streams {
     /// at the sender. Fewer than three losses among 500 packets, which would be too few to show it,
     /// come with one seed in 300; this one is fixed.
     #[track_caller]
-    fn keep_losses_apart(transport: &str) {
+    fn assert_no_head_of_line_blocking(transport: &str) {
         let trials = trials();
         let [one, many] = ["one", "many"].map(|workload| p95_ms(&trials, transport, workload));
         println!("95th percentile {one:.1} ms over one stream, {many:.1} over eight");
@@ -171,20 +171,20 @@ mod streams {
     }
 
     #[test]
-    fn of_quic_keep_lost_packets_from_holding_up_other_messages() {
-        keep_losses_apart("quic-quinn");
+    fn of_quic_avoid_head_of_line_blocking() {
+        assert_no_head_of_line_blocking("quic-quinn");
     }
 
     #[test]
-    fn of_sctp_keep_lost_packets_from_holding_up_other_messages() {
-        keep_losses_apart("sctp-userspace");
+    fn of_sctp_avoid_head_of_line_blocking() {
+        assert_no_head_of_line_blocking("sctp-userspace");
     }
 
     /// Checks that several connections deliver all messages as well. They are not compared: with as
     /// little data on each, TCP detects a lost segment by a time-out, and not by the segments after
     /// it.
     #[test]
-    fn several_connections_deliver_all_of_it_as_well() {
+    fn several_connections_deliver_all_messages() {
         let trials = trials();
         for transport in ["tcp", "quic-quinn", "sctp-userspace"] {
             p95_ms(&trials, transport, "connections");
@@ -192,7 +192,7 @@ mod streams {
     }
 
     #[test]
-    fn tcp_has_none() {
+    fn tcp_streams_are_unsupported() {
         let trials = trials();
         let refused = cell(&trials, "tcp", "many", "lossy");
         assert_eq!(refused.outcome, Outcome::Unsupported);

@@ -26,7 +26,7 @@ fn longest_ms(trial: &TrialRecord) -> f64 {
 }
 
 /// Checks that no idle delay is longer than the path's.
-fn are_those_of_the_path(transports: &[&str], path: &str, probe: &str) {
+fn assert_delays_of_the_path(transports: &[&str], path: &str, probe: &str) {
     let bench = Bench::new();
     let mut study = head("idle");
     for transport in transports {
@@ -51,7 +51,7 @@ fn are_those_of_the_path(transports: &[&str], path: &str, probe: &str) {
 }
 
 #[test]
-fn no_message_before_the_transfer_holds_up_another() {
+fn idle_probe_messages_do_not_delay_one_another() {
     let transports = [
         "tcp",
         "tcp-tls",
@@ -64,11 +64,11 @@ fn no_message_before_the_transfer_holds_up_another() {
         "quic-quiche",
         "quic-s2n",
     ];
-    are_those_of_the_path(&transports, "", "");
+    assert_delays_of_the_path(&transports, "", "");
 }
 
 #[test]
-fn answers_do_not_wait_for_one_another_on_a_slow_way_back() {
+fn replies_do_not_wait_for_one_another_on_a_slow_reverse_path() {
     let slow = "[condition.reverse]\nrate = \"200kbit/s\"\n";
-    are_those_of_the_path(&["tcp"], slow, "under_load = false\n");
+    assert_delays_of_the_path(&["tcp"], slow, "under_load = false\n");
 }

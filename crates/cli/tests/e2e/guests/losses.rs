@@ -82,34 +82,37 @@ fn drops(trial: &TrialRecord) -> (f64, f64) {
 /// Returns the drops at the receiver's socket of a trial that must distinguish them from those on
 /// the path.
 #[track_caller]
-pub(crate) fn told_apart(trial: &TrialRecord) -> f64 {
-    let what = format!("`{}` under `{}`", trial.transport, trial.condition);
+pub(crate) fn assert_drops_distinguished(trial: &TrialRecord) -> f64 {
+    let context = format!("`{}` under `{}`", trial.transport, trial.condition);
     let (path, socket) = drops(trial);
     let lost = metric(trial, "messages_lost");
-    assert_eq!(metric(trial, "messages_sent"), MESSAGES, "{what}");
+    assert_eq!(metric(trial, "messages_sent"), MESSAGES, "{context}");
     assert_eq!(
         lost,
         MESSAGES - metric(trial, "messages_delivered"),
-        "{what}"
+        "{context}"
     );
-    assert_eq!(metric(trial, "messages_corrupted"), 0.0, "{what}");
-    assert_eq!(metric(trial, "messages_duplicated"), 0.0, "{what}");
+    assert_eq!(metric(trial, "messages_corrupted"), 0.0, "{context}");
+    assert_eq!(metric(trial, "messages_duplicated"), 0.0, "{context}");
     // Whatever else the sender said was its opening, its end markers and its thanks: one of
     // each of the first two arrived, the others may be among what was dropped.
-    let words = metric(trial, "path_packets") - MESSAGES;
-    assert!((2.0..100.0).contains(&words), "{what}: {words} words");
+    let control_packets = metric(trial, "path_packets") - MESSAGES;
+    assert!(
+        (2.0..100.0).contains(&control_packets),
+        "{context}: {control_packets} control packets"
+    );
     let all = path + socket;
     assert!(
-        (all - (words - 2.0)..=all).contains(&lost),
-        "{what}: {lost} lost, {path} dropped on the path, {socket} at the socket, {words} words"
+        (all - (control_packets - 2.0)..=all).contains(&lost),
+        "{context}: {lost} lost, {path} dropped on the path, {socket} at the socket, {control_packets} control packets"
     );
     let ratio = path / MESSAGES;
-    let what = format!("{what}: {path} and {socket}");
+    let context = format!("{context}: {path} and {socket}");
     // The bounds are six standard deviations wide.
     match trial.condition.as_str() {
-        "clean" => assert_eq!(path, 0.0, "{what}"),
-        "one-percent" => assert!((0.0005..0.0234).contains(&ratio), "{what}"),
-        _ => assert!((0.0207..0.0793).contains(&ratio), "{what}"),
+        "clean" => assert_eq!(path, 0.0, "{context}"),
+        "one-percent" => assert!((0.0005..0.0234).contains(&ratio), "{context}"),
+        _ => assert!((0.0207..0.0793).contains(&ratio), "{context}"),
     }
     socket
 }
@@ -132,7 +135,7 @@ macro_rules! udp {
             let trial = crate::help::cell(&trials, $transport, "bulk", $condition);
             assert_eq!(trial.outcome, regatta_model::Outcome::Measured, "{trial:#?}");
             // 32 MiB hold the whole transfer.
-            assert_eq!(super::told_apart(trial), 0.0);
+            assert_eq!(super::assert_drops_distinguished(trial), 0.0);
         })+
     };
 }
@@ -199,20 +202,20 @@ mod udp_reliable {
 
     /// Checks that every byte arrives in both modes under this condition.
     #[track_caller]
-    fn delivers_all(condition: &str) {
+    fn assert_delivers_all(condition: &str) {
         let trials = both(condition);
         for trial in &trials {
             assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
-            let what = &trial.transport;
-            assert_eq!(metric(trial, "bytes_delivered"), 400_000.0, "{what}");
-            assert_eq!(metric(trial, "messages_corrupted"), 0.0, "{what}");
+            let context = &trial.transport;
+            assert_eq!(metric(trial, "bytes_delivered"), 400_000.0, "{context}");
+            assert_eq!(metric(trial, "messages_corrupted"), 0.0, "{context}");
             let again = metric(trial, "retransmitted_packets");
             let (path, _) = drops(trial);
             match condition {
-                "clean" => assert_eq!((path, again), (0.0, 0.0), "{what}"),
+                "clean" => assert_eq!((path, again), (0.0, 0.0), "{context}"),
                 "one-percent" => {}
                 // Of 400 messages at 5 % none is lost once in 10^9 runs.
-                _ => assert!(path > 0.0 && again > 0.0, "{what}: {path}, {again}"),
+                _ => assert!(path > 0.0 && again > 0.0, "{context}: {path}, {again}"),
             }
         }
         let [many, one] = trials.map(|trial| metric(&trial, "transfer_time_ns"));
@@ -223,17 +226,17 @@ mod udp_reliable {
 
     #[test]
     fn clean() {
-        delivers_all("clean");
+        assert_delivers_all("clean");
     }
 
     #[test]
     fn one_percent() {
-        delivers_all("one-percent");
+        assert_delivers_all("one-percent");
     }
 
     #[test]
     fn five_percent() {
-        delivers_all("five-percent");
+        assert_delivers_all("five-percent");
     }
 }
 
@@ -295,7 +298,7 @@ mod wdt {
 
     /// Checks that a tree arrives complete over a long lossy path.
     #[track_caller]
-    fn delivers_a_tree(mode: &str) {
+    fn assert_delivers_tree(mode: &str) {
         let trials = shared_trials("cli-losses-wdt", FILES);
         assert_eq!(trials.len(), 4);
         let trial = cell(&trials, mode, "tree", "long-lossy");
@@ -307,22 +310,22 @@ mod wdt {
 
     #[test]
     fn none() {
-        delivers_a_tree("none");
+        assert_delivers_tree("none");
     }
 
     #[test]
     fn checksum() {
-        delivers_a_tree("checksum");
+        assert_delivers_tree("checksum");
     }
 
     #[test]
     fn ctr() {
-        delivers_a_tree("ctr");
+        assert_delivers_tree("ctr");
     }
 
     #[test]
     fn gcm() {
-        delivers_a_tree("gcm");
+        assert_delivers_tree("gcm");
     }
 }
 
@@ -371,10 +374,10 @@ fn every_probe_message_over_a_reliable_transport_is_answered() {
     assert_eq!(trials.len(), 16);
     for trial in &trials {
         assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
-        let place = format!("{} in round {}", trial.transport, trial.round);
+        let context = format!("{} in round {}", trial.transport, trial.round);
         let is_broken =
             (trial.measurements.warnings.iter()).any(|warning| warning.code == "probe_broken");
-        assert!(!is_broken, "{place}: {:?}", trial.measurements.warnings);
-        assert_eq!(metric(trial, "probe_messages_lost"), 0.0, "{place}");
+        assert!(!is_broken, "{context}: {:?}", trial.measurements.warnings);
+        assert_eq!(metric(trial, "probe_messages_lost"), 0.0, "{context}");
     }
 }

@@ -11,7 +11,7 @@ use regatta_test_support::machine::MachineLoad;
 use regatta_test_support::test_run::{TEST_RUN_DIR, once_per_test_run};
 use regatta_transport::{Carries, DriverDescriptor, NOT_STATED};
 
-use crate::help::{cell, run_into, trials};
+use crate::help::{cell, run_study, trials};
 
 /// Size of the bulk transfer, in bytes: some dozens of packets, so that losses occur.
 const BULK_BYTES: f64 = 300_000.0;
@@ -85,9 +85,9 @@ fn row(
     rows: &'static [(&'static str, &'static str)],
     name: &str,
 ) -> &'static [(&'static str, &'static str)] {
-    let place = rows.iter().position(|row| row.0 == name);
-    let place = place.unwrap_or_else(|| panic!("no row `{name}`"));
-    &rows[place..=place]
+    let position = rows.iter().position(|row| row.0 == name);
+    let position = position.unwrap_or_else(|| panic!("no row `{name}`"));
+    &rows[position..=position]
 }
 
 fn descriptor(driver: &str) -> &'static DriverDescriptor {
@@ -124,7 +124,7 @@ fn case(workload: &str, loss: &str, driver: &str) {
     };
     once_per_test_run(
         &format!("cli-matrix-{driver}"),
-        |dir| run_into(dir, &study),
+        |dir| run_study(dir, &study),
         |dir| {
             let trials = trials(&dir.join("out"));
             check(cell(&trials, driver, workload, loss));

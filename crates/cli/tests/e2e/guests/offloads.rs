@@ -62,7 +62,7 @@ fn drops_per_segment(name: &str, study: &str) -> f64 {
 }
 
 #[test]
-fn with_offloads_loss_takes_super_packets_and_without_single_ones() {
+fn loss_drops_super_packets_only_with_offloads() {
     let off = drops_per_segment("cli-offloads-off", STUDY);
     // Of some 7000 packets: six standard errors.
     assert!((0.034..0.066).contains(&off), "{off}");
@@ -74,7 +74,7 @@ fn with_offloads_loss_takes_super_packets_and_without_single_ones() {
 
 /// Checks that a queue for packets of the wire has room for packets of many segments, too.
 #[test]
-fn between_the_hosts_packets_of_many_segments_find_room() {
+fn queue_between_the_hosts_accepts_super_packets() {
     let study = STUDY
         .replace("placement = \"ends\"", "offloads = \"on\"")
         .replace("loss = \"5%\"", "");

@@ -13,7 +13,7 @@ use regatta_test_support::machine::repetitions;
 
 use crate::{
     help::{Bench, Done, SLOW, SMALL, Watched, assert_ran, is, signal, trials},
-    kills::nothing_survives_kills,
+    kills::assert_nothing_survives_kills,
 };
 
 /// Returns the study SMALL in a guest, with `keys` added to its first lines.
@@ -73,7 +73,7 @@ fn measured(trial: &TrialRecord) -> TrialRecord {
 }
 
 #[test]
-fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
+fn runs_in_virtual_time_are_identical() {
     let bench = Bench::new();
     let study = in_guest(SMALL, "clock = \"virtual\"\nseed = 7\n")
         .replacen(
@@ -110,7 +110,7 @@ fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
                 .iter()
                 .any(|trial| trial.measurements.metrics["path_loss_drops"] > 0.0)
         );
-        done.assert_says("time was virtual");
+        done.assert_stderr_contains("time was virtual");
         runs.push(trials.iter().map(measured).collect::<Vec<_>>());
     }
     for (one, two) in runs[0].iter().zip(&runs[1]) {
@@ -125,7 +125,7 @@ fn two_runs_in_virtual_time_are_the_same_to_the_last_digit() {
 }
 
 #[test]
-fn a_guest_that_dies_costs_its_trial_and_another_goes_on() {
+fn dead_guest_fails_its_trial_and_another_guest_continues() {
     let bench = Bench::new();
     bench.write("study.toml", &in_guest(SLOW, ""));
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
@@ -164,7 +164,7 @@ fn kernel_of(bench: &Bench) -> i32 {
 #[test]
 fn a_kernel_that_is_killed_while_it_boots_is_a_failure_and_one_that_gives_up_is_unsupported() {
     let bench = Bench::new();
-    for (end, code, says) in [
+    for (end, code, expected) in [
         ("kill -9 $$", 1, "signal: 9"),
         ("exit 1", 77, "exit status: 1"),
     ] {
@@ -189,13 +189,13 @@ fn a_kernel_that_is_killed_while_it_boots_is_a_failure_and_one_that_gives_up_is_
             "out",
         ]);
         done.assert_code(code);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!bench.path("out").exists(), "nothing is left behind");
     }
 }
 
 #[test]
-fn what_a_guest_cannot_be_is_told() {
+fn invalid_guest_options_are_refused() {
     let bench = Bench::new();
     let with = |more: &[&str]| {
         let mut args = vec!["run", "--transport", "tcp", "--out", "out"];
@@ -206,14 +206,14 @@ fn what_a_guest_cannot_be_is_told() {
     };
     let done = with(&["--bed", "uml", "--clock", "virtual", "--rate", "unlimited"]);
     done.assert_code(2);
-    done.assert_says("has no rate forward");
-    done.assert_says("--rate 100Mbit/s");
+    done.assert_stderr_contains("has no rate forward");
+    done.assert_stderr_contains("--rate 100Mbit/s");
     let done = with(&["--clock", "virtual"]);
     done.assert_code(2);
-    done.assert_says("--bed uml");
+    done.assert_stderr_contains("--bed uml");
     let done = with(&["--bed", "uml", "--kernel", "/bin/true"]);
     done.assert_code(2);
-    done.assert_says("`/bin/true` is not a User Mode Linux kernel");
+    done.assert_stderr_contains("`/bin/true` is not a User Mode Linux kernel");
     let done = with(&["--bed", "uml", "--kernel", "/no/such/kernel"]);
     done.assert_code(2);
     let kernel = [
@@ -233,7 +233,7 @@ fn what_a_guest_cannot_be_is_told() {
     args[5] = &packaged;
     let done = with(&args);
     done.assert_code(2);
-    done.assert_says("make lab-kernel");
+    done.assert_stderr_contains("make lab-kernel");
     let mut command = bench.regatta(&[
         "run",
         "--bed",
@@ -253,7 +253,7 @@ fn what_a_guest_cannot_be_is_told() {
 #[test]
 fn nothing_of_a_guest_survives_kill_9_at_any_moment() {
     let study = in_guest(SMALL, "");
-    nothing_survives_kills(&study, repetitions(5, 15), Duration::from_secs(4));
+    assert_nothing_survives_kills(&study, repetitions(5, 15), Duration::from_secs(4));
 }
 
 /// An end of a guest within less than the time after which it would be given up.
@@ -261,20 +261,23 @@ mod real_time {
     use super::*;
 
     #[test]
-    fn ctrl_c_ends_a_guest_and_keeps_what_was_measured() {
+    fn ctrl_c_ends_a_guest_and_keeps_finished_trials() {
         let bench = Bench::new();
         bench.write("study.toml", &in_guest(SLOW, ""));
         let mut run =
             Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
         run.until(|event| is(event, "trial_ended"));
         signal(run.pid(), Signal::SIGINT);
-        let asked = Instant::now();
+        let interrupted_at = Instant::now();
         let done = run.finish();
-        assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
+        assert!(
+            interrupted_at.elapsed() < Duration::from_secs(10),
+            "{done:#?}"
+        );
         done.assert_code(1);
-        done.assert_says("the run is partial");
-        let kept = trials(&bench.path("out")).len();
-        assert!((1..4).contains(&kept), "{kept}");
+        done.assert_stderr_contains("the run is partial");
+        let finished = trials(&bench.path("out")).len();
+        assert!((1..4).contains(&finished), "{finished}");
         bench.assert_nothing_left();
         let done = bench.run(&["resume", "out"]);
         assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");

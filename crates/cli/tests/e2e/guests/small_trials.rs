@@ -21,7 +21,7 @@ type Timed = (TrialRecord, f64);
 /// Trials of a run and their times.
 #[derive(Default)]
 struct Times {
-    begun: Option<Instant>,
+    start: Option<Instant>,
     ended: Option<TrialRecord>,
     trials: Vec<Timed>,
 }
@@ -29,11 +29,11 @@ struct Times {
 impl Times {
     /// Ends the trial before this moment, if there is one.
     fn end(&mut self) {
-        if let (Some(begun), Some(trial)) = (self.begun.take(), self.ended.take()) {
+        if let (Some(start), Some(trial)) = (self.start.take(), self.ended.take()) {
             assert_ran(&trial);
             let transfer_ms = trial.measurements.metrics[id::TRANSFER_TIME_NS] / 1e6;
-            let beside_ms = begun.elapsed().as_secs_f64() * 1e3 - transfer_ms;
-            self.trials.push((trial, beside_ms));
+            let overhead_ms = start.elapsed().as_secs_f64() * 1e3 - transfer_ms;
+            self.trials.push((trial, overhead_ms));
         }
     }
 }
@@ -43,7 +43,7 @@ impl Listener for Times {
         match event {
             Event::TrialStarted { .. } => {
                 self.end();
-                self.begun = Some(Instant::now());
+                self.start = Some(Instant::now());
             }
             Event::TrialEnded { trial } => self.ended = Some((**trial).clone()),
             Event::RunEnded { .. } => self.end(),
@@ -91,15 +91,18 @@ fn study(transport: &str, rounds: u32, condition: &str, workload: &str) -> Strin
 
 /// Checks that a trial takes one round trip for the handshake of the probe's connection, or as many as that takes, one
 /// for the idle probe and one for the last answers of the probe under load.
-fn takes_its_round_trips(transport: &str, handshake: u32) {
+fn assert_round_trips(transport: &str, handshake: u32) {
     let least_ms = f64::from(handshake + 1) * ROUND_TRIP_MS;
     let most_ms = least_ms + ROUND_TRIP_MS + FIXED_MS;
     for workload in ["", "direction = \"reverse\"\n"] {
         let trials = run(&study(transport, 3, "", workload));
         assert_eq!(trials.len(), 3);
-        for (_, beside_ms) in trials {
-            println!("{transport} {workload:?}: {beside_ms:.1} ms of {most_ms}");
-            assert!((least_ms..=most_ms).contains(&beside_ms), "{beside_ms} ms");
+        for (_, overhead_ms) in trials {
+            println!("{transport} {workload:?}: {overhead_ms:.1} ms of {most_ms}");
+            assert!(
+                (least_ms..=most_ms).contains(&overhead_ms),
+                "{overhead_ms} ms"
+            );
         }
     }
 }
@@ -110,7 +113,7 @@ macro_rules! transports {
         $(#[test]
         fn $name() {
             if in_shared_guest("guests::small_trials", stringify!($name), Clock::Virtual) {
-                takes_its_round_trips($transport, $handshake);
+                assert_round_trips($transport, $handshake);
             }
         })+
     };

@@ -14,7 +14,7 @@ pub fn in_two_guests(study: &str) -> String {
 }
 
 #[test]
-fn a_study_runs_in_two_guests_as_in_one() {
+fn study_in_two_guests_has_the_results_of_one() {
     let bench = Bench::new();
     let study = in_two_guests(SMALL)
         .replacen(
@@ -75,9 +75,9 @@ fn one_way_delay_is_plausible(trial: &TrialRecord) {
 }
 
 #[test]
-fn what_two_guests_cannot_be_is_told() {
+fn invalid_options_of_two_guests_are_refused() {
     let bench = Bench::new();
-    for (more, says) in [
+    for (more, expected) in [
         (&["--bed", "uml", "--clock", "virtual"][..], "virtual clock"),
         (&["--bed", "uml", "--placement", "between"], "both ends"),
         (&["--bed", "uml", "--emulator", "userspace"], "one guest"),
@@ -89,7 +89,7 @@ fn what_two_guests_cannot_be_is_told() {
         args.extend(more);
         let done = bench.run(&args);
         done.assert_code(2);
-        done.assert_says(says);
+        done.assert_stderr_contains(expected);
         assert!(!bench.path("out").exists(), "nothing is left behind");
     }
 }
@@ -106,10 +106,13 @@ mod real_time {
             Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
         run.until(|event| is(event, "trial_ended"));
         signal(run.pid(), Signal::SIGINT);
-        let asked = Instant::now();
+        let interrupted_at = Instant::now();
         let done = run.finish();
-        assert!(asked.elapsed() < Duration::from_secs(10), "{done:#?}");
-        done.assert_says("the run is partial");
+        assert!(
+            interrupted_at.elapsed() < Duration::from_secs(10),
+            "{done:#?}"
+        );
+        done.assert_stderr_contains("the run is partial");
         bench.assert_nothing_left();
         let done = bench.run(&["resume", "out"]);
         assert_eq!(trials(&bench.path("out")).len(), 4, "{done:#?}");

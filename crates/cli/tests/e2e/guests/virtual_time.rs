@@ -68,7 +68,7 @@ mod controls {
 }
 
 #[test]
-fn hybla_is_the_first_off_over_a_long_path() {
+fn hybla_is_fastest_over_a_long_path() {
     let trials = controlled();
     let took_ms = |control: &str| {
         let trial = cell(&trials, control, "bulk", "far");
@@ -116,12 +116,12 @@ fn streams_keep_losses_apart(transport: &str) {
 }
 
 #[test]
-fn streams_of_the_kernel_s_sctp_keep_a_loss_from_holding_up_the_others() {
+fn kernel_sctp_streams_avoid_head_of_line_blocking() {
     streams_keep_losses_apart("sctp");
 }
 
 #[test]
-fn streams_of_quic_keep_a_loss_from_holding_up_the_others() {
+fn quic_streams_avoid_head_of_line_blocking() {
     streams_keep_losses_apart("quic-quinn");
 }
 
@@ -164,12 +164,12 @@ fn sctp_fails_over_after(rto: &str, rto_ms: f64) {
 }
 
 #[test]
-fn sctp_goes_on_over_another_path_after_a_time_out_of_200_ms() {
+fn sctp_fails_over_after_a_time_out_of_200_ms() {
     sctp_fails_over_after("200ms", 200.0);
 }
 
 #[test]
-fn sctp_goes_on_over_another_path_after_a_time_out_of_a_second() {
+fn sctp_fails_over_after_a_time_out_of_one_second() {
     sctp_fails_over_after("1s", 1000.0);
 }
 
@@ -194,13 +194,13 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
         let bits = (metric("bytes_delivered") - metric("warm_up_bytes")) * 8.0;
         let counted_ms = bits / metric("goodput_bps") * 1e3;
         let rest_ms = (metric("transfer_time_ns") - metric("warm_up_ns")) / 1e6;
-        let what = format!("{} under {}", trial.transport, trial.condition);
-        println!("{what}: {counted_ms:.1} ms of {rest_ms:.1}");
+        let context = format!("{} under {}", trial.transport, trial.condition);
+        println!("{context}: {counted_ms:.1} ms of {rest_ms:.1}");
         // The receiver begins when the connection has come, half a round trip or more after the
         // sender, and has all half a round trip before the sender knows it.
         assert!(
             counted_ms < rest_ms - 15.0,
-            "{what}: {counted_ms}, {rest_ms}"
+            "{context}: {counted_ms}, {rest_ms}"
         );
     }
     bench.assert_nothing_left();
@@ -209,7 +209,7 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
 /// Checks that a sender that never waits loses nothing before the path: the kernel runs it before the emulator after a
 /// wait of a second, as for a probe message that was lost.
 #[test]
-fn a_flood_of_udp_loses_what_the_path_loses() {
+fn udp_flood_loss_equals_path_loss() {
     let bench = Bench::new();
     let study = head("flood").replace("rounds = 1", "rounds = 8")
         + "emulator = \"userspace\"\n[[transport]]\ndriver = \"udp\"\nframe = \"conn\"\n\
@@ -266,7 +266,7 @@ pub fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
 
 /// Compares one guest after another with two at once.
 #[test]
-fn a_run_has_the_same_figures_with_any_number_of_guests_at_once() {
+fn figures_do_not_depend_on_the_number_of_guests() {
     let bench = Bench::new();
     let mut study = head("divided").replace("rounds = 1", "rounds = 2")
         + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"sctp\"\n\
@@ -278,13 +278,13 @@ fn a_run_has_the_same_figures_with_any_number_of_guests_at_once() {
     }
     bench.write("study.toml", &study);
     let done = bench.run(&["run", "study.toml", "--out", "one"]);
-    done.assert_says("the run took ");
+    done.assert_stderr_contains("the run took ");
     bench.run(&["run", "study.toml", "--jobs", "2", "--out", "two"]);
     let (one, two) = (sorted(&bench, "one"), sorted(&bench, "two"));
     assert_eq!((one.len(), two.len()), (24, 24));
-    for (place, (one, two)) in one.iter().zip(&two).enumerate() {
+    for (index, (one, two)) in one.iter().zip(&two).enumerate() {
         assert_ran(one);
-        assert_eq!(one.index as usize, place, "each trial once");
+        assert_eq!(one.index as usize, index, "each trial once");
         assert_eq!(
             one.measurements.metrics, two.measurements.metrics,
             "{} under {}",
@@ -303,12 +303,12 @@ fn a_run_has_the_same_figures_with_any_number_of_guests_at_once() {
         "three",
     ]);
     real.assert_code(2);
-    real.assert_says("leave `--jobs` out");
+    real.assert_stderr_contains("leave `--jobs` out");
 }
 
 /// Two guests share a processor only if there is no other one.
 #[test]
-fn guests_that_run_at_once_have_a_processor_each() {
+fn concurrent_guests_have_a_processor_each() {
     let bench = Bench::new();
     let study = head("pinned").replace("rounds = 1", "rounds = 12")
         + "[[transport]]\ndriver = \"tcp\"\n\
@@ -330,21 +330,21 @@ fn guests_that_run_at_once_have_a_processor_each() {
         Some(all.filter(|&n| set.is_set(n).unwrap_or(false)).collect())
     };
     let mut guests = BTreeSet::new();
-    let mut of_daemons = BTreeMap::new();
+    let mut daemon_processors = BTreeMap::new();
     while guests.len() < 2 {
         let event = run.until(|event| is(event, "trial_started"));
         // By the estimate 9 s of work: two chunks.
         guests.insert(event["round"].as_u64().expect("a round") / 6);
         // The guest of this trial runs now. The first one may be over when the second one begins.
         for daemon in bench.running("guest-daemon") {
-            of_daemons.extend(processors(daemon).map(|of| (daemon, of)));
+            daemon_processors.extend(processors(daemon).map(|of| (daemon, of)));
         }
     }
     let available = processors(0).expect("this process").len();
     // Without what has ended since it was seen before it had its processor.
     let running = bench.running("guest-daemon");
-    of_daemons.retain(|daemon, of| of.len() == 1 || running.contains(daemon));
-    let used: BTreeSet<Vec<usize>> = of_daemons.into_values().collect();
+    daemon_processors.retain(|daemon, of| of.len() == 1 || running.contains(daemon));
+    let used: BTreeSet<Vec<usize>> = daemon_processors.into_values().collect();
     assert_eq!(used.len(), available.min(2), "{used:?}");
     assert!(
         used.iter().all(|processors| processors.len() == 1),
@@ -373,7 +373,7 @@ fn summary(bench: &Bench, out: &str) -> serde_json::Value {
 /// Compares shards, of which one was stopped and resumed and one stopped and continued in another directory,
 /// with a serial run.
 #[test]
-fn merged_shards_are_the_serial_run_to_the_last_digit() {
+fn merged_shards_are_identical_to_the_serial_run() {
     let bench = Bench::new();
     let study = head("shards").replace("rounds = 1", "rounds = 8")
         + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
@@ -394,7 +394,7 @@ fn merged_shards_are_the_serial_run_to_the_last_digit() {
     // By the estimate 12 s of work: two chunks.
     let refused = bench.run(&["run", "study.toml", "--shard", "1/3", "--dry-run"]);
     refused.assert_code(2);
-    refused.assert_says("ask for at most 2 shards");
+    refused.assert_stderr_contains("ask for at most 2 shards");
 
     let shard = |shard: &'static str, out: &'static str| {
         ["run", "study.toml", "--shard", shard, "--out", out]
@@ -417,7 +417,7 @@ fn merged_shards_are_the_serial_run_to_the_last_digit() {
     let merged = bench.run(&["merge", "merged", "part-1", "part-2", "part-2-again"]);
     merged.assert_code(0);
     // Trials that had records were run again, and not stored again.
-    merged.assert_says("32 of 32 trials are merged, from 3 files\n");
+    merged.assert_stderr_contains("32 of 32 trials are merged, from 3 files\n");
     assert_eq!(strip(sorted(&bench, "merged")), serial);
     assert_eq!(summary(&bench, "merged"), summary(&bench, "serial"));
     bench.assert_nothing_left();
@@ -431,7 +431,7 @@ macro_rules! again {
 
         $(#[test]
         fn $driver() {
-            is_the_same_to_the_last_digit($name);
+            runs_are_identical($name);
         })+
     };
 }
@@ -448,7 +448,7 @@ mod again {
     }
 
     #[track_caller]
-    fn is_the_same_to_the_last_digit(driver: &str) {
+    fn runs_are_identical(driver: &str) {
         let mut study = head("again");
         for driver in DRIVERS {
             study += &format!("[[transport]]\ndriver = \"{driver}\"\n");

@@ -69,7 +69,7 @@ fn warned(trial: &TrialRecord, code: &str) -> bool {
 /// queue. Slow start takes about a quarter of so short a transfer; a window of half a
 /// bandwidth-delay product would give 25 Mbit/s.
 #[track_caller]
-fn fits_the_path(transport: &str) {
+fn assert_window_fits(transport: &str) {
     let trial = alone(transport);
     assert_eq!(
         trial.measurements.metrics["path_queue_drops"], 0.0,
@@ -91,7 +91,7 @@ macro_rules! fits {
     ($($name:ident: $transport:literal),+ $(,)?) => {
         $(#[test]
         fn $name() {
-            fits_the_path($transport);
+            assert_window_fits($transport);
         })+
     };
 }
@@ -106,7 +106,7 @@ fits! {
 }
 
 #[test]
-fn slow_start_that_overflows_the_queue_is_said() {
+fn slow_start_overflow_is_reported() {
     let wide = alone("wide");
     assert!(wide.measurements.metrics["path_queue_drops"] > 150.0);
     assert!(
@@ -154,7 +154,7 @@ under_load = false
 /// Checks that the link stays full over both steps, however in-order delivery stops. `size` takes 30 s
 /// at `rate`, or longer.
 #[track_caller]
-fn settles(transport: &str, rate: &str, size: &str) {
+fn assert_settles(transport: &str, rate: &str, size: &str) {
     let study = STEPS
         .replace("TRANSPORT", transport)
         .replace("RATE", rate)
@@ -172,12 +172,12 @@ fn settles(transport: &str, rate: &str, size: &str) {
 
 #[test]
 fn tcp_settles_after_steps_of_the_round_trip() {
-    settles("tcp", "8Mbit/s", "30MB");
+    assert_settles("tcp", "8Mbit/s", "30MB");
 }
 
 #[test]
 fn wdt_settles_after_steps_of_the_round_trip() {
     // Each of its eight connections has blocks of 16 MiB to send until the deadline. Of 75 MB there are
     // five, and the link is not full once the first connection has sent its own.
-    settles("wdt", "20Mbit/s", "400MB");
+    assert_settles("wdt", "20Mbit/s", "400MB");
 }

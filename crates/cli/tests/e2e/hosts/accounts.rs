@@ -36,7 +36,7 @@ impl Lab {
         };
         let before = listens();
         crate::help::signal(self.server(host), nix::sys::signal::Signal::SIGHUP);
-        soon(WITHIN, "the server reads its configuration", || {
+        eventually(TIMEOUT, "the server reads its configuration", || {
             listens() > before
         });
     }
@@ -82,9 +82,9 @@ impl Lab {
 }
 
 #[track_caller]
-fn says(output: &Output, expected: &[&str]) {
+fn assert_fails_with(output: &Output, expected: &[&str]) {
     for expected in expected {
-        fails(output, expected);
+        assert_fails(output, expected);
     }
 }
 
@@ -106,8 +106,8 @@ fn a_host_without_sessions_is_refused() {
         lab.configure(host, "MaxSessions 0");
     }
     let expected = ["opens no session", "hint: ", "`MaxSessions`"];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
-    says(&lab.add("a", &lab.password, &[]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.add("a", &lab.password, &[]), &expected);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn root_by_sudo_runs_a_study_and_leaves_nothing() {
     lab.sudo("Defaults use_pty\nracer ALL=(root) NOPASSWD: ALL\n");
     let run = lab.race("out", &["--rounds", "1"]).output();
     succeeds(&run.expect("a run"));
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
     let mut run = lab
@@ -126,18 +126,18 @@ fn root_by_sudo_runs_a_study_and_leaves_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .expect("a run");
-    soon(WITHIN, "a trial", || {
+    eventually(TIMEOUT, "a trial", || {
         lab.on_hosts().len() >= 8 && lab.bench.path("killed/results.sqlite").exists()
     });
     run.kill().expect("a signal");
     run.wait().expect("an end");
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }
 
 #[test]
-fn sudo_that_asks_for_a_password_is_named() {
+fn sudo_with_a_password_prompt_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     lab.sudo("racer ALL=(root) ALL\n");
@@ -146,9 +146,9 @@ fn sudo_that_asks_for_a_password_is_named() {
         "hint: `ssh racer@10.98.1.2 sudo -n true` has to work",
         "NOPASSWD",
     ];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
     let run = lab.race("out", &["--rounds", "1"]).output();
-    says(&run.expect("a run"), &expected);
+    assert_fails_with(&run.expect("a run"), &expected);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn hosts_are_reached_and_measured_over_ipv6() {
 }
 
 #[test]
-fn an_interface_stands_for_its_address() {
+fn interface_name_resolves_to_its_address() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let file = lab.bench.path("home/.config/regatta/hosts.toml");
@@ -224,12 +224,12 @@ fn an_interface_stands_for_its_address() {
 }
 
 #[test]
-fn an_upload_that_broke_off_goes_on() {
+fn interrupted_upload_is_resumed() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     fs::write(lab.home("a").join(".bashrc"), "ulimit -f 4000\n").expect("a file");
     let broken = lab.run(&["hosts", "check", "a"]);
-    fails(&broken, "cannot reach host `a`");
+    assert_fails(&broken, "cannot reach host `a`");
     let parts = || {
         let entries = fs::read_dir(lab.agents("a")).expect("a directory");
         let parts = entries.flatten().map(|entry| entry.path());
@@ -251,7 +251,7 @@ fn an_upload_that_broke_off_goes_on() {
 }
 
 #[test]
-fn a_beginning_of_another_file_is_noticed() {
+fn partial_upload_of_another_file_is_detected() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     succeeds(&lab.run(&["hosts", "check", "a"]));
@@ -265,7 +265,7 @@ fn a_beginning_of_another_file_is_noticed() {
     fs::write(&part, vec![b'x'; 100_000]).expect("a file");
     std::os::unix::fs::chown(&part, Some(4242), Some(4242)).expect("a file");
     let damaged = lab.run(&["hosts", "check", "a"]);
-    says(&damaged, &["the file arrived damaged", "hint: try again"]);
+    assert_fails_with(&damaged, &["the file arrived damaged", "hint: try again"]);
     succeeds(&lab.run(&["hosts", "check", "a"]));
 }
 
@@ -302,11 +302,11 @@ struct Terminal {
 impl Terminal {
     fn start(lab: &Lab, args: &str) -> Self {
         let command = lab.regatta(&[]);
-        let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         // All but the program: `script` makes a terminal for it.
         let mut terminal = lab.bench.command("nsenter");
         terminal
-            .args(&words[..words.len() - 1])
+            .args(&arguments[..arguments.len() - 1])
             .args(["script", "-qefc"])
             .arg(format!("{} {args}", env!("CARGO_BIN_EXE_regatta")))
             .arg("/dev/null")
@@ -353,7 +353,7 @@ impl Terminal {
 }
 
 #[test]
-fn fingerprint_and_password_are_asked_for_on_the_terminal() {
+fn fingerprint_and_password_are_prompted_for_on_the_terminal() {
     let Some(lab) = Lab::start() else { return };
     let known = lab.bench.path("known").display().to_string();
     for (name, destination) in [("a", lab.ways[0].0), ("b", lab.ways[1].0)] {
@@ -387,7 +387,7 @@ fn fingerprint_and_password_are_asked_for_on_the_terminal() {
 }
 
 #[test]
-fn a_full_disk_on_the_host_is_named() {
+fn full_disk_on_a_host_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let cache = lab.home("a").join(".cache");
@@ -401,9 +401,9 @@ fn a_full_disk_on_the_host_is_named() {
         "No space left on device",
         "hint: make room",
     ];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
     let run = lab.race("out", &["--rounds", "1"]).output();
-    says(&run.expect("a run"), &expected);
+    assert_fails_with(&run.expect("a run"), &expected);
 }
 
 /// Asks host `a`, whose server is stopped before it has its guard.
@@ -413,9 +413,9 @@ fn a_stopped_server_is_killed(lab: &Lab) {
     fs::set_permissions(&stopped, fs::Permissions::from_mode(0o755)).expect("a file");
     lab.set(&format!("agent = \"{}\"", stopped.display()));
     let expected = ["cannot reach host `a`", "no greeting within 30 s"];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
-    let left = running_with(&stopped.display().to_string());
-    assert!(left.is_empty(), "{left:?}");
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
+    let remaining = running_with(&stopped.display().to_string());
+    assert!(remaining.is_empty(), "{remaining:?}");
 }
 
 #[test]
@@ -434,7 +434,7 @@ fn a_server_that_is_stopped_while_it_starts_through_sudo_is_killed() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_named() {
+fn read_only_home_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let home = lab.home("a").display().to_string();
@@ -443,7 +443,7 @@ fn a_home_that_cannot_be_written_is_named() {
         &format!("mount --bind {home} {home}; mount -o remount,bind,ro {home}"),
     );
     let expected = ["cannot reach host `a`", "Read-only file system", "`agent`"];
-    says(&lab.run(&["hosts", "check", "a"]), &expected);
+    assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
 }
 
 #[test]
@@ -466,7 +466,7 @@ fn a_host_whose_temporary_directory_cannot_be_written_runs_a_study() {
 }
 
 #[test]
-fn a_jump_host_leads_to_the_other_one() {
+fn host_is_reached_over_a_jump_host() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     // Regatta's own key forwards nothing; a jump host is opened by a key of the user's.

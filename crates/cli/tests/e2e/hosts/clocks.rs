@@ -102,12 +102,15 @@ mod real_time {
         }
         let report = lab.run(&["report", "out"]);
         succeeds(&report);
-        let said = text(&report);
-        assert!(said.contains("± largest error from the offset"), "{said}");
+        let output = text(&report);
+        assert!(
+            output.contains("± largest error from the offset"),
+            "{output}"
+        );
     }
 
     #[test]
-    fn a_one_way_delay_below_ten_times_the_bound_is_left_out_with_the_reason() {
+    fn one_way_delay_below_ten_times_the_bound_is_omitted_with_the_reason() {
         let Some(lab) = Lab::start() else { return };
         lab.add_both();
         // A datagram takes some microseconds from one namespace to the other.

@@ -22,7 +22,7 @@ use super::*;
 use crate::help::Random;
 
 /// Longest time after a disturbance in which a run may reach a lost host again, and end.
-const ENDS_WITHIN: Duration = Duration::from_secs(150);
+const END_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// First arguments of the processes of a host.
 const ROLES: [&str; 6] = [
@@ -178,14 +178,14 @@ impl Run {
                 let _ = self.child.wait();
                 return Err(format!(
                     "the run did not end within {within:?}: {}",
-                    self.said()
+                    self.output()
                 ));
             }
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
@@ -252,9 +252,9 @@ impl Field {
             let list = "ps ax -o pid,stat,args | grep 'cache/[r]egatta' || true";
             let found = self.lab.in_guest(["a", "b"][host], list)?;
             let process = |line: &str| {
-                let mut words = line.split_ascii_whitespace();
-                let (pid, state) = (words.next()?.parse().ok()?, words.next()?);
-                let role = words.nth(1).unwrap_or_default().to_owned();
+                let mut fields = line.split_ascii_whitespace();
+                let (pid, state) = (fields.next()?.parse().ok()?, fields.next()?);
+                let role = fields.nth(1).unwrap_or_default().to_owned();
                 (!state.starts_with('Z')).then_some((pid, role))
             };
             return Some(found.lines().filter_map(process).collect());
@@ -287,7 +287,7 @@ impl Field {
                 ms % 1000
             )
         };
-        let of_role = |host: usize, role: &str| {
+        let process_of_role = |host: usize, role: &str| {
             let found = self.processes(host)?;
             found.into_iter().find(|(_, name)| name == role)
         };
@@ -298,24 +298,24 @@ impl Field {
             }
             Disturbance::Ssh(host, signal) => {
                 let destination = self.lab.ways[host].0.as_bytes();
-                let is_its = |pid: &i32| {
+                let is_ssh_to_host = |pid: &i32| {
                     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
                     line.split(|byte| *byte == 0)
                         .any(|word| word == destination)
                 };
-                let ssh = children(run.pid()).into_iter().find(is_its)?;
+                let ssh = children(run.pid()).into_iter().find(is_ssh_to_host)?;
                 kill(Pid::from_raw(ssh), signal).ok()?;
                 Some(Duration::ZERO)
             }
             Disturbance::OnHost(host, role, signal) => {
-                let (pid, _) = of_role(host, role)?;
+                let (pid, _) = process_of_role(host, role)?;
                 self.shell(host, &format!("kill -{} {pid}", signal as i32));
                 Some(Duration::ZERO)
             }
             Disturbance::Pause(host, role, ms) => {
-                let (pid, _) = of_role(host, role)?;
-                let [stop, go_on] = ["STOP", "CONT"].map(|to| format!("kill -s {to} {pid}"));
-                self.shell(host, &shell(&stop, &go_on, ms));
+                let (pid, _) = process_of_role(host, role)?;
+                let [stop, resume] = ["STOP", "CONT"].map(|to| format!("kill -s {to} {pid}"));
+                self.shell(host, &shell(&stop, &resume, ms));
                 Some(Duration::from_millis(ms))
             }
             Disturbance::Wire(name, ms) => {
@@ -343,25 +343,31 @@ impl Field {
 
     /// Returns the time since `begun` until nothing of Regatta is left on both hosts and their networks are as before. A
     /// host that cannot be reached, as it boots, shows nothing.
-    fn is_as_found(&self, begun: Instant) -> Result<Duration, String> {
+    fn wait_until_restored(&self, start: Instant) -> Result<Duration, String> {
         loop {
-            let asked = begun.elapsed();
-            let left = [0, 1].map(|host| self.processes(host));
+            let elapsed = start.elapsed();
+            let remaining = [0, 1].map(|host| self.processes(host));
             let interfaces = self.interfaces();
-            let is_empty = left
+            let is_empty = remaining
                 .iter()
-                .all(|left| left.as_ref().is_some_and(Vec::is_empty));
+                .all(|remaining| remaining.as_ref().is_some_and(Vec::is_empty));
             if is_empty && interfaces == self.before {
-                return Ok(begun.elapsed());
+                return Ok(start.elapsed());
             }
-            let is_seen =
-                left.iter().all(Option::is_some) && interfaces.iter().all(Option::is_some);
-            if asked > if is_seen { GONE_WITHIN } else { ENDS_WITHIN } {
-                let mut why = format!("left on the hosts after {asked:?}: {left:?}");
-                if interfaces != self.before {
-                    why += &format!("; interfaces {interfaces:#?}, before {:#?}", self.before);
+            let is_reachable =
+                remaining.iter().all(Option::is_some) && interfaces.iter().all(Option::is_some);
+            if elapsed
+                > if is_reachable {
+                    CLEANUP_TIMEOUT
+                } else {
+                    END_TIMEOUT
                 }
-                return Err(why);
+            {
+                let mut error = format!("left on the hosts after {elapsed:?}: {remaining:?}");
+                if interfaces != self.before {
+                    error += &format!("; interfaces {interfaces:#?}, before {:#?}", self.before);
+                }
+                return Err(error);
             }
             thread::sleep(Duration::from_millis(50));
         }
@@ -378,69 +384,69 @@ impl Field {
 
     /// Disturbs a run at a moment, and checks what comes of it. Returns the time until nothing was left; `None` if the
     /// run has ended before.
-    fn survives(
+    fn check_disturbance(
         &self,
         out: &str,
         moment: Duration,
         disturbance: Disturbance,
     ) -> Result<Option<Duration>, String> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut run = self.start(out);
         thread::sleep(moment);
         // A victim that is not there yet is waited for.
-        let lasting = loop {
+        let duration = loop {
             if run.child.try_wait().expect("a child").is_some() {
                 return Ok(None);
             }
-            if let Some(lasting) = self.disturb(&run, disturbance) {
-                break lasting;
+            if let Some(duration) = self.disturb(&run, disturbance) {
+                break duration;
             }
-            assert!(begun.elapsed() < ENDS_WITHIN, "{}", run.said());
+            assert!(start.elapsed() < END_TIMEOUT, "{}", run.output());
             thread::sleep(Duration::from_millis(20));
         };
         let disturbed = Instant::now();
-        let gone = match disturbance {
+        let cleanup_time = match disturbance {
             Disturbance::Controller(Signal::SIGKILL) => {
                 run.child.wait().expect("an end");
-                self.is_as_found(disturbed)?
+                self.wait_until_restored(disturbed)?
             }
             Disturbance::Controller(Signal::SIGSTOP) => {
-                let gone = self.is_as_found(disturbed)?;
+                let cleanup_time = self.wait_until_restored(disturbed)?;
                 let _ = kill(Pid::from_raw(run.pid()), Signal::SIGCONT);
-                run.end(ENDS_WITHIN)?;
-                gone.max(self.is_as_found(Instant::now())?)
+                run.end(END_TIMEOUT)?;
+                cleanup_time.max(self.wait_until_restored(Instant::now())?)
             }
             Disturbance::Controller(_) => {
                 // The report is written after the hosts are left.
-                let gone = self.is_as_found(disturbed)?;
-                run.end(GONE_WITHIN)?;
-                gone
+                let cleanup_time = self.wait_until_restored(disturbed)?;
+                run.end(CLEANUP_TIMEOUT)?;
+                cleanup_time
             }
             _ => {
-                run.end(ENDS_WITHIN)?;
-                thread::sleep(lasting.saturating_sub(disturbed.elapsed()));
+                run.end(END_TIMEOUT)?;
+                thread::sleep(duration.saturating_sub(disturbed.elapsed()));
                 let again = Instant::now();
                 while [0, 1].iter().any(|host| self.processes(*host).is_none()) {
-                    if again.elapsed() > ENDS_WITHIN {
+                    if again.elapsed() > END_TIMEOUT {
                         return Err("a host cannot be reached again".to_owned());
                     }
                     thread::sleep(Duration::from_millis(50));
                 }
-                self.is_as_found(Instant::now())?
+                self.wait_until_restored(Instant::now())?
             }
         };
-        let said = run.said();
-        if said.contains("panicked") {
-            return Err(said);
+        let output = run.output();
+        if output.contains("panicked") {
+            return Err(output);
         }
-        self.nothing_is_lost(out, &run)
-            .and_then(|()| self.resumes(out))
-            .map_err(|why| format!("{why}\n{said}"))?;
-        Ok(Some(gone))
+        self.check_trials_kept(out, &run)
+            .and_then(|()| self.check_resume(out))
+            .map_err(|error| format!("{error}\n{output}"))?;
+        Ok(Some(cleanup_time))
     }
 
     /// Checks that the results file has the trials that were reported.
-    fn nothing_is_lost(&self, out: &str, run: &Run) -> Result<(), String> {
+    fn check_trials_kept(&self, out: &str, run: &Run) -> Result<(), String> {
         let reported = run.reported();
         let dir = self.lab.bench.path(out);
         if reported.is_empty() && !dir.join("results.sqlite").exists() {
@@ -462,7 +468,7 @@ impl Field {
     }
 
     /// Resumes a run to its end, if it is not complete.
-    fn resumes(&self, out: &str) -> Result<(), String> {
+    fn check_resume(&self, out: &str) -> Result<(), String> {
         let dir = self.lab.bench.path(out);
         if !dir.join("results.sqlite").exists() {
             return Ok(());
@@ -475,44 +481,44 @@ impl Field {
             .lab
             .regatta(&["resume", out, "--json", "--no-progress"]);
         let mut run = Run::start(command, self.lab.bench.path(&format!("{out}.resume")));
-        let code = run.end(ENDS_WITHIN)?;
+        let code = run.end(END_TIMEOUT)?;
         if !matches!(state(), Ok(RunState::Complete)) {
             return Err(format!(
                 "resumed: exit {code}, {:?}\n{}",
                 state(),
-                run.said()
+                run.output()
             ));
         }
-        self.is_as_found(Instant::now()).map(drop)
+        self.wait_until_restored(Instant::now()).map(drop)
     }
 
     /// Disturbs this many runs.
-    fn is_disturbed(&self, group: Group, times: u64) {
+    fn run_disturbances(&self, group: Group, times: u64) {
         let mut random = Random::new();
         let mut counts = BTreeMap::<String, u64>::new();
         let mut failures = Vec::new();
         let mut longest = Duration::ZERO;
         // Guess of the time that a run takes: the machine may be busy.
-        let mut lasts = Duration::from_secs(if self.is_guests { 20 } else { 4 });
+        let mut run_time = Duration::from_secs(if self.is_guests { 20 } else { 4 });
         let mut runs = 0;
         while counts.values().sum::<u64>() < times {
             runs += 1;
             let disturbance = Disturbance::draw(&mut random, group, self.is_guests);
-            let moment = Duration::from_millis(random.below(lasts.as_millis() as u64));
-            match self.survives(&format!("out-{runs}"), moment, disturbance) {
+            let moment = Duration::from_millis(random.below(run_time.as_millis() as u64));
+            match self.check_disturbance(&format!("out-{runs}"), moment, disturbance) {
                 Ok(None) => {
-                    lasts = lasts * 3 / 4;
+                    run_time = run_time * 3 / 4;
                     continue;
                 }
-                Ok(Some(gone)) => longest = longest.max(gone),
-                Err(why) => {
-                    let why = format!("{disturbance:?} after {moment:?}: {why}");
-                    eprintln!("{why}");
-                    failures.push(why);
+                Ok(Some(cleanup_time)) => longest = longest.max(cleanup_time),
+                Err(error) => {
+                    let error = format!("{disturbance:?} after {moment:?}: {error}");
+                    eprintln!("{error}");
+                    failures.push(error);
                     self.clean();
                 }
             }
-            lasts = lasts * 21 / 20;
+            run_time = run_time * 21 / 20;
             *counts.entry(disturbance.kind()).or_default() += 1;
             eprintln!(
                 "{:?} {moment:?} {disturbance:?}",
@@ -552,7 +558,7 @@ impl Lab {
 fn namespaces(group: Group, times: u64) {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
-    Field::of(lab, false, &["--rounds", "3"]).is_disturbed(group, times);
+    Field::of(lab, false, &["--rounds", "3"]).run_disturbances(group, times);
 }
 
 #[test]
@@ -580,7 +586,7 @@ fn shaped(shaping: [&str; 2], times: u64) {
         return;
     };
     const OPTIONS: &[&str] = &["--rounds", "1", "--rtt", "20ms", "--rate", "20Mbit/s"];
-    Field::of(lab, true, OPTIONS).is_disturbed(Group::All, times);
+    Field::of(lab, true, OPTIONS).run_disturbances(Group::All, times);
 }
 
 mod guests {

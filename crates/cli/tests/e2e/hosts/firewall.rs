@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{GONE_WITHIN, Lab, fails, soon, succeeds, text};
+use super::{CLEANUP_TIMEOUT, Lab, assert_fails, eventually, succeeds, text};
 
 /// Lets in SSH, and TCP and UDP to these ports; nothing else that was not asked for from inside.
 fn wall(ports: &str) -> String {
@@ -28,7 +28,7 @@ impl Lab {
 /// Every driver that this kernel has, over hosts that let in eleven ports: eight for the connections of WDT, one for
 /// the probe messages, one for the path check, one that is taken.
 #[test]
-fn every_driver_keeps_to_the_ports_that_are_let_in() {
+fn every_driver_uses_only_the_open_ports() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5210");
     for host in ["a", "b"] {
@@ -55,7 +55,7 @@ fn every_driver_keeps_to_the_ports_that_are_let_in() {
 }
 
 #[test]
-fn a_check_names_the_blocked_ports_and_their_direction() {
+fn check_reports_blocked_ports_and_their_direction() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5203");
     lab.on_host("b", &wall("5200:5201"));
@@ -67,30 +67,30 @@ fn a_check_names_the_blocked_ports_and_their_direction() {
         "UDP from `b` to `a`, port 5200-5203: open",
         "for packets between 10.98.3.1 and 10.98.3.2",
     ] {
-        fails(&check, expected);
+        assert_fails(&check, expected);
     }
 }
 
 #[test]
-fn a_check_finds_answers_that_do_not_come_back() {
+fn check_finds_blocked_replies() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5203");
     lab.on_host("b", "iptables -A OUTPUT -p udp --sport 5202 -j DROP");
     let check = lab.run(&["hosts", "check", "a,b"]);
-    fails(&check, "UDP from `a` to `b`, port 5200-5201, 5203: open");
-    fails(
+    assert_fails(&check, "UDP from `a` to `b`, port 5200-5201, 5203: open");
+    assert_fails(
         &check,
         "UDP from `a` to `b`, port 5202: half open: packets arrive",
     );
 }
 
 #[test]
-fn a_check_of_an_open_way_says_its_delay_losses_and_clocks() {
+fn check_of_an_open_path_reports_delay_losses_and_clocks() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let check = lab.run(&["hosts", "check", "a,b"]);
     succeeds(&check);
-    let said = text(&check);
+    let output = text(&check);
     for expected in [
         "Host `a` is reached in",
         "Host `b` is reached in",
@@ -100,12 +100,12 @@ fn a_check_of_an_open_way_says_its_delay_losses_and_clocks() {
         "Loss back: 0.00 %",
         "Clock of the second host less that of the first: ",
     ] {
-        assert!(said.contains(expected), "{said}");
+        assert!(output.contains(expected), "{output}");
     }
 }
 
 #[test]
-fn files_that_are_not_let_in_leave_nothing() {
+fn blocked_file_transfer_leaves_nothing_on_hosts() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5207");
     lab.on_host(
@@ -115,16 +115,16 @@ fn files_that_are_not_let_in_leave_nothing() {
     lab.bench.write("file", "content");
     let sent = lab.run(&["wdt", "send", "file", "a:incoming", "--no-progress"]);
     assert!(!sent.status.success());
-    let said = text(&sent);
+    let output = text(&sent);
     assert!(
-        said.contains("the transfer did not come to its end"),
-        "{said}"
+        output.contains("the transfer did not come to its end"),
+        "{output}"
     );
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
-    let left: Vec<_> = fs::read_dir(lab.home("a").join("incoming"))
+    let remaining: Vec<_> = fs::read_dir(lab.home("a").join("incoming"))
         .expect("a directory")
         .collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert!(remaining.is_empty(), "{remaining:?}");
 }

@@ -59,7 +59,7 @@ impl Lab {
     /// command is repeated then.
     #[track_caller]
     fn in_running_guest(&self, host: &str, command: &str) -> String {
-        let until = Instant::now() + WITHIN;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let is_last = Instant::now() >= until;
             if let Some(output) = self.in_guest(host, command) {
@@ -80,11 +80,11 @@ impl Lab {
     }
 
     /// Asserts that guests have neither a process of Regatta nor another discipline than before, soon.
-    fn is_left_alone(&self, before: &[Option<String>; 2]) {
-        soon(GONE_WITHIN, "the interfaces are as before", || {
+    fn assert_restored(&self, before: &[Option<String>; 2]) {
+        eventually(CLEANUP_TIMEOUT, "the interfaces are as before", || {
             self.disciplines() == *before
         });
-        soon(GONE_WITHIN, "nothing is left on the hosts", || {
+        eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
             // The brackets keep the pattern from the command line that looks for it.
             ["a", "b"].iter().all(|host| {
                 let found =
@@ -100,7 +100,7 @@ pub(super) const MACVLANS: [&str; 2] =
 pub(super) const INTERFACES: [&str; 2] = ["attach = \"interface\""; 2];
 
 /// Runs TCP of the guests' kernels over a shaped path, and asserts that it was as asked and is gone.
-fn measures_a_shaped_path(shaping: [&str; 2]) {
+fn check_shaped_path(shaping: [&str; 2]) {
     let Some(lab) = Lab::shaped(shaping) else {
         return;
     };
@@ -126,7 +126,7 @@ fn measures_a_shaped_path(shaping: [&str; 2]) {
         let seconds = nanoseconds.expect("a time") / 1e9;
         assert!((0.8..4.0).contains(&seconds), "{csv}");
     }
-    lab.is_left_alone(&before);
+    lab.assert_restored(&before);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn the_drops_of_a_shaped_path_are_shown_while_it_runs() {
     let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--rounds", "99"]);
     run.args(["--transport", "udp:rate=4Mbit/s", "--duration", "10s"]);
     run.args(["--rtt", "20ms", "--rate", "2Mbit/s"]);
-    let (run, _said, url) = with_page(run);
+    let (run, _stderr, url) = with_page(run);
     let trial = lab.trial_with(&url, &["goodput_bps", "dropped"]);
     let of_path = |trial: &Value| trial["dropped"][0].as_u64().expect("a number");
     let mut dropped = of_path(&trial);
@@ -177,7 +177,7 @@ fn sctp_of_the_kernel_uses_the_second_addresses() {
 }
 
 #[test]
-fn a_check_names_an_interface_that_was_left_shaped() {
+fn check_reports_an_interface_that_is_still_shaped() {
     let Some(lab) = Lab::shaped(INTERFACES) else {
         return;
     };
@@ -185,20 +185,23 @@ fn a_check_names_an_interface_that_was_left_shaped() {
     lab.in_running_guest("a", "tc qdisc replace dev vec0 root handle 7e9a: prio");
     let check = lab.run(&["hosts", "check", "a"]);
     succeeds(&check);
-    let said = text(&check);
+    let output = text(&check);
     assert!(
-        said.contains("`vec0` has a queueing discipline of Regatta's"),
-        "{said}"
+        output.contains("`vec0` has a queueing discipline of Regatta's"),
+        "{output}"
     );
-    assert!(said.contains("sudo tc qdisc del dev vec0 root"), "{said}");
     assert!(
-        said.contains("SCTP from `a`") || !said.contains("SCTP from"),
-        "{said}"
+        output.contains("sudo tc qdisc del dev vec0 root"),
+        "{output}"
+    );
+    assert!(
+        output.contains("SCTP from `a`") || !output.contains("SCTP from"),
+        "{output}"
     );
 }
 
 #[test]
-fn a_check_names_the_ports_that_are_blocked_for_sctp() {
+fn check_reports_ports_blocked_for_sctp() {
     let Some(lab) = Lab::shaped(INTERFACES) else {
         return;
     };
@@ -217,17 +220,20 @@ fn a_check_names_the_ports_that_are_blocked_for_sctp() {
         "SCTP from `a` to `b`, port 5202-5203: open\nSCTP from `a` to `b`, port 5200-5201: blocked: nothing arrives",
         "Open these ports in the firewalls of both hosts",
     ] {
-        fails(&check, expected);
+        assert_fails(&check, expected);
     }
-    let said = text(&check);
-    let back = said
+    let output = text(&check);
+    let back = output
         .lines()
         .find(|line| line.starts_with("SCTP from `b` to `a`"));
-    assert!(back.is_some_and(|line| line.ends_with(": open")), "{said}");
+    assert!(
+        back.is_some_and(|line| line.ends_with(": open")),
+        "{output}"
+    );
 }
 
 #[test]
-fn a_machine_that_boots_again_costs_a_trial_and_the_run_goes_on() {
+fn machine_that_boots_again_fails_one_trial_and_the_run_continues() {
     let Some(lab) = Lab::shaped(MACVLANS) else {
         return;
     };
@@ -259,7 +265,7 @@ fn a_machine_that_boots_again_costs_a_trial_and_the_run_goes_on() {
     let run = run.wait_with_output().expect("an end");
     succeeds(&run);
     assert!(trials > 12 && invalid >= 1, "{trials} {invalid}");
-    lab.is_left_alone(&before);
+    lab.assert_restored(&before);
 }
 
 mod real_time {
@@ -267,12 +273,12 @@ mod real_time {
 
     #[test]
     fn a_path_is_shaped_on_macvlans() {
-        measures_a_shaped_path(MACVLANS);
+        check_shaped_path(MACVLANS);
     }
 
     #[test]
     fn a_path_is_shaped_on_interfaces() {
-        measures_a_shaped_path(INTERFACES);
+        check_shaped_path(INTERFACES);
     }
 
     #[test]
@@ -287,13 +293,13 @@ mod real_time {
             .stderr(Stdio::null())
             .spawn()
             .expect("a run");
-        soon(WITHIN, "both interfaces are shaped", || {
+        eventually(TIMEOUT, "both interfaces are shaped", || {
             let now = lab.disciplines();
             (now.iter()).all(|now| now.as_ref().is_some_and(|now| now.contains("netem")))
         });
         run.kill().expect("a signal");
         run.wait().expect("an end");
-        lab.is_left_alone(&before);
+        lab.assert_restored(&before);
     }
 
     /// Shortest one-way delay of the path, in nanoseconds.

@@ -65,9 +65,9 @@ pub(super) fn with_page(mut command: Command) -> (Child, impl BufRead, String) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("nsenter");
-    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
-    let url = after(&mut said, "web page of the run: http://");
-    (child, said, url)
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let url = after(&mut stderr, "web page of the run: http://");
+    (child, stderr, url)
 }
 
 pub(super) fn interrupt(run: &Child) {
@@ -75,15 +75,15 @@ pub(super) fn interrupt(run: &Child) {
     nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("a run");
 }
 
-fn ends_well(mut child: Child, mut said: impl BufRead) -> String {
+fn assert_succeeds(mut child: Child, mut stderr: impl BufRead) -> String {
     let mut rest = String::new();
-    said.read_to_string(&mut rest).expect("its messages");
+    stderr.read_to_string(&mut rest).expect("its messages");
     assert!(child.wait().expect("it ends").success(), "{rest}");
     rest
 }
 
 #[test]
-fn a_run_on_hosts_and_its_resumption_are_watched() {
+fn live_views_show_a_run_on_hosts_and_its_resumption() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let metrics = "127.0.0.1:9187";
@@ -91,7 +91,7 @@ fn a_run_on_hosts_and_its_resumption_are_watched() {
     let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--rounds", "99"]);
     run.args(["--transport", "tcp:cc=reno", "--duration", "2s"]);
     run.args(["--prometheus", metrics]);
-    let (run, mut said, url) = with_page(run);
+    let (run, mut stderr, url) = with_page(run);
     let trial = lab.trial_with(&url, &FIGURES);
     let rate = trial["goodput_bps"].as_f64().expect("a rate");
     assert!((1e6..1e12).contains(&rate), "{trial}");
@@ -103,18 +103,18 @@ fn a_run_on_hosts_and_its_resumption_are_watched() {
     assert!(text.contains("regatta_run_trials 99"), "{text}");
     assert!(text.contains("bed=\"hosts"), "{text}");
     // Another process sees the same. The first trial is stored by now.
-    after(&mut said, "[1/99]");
-    let (attached, of_attached, other) = with_page(lab.regatta(&["attach", "out"]));
+    after(&mut stderr, "[1/99]");
+    let (attached, attached_stderr, other) = with_page(lab.regatta(&["attach", "out"]));
     lab.trial_with(&other, &FIGURES);
     interrupt(&run);
-    let rest = ends_well(attached, of_attached);
+    let rest = assert_succeeds(attached, attached_stderr);
     assert!(
         rest.contains("`regatta resume out` goes on with it"),
         "{rest}"
     );
     let run = run.wait_with_output().expect("an end");
     assert!(!run.status.success());
-    let (resumed, _said, url) = with_page(lab.regatta(&["resume", "out"]));
+    let (resumed, _stderr, url) = with_page(lab.regatta(&["resume", "out"]));
     lab.trial_with(&url, &FIGURES);
     let mut report = String::new();
     lab.get(&url, "report")
@@ -127,7 +127,7 @@ fn a_run_on_hosts_and_its_resumption_are_watched() {
     interrupt(&resumed);
     let resumed = resumed.wait_with_output().expect("an end");
     assert!(!resumed.status.success());
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }

@@ -25,10 +25,10 @@ use regatta_test_support::processes::running_with;
 use crate::help::Bench;
 
 /// Longest time for anything that is waited for.
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after which nothing of Regatta may be left on a host that has lost its controller.
-const GONE_WITHIN: Duration = Duration::from_secs(15);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Hosts `a` and `b`, and the place of the controller.
 struct Lab {
@@ -225,13 +225,13 @@ fn succeeds(output: &Output) {
 }
 
 #[track_caller]
-fn fails(output: &Output, with: &str) {
+fn assert_fails(output: &Output, with: &str) {
     assert_eq!(output.status.code(), Some(1), "{}", text(output));
     assert!(text(output).contains(with), "{}", text(output));
 }
 
 #[track_caller]
-fn soon(within: Duration, what: &str, holds: impl Fn() -> bool) {
+fn eventually(within: Duration, condition: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + within;
     loop {
         // A look that begins in time may end later.
@@ -239,7 +239,7 @@ fn soon(within: Duration, what: &str, holds: impl Fn() -> bool) {
         if holds() {
             return;
         }
-        assert!(!is_last, "still not after {within:?}: {what}");
+        assert!(!is_last, "still not after {within:?}: {condition}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -262,7 +262,7 @@ fn two_hosts_are_added_by_password_and_run_a_study() {
     for of in ["sender,0,", "sender,,", "receiver,0,", "receiver,,"] {
         assert!(csv.lines().any(|line| line.starts_with(of)), "{of}: {csv}");
     }
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }
@@ -295,9 +295,9 @@ fn a_wrong_password_leaves_nothing() {
     let Some(lab) = Lab::start() else { return };
     for host in ["a", "b"] {
         let added = lab.add(host, "wrong", &["--accept-new"]);
-        fails(&added, "the host refused the password");
-        fails(&added, "Permission denied (");
-        fails(&added, &format!("`regatta hosts script {host}`"));
+        assert_fails(&added, "the host refused the password");
+        assert_fails(&added, "Permission denied (");
+        assert_fails(&added, &format!("`regatta hosts script {host}`"));
         assert_eq!(lab.keys(host), "");
     }
     assert!(!lab.bench.path("home/.config/regatta/hosts.toml").exists());
@@ -307,37 +307,37 @@ fn a_wrong_password_leaves_nothing() {
 fn an_unknown_host_is_confirmed_by_its_fingerprint() {
     let Some(lab) = Lab::start() else { return };
     let unconfirmed = lab.add("a", &lab.password, &[]);
-    fails(&unconfirmed, "was not confirmed");
-    let said = text(&unconfirmed);
-    assert!(said.contains("give `--fingerprint SHA256:"), "{said}");
+    assert_fails(&unconfirmed, "was not confirmed");
+    let output = text(&unconfirmed);
+    assert!(output.contains("give `--fingerprint SHA256:"), "{output}");
     let wrong = lab.add("a", &lab.password, &["--fingerprint", "SHA256:wrong"]);
-    fails(&wrong, "hint: make sure that it is the host");
-    let said = text(&wrong);
-    let right = said.split("--fingerprint ").nth(1).expect("a hint");
+    assert_fails(&wrong, "hint: make sure that it is the host");
+    let output = text(&wrong);
+    let right = output.split("--fingerprint ").nth(1).expect("a hint");
     let right = right.split('`').next().expect("a fingerprint");
     succeeds(&lab.add("a", &lab.password, &["--fingerprint", right]));
     // The host is known by now.
     let wrong = lab.add("a", &lab.password, &["--fingerprint", "SHA256:wrong"]);
-    fails(&wrong, "hint: make sure that it is the host");
+    assert_fails(&wrong, "hint: make sure that it is the host");
 }
 
 #[test]
-fn a_changed_host_key_stops_with_the_words_of_ssh() {
+fn changed_host_key_stops_with_the_message_of_ssh() {
     let Some(lab) = Lab::start() else { return };
     succeeds(&lab.add("a", &lab.password, &["--accept-new"]));
     let other = fs::read_to_string(lab.bench.path("b/etc/hostkey.pub")).expect("a key");
     lab.bench.write("known", &format!("10.98.1.2 {other}"));
     let added = lab.add("a", &lab.password, &["--accept-new"]);
-    fails(&added, "REMOTE HOST IDENTIFICATION HAS CHANGED");
+    assert_fails(&added, "REMOTE HOST IDENTIFICATION HAS CHANGED");
     assert!(!text(&added).contains('\u{fffd}'), "{}", text(&added));
     let checked = lab.run(&["hosts", "check", "a"]);
-    fails(&checked, "REMOTE HOST IDENTIFICATION HAS CHANGED");
-    fails(&checked, "Host key for 10.98.1.2 has changed");
-    fails(&checked, "hint: make sure that it is the host");
+    assert_fails(&checked, "REMOTE HOST IDENTIFICATION HAS CHANGED");
+    assert_fails(&checked, "Host key for 10.98.1.2 has changed");
+    assert_fails(&checked, "hint: make sure that it is the host");
 }
 
 #[test]
-fn the_script_lets_regatta_in_without_a_password() {
+fn script_installs_the_key_without_a_password() {
     let Some(lab) = Lab::start() else { return };
     let script = lab.run(&["hosts", "script", "a"]);
     succeeds(&script);
@@ -353,17 +353,17 @@ fn the_script_lets_regatta_in_without_a_password() {
 }
 
 #[test]
-fn a_home_that_others_may_write_is_named() {
+fn home_writable_by_others_is_reported() {
     let Some(lab) = Lab::start() else { return };
     let open = fs::Permissions::from_mode(0o777);
     fs::set_permissions(lab.home("a"), open).expect("a directory");
     let added = lab.add("a", &lab.password, &["--accept-new"]);
-    fails(&added, "the host has the key and refuses it");
+    assert_fails(&added, "the host has the key and refuses it");
     assert!(text(&added).contains("`chmod go-w .`"), "{}", text(&added));
 }
 
 #[test]
-fn output_of_login_scripts_and_a_full_disk() {
+fn login_script_output_is_ignored_and_a_failed_upload_is_reported() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let noise = "head -c 65536 /dev/zero | tr '\\0' x; echo; echo noise >&2\n";
@@ -394,10 +394,10 @@ fn another_version_on_the_host_is_refused() {
     let agent = format!("[a]\nagent = \"{}\"", old.display());
     fs::write(&file, hosts.replace("[a]", &agent)).expect("a file");
     let checked = lab.run(&["hosts", "check", "a"]);
-    fails(&checked, "Regatta 0.0.9 on the host");
+    assert_fails(&checked, "Regatta 0.0.9 on the host");
     assert!(text(&checked).contains("leave `agent` of `a` out"));
     fs::remove_file(&old).expect("a file");
-    fails(
+    assert_fails(
         &lab.run(&["hosts", "check", "a"]),
         "on `a` is a Regatta which this user may execute, or leave `agent` out",
     );
@@ -464,18 +464,18 @@ fn nothing_is_left_on_the_hosts_when_the_controller_is_killed() {
         .stderr(Stdio::null())
         .spawn()
         .expect("a run");
-    soon(WITHIN, "a trial", || {
+    eventually(TIMEOUT, "a trial", || {
         lab.on_hosts().len() >= 8 && lab.bench.path("out/results.sqlite").exists()
     });
     run.kill().expect("a signal");
     run.wait().expect("an end");
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }
 
 #[test]
-fn a_wire_that_is_cut_costs_a_trial_and_the_run_goes_on() {
+fn cut_link_fails_one_trial_and_the_run_continues() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let mut run = lab
@@ -519,7 +519,7 @@ fn files_are_sent_to_a_host_by_its_name() {
     assert!(arrived == content);
     let again = lab.run(&["wdt", "send", "tree", "a:incoming", "--no-progress"]);
     assert!(!again.status.success(), "{}", text(&again));
-    soon(GONE_WITHIN, "nothing is left on the hosts", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the hosts", || {
         lab.on_hosts().is_empty()
     });
 }
@@ -543,13 +543,13 @@ fn an_interface_is_shaped_by_root_alone() {
         text(&listed)
     );
     let run = lab.race("out", &["--rtt", "30ms"]).output().expect("a run");
-    let said = text(&run);
-    assert!(!run.status.success(), "{said}");
+    let output = text(&run);
+    assert!(!run.status.success(), "{output}");
     assert!(
-        said.contains("host `a`: cannot shape the interface `data`"),
-        "{said}"
+        output.contains("host `a`: cannot shape the interface `data`"),
+        "{output}"
     );
-    assert!(said.contains("become = \"sudo -n\""), "{said}");
+    assert!(output.contains("become = \"sudo -n\""), "{output}");
 }
 
 #[test]

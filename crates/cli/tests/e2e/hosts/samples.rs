@@ -41,10 +41,10 @@ fn hosts_are_sampled_without_a_run() {
         "out",
     ]);
     succeeds(&monitor);
-    let said = text(&monitor);
+    let output = text(&monitor);
     assert!(
-        said.contains("\nlocal: ") && said.starts_with("a: "),
-        "{said}"
+        output.contains("\nlocal: ") && output.starts_with("a: "),
+        "{output}"
     );
     let csv = fs::read_to_string(lab.bench.path("out/hosts.csv")).expect("samples");
     assert!(
@@ -58,7 +58,7 @@ fn hosts_are_sampled_without_a_run() {
         assert!((15..=61).contains(&samples), "{of}: {csv}");
     }
     assert!(lab.bench.path("out/monitor.html").exists());
-    soon(GONE_WITHIN, "nothing is left on the host", || {
+    eventually(CLEANUP_TIMEOUT, "nothing is left on the host", || {
         lab.on_hosts().is_empty()
     });
     let unknown = lab.run(&["monitor", "lap1", "--for", "1s", "--out", "other"]);
@@ -73,7 +73,7 @@ fn a_monitor_that_is_killed_has_written_its_samples() {
     let mut monitor = bench.regatta(&args);
     let mut monitor = monitor.args(["--out", "out"]).spawn().expect("a monitor");
     let csv = || fs::read_to_string(bench.path("out/hosts.csv")).unwrap_or_default();
-    soon(WITHIN, "samples are written", || csv().lines().count() > 5);
+    eventually(TIMEOUT, "samples are written", || csv().lines().count() > 5);
     monitor.kill().expect("a signal");
     monitor.wait().expect("an end");
     bench.assert_nothing_left();
@@ -97,8 +97,8 @@ fn a_monitor_whose_disk_is_full_keeps_the_samples_before() {
     let mut monitor = bench.command("unshare");
     monitor.args(["--map-root-user", "--mount", "sh", "-c", &script]);
     let monitor = monitor.output().expect("unshare");
-    let said = text(&monitor);
-    assert_eq!(monitor.status.code(), Some(1), "{said}");
+    let output = text(&monitor);
+    assert_eq!(monitor.status.code(), Some(1), "{output}");
     let errors = String::from_utf8_lossy(&monitor.stderr);
     for expected in [
         "cannot write `full/out/hosts.csv`",

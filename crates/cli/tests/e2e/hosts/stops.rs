@@ -16,7 +16,7 @@ use super::*;
 use crate::help::{Watched, is, signal};
 
 /// Longest time from a stop to the end.
-const ENDS_WITHIN: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Command over two hosts that waits for one of them.
 struct Waiting {
@@ -69,22 +69,22 @@ impl Waiting {
     fn ends(self, with: Signal, message: &str) -> Bench {
         let Self { bench, mut run } = self;
         signal(run.pid(), with);
-        let status = ended_within(&mut run.child, ENDS_WITHIN).expect("a child");
+        let status = ended_within(&mut run.child, END_TIMEOUT).expect("a child");
         if status.is_none() {
             signal(run.pid(), Signal::SIGKILL);
         }
         let done = run.finish();
-        assert!(status.is_some(), "not within {ENDS_WITHIN:?}: {done:#?}");
+        assert!(status.is_some(), "not within {END_TIMEOUT:?}: {done:#?}");
         done.assert_code(1);
-        done.assert_says("stopping: ");
-        done.assert_says(message);
+        done.assert_stderr_contains("stopping: ");
+        done.assert_stderr_contains(message);
         bench.assert_nothing_left();
         bench
     }
 
     /// Stops a run before its first trial, which leaves no directory.
     #[track_caller]
-    fn ends_without_results(self, with: Signal) {
+    fn assert_ends_without_results(self, with: Signal) {
         let bench = self.ends(with, "stopped by the user before anything was measured");
         assert!(!bench.path("out").exists());
     }
@@ -107,7 +107,7 @@ const SERVES: &str = "case \"$*\" in *' a '*) reached;; esac; exec \"$REGATTA\" 
 
 /// Stops the processes with this first argument on both hosts, and then a run that has measured nothing yet.
 #[track_caller]
-fn while_these_hang(role: &str) {
+fn assert_stops_while_hanging(role: &str) {
     let mut waiting = Waiting::start("ssh", SERVES, &RUN);
     waiting.run.until(|event| is(event, "run_started"));
     for pid in waiting.bench.running(role) {
@@ -123,27 +123,27 @@ fn while_these_hang(role: &str) {
     assert!(!summary.contains("host_not_monitored"), "{summary}");
 }
 
-/// Stops of which each ends its command within [`ENDS_WITHIN`], some with a report.
+/// Stops of which each ends its command within [`END_TIMEOUT`], some with a report.
 mod real_time {
     use super::*;
 
     #[test]
     fn while_a_host_is_silent() {
         let run = Waiting::start("ssh", "reached; exec sleep 600", &RUN);
-        run.ends_without_results(SIGHUP);
+        run.assert_ends_without_results(SIGHUP);
     }
 
     #[test]
     fn while_a_host_does_not_read_the_file_that_it_is_sent() {
         let script = "printf 'regatta-host is Linux %s\\nregatta-host needs 0\\n' \"$(uname -m)\"
             read -r bytes; reached; exec sleep 600";
-        Waiting::start("ssh", script, &RUN).ends_without_results(SIGTERM);
+        Waiting::start("ssh", script, &RUN).assert_ends_without_results(SIGTERM);
     }
 
     #[test]
     fn while_the_file_is_made_that_is_sent() {
         let run = Waiting::start("strip", "reached; exec sleep 600", &RUN);
-        run.ends_without_results(SIGINT);
+        run.assert_ends_without_results(SIGINT);
     }
 
     #[test]
@@ -155,11 +155,11 @@ mod real_time {
 
     #[test]
     fn while_the_path_check_hangs() {
-        while_these_hang("path-daemon");
+        assert_stops_while_hanging("path-daemon");
     }
 
     #[test]
     fn while_servers_hang() {
-        while_these_hang("host-server");
+        assert_stops_while_hanging("host-server");
     }
 }

@@ -27,27 +27,27 @@ macro_rules! drivers {
                 use super::*;
 
                 #[test]
-                fn races_through_two_agents() {
-                    run($name, super::races_through_two_agents);
+                fn trials_run_through_two_agents() {
+                    run($name, super::trials_run_through_two_agents);
                 }
 
                 #[test]
-                fn the_death_of_the_receiver_costs_one_trial_and_not_the_sender() {
+                fn killed_receiver_fails_one_trial_and_not_the_sender() {
                     run($name, |driver, carries| {
-                        survives(driver, carries, Role::Receiver, Role::Sender);
+                        agent_survives_a_killed_peer(driver, carries, Role::Receiver, Role::Sender);
                     });
                 }
 
                 #[test]
-                fn the_death_of_the_sender_costs_one_trial_and_not_the_receiver() {
+                fn killed_sender_fails_one_trial_and_not_the_receiver() {
                     run($name, |driver, carries| {
-                        survives(driver, carries, Role::Sender, Role::Receiver);
+                        agent_survives_a_killed_peer(driver, carries, Role::Sender, Role::Receiver);
                     });
                 }
 
                 #[test]
-                fn an_abort_in_mid_transfer_leaves_agents_that_race_again() {
-                    run($name, super::an_abort_in_mid_transfer_leaves_agents_that_race_again);
+                fn agents_run_another_trial_after_an_abort_in_mid_transfer() {
+                    run($name, super::agents_run_another_trial_after_an_abort_in_mid_transfer);
                 }
             }
         )+
@@ -82,7 +82,7 @@ const PROGRAMS: &[&str] = &["external", "quic-aioquic", "quic-go", "sctp-pysctp"
 /// Returns the size of a transfer that ends soon. Those of programs take half a second or more: what a program has used
 /// that is still running is known by timer ticks, and the agent's window begins and ends when it has read the program's
 /// lines.
-fn size_of_whole(driver: &str) -> u64 {
+fn full_size(driver: &str) -> u64 {
     match driver {
         "external" => 300_000_000,
         "quic-go" => 50_000_000,
@@ -103,7 +103,7 @@ fn sized(order: &mut TrialOrder, size: u64, message: u64) {
 }
 
 #[test]
-fn every_driver_of_the_registry_has_its_tests() {
+fn every_driver_of_the_registry_has_tests() {
     let registry = regatta_agent::registry();
     let mut names: Vec<_> = registry.iter().map(|it| it.descriptor().name).collect();
     let mut tested = TESTED.to_vec();
@@ -127,7 +127,7 @@ fn run(name: &'static str, test: impl FnOnce(&'static str, Carries)) {
     agent.send(&ToAgent::Prepare {
         order: Box::new(receiver),
     });
-    let (kind, reasons, _) = agent.hear_failure();
+    let (kind, reasons, _) = agent.receive_failure();
     assert_eq!(kind, FailureKind::Unsupported, "{reasons:?}");
 }
 
@@ -141,43 +141,43 @@ fn series<'a>(report: &'a SideReport, name: &str) -> Option<&'a Series> {
 
 /// Checks what holds for the report of either end.
 fn check_side(driver: &str, size: u64, report: &SideReport, side: &str) {
-    let about = format!("{driver}, {side}: {report:?}");
+    let context = format!("{driver}, {side}: {report:?}");
     assert!(
         report.ended_monotonic_ns > report.started_monotonic_ns,
-        "{about}"
+        "{context}"
     );
     for (name, value) in &report.measurements.metrics {
         assert!(
             regatta_model::metric::find(name).is_some(),
-            "`{name}` in {about}"
+            "`{name}` in {context}"
         );
-        assert!(value.is_finite() && *value >= 0.0, "`{name}` in {about}");
+        assert!(value.is_finite() && *value >= 0.0, "`{name}` in {context}");
     }
     for series in &report.measurements.series {
         assert!(
             regatta_model::metric::find_series(&series.name).is_some(),
-            "`{}` in {about}",
+            "`{}` in {context}",
             series.name
         );
-        assert_eq!(series.side, side, "{about}");
-        assert_eq!(series.t_ns.len(), series.values.len(), "{about}");
-        assert!(series.t_ns.is_sorted(), "{about}");
+        assert_eq!(series.side, side, "{context}");
+        assert_eq!(series.t_ns.len(), series.values.len(), "{context}");
+        assert!(series.t_ns.is_sorted(), "{context}");
     }
-    for what in ["", "_user", "_system"] {
-        let name = format!("cpu_{side}{what}_ratio");
+    for mode in ["", "_user", "_system"] {
+        let name = format!("cpu_{side}{mode}_ratio");
         assert!(
             report.measurements.metrics.contains_key(&name),
-            "`{name}` in {about}"
+            "`{name}` in {context}"
         );
     }
-    let is_whole = size >= size_of_whole(driver);
+    let is_full_size = size >= full_size(driver);
     assert!(
-        report.measurements.metrics[&format!("cpu_{side}_ratio")] > 0.0 || !is_whole,
-        "{about}"
+        report.measurements.metrics[&format!("cpu_{side}_ratio")] > 0.0 || !is_full_size,
+        "{context}"
     );
     assert!(
         report.measurements.metrics[&format!("peak_memory_{side}_bytes")] > 1e5,
-        "{about}"
+        "{context}"
     );
     // The kernel counts the host's time in steps that a short window is too short for.
     let all_ns = (report.ended_monotonic_ns - report.started_monotonic_ns)
@@ -185,16 +185,16 @@ fn check_side(driver: &str, size: u64, report: &SideReport, side: &str) {
     assert!(
         report.measurements.metrics.contains_key("cpu_host_ratio")
             || all_ns < 110_000_000
-            || PROGRAMS.contains(&driver) && !is_whole,
-        "{about}"
+            || PROGRAMS.contains(&driver) && !is_full_size,
+        "{context}"
     );
     assert_eq!(
         report.measurements.facts[&format!("interface.{side}")],
         "lo",
-        "{about}"
+        "{context}"
     );
-    assert!(series(report, "cpu_ratio").is_some(), "{about}");
-    assert!(series(report, "memory_bytes").is_some(), "{about}");
+    assert!(series(report, "cpu_ratio").is_some(), "{context}");
+    assert!(series(report, "memory_bytes").is_some(), "{context}");
 }
 
 /// Checks what holds for the reports of every driver.
@@ -202,7 +202,7 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
     for (report, side) in [(sender, "sender"), (receiver, "receiver")] {
         check_side(driver, size, report, side);
     }
-    // A level is what its stored samples come to, of which each transfer has one at its end.
+    // A level is the mean of its stored samples; each transfer has at least one, at its end.
     if !PROGRAMS.contains(&driver) {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         for (metric, name) in [
@@ -210,9 +210,12 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             ("congestion_window_mean_bytes", "congestion_window_bytes"),
         ] {
             let stored = series(sender, name).map(|series| mean(&series.values));
-            let told = sender.measurements.metrics.get(metric).copied();
-            assert_eq!(told, stored, "{driver}: `{metric}` of {sender:?}");
-            assert!(told.is_some() || driver != "tcp", "{driver}: {sender:?}");
+            let reported = sender.measurements.metrics.get(metric).copied();
+            assert_eq!(reported, stored, "{driver}: `{metric}` of {sender:?}");
+            assert!(
+                reported.is_some() || driver != "tcp",
+                "{driver}: {sender:?}"
+            );
         }
     }
     assert!(
@@ -241,7 +244,7 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
     let mut bits = 0.0;
     let mut samples = goodput.t_ns.iter().zip(&goodput.values);
     if PROGRAMS.contains(&driver) {
-        // Sampling begins when the program is heard, which may be later than what it says.
+        // Sampling begins when the program's line is read, which may be after the time that the line gives.
         before = samples.next().map_or(before, |(&t, _)| t);
     }
     for (&t, &value) in samples {
@@ -256,18 +259,18 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
     );
 }
 
-fn races_through_two_agents(driver: &'static str, carries: Carries) {
+fn trials_run_through_two_agents(driver: &'static str, carries: Carries) {
     let mut pair = Pair::greeted();
     // The same agents run trial after trial: sizes that are no multiple of the message, one
     // message of one byte, and enough for a few samples.
-    let whole = size_of_whole(driver);
-    for (trial, size, message) in [(0, whole, 1_000), (1, 10_007, 1_000), (2, 1, 1)] {
+    let full = full_size(driver);
+    for (trial, size, message) in [(0, full, 1_000), (1, 10_007, 1_000), (2, 1, 1)] {
         let [receiver, sender] = both(trial, driver, |order| {
             sized(order, size, message);
             order.workload.probe.idle_messages = 3;
             order.sample_interval = Duration::from_millis(5);
         });
-        let ends = pair.race(receiver, sender);
+        let ends = pair.run_trial(receiver, sender);
         let end = |side: &str| match &ends[side] {
             Ok(report) => report.clone(),
             Err(failure) => panic!("{driver}, trial {trial}, {side}: {failure:?}"),
@@ -302,38 +305,46 @@ fn endless(order: &mut TrialOrder) {
 
 /// Kills the agent at one end in the middle of a transfer, aborts the trial at the other end, and
 /// runs a whole trial with a new agent. The controller knows at once that an agent died; how a
-/// driver notices by itself that its peer is gone is left to the driver's own tests.
-fn survives(driver: &'static str, carries: Carries, killed: Role, survivor: Role) {
+/// driver detects the end of its peer is left to the driver's own tests.
+fn agent_survives_a_killed_peer(
+    driver: &'static str,
+    carries: Carries,
+    killed: Role,
+    survivor: Role,
+) {
     let mut pair = Pair::greeted();
     let [receiver, sender] = both(0, driver, endless);
     pair.start(receiver, sender);
     pair.kill(killed);
-    let asked = Instant::now();
+    let aborted_at = Instant::now();
     pair.abort(survivor, 0);
-    let took = asked.elapsed();
-    assert!(took < ABORT_LIMIT, "{driver}, {killed:?} killed: {took:?}");
+    let elapsed = aborted_at.elapsed();
+    assert!(
+        elapsed < ABORT_LIMIT,
+        "{driver}, {killed:?} killed: {elapsed:?}"
+    );
     pair.replace(killed);
-    let size = size_of_whole(driver);
+    let size = full_size(driver);
     let [receiver, sender] = both(1, driver, |order| sized(order, size, 1_000));
-    let ends = pair.race(receiver, sender);
+    let ends = pair.run_trial(receiver, sender);
     let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
         panic!("{driver} after a death: {ends:?}");
     };
     check(driver, carries, size, sender, receiver);
 }
 
-fn an_abort_in_mid_transfer_leaves_agents_that_race_again(driver: &'static str, carries: Carries) {
+fn agents_run_another_trial_after_an_abort_in_mid_transfer(driver: &'static str, carries: Carries) {
     let mut pair = Pair::greeted();
     let [receiver, sender] = both(0, driver, endless);
     pair.start(receiver, sender);
-    let asked = Instant::now();
+    let aborted_at = Instant::now();
     pair.abort(Role::Sender, 0);
     pair.abort(Role::Receiver, 0);
-    let took = asked.elapsed();
-    assert!(took < ABORT_LIMIT, "{driver}: {took:?}");
-    let size = size_of_whole(driver);
+    let elapsed = aborted_at.elapsed();
+    assert!(elapsed < ABORT_LIMIT, "{driver}: {elapsed:?}");
+    let size = full_size(driver);
     let [receiver, sender] = both(1, driver, |order| sized(order, size, 1_000));
-    let ends = pair.race(receiver, sender);
+    let ends = pair.run_trial(receiver, sender);
     let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
         panic!("{driver} after an abort: {ends:?}");
     };
