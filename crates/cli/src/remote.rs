@@ -377,7 +377,7 @@ impl Connector {
             destination: Destination {
                 ssh: host.ssh,
                 key: host.key,
-                become_command: host.become_words,
+                become_command: host.become_command,
                 agent: host.agent,
                 options: host.ssh_options.into_iter().map(Into::into).collect(),
             },
