@@ -53,12 +53,12 @@ def facts(sock, role):
     with open("/proc/sys/net/sctp/sack_timeout") as file:
         delay = file.read().strip()
     window = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
-    not_told = "not known: pysctp does not tell it"
+    unknown = "not known: pysctp does not tell it"
     stack = {
-        "initial_window": not_told,
+        "initial_window": unknown,
         "slow_start_exit": "loss",
         "pacing": "none",
-        "packet_size": not_told,
+        "packet_size": unknown,
         "cipher": "none",
         "crypto": "none",
         "threads": "1, protocol in the kernel",

@@ -68,7 +68,7 @@ fn hello_has_facts_of_the_host_and_the_stacks() {
         ..
     } = agent.receive()
     else {
-        panic!("no greeting");
+        panic!("no hello");
     };
     assert!(monotonic_ns > 0 && monotonic_ns <= regatta_telemetry::monotonic_ns());
     assert_eq!(facts.0["version.regatta"], version);

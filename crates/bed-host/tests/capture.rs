@@ -121,7 +121,7 @@ mod real_time {
         let lost: Vec<_> = of(true)
             .enumerate()
             .filter(|(_, packet)| packet.comment == "lost by list")
-            .map(|(path, _)| path + 1)
+            .map(|(index, _)| index + 1)
             .collect();
         assert_eq!(lost, [2, 5]);
         assert_eq!(of(false).nth(2).expect("a third").comment, "lost by list");

@@ -25,7 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// Longest time for which a host is tried that was lost during a run.
-const RECONNECT_WITHIN: Duration = Duration::from_secs(60);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Hint for an address that a host does not have, or that the other one cannot reach.
 pub(crate) const OTHER_ADDRESS: &str =
@@ -61,7 +61,7 @@ impl HostEnd {
     /// Opens a session with a host that was lost, in several attempts; the error of the last one is
     /// returned. Gives up at the stop.
     pub(crate) fn reconnect(&self, stop: &StopRequest) -> Result<Session, BedError> {
-        let until = Instant::now() + RECONNECT_WITHIN;
+        let until = Instant::now() + RECONNECT_TIMEOUT;
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.connect.connect() {

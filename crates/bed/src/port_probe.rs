@@ -35,14 +35,14 @@ use crate::{
 pub const COMMAND: &str = "port-probe";
 
 /// Most ports of a range that are tried, spread evenly over it.
-const MOST_PORTS: usize = 64;
+const MAX_PORTS: usize = 64;
 
 /// Longest time in which a connection is made: the first packet of it is repeated once in that time.
-const CONNECTED_WITHIN: Duration = Duration::from_millis(2500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// Number of datagrams sent to a port, and the time for which each is answered.
 const DATAGRAMS: u32 = 4;
-const ANSWERED_WITHIN: Duration = Duration::from_millis(600);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Protocol whose ports are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -203,7 +203,7 @@ fn sample(range: Option<PortRange>) -> Vec<u16> {
     let Some((first, last)) = range.map(PortRange::bounds) else {
         return vec![0];
     };
-    let steps = usize::from(last - first).min(MOST_PORTS - 1);
+    let steps = usize::from(last - first).min(MAX_PORTS - 1);
     let at = |step: usize| usize::from(last - first) * step / steps.max(1);
     (0..=steps).map(|step| first + at(step) as u16).collect()
 }
@@ -291,10 +291,10 @@ impl Protocol {
     /// Whether the other host answers.
     fn answers(self, from: IpAddr, to: SocketAddr) -> bool {
         match self {
-            Self::Tcp => TcpStream::connect_timeout(&to, CONNECTED_WITHIN).is_ok(),
+            Self::Tcp => TcpStream::connect_timeout(&to, CONNECT_TIMEOUT).is_ok(),
             Self::Udp => answers_a_datagram(from, to).unwrap_or(false),
             Self::Sctp => sctp_socket(to.ip())
-                .is_ok_and(|socket| socket.connect_timeout(&to.into(), CONNECTED_WITHIN).is_ok()),
+                .is_ok_and(|socket| socket.connect_timeout(&to.into(), CONNECT_TIMEOUT).is_ok()),
         }
     }
 }
@@ -325,7 +325,7 @@ fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> Ports {
 fn answers_a_datagram(from: IpAddr, to: SocketAddr) -> io::Result<bool> {
     let socket = UdpSocket::bind((from, 0))?;
     socket.connect(to)?;
-    socket.set_read_timeout(Some(ANSWERED_WITHIN))?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut answer = [0; 16];
     for _ in 0..DATAGRAMS {
         // A firewall that rejects makes these fail, and the next attempt is as good.
@@ -353,8 +353,8 @@ mod tests {
         assert_eq!(sample(range("7")), [7]);
         assert_eq!(sample(range("7-9")), [7, 8, 9]);
         let many = sample(range("1-65535"));
-        assert_eq!(many.len(), MOST_PORTS);
-        assert_eq!((many[0], many[MOST_PORTS - 1]), (1, 65535));
+        assert_eq!(many.len(), MAX_PORTS);
+        assert_eq!((many[0], many[MAX_PORTS - 1]), (1, 65535));
     }
 
     #[test]

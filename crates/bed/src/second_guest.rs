@@ -34,7 +34,7 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 61, 0, 1), Ipv4Addr::new(10,
 const PORT: u16 = 7000;
 
 /// Longest time that the other guest may take until it can be reached: both are started at once.
-const BOOT_WITHIN: Duration = Duration::from_secs(60);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longest time that one attempt to reach the server takes, and until the next one without an announcement of the server.
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) fn reach() -> Result<SessionLauncher, BedError> {
 
 fn open() -> io::Result<Session> {
     wire_up(CONTROL_WIRE, ADDRESSES[0]).map_err(io::Error::other)?;
-    let until = Instant::now() + BOOT_WITHIN;
+    let until = Instant::now() + BOOT_TIMEOUT;
     // Before the first attempt: if that is too early, the server's message is still to come.
     let messages = UdpSocket::bind((ADDRESSES[0], PORT))?;
     let server = SocketAddr::from((ADDRESSES[1], PORT));

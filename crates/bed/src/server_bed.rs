@@ -25,7 +25,7 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// Largest change of the mean round-trip delay between two checks, as a share and at least this long in nanoseconds.
 const DELAY_CHANGE: f64 = 0.5;
-const LEAST_DELAY_CHANGE_NS: f64 = 10e6;
+const MIN_DELAY_CHANGE_NS: f64 = 10e6;
 
 /// This machine and a server, of which only agents can be had. There are no path daemons: nothing counts the packets of
 /// the network, and its check measures the round-trip delay over the session alone.
@@ -138,7 +138,7 @@ impl TestBed for ServerBed {
         if n > 0 {
             let achieved = sum / n as f64;
             let expected = *self.first_ns.get_or_insert(achieved);
-            let tolerance = (DELAY_CHANGE * expected).max(LEAST_DELAY_CHANGE_NS);
+            let tolerance = (DELAY_CHANGE * expected).max(MIN_DELAY_CHANGE_NS);
             let range = (expected - tolerance, expected + tolerance);
             let name = "round_trip_delay_ns";
             quantities.push(check::quantity(name, expected, achieved, range, n));

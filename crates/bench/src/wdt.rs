@@ -10,13 +10,13 @@ use crate::{
 };
 
 /// Least goodput of unencrypted `wdt` over that of `tcp`.
-const LEAST: f64 = 0.9;
+const MIN: f64 = 0.9;
 
 /// Compares both encryption modes with `tcp`, over one connection and over as many as are the
 /// default.
 pub fn compare(bench: &mut Bench<'_>) {
     let (executable, bytes) = (bench.executable, bench.amounts.wdt_bytes);
-    for (encryption, gate) in [("none", Some(Gate::AtLeast(LEAST))), ("aes128-gcm", None)] {
+    for (encryption, gate) in [("none", Some(Gate::AtLeast(MIN))), ("aes128-gcm", None)] {
         for connections in [1, 8] {
             let tcp = Race {
                 flows: connections,

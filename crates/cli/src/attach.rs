@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Longest wait for the process of a run that does not answer.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time after the last change in a directory within which its lock may be released: the kernel reports that a file was
 /// closed before it releases the file's lock.
@@ -51,7 +51,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     let held = Held::new()?;
     // Before the first attempt, so that nothing that comes after it is missed.
     let watch = watch_directory(dir).ok();
-    let started = start_when_listening(dir, watch, ANSWERS_WITHIN, || Attached::start(&views, dir));
+    let started = start_when_listening(dir, watch, ANSWER_TIMEOUT, || Attached::start(&views, dir));
     let (started, is_of_shards) = match started {
         Err(error @ LiveError::NoRun { .. }) => match ShardedPlan::read(dir) {
             Ok(plan) => {
@@ -224,13 +224,13 @@ fn no_run(dir: &Path, error: LiveError) -> Failure {
 }
 
 /// Most runs of a directory that are named.
-const MOST_NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Returns the commands that attach to these runs.
 fn commands(runs: &[PathBuf]) -> String {
     let attach = |run: &PathBuf| format!("`regatta attach {}`", quoted(run));
-    let mut named: Vec<String> = runs.iter().take(MOST_NAMED).map(attach).collect();
-    if let more @ 1.. = runs.len().saturating_sub(MOST_NAMED) {
+    let mut named: Vec<String> = runs.iter().take(MAX_NAMED).map(attach).collect();
+    if let more @ 1.. = runs.len().saturating_sub(MAX_NAMED) {
         named.push(format!("and {more} more"));
     }
     named.join(", ")

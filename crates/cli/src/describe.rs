@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Most trials of a study with sweeps whose order is printed.
-const MOST_LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// Prints a plan: the study, then the order of the trials that `done` leaves. What a sweep made is one
 /// entry, and the order of many trials of a sweep is left out.
@@ -40,7 +40,7 @@ pub fn print(
     }
     text.push_str("order\n");
     output::out(&text)?;
-    if !plan.study().sweeps.is_empty() && trials.len() > MOST_LISTED {
+    if !plan.study().sweeps.is_empty() && trials.len() > MAX_LISTED {
         return output::out(&format!(
             "  {} in each round, in an order that is drawn anew for each\n",
             counted(plan.cells(), "trial")
@@ -112,7 +112,7 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
         let _ = writeln!(
             text,
             "fewer rounds, from {} on, if every interval is ± {until} or narrower by then",
-            Study::LEAST_ROUNDS
+            Study::MIN_ROUNDS
         );
     }
     if let Some(successes) = study.successes {

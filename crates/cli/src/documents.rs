@@ -6,7 +6,7 @@ use regatta_model::{
     SHIPPED_TRACES, STACK_FACTS,
     study::{PATH_KEYS, PROBE_KEYS, PathKey, WORKLOAD_KEYS, workload_kinds},
 };
-use regatta_transport::OptionDefinition;
+use regatta_transport::{OptionDefinition, OptionKind};
 
 use crate::list::default_text;
 
@@ -26,14 +26,30 @@ fn table<'a, C: Display>(columns: &str, rows: impl Iterator<Item = (&'a str, C)>
     format!("| {columns} |\n{rule}|\n{}", rows.collect::<String>())
 }
 
-/// Returns the cells of an option after its name: values, default and meaning.
-fn option_cells(option: &OptionDefinition) -> String {
-    let (values, default) = (option.kind.description(), default_text(option));
-    let earlier = option.names().skip(1);
-    let earlier: String = earlier
-        .map(|name| format!(" (earlier name: `{name}`)"))
-        .collect();
-    format!("{values} | {default} | {}{earlier}", option.help)
+/// Returns the cells of one of a driver's options after its name: values and default as a study writes them, and meaning.
+fn option_cells(option: &OptionDefinition, all: &[OptionDefinition]) -> String {
+    let quoted = |value: &str| format!("`\"{value}\"`");
+    let values = match option.kind {
+        OptionKind::OneOf([value]) => quoted(value),
+        OptionKind::OneOf(values) => {
+            let values: Vec<_> = values.iter().map(|it| quoted(it)).collect();
+            format!("one of {}", values.join(", "))
+        }
+        kind => kind.description(),
+    };
+    let default = match (option.default, option.kind) {
+        ("", _) | (_, OptionKind::Flag | OptionKind::Number { .. }) => default_text(option),
+        (default, _) => quoted(default),
+    };
+    let mut meaning = option.help.to_owned();
+    for earlier in option.names().skip(1) {
+        let sets = all.iter().filter(|it| it.names().any(|it| it == earlier));
+        meaning += &match sets.count() {
+            1 => format!("; also `{earlier}`"),
+            _ => format!("; `{earlier}` sets both"),
+        };
+    }
+    format!("{values} | {default} | {meaning}")
 }
 
 fn pages() -> Pages {
@@ -78,7 +94,9 @@ fn pages() -> Pages {
         let options = match it.options {
             [] => "None.\n".to_owned(),
             options => {
-                let rows = options.iter().map(|it| (it.name, option_cells(it)));
+                let rows = options
+                    .iter()
+                    .map(|it| (it.name, option_cells(it, options)));
                 table("option | values | default | meaning", rows)
             }
         };
@@ -99,25 +117,25 @@ fn with_table(page: &str, name: &str, text: &str) -> Option<String> {
 fn tables_of_the_documents_match_the_source() {
     let writes = env::var_os("REGATTA_WRITE_DOCS").is_some();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut differences = Vec::new();
     for (name, tables) in pages() {
         let path = docs.join(&name);
         let mut page = fs::read_to_string(&path).expect(&name);
-        assert_eq!(
-            page.matches(BEGIN).count(),
-            tables.len(),
-            "tables of {name}"
-        );
+        if page.matches(BEGIN).count() != tables.len() {
+            let tables: Vec<_> = tables.iter().map(|(table, _)| table).collect();
+            differences.push(format!("docs/{name}: its tables are {tables:?}"));
+        }
         for (table, text) in tables {
-            let updated = with_table(&page, &table, &text);
-            let updated = updated.unwrap_or_else(|| panic!("{name}: no `{BEGIN}{table} -->`"));
-            assert!(
-                writes || page == updated,
-                "docs/{name}: run `make docs`, which writes the table `{table}`:\n{text}"
-            );
-            page = updated;
+            match with_table(&page, &table, &text) {
+                Some(updated) if writes || page == updated => page = updated,
+                Some(_) => differences.push(format!("docs/{name}, {table}:\n{text}")),
+                None => differences.push(format!("docs/{name}: no `{BEGIN}{table} -->`")),
+            }
         }
         if writes {
             fs::write(&path, page).expect(&name);
         }
     }
+    let differences = differences.join("\n");
+    assert!(differences.is_empty(), "run `make docs`:\n{differences}");
 }

@@ -30,7 +30,7 @@ pub fn write(merge: &Merge, out: &Path) -> Result<(Plan, Merged)> {
     }
     let merge_plan = MergePlan {
         trials: plan.trials().len() as u32,
-        most_attempts: Done::MOST_ATTEMPTS,
+        most_attempts: Done::MAX_ATTEMPTS,
     };
     let merged = merge.write(out, merge_plan).map_err(not_merged)?;
     Ok((plan, merged))

@@ -68,14 +68,14 @@ pub fn monitor(args: &MonitorArgs) -> Result<Code> {
             // Once the time is over there is no receiver, and nothing to stop.
             let _ = wake_tx.send(Wake::Stop);
             if let Some(opening) = to_end.lock().take() {
-                opening.ask();
+                opening.request();
             }
         }
     };
     held.end_with("stopping: what was sampled is kept", stop, || {})
         .context("cannot start a thread")?;
     let opened = match remote::open(hosts, args.hosts_file.as_deref(), &opening) {
-        Err(_) if opening.is_asked() => {
+        Err(_) if opening.is_requested() => {
             return Err(Failure::message(
                 "stopped by the user before anything was sampled",
             ));

@@ -84,7 +84,7 @@ fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) ->
     let needed = |spread: &PairSpread| spread.rounds_to_detect(1.0 + difference, confidence);
     let rounds_text = |rounds: Option<usize>| match rounds {
         Some(rounds) => rounds.to_string(),
-        None => format!("over {}", PairSpread::MOST_ROUNDS),
+        None => format!("over {}", PairSpread::MAX_ROUNDS),
     };
     let mut text = format!(
         "Rounds of `{}` that detect a difference of {} % with a power of {:.0} %, false claims in the whole run \

@@ -81,7 +81,7 @@ fn stopped_by_signals(message: &'static str) -> Result<StopRequest> {
     let stop = StopRequest::default();
     let held = Held::new()?;
     let request = stop.clone();
-    held.end_with(message, move || request.ask(), || {})?;
+    held.end_with(message, move || request.request(), || {})?;
     Ok(stop)
 }
 

@@ -222,7 +222,7 @@ impl RunSession<'_> {
                 let stop = run.stop().clone();
                 let bed = make_bed(&study, self.hosts_file, &executable, &run_id, &stop);
                 match bed {
-                    Err(_) if stop.is_asked() => Err(EngineError::Stopped),
+                    Err(_) if stop.is_requested() => Err(EngineError::Stopped),
                     bed => run.run(&mut bed?, &mut listeners),
                 }
             }

@@ -88,7 +88,7 @@ pub fn run(
     let input = child.stdin.take();
     let sent = input.map(|mut input| input.write_all(job.as_bytes()));
     let output = child.wait_with_output().map_err(failed)?;
-    if stop.is_asked() {
+    if stop.is_requested() {
         return Err(Failure::message(format!(
             "stopped before `{name}` was made; an earlier one is as it was"
         )));

@@ -55,7 +55,7 @@ pub(crate) enum AgentOutput {
     Ended,
 }
 
-/// Agent that was started.
+/// Agent that was started and has sent its hello.
 pub(crate) struct Agent {
     pub host: Host,
     pub generation: u32,

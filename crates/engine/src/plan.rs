@@ -64,7 +64,7 @@ struct Attempts {
 /// Trials of a plan that have records, by position in the plan.
 ///
 /// A trial is finished unless its last attempt was [`Outcome::Invalid`] and it has been attempted
-/// less than [`Done::MOST_ATTEMPTS`] times: a trial that the machine spoiled is no evidence about a transport.
+/// less than [`Done::MAX_ATTEMPTS`] times: a trial that the machine spoiled is no evidence about a transport.
 /// No other outcome is ever repeated.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
@@ -78,14 +78,14 @@ pub struct Done {
 
 impl Done {
     /// Most attempts at one trial.
-    pub const MOST_ATTEMPTS: u32 = 3;
+    pub const MAX_ATTEMPTS: u32 = 3;
 
     /// Takes note of a record of this plan.
     pub fn add(&mut self, plan: &Plan, record: &TrialRecord) {
         let made = record.attempt;
         let attempts = Attempts {
             made,
-            spoiled: record.outcome == Outcome::Invalid && made < Self::MOST_ATTEMPTS,
+            spoiled: record.outcome == Outcome::Invalid && made < Self::MAX_ATTEMPTS,
             value: plan.ranked_by(record),
             whole: record.is_whole(),
         };
@@ -208,12 +208,12 @@ pub struct Plan {
 
 impl Plan {
     /// Most trials of one run: at one a second, four months.
-    pub const MOST_TRIALS: u32 = 10_000_000;
+    pub const MAX_TRIALS: u32 = 10_000_000;
 
     /// Plans a study.
     ///
     /// # Errors
-    /// [`TooManyTrials`] above [`Plan::MOST_TRIALS`].
+    /// [`TooManyTrials`] above [`Plan::MAX_TRIALS`].
     pub fn new(study: &Study) -> Result<Self, TooManyTrials> {
         let mut cells = Vec::new();
         for condition in 0..study.conditions.len() {
@@ -227,11 +227,11 @@ impl Plan {
                 }
             }
         }
-        if cells.len() as u128 * u128::from(study.rounds) > u128::from(Self::MOST_TRIALS) {
+        if cells.len() as u128 * u128::from(study.rounds) > u128::from(Self::MAX_TRIALS) {
             return Err(TooManyTrials {
                 rounds: study.rounds,
                 cells: cells.len(),
-                most: Self::MOST_TRIALS,
+                most: Self::MAX_TRIALS,
             });
         }
         let mut trials = Vec::with_capacity(cells.len() * study.rounds as usize);
@@ -299,7 +299,7 @@ impl Plan {
         let trials = u32::try_from(self.trials.len()).ok().filter(|n| *n > 0)?;
         let attempt = index / trials + 1;
         let first = self.trials[(index % trials) as usize];
-        (attempt <= Done::MOST_ATTEMPTS).then_some(PlannedTrial {
+        (attempt <= Done::MAX_ATTEMPTS).then_some(PlannedTrial {
             index,
             attempt,
             ..first

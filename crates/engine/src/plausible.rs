@@ -18,16 +18,16 @@ use crate::{
 };
 
 /// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
-const LEAST_BDPS: u64 = 10;
+const MIN_BDPS: u64 = 10;
 
 /// Share of the packets that may leave the path late.
-const MOST_LATE: f64 = 0.01;
+const MAX_LATE: f64 = 0.01;
 
 /// Share of late packets above which a trial is invalid.
 const TOO_LATE: f64 = 0.1;
 
 /// Share of the packets that may be lost because the emulator did not keep up.
-const MOST_REFUSED: f64 = 1e-4;
+const MAX_REFUSED: f64 = 1e-4;
 
 /// Share of such packets above which a trial over links with a rate is invalid: a loss of 1 % is another path.
 const TOO_MANY_REFUSED: f64 = 0.01;
@@ -61,15 +61,15 @@ pub(crate) fn check(
     if let WorkloadKind::Bulk { options, .. } = kind
         && options.duration.is_none()
         && let Some(bdp) = condition.bdp(&condition.forward)
-        && size < bdp.0.saturating_mul(LEAST_BDPS)
+        && size < bdp.0.saturating_mul(MIN_BDPS)
     {
         found.push(Warning::new(
             "short_transfer",
             format!(
-                "a transfer of {} is less than {LEAST_BDPS} bandwidth-delay products of {bdp}, so slow start weighs in its goodput",
+                "a transfer of {} is less than {MIN_BDPS} bandwidth-delay products of {bdp}, so slow start weighs in its goodput",
                 Bytes(size)
             ),
-            format!("send at least `--size {}MB`", (bdp.0 * LEAST_BDPS).div_ceil(1_000_000)),
+            format!("send at least `--size {}MB`", (bdp.0 * MIN_BDPS).div_ceil(1_000_000)),
         ));
     }
     found.extend(path.into_iter().flat_map(|path| of_path(condition, path)));
@@ -119,7 +119,7 @@ pub(crate) fn check(
 /// Returns the warnings about an emulator that did not keep up.
 fn of_path(condition: &Condition, path: &PathCounters) -> impl Iterator<Item = Warning> + use<> {
     let (late, refused) = (late_ratio(path), refused_ratio(path));
-    let late = (late > MOST_LATE).then(|| {
+    let late = (late > MAX_LATE).then(|| {
         Warning::new(
             warning_code::PATH_OUT_OF_TOLERANCE,
             format!(
@@ -130,7 +130,7 @@ fn of_path(condition: &Condition, path: &PathCounters) -> impl Iterator<Item = W
             "leave the machine alone during the run, or ask for a lower `--rate`",
         )
     });
-    let refused = (refused > MOST_REFUSED).then(|| {
+    let refused = (refused > MAX_REFUSED).then(|| {
         Warning::new(
             warning_code::PATH_OVERRUN,
             format!(
@@ -158,7 +158,7 @@ fn refused_ratio(path: &PathCounters) -> f64 {
 }
 
 /// Returns the reason why a trial's figures must not be used, if the path deviated too much from the
-/// requested one. Up to [`MOST_LATE`] late and [`MOST_REFUSED`] lost packets the path is within its tolerance; between
+/// requested one. Up to [`MAX_LATE`] late and [`MAX_REFUSED`] lost packets the path is within its tolerance; between
 /// that and [`TOO_LATE`] or [`TOO_MANY_REFUSED`] the trial has a warning. Without a rate the path carries what the
 /// emulator can, so that what it loses is no reason.
 pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<String> {
@@ -382,8 +382,8 @@ mod tests {
             },
             ..PathCounters::default()
         };
-        assert!(late_ratio(&path(10)) <= MOST_LATE);
-        assert!(late_ratio(&path(11)) > MOST_LATE);
+        assert!(late_ratio(&path(10)) <= MAX_LATE);
+        assert!(late_ratio(&path(11)) > MAX_LATE);
         let condition = condition(None);
         assert_eq!(unusable(&condition, &path(100)), None);
         assert!(unusable(&condition, &path(101)).is_some_and(|why| why.contains("10.1 %")));

@@ -9,6 +9,6 @@ pub struct Stopper(pub(crate) StopRequest);
 impl Stopper {
     /// Asks the run to stop, which it does within a few seconds. A second call does no harm.
     pub fn stop(&self) {
-        self.0.ask();
+        self.0.request();
     }
 }

@@ -28,7 +28,7 @@ impl Plan {
         let Some(until) = self.study().until else {
             return false;
         };
-        if rounds < Study::LEAST_ROUNDS {
+        if rounds < Study::MIN_ROUNDS {
             return false;
         }
         let mut cells: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();

@@ -12,8 +12,8 @@ mod error;
 mod http;
 mod metrics;
 mod model;
+mod run_estimate;
 mod state_builder;
-mod time_left;
 mod view_server;
 
 mod shared;
@@ -25,9 +25,9 @@ mod web;
 
 pub use error::LiveError;
 pub use model::{Activity, LiveCell, LiveRun, LiveTrial, RunStatus, ShardCounts};
+pub use run_estimate::{RunEstimate, coarse_duration};
 pub use shared::Load;
 pub use socket::SOCKET_NAME;
 pub use state_builder::StateBuilder;
 pub use terminal::restore as restore_terminal;
-pub use time_left::{RunEstimate, coarse_duration};
 pub use view_server::{Attached, LiveListener, PollState, ViewServer, Views};

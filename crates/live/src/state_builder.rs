@@ -10,7 +10,7 @@ use regatta_model::{
 
 use crate::{
     model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, RunStatus},
-    time_left::RunEstimate,
+    run_estimate::RunEstimate,
 };
 
 /// Shortest time between two reports of an end over which rates are computed, in nanoseconds.

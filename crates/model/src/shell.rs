@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quoting_escapes_shell_characters() {
+    fn paths_are_quoted_for_the_shell() {
         let quoted = |text: &str| quoted(Path::new(text));
         assert_eq!(quoted("regatta-results/a_b+1"), "regatta-results/a_b+1");
         assert_eq!(quoted("j i"), "'j i'");

@@ -245,11 +245,11 @@ pub enum WorkloadKind {
         #[serde(rename = "timeout_ns", with = "nanos")]
         timeout: Duration,
     },
-    /// Small questions, each with its answer, over one connection.
+    /// Small requests, each with its answer, over one connection.
     RequestResponse {
         /// Number of requests.
         requests: u64,
-        /// Size of a question.
+        /// Size of a request.
         #[serde(rename = "request_bytes")]
         request: Bytes,
         /// Size of its answer.
@@ -264,7 +264,7 @@ pub enum WorkloadKind {
         connections: u32,
         /// Kind of handshake that the connections make.
         handshake: Handshake,
-        /// Size of the question.
+        /// Size of the request.
         #[serde(rename = "request_bytes")]
         request: Bytes,
         /// Size of its answer.

@@ -169,7 +169,7 @@ fn a_ratio_above_one_is_shown_with_its_line() {
 }
 
 /// Checks that each mistake is shown with its span and a hint.
-fn told_with_what_to_write(cases: &[(String, &str)]) {
+fn assert_hints(cases: &[(String, &str)]) {
     for (text, expected) in cases {
         let shown = message(text);
         assert!(
@@ -183,7 +183,7 @@ fn told_with_what_to_write(cases: &[(String, &str)]) {
 
 #[test]
 fn mistakes_in_conditions_have_hints() {
-    told_with_what_to_write(&[
+    assert_hints(&[
         (
             with("rtt = \"30ms\"", "rtt = \"30MB\""),
             "`MB` is not a unit of time",
@@ -217,7 +217,7 @@ fn mistakes_in_conditions_have_hints() {
 
 #[test]
 fn mistakes_in_studies_have_hints() {
-    told_with_what_to_write(&[
+    assert_hints(&[
         (format!("rounds = 0\n{SMALL}"), "`rounds` cannot be 0"),
         (format!("rounds = -3\n{SMALL}"), "`rounds` cannot be -3"),
         (
@@ -261,7 +261,7 @@ fn mistakes_in_studies_have_hints() {
 
 #[test]
 fn mistakes_in_workloads_and_transports_have_hints() {
-    told_with_what_to_write(&[
+    assert_hints(&[
         (
             with("size = \"20MB\"", "size = \"0B\""),
             "must be from 1 B to",

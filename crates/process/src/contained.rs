@@ -14,7 +14,7 @@ use std::{
 use nix::{
     sched::{CloneFlags, unshare},
     sys::{
-        signal::{Signal, kill, killpg},
+        signal::{SigSet, Signal, kill, killpg},
         wait::WaitStatus,
     },
     unistd::Pid,
@@ -39,15 +39,24 @@ pub type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 #[derive(Debug)]
 pub struct ContainedProcess {
     leader: Pid,
+    /// Mark of the processes that it started; absent where the kernel kills them with the leader.
+    mark: Option<String>,
     /// Dropped when the leader may be reaped, so that its number is used again.
     release: Option<Sender<()>>,
     reaped: Receiver<()>,
 }
 
+/// Kills the processes with this mark, without `leader`.
+fn kill_strays(mark: Option<&str>, leader: Pid) {
+    if let Some(mark) = mark {
+        kill_marked(MARK, mark, leader.as_raw());
+    }
+}
+
 impl ContainedProcess {
     /// Starts a program and returns it with the pipes that the command asks for. When the program has ended and what it
-    /// started has been killed, another thread calls `on_end` with the result of the wait. The program's number
-    /// stays its own until this value is dropped.
+    /// started has been killed, another thread calls `on_end` with the result of the wait; that must not panic. The
+    /// program's number stays its own until this value is dropped.
     ///
     /// # Errors
     /// The error of starting the program, or a thread.
@@ -61,8 +70,10 @@ impl ContainedProcess {
         let mark = format!("{}-{}-{count}", std::process::id(), now.as_nanos());
         command.env(MARK, &mark);
         Preparation {
-            default_signals: vec![Signal::SIGINT],
+            // This process may block the signals that end it, and ignore SIGINT, until it has cleaned up.
+            signal_mask: Some(SigSet::empty()),
             session: true,
+            default_signals: vec![Signal::SIGINT],
             dies_with_parent: true,
             ..Preparation::default()
         }
@@ -82,12 +93,9 @@ impl ContainedProcess {
                 };
                 let leader = Pid::from_raw(child.id().cast_signed());
                 let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-                let _ = started_tx.send(Ok((leader, pipes)));
-                let kill_strays = || {
-                    if !has_namespace {
-                        kill_marked(MARK, &mark, leader.as_raw());
-                    }
-                };
+                let mark = (!has_namespace).then_some(mark);
+                let _ = started_tx.send(Ok((leader, pipes, mark.clone())));
+                let kill_strays = || kill_strays(mark.as_deref(), leader);
                 let status = wait_without_reaping(leader);
                 // A remaining descendant would hold the pipes open.
                 let _ = killpg(leader, Signal::SIGKILL);
@@ -100,9 +108,10 @@ impl ContainedProcess {
                 drop(reaped_tx);
             })?;
         let started = started_rx.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
-        let (leader, pipes) = started?;
+        let (leader, pipes, mark) = started?;
         let process = Self {
             leader,
+            mark,
             release: Some(release),
             reaped,
         };
@@ -121,6 +130,8 @@ impl Drop for ContainedProcess {
         // Until it is released, its number and its group's are its own. They may have ended.
         let _ = kill(self.leader, Signal::SIGKILL);
         let _ = killpg(self.leader, Signal::SIGKILL);
+        // Here too, as the thread waits for a leader that the kernel cannot end yet.
+        kill_strays(self.mark.as_deref(), self.leader);
         self.release = None;
         // The thread drops its end after the last process.
         let _ = self.reaped.recv_timeout(END_LIMIT);

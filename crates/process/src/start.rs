@@ -70,8 +70,6 @@ impl Executable {
 pub struct Preparation {
     /// Signals that the program blocks, and no others; `None` for those that the calling thread blocks.
     pub signal_mask: Option<SigSet>,
-    /// Signals that the program does not ignore, where this process does.
-    pub default_signals: Vec<Signal>,
     /// Namespaces to enter, by the descriptors that hold them.
     pub namespaces: Vec<(RawFd, CloneFlags)>,
     /// Files that the program has open under the same numbers as here.
@@ -79,6 +77,8 @@ pub struct Preparation {
     /// Whether the program leads a session of its own: then Ctrl-C at the terminal does not reach it,
     /// and a scheduler that divides the machine by session gives it a share of its own.
     pub session: bool,
+    /// Signals that the program does not ignore, where this process does.
+    pub default_signals: Vec<Signal>,
     /// Whether the kernel kills the program when the thread that started it ends.
     pub dies_with_parent: bool,
 }
@@ -90,10 +90,6 @@ impl Preparation {
         let prepare = move || {
             if let Some(mask) = &self.signal_mask {
                 mask.thread_set_mask()?;
-            }
-            for default in &self.default_signals {
-                // SAFETY: installs no handler.
-                unsafe { signal(*default, SigHandler::SigDfl) }?;
             }
             for (fd, kind) in &self.namespaces {
                 // SAFETY: the caller holds the file until the process has been started.
@@ -107,6 +103,11 @@ impl Preparation {
             }
             if self.session {
                 setsid()?;
+            }
+            // In its own session already, if it has one: a Ctrl-C before would end it.
+            for default in &self.default_signals {
+                // SAFETY: installs no handler.
+                unsafe { signal(*default, SigHandler::SigDfl) }?;
             }
             if self.dies_with_parent {
                 // After the user namespace, since entering one forgets this.

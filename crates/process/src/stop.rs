@@ -24,7 +24,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    is_asked: bool,
+    is_requested: bool,
     /// Descriptors of processes.
     processes: Vec<OwnedFd>,
     functions: Vec<Weak<Function>>,
@@ -45,9 +45,9 @@ impl fmt::Debug for OnStop {
 
 impl StopRequest {
     /// Asks to stop: kills the processes, wakes whoever [sleeps](Self::sleep), and calls the functions.
-    pub fn ask(&self) {
+    pub fn request(&self) {
         let mut state = self.0.state.lock();
-        state.is_asked = true;
+        state.is_requested = true;
         for process in state.processes.drain(..) {
             kill(&process);
         }
@@ -61,8 +61,8 @@ impl StopRequest {
 
     /// Whether a stop was asked for.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
-        self.0.state.lock().is_asked
+    pub fn is_requested(&self) -> bool {
+        self.0.state.lock().is_requested
     }
 
     /// Has the stop kill a child of this process that nobody has waited for yet; at once if it was asked for before.
@@ -72,7 +72,7 @@ impl StopRequest {
             return;
         };
         let mut state = self.0.state.lock();
-        if state.is_asked {
+        if state.is_requested {
             kill(&process);
             return;
         }
@@ -88,7 +88,7 @@ impl StopRequest {
     pub fn calls(&self, function: impl Fn() + Send + Sync + 'static) -> OnStop {
         let function: Arc<Function> = Arc::new(function);
         let mut state = self.0.state.lock();
-        if state.is_asked {
+        if state.is_requested {
             drop(state);
             function();
         } else {
@@ -104,8 +104,8 @@ impl StopRequest {
     #[must_use]
     pub fn sleep(&self, within: Duration) -> bool {
         let mut state = self.0.state.lock();
-        (self.0.changed).wait_while_for(&mut state, |it| !it.is_asked, within);
-        state.is_asked
+        (self.0.changed).wait_while_for(&mut state, |it| !it.is_requested, within);
+        state.is_requested
     }
 }
 
@@ -142,8 +142,8 @@ mod tests {
         };
         let _before = stop.calls(function("before"));
         drop(stop.calls(function("dropped")));
-        stop.ask();
-        stop.ask();
+        stop.request();
+        stop.request();
         let _after = stop.calls(function("after"));
         assert_eq!(
             called_rx.try_iter().collect::<Vec<_>>(),
@@ -162,8 +162,8 @@ mod tests {
         stop.kills(before.id());
         assert!(!stop.sleep(Duration::from_millis(1)));
         assert!(before.try_wait().unwrap().is_none());
-        stop.ask();
-        assert!(stop.is_asked() && stop.sleep(Duration::from_secs(3600)));
+        stop.request();
+        assert!(stop.is_requested() && stop.sleep(Duration::from_secs(3600)));
         let mut after = cat();
         stop.kills(after.id());
         // Their inputs are open: only a signal ends them.

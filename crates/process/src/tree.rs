@@ -23,7 +23,7 @@ const PASSES: usize = 8;
 
 /// Longest wait for the ends of processes that were killed, in all passes together: one of them may be in a system call
 /// that cannot be interrupted.
-const ENDED_WITHIN: Duration = Duration::from_millis(200);
+const END_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Returns the parent in a line of `/proc/PID/stat`: the second field after the name, which stands in
 /// brackets and may hold anything, brackets and blanks included.
@@ -127,7 +127,7 @@ pub fn kill_descendants_but(is_spared: impl Fn(i32) -> bool) {
         return;
     }
     let own = Pid::this().as_raw();
-    let until = Instant::now() + ENDED_WITHIN;
+    let until = Instant::now() + END_TIMEOUT;
     for _ in 0..PASSES {
         let mut found = descendants(own);
         found.retain(|process| !is_spared(*process));
@@ -177,7 +177,7 @@ pub fn marked(variable: &str, value: &str) -> Vec<i32> {
 
 /// Kills the processes that are [`marked`], except `other`, and those that they start meanwhile.
 pub(crate) fn kill_marked(variable: &str, value: &str, other: i32) {
-    let until = Instant::now() + ENDED_WITHIN;
+    let until = Instant::now() + END_TIMEOUT;
     for _ in 0..PASSES {
         // Their numbers were their own a moment ago, and numbers are used again only after all others.
         let mut found = marked(variable, value);

@@ -29,7 +29,7 @@ const PAGE_MM: f64 = 230.0;
 const POINT_MM: f64 = 25.4 / 72.0;
 
 /// Smallest size of a text, in points.
-const LEAST_POINTS: f64 = 7.0;
+const MIN_POINTS: f64 = 7.0;
 
 /// Name of the list of all figures.
 pub const INDEX_FILE_NAME: &str = "figures.csv";
@@ -119,9 +119,9 @@ fn document(figure: &Figure) -> (String, [f64; 2]) {
     (text, [width, height])
 }
 
-/// Enlarges the texts of a panel that would be smaller than [`LEAST_POINTS`] at this scale, in millimetres per pixel.
+/// Enlarges the texts of a panel that would be smaller than [`MIN_POINTS`] at this scale, in millimetres per pixel.
 fn with_legible_text(svg: &str, scale: f64) -> String {
-    let least = LEAST_POINTS * POINT_MM / scale;
+    let least = MIN_POINTS * POINT_MM / scale;
     let mut parts = svg.split("font-size=\"");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -11,7 +11,7 @@ use crate::language::{self, decimal, tr};
 /// two rounds can have ends of any number of digits.
 const FURTHEST: f64 = 1000.0;
 
-/// Duration in nanoseconds from which a sentence formats it in two units.
+/// Duration in nanoseconds from which sentences have it in two units.
 const LONG_NS: f64 = 120e9;
 
 /// Scale of the values of one column or axis.

@@ -9,7 +9,7 @@ pub struct Labels {
 }
 
 /// Largest number of labels up to which each is compared with every other.
-const MOST_COMPARED: usize = 200;
+const MAX_COMPARED: usize = 200;
 
 impl Labels {
     /// Cuts the labels that are longer than `most` characters. They are cut in the middle, but not in the part in which
@@ -33,7 +33,7 @@ impl Labels {
             }
             let others = characters.iter().enumerate();
             let others =
-                others.filter(|(other, _)| *other != position && labels.len() <= MOST_COMPARED);
+                others.filter(|(other, _)| *other != position && labels.len() <= MAX_COMPARED);
             let nearest = others.max_by_key(|(_, other)| {
                 let [start, end] = alike(own, other);
                 start + end

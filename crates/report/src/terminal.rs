@@ -241,14 +241,14 @@ fn verdict(out: &mut TerminalText, summary: &Summary, data: &RunData) {
 }
 
 /// Most rows of the table of a sweep.
-const MOST_ROWS: usize = 40;
+const MAX_ROWS: usize = 40;
 
 /// Returns the table of a sweep, values of the parameters down and transports across; `None` if it has too
 /// many rows.
 fn sweep_table(sweep: &SweepResult, scale: Scale, width: usize) -> Option<Table> {
     let cells = sweep.by_position();
     let rows: BTreeSet<&[u32]> = cells.keys().map(|(at, _)| *at).collect();
-    if rows.len() > MOST_ROWS {
+    if rows.len() > MAX_ROWS {
         return None;
     }
     let mut table = new_table();

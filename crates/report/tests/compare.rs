@@ -122,7 +122,7 @@ fn a_gate_allows_a_smaller_slowdown() {
 /// Checks the rate of false alarms over 100 pairs of equal runs: at most 5 % for a claim of any
 /// kind. One seed in 10 000 would exceed the bound if the rate were 5 %.
 #[test]
-fn equal_runs_seldom_differ() {
+fn equal_runs_have_few_false_claims() {
     let (mut claims, mut alarms, pairs) = (0, 0, 100);
     for seed in 0..pairs {
         let runs = vec![run(2 * seed, 5, unchanged), run(2 * seed + 1, 5, unchanged)];

@@ -313,7 +313,7 @@ fn rare_failures_are_noted_and_ranked() {
 }
 
 #[test]
-fn the_ratio_of_complete_transfers_is_the_value_of_the_ranking() {
+fn unranked_transport_is_shown_with_its_ratio_of_complete_transfers() {
     let mut data = two(|_, _| Some(20.0));
     data.header.study.rank_by = Some("whole_transfer_ratio".to_owned());
     for transport in &mut data.header.study.transports {

@@ -142,7 +142,7 @@ impl AgentFile {
 }
 
 fn check_stop(stop: &StopRequest) -> io::Result<()> {
-    match stop.is_asked() {
+    match stop.is_requested() {
         true => Err(io::Error::other("stopped by the user")),
         false => Ok(()),
     }

@@ -32,7 +32,7 @@ const RESTRICTIONS: &str = "restrict";
 const SSH_FAILED: i32 = 255;
 
 /// First version of OpenSSH that asks a program for passwords although there is a terminal.
-const LEAST_VERSION: (u32, u32) = (8, 4);
+const MIN_VERSION: (u32, u32) = (8, 4);
 
 /// Line with which the host requests the key.
 const KEY_REQUEST: &str = "regatta-asks";
@@ -289,7 +289,7 @@ impl SetUp<'_> {
         let key = OwnKey::find_or_make(directory)?;
         let line = format!("{}\n", key.line);
         let version = version()?;
-        let is_old = version.1.is_some_and(|found| found < LEAST_VERSION);
+        let is_old = version.1.is_some_and(|found| found < MIN_VERSION);
         // First the user's keys, then in the same connection the password. The question for the host's key comes
         // first.
         let with_password = [WITH_PASSWORD, "-oNumberOfPasswordPrompts=1"];

@@ -10,10 +10,10 @@ const NORMAL: f64 = 1e6;
 
 /// Most rounds that are resampled; of more, the means of the resamples are drawn from the normal distribution that they
 /// then have.
-pub const MOST_RESAMPLED_ROUNDS: usize = 1000;
+pub const MAX_RESAMPLED_ROUNDS: usize = 1000;
 
 /// Fewest rounds from which an interval is made.
-const LEAST_ROUNDS: usize = 3;
+const MIN_ROUNDS: usize = 3;
 
 /// Point on an axis at which a mean log ratio changes its sign.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +39,7 @@ pub struct Crossing {
 /// only one. The interval is that of the bootstrap over whole rounds, which keeps what the points of a
 /// round have in common: percentiles of positions for means whose distance from those that were seen is
 /// widened by √(n ∕ (n − 1)) · t ∕ z, because percentiles of few values are too narrow (Hesterberg 2015,
-/// The American Statistician 69, 371–386, "expanded percentile"). Of more than [`MOST_RESAMPLED_ROUNDS`], the means are
+/// The American Statistician 69, 371–386, "expanded percentile"). Of more than [`MAX_RESAMPLED_ROUNDS`], the means are
 /// drawn from the normal distribution with the covariances that resampled means have: the result is the same up to the
 /// error of 2000 draws, without time in proportion to the rounds for each of them.
 ///
@@ -61,7 +61,7 @@ pub fn crossings(
             .flatten()
             .all(|value| value.is_finite())
         && x.iter().all(|x| x.is_finite());
-    if !is_sound || rounds < LEAST_ROUNDS || !usable(confidence) {
+    if !is_sound || rounds < MIN_ROUNDS || !usable(confidence) {
         return Vec::new();
     }
     // Points without any round are no points.
@@ -87,7 +87,7 @@ pub fn crossings(
                 confidence,
                 rounds,
                 &mut draws,
-                MOST_RESAMPLED_ROUNDS,
+                MAX_RESAMPLED_ROUNDS,
             );
             Some(Crossing {
                 at,

@@ -143,7 +143,7 @@ pub(crate) fn noncentrality(critical: f64, df: f64, power: f64) -> f64 {
 struct Known<const N: usize>(RefCell<Vec<([f64; N], f64)>>);
 
 impl<const N: usize> Known<N> {
-    const MOST: usize = 64;
+    const MAX: usize = 64;
 
     const fn new() -> Self {
         Self(RefCell::new(Vec::new()))
@@ -155,7 +155,7 @@ impl<const N: usize> Known<N> {
             return *value;
         }
         let value = compute();
-        if known.len() == Self::MOST {
+        if known.len() == Self::MAX {
             known.clear();
         }
         known.push((arguments, value));

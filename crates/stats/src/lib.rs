@@ -20,7 +20,7 @@ mod settling;
 
 pub use binomial::{binomial_interval, plausible_counts};
 pub use correction::{Decision, Test, holm};
-pub use crossing::{Crossing, MOST_RESAMPLED_ROUNDS, crossings};
+pub use crossing::{Crossing, MAX_RESAMPLED_ROUNDS, crossings};
 pub use describe::{Description, describe, mean_interval, quantile};
 pub use estimate::{Estimate, blocks_differ, rounds_to_detect};
 pub use letters::compact_letters;

@@ -4,7 +4,7 @@ use statrs::function::erf::erfc;
 
 /// Largest autocorrelation that an interval is widened for: of more than this the few rounds of a
 /// run say too little.
-const MOST: f64 = 0.9;
+const MAX: f64 = 0.9;
 
 /// Returns the probability that a standard normal variable is above `z`.
 fn above(z: f64) -> f64 {
@@ -55,7 +55,7 @@ pub fn autocorrelation(series: &[Vec<f64>], degrees: usize, level: f64) -> f64 {
     if count == 0.0 || above(z / count * (degrees.max(1) as f64).sqrt()) > level {
         return 0.0;
     }
-    (rho / count).clamp(0.0, MOST)
+    (rho / count).clamp(0.0, MAX)
 }
 
 /// Returns the factor by which the variance of a mean of `n` values is larger than that of
@@ -68,7 +68,7 @@ pub(crate) fn variance_inflation(rho: f64, n: usize) -> f64 {
     }
     let (mut sum, mut power) = (1.0, 1.0);
     for k in 1..n {
-        power *= rho.min(MOST);
+        power *= rho.min(MAX);
         sum += 2.0 * (1.0 - k as f64 / n as f64) * power;
     }
     sum
@@ -104,7 +104,7 @@ pub fn trend_p_value(values: &[f64]) -> Option<f64> {
 }
 
 /// Most values of which every pair has its slope computed.
-const MOST_PAIRED: usize = 2000;
+const MAX_PAIRED: usize = 2000;
 
 /// Returns the median change from one value of a series to the next, over all pairs; `None` for fewer than two values.
 ///
@@ -116,7 +116,7 @@ pub fn sen_slope(values: &[f64]) -> Option<f64> {
     if values.len() < 2 || values.iter().any(|v| !v.is_finite()) {
         return None;
     }
-    if values.len() > MOST_PAIRED {
+    if values.len() > MAX_PAIRED {
         return Some(slope_by_bisection(values));
     }
     let mut slopes = Vec::with_capacity(values.len() * (values.len() - 1) / 2);

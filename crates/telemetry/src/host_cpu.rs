@@ -7,7 +7,7 @@ use nix::unistd::SysconfVar;
 use crate::{file, process::system_setting};
 
 /// Time of all cores together below which steps of 10 ms are too coarse.
-const LEAST_NS: i64 = 100_000_000;
+const MIN_NS: i64 = 100_000_000;
 
 /// CPU time of all cores since the host began, in steps of (mostly) 10 ms.
 ///
@@ -66,7 +66,7 @@ pub fn times(line: &[u8], tick_ns: i64) -> Option<[i64; 8]> {
 
 fn share(part_ns: i64, elapsed_ns: i64, cores: u32) -> Option<f64> {
     let all_ns = elapsed_ns.saturating_mul(cores.into());
-    (all_ns >= LEAST_NS).then(|| part_ns as f64 / all_ns as f64)
+    (all_ns >= MIN_NS).then(|| part_ns as f64 / all_ns as f64)
 }
 
 /// Reads the host's CPU time from `/proc/stat`.

@@ -63,7 +63,7 @@ pub fn thread_cpu_ns() -> i64 {
 
 /// Steps in which a thread's CPU time is looked at until it changes: about 0.1 s in the slowest kernels that count it by
 /// ticks, and less than a microsecond in others.
-const MOST_READINGS: usize = 50_000;
+const MAX_READINGS: usize = 50_000;
 
 /// Returns the smallest amount by which CPU time grows on this kernel, as found by using some; `None` if it did not grow,
 /// as with a virtual clock.
@@ -75,7 +75,7 @@ pub fn cpu_time_step() -> Option<Duration> {
     static STEP: OnceLock<Option<Duration>> = OnceLock::new();
     *STEP.get_or_init(|| {
         let next = |from: i64| {
-            let mut readings = std::iter::repeat_with(thread_cpu_ns).take(MOST_READINGS);
+            let mut readings = std::iter::repeat_with(thread_cpu_ns).take(MAX_READINGS);
             readings.find(|now| *now > from)
         };
         let first = next(thread_cpu_ns())?;

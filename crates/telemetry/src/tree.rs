@@ -20,7 +20,7 @@ use crate::{
 
 /// Largest number of processes that is read. One end of a trial has fewer; a tree that grows
 /// without end is cut here, so that reading it stays cheap.
-const MOST_PROCESSES: usize = 256;
+const MAX_PROCESSES: usize = 256;
 
 /// Process whose CPU time and memory are read: this one, or another that does the work for it, with
 /// its descendants. Clones share the choice, so that it can be made when that process starts.
@@ -145,7 +145,7 @@ impl Tree {
             return;
         }
         let mut known = std::mem::take(&mut self.members);
-        let below = walk(self.root, MOST_PROCESSES, children);
+        let below = walk(self.root, MAX_PROCESSES, children);
         let mut member = |process| {
             let at = known.iter().position(|member| member.process == process);
             at.map(|at| known.swap_remove(at))

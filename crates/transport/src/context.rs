@@ -240,13 +240,13 @@ struct Inbox {
 }
 
 /// Most notes that are kept, more than a trial can have; the rest of a flood is dropped.
-const MOST_NOTES: usize = 64;
+const MAX_NOTES: usize = 64;
 
 impl NoteQueue {
     /// Adds a note; called by the host.
     pub fn put(&self, note: Note) {
         self.change(|inbox| {
-            if inbox.notes.len() < MOST_NOTES {
+            if inbox.notes.len() < MAX_NOTES {
                 inbox.notes.push_back(note);
             }
         });

@@ -26,7 +26,7 @@ pub const RATE: OptionDefinition = option(
     "rate",
     OptionKind::Rate,
     "",
-    "largest rate of each connection, headers included, paced by the kernel (SO_MAX_PACING_RATE); no limit if not set",
+    "largest rate of each flow, headers included, paced by the kernel (SO_MAX_PACING_RATE); no limit if not set",
 );
 
 /// Differentiated services code point of the packets.

@@ -13,7 +13,7 @@ use regatta_model::{Histogram, Probe, ProbePlacement, Series};
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
 /// Fewest values of which a 99th percentile is given: of fewer it is the largest of them or nearly so.
-pub(crate) const LEAST_FOR_P99: u64 = 100;
+pub(crate) const MIN_FOR_P99: u64 = 100;
 
 /// Sequence number and scheduled departure.
 pub(crate) const PROBE_HEADER_BYTES: usize = 16;
@@ -127,14 +127,14 @@ fn least_interval(order: &TrialOrder, message: usize) -> Duration {
 
 /// Most messages of the idle probe that are under way at once: with the opening, fewer than the ten packets that a
 /// connection may send at its beginning (RFC 6928). A further one would wait for an acknowledgement.
-pub(crate) const MOST_IN_FLIGHT: u64 = 8;
+pub(crate) const MAX_IN_FLIGHT: u64 = 8;
 
 /// Whether no message of the idle probe holds up another: by the path, by the window of a connection that begins (at
 /// least 4380 bytes, RFC 9260), or by an option of the transport, such as a rate or Nagle's algorithm.
 fn may_be_at_once(order: &TrialOrder, message: usize) -> bool {
     const AT_ONCE_BYTES: u64 = 4000;
     order.path.treats_alike
-        && message as u64 * MOST_IN_FLIGHT <= AT_ONCE_BYTES
+        && message as u64 * MAX_IN_FLIGHT <= AT_ONCE_BYTES
         && order.transport.options.keys().all(|name| name == "cc")
 }
 
@@ -312,10 +312,9 @@ impl Delays {
         sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
     }
 
-    /// Returns the 99th percentile in nanoseconds; `None` of fewer than [`LEAST_FOR_P99`] answers.
+    /// Returns the 99th percentile in nanoseconds; `None` of fewer than [`MIN_FOR_P99`] answers.
     pub(crate) fn p99(&self) -> Option<f64> {
-        self.quantile(0.99)
-            .filter(|_| self.answers >= LEAST_FOR_P99)
+        self.quantile(0.99).filter(|_| self.answers >= MIN_FOR_P99)
     }
 
     /// Returns the median in nanoseconds, the mean of the middle two for an even number; `None`

@@ -142,7 +142,7 @@ pub fn for_next<T>(
     // The listening socket cannot be woken by the stop, which belongs to one flow.
     let event = StopEvent::new(stop).map_err(failed())?;
     while !stop.is_stopped() {
-        // Before the wait too: a peer may have been taken in already, for which the socket is not ready any more.
+        // Before the wait too: a peer may have been read already, for which the socket is not ready any more.
         if let Some(taken) = take()? {
             return Ok(taken);
         }

@@ -12,7 +12,7 @@ use regatta_control::PathHints;
 const RATE_WITHOUT_LIMIT_BPS: f64 = 1e10;
 
 /// Least size of a socket's buffers, in bytes of payload.
-const LEAST_SOCKET_BUFFER_BYTES: u64 = 8 << 20;
+const MIN_SOCKET_BUFFER_BYTES: u64 = 8 << 20;
 
 /// Flow-control windows that a stack can use, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl WindowSizes {
         let stream_bytes = configured.unwrap_or_else(|| range.window(path));
         // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is asked
         // for to allow for that.
-        let socket_buffer = stream_bytes.max(LEAST_SOCKET_BUFFER_BYTES);
+        let socket_buffer = stream_bytes.max(MIN_SOCKET_BUFFER_BYTES);
         Self {
             stream_bytes,
             connection_bytes: stream_bytes.saturating_add(stream_bytes / 4),

@@ -25,7 +25,7 @@ use withheld::Withheld;
 
 /// Share of a path check for which processors may be withheld: one that finds 1 % of its round trips late has
 /// been disturbed for longer.
-const MOST_WITHHELD: f64 = 0.003;
+const MAX_WITHHELD: f64 = 0.003;
 
 /// Returns the program that stands in for `regatta`.
 pub fn executable() -> &'static Path {
@@ -103,7 +103,7 @@ pub fn check_path(
         let withheld: u64 = late.iter().map(|late| late.end - late.start).sum();
         let withheld = withheld as f64 / took.as_nanos() as f64;
         println!("{:.2} % withheld, {check:?}", withheld * 100.0);
-        let disturbed = check.spoiled.is_some() || withheld > MOST_WITHHELD;
+        let disturbed = check.spoiled.is_some() || withheld > MAX_WITHHELD;
         (!disturbed || is_sound(&check, took)).then_some((check, took))
     })
 }

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Time after which an interface is restored whatever has happened.
-const RESTORED_WITHIN: Duration = Duration::from_secs(15);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Port that stands for that of SSH.
 const SSH_PORT: u16 = 2222;
@@ -160,7 +160,7 @@ fn dump(index: u32) -> Vec<Vec<u8>> {
 /// Waits until the interfaces of both machines show `before`.
 #[track_caller]
 fn restored(machines: &[Machine], before: &[(Vec<Vec<u8>>, String)]) {
-    let until = Instant::now() + RESTORED_WITHIN;
+    let until = Instant::now() + RESTORE_TIMEOUT;
     for (machine, before) in machines.iter().zip(before) {
         while shown(machine) != *before {
             assert!(
@@ -176,7 +176,7 @@ fn restored(machines: &[Machine], before: &[(Vec<Vec<u8>>, String)]) {
 /// Waits until no record of an interface is left.
 #[track_caller]
 fn no_record() {
-    let until = Instant::now() + RESTORED_WITHIN;
+    let until = Instant::now() + RESTORE_TIMEOUT;
     let records = || -> Vec<_> {
         let entries = fs::read_dir("/run/regatta/interfaces")
             .into_iter()

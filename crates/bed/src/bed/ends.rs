@@ -5,7 +5,7 @@ use std::{io, net::IpAddr};
 use regatta_control::Host;
 use regatta_model::PathSetup;
 
-use super::ANSWER_WITHIN;
+use super::ANSWER_TIMEOUT;
 use crate::{
     daemon_process::DaemonProcess,
     error::BedError,
@@ -59,7 +59,7 @@ impl<'a> StartingEnd<'a> {
 
     /// Waits until the daemon has made its end.
     pub(super) fn finish(mut self) -> Result<StartedEnd, BedError> {
-        let reply = self.daemon.answer(self.sent, REQUEST_NAME, ANSWER_WITHIN);
+        let reply = self.daemon.answer(self.sent, REQUEST_NAME, ANSWER_TIMEOUT);
         let reply = checked(reply.map_err(|error| self.launcher.daemon_error(error))?)?;
         let launcher = match (&self.end.shaping, &reply.namespaces[..]) {
             (Shaping::Macvlan { .. }, [file]) => self.launcher.within(self.daemon.id(), *file),
@@ -85,7 +85,8 @@ pub(super) fn start<const N: usize>(
     end: Option<End>,
 ) -> Result<(DaemonProcess, HelloReply, [i32; N]), BedError> {
     let mut daemon = DaemonProcess::start(launcher)?;
-    let reply = checked(daemon.request(&hello(path, run_id, end), REQUEST_NAME, ANSWER_WITHIN)?)?;
+    let reply =
+        checked(daemon.request(&hello(path, run_id, end), REQUEST_NAME, ANSWER_TIMEOUT)?)?;
     match <[i32; N]>::try_from(&reply.namespaces[..]) {
         Ok(files) => Ok((daemon, reply, files)),
         Err(_) => Err(unexpected(&reply)),

@@ -32,13 +32,13 @@ use crate::{
 pub const HOST_MONITOR: &str = "host-monitor";
 
 /// Longest time that the daemon may take for a request other than a path check.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time that writing the rest of a capture may take, on a slow disk.
-const WRITING_WITHIN: Duration = Duration::from_secs(60);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longest time that a path check may take; its own limits are well below.
-const CHECK_WITHIN: Duration = Duration::from_secs(60);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Hint for a condition that cannot be had between two machines.
 const OTHER_CONDITION: &str = "change the condition, or run the study with `--bed netns`";
@@ -257,7 +257,7 @@ impl Bed {
         what: &'static str,
     ) -> Result<Vec<T>, BedError> {
         let requests = vec![request; self.daemons.len()];
-        self.request_each(&requests, what, ANSWER_WITHIN)
+        self.request_each(&requests, what, ANSWER_TIMEOUT)
     }
 
     /// Sends a request to each daemon, to that of host b first, and returns their results.
@@ -363,7 +363,7 @@ impl TestBed for Bed {
             let index = host as usize;
             let daemon = &mut self.daemons[index];
             let sent = daemon.put(&ToDaemon::Counters);
-            let counters = daemon.answer::<PathCounters>(sent, "tell its counters", ANSWER_WITHIN);
+            let counters = daemon.answer::<PathCounters>(sent, "tell its counters", ANSWER_TIMEOUT);
             if counters.is_ok() {
                 continue;
             }
@@ -414,7 +414,7 @@ impl TestBed for Bed {
         if self.has_two_daemons() {
             return Ok(None);
         }
-        self.request_one(&ToDaemon::EndCapture, "end the capture", WRITING_WITHIN)
+        self.request_one(&ToDaemon::EndCapture, "end the capture", WRITE_TIMEOUT)
     }
 
     /// With two daemons each counts the packets that its end sends.
@@ -440,7 +440,7 @@ impl TestBed for Bed {
         }
         let condition = condition.clone();
         let request = ToDaemon::Check { condition };
-        self.request_one(&request, "check its path", CHECK_WITHIN)
+        self.request_one(&request, "check its path", CHECK_TIMEOUT)
     }
 }
 

@@ -22,11 +22,11 @@ use crate::{
 };
 
 /// Longest time that one request of a path check may take.
-const PART_WITHIN: Duration = Duration::from_secs(30);
+const PART_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sum of both rates up to which both ends send their trains at the same time, in bits per second: a host with one
 /// processor sends and receives both.
-const MOST_AT_ONCE_BPS: u64 = 100_000_000;
+const MAX_AT_ONCE_BPS: u64 = 100_000_000;
 
 /// Opens a socket on each host, for a check under a condition or for the time, and connects them.
 fn open(bed: &mut Bed, condition: Option<&Condition>) -> Result<(), BedError> {
@@ -104,7 +104,7 @@ fn measure(
     open(bed, Some(condition))?;
     let (round_trips, ()) = probe(bed, [Probe::RoundTrips { most }, Probe::Return { most }])?;
     let has_rates = condition.forward.rate.and(condition.reverse.rate).is_some();
-    let trains = match has_rates && check::both_at_once(condition, MOST_AT_ONCE_BPS) {
+    let trains = match has_rates && check::both_at_once(condition, MAX_AT_ONCE_BPS) {
         true => both_trains(bed)?,
         false => [train(bed, 0)?, train(bed, 1)?],
     };
@@ -150,7 +150,7 @@ fn probe<A: DeserializeOwned, B: DeserializeOwned>(
     parts: [Probe; 2],
 ) -> Result<(A, B), BedError> {
     let [a, b] = parts.map(|probe| ToDaemon::Probe { probe });
-    let results: Vec<Value> = bed.request_each(&[&a, &b], "check its path", PART_WITHIN)?;
+    let results: Vec<Value> = bed.request_each(&[&a, &b], "check its path", PART_TIMEOUT)?;
     let results = Value::from(results);
     <(A, B)>::deserialize(&results).map_err(|_| BedError::Protocol {
         line: results.to_string(),

@@ -387,7 +387,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Forwards new messages, signs of life and lines of output.
+    /// Forwards new messages, heartbeats and lines of output.
     fn forward(&mut self) {
         if !self.up
             && let Ok(release) = fs::read_to_string(exchange("up"))

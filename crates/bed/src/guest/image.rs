@@ -49,7 +49,7 @@ pub const VIRTUAL_KERNEL_HINT: &str = "install the package `regatta-lab-kernel`,
 
 /// Longest time that a kernel may take to print its release or configuration; it boots nothing for
 /// that.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Kernel that can run the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -246,15 +246,15 @@ fn congestion_controls(config: &str) -> Vec<&'static str> {
     ["reno"].into_iter().chain(names).collect()
 }
 
-/// Runs a program with the argument `question` and returns its output. A program that is no kernel may do
+/// Runs a program with one argument and returns its output. A program that is no kernel may do
 /// anything, so it is given nothing to read and little time.
-fn run(path: &Path, question: &str) -> Result<String, ImageError> {
+fn run(path: &Path, argument: &str) -> Result<String, ImageError> {
     let failed = |source| ImageError::NotRun {
         path: path.to_owned(),
         source,
     };
     let mut child = Command::new(path)
-        .arg(question)
+        .arg(argument)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -267,7 +267,7 @@ fn run(path: &Path, question: &str) -> Result<String, ImageError> {
         let read = output.take(4 << 20).read_to_end(&mut text);
         read.map(|_| String::from_utf8_lossy(&text).into_owned())
     });
-    end_within(&mut child, ANSWER_WITHIN);
+    end_within(&mut child, ANSWER_TIMEOUT);
     let text = reader.map_err(failed)?.join();
     text.unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))
         .map_err(failed)

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Most segments in one packet: as many full ones as fit in 64 KiB.
-const MOST_SEGMENTS: usize = 44;
+const MAX_SEGMENTS: usize = 44;
 
 /// Most frames among which segments of one connection are looked for.
 pub(super) const WINDOW: usize = u128::BITS as usize;
@@ -25,10 +25,10 @@ pub(super) const WINDOW: usize = u128::BITS as usize;
 const IP_BYTES: usize = 20;
 
 /// Largest headers: the device's, IP's and TCP's with all options.
-const MOST_HEADER_BYTES: usize = HEADER_BYTES + IP_BYTES + 60;
+const MAX_HEADER_BYTES: usize = HEADER_BYTES + IP_BYTES + 60;
 
 /// Largest IP packet.
-const MOST_BYTES: usize = 65_535;
+const MAX_BYTES: usize = 65_535;
 
 /// Places in a frame as the device gives it.
 const IP: usize = HEADER_BYTES;
@@ -124,7 +124,7 @@ pub(super) fn mergeable<'a>(frames: impl Iterator<Item = &'a [u8]>) -> u128 {
     for (position, frame) in (1..).zip(frames) {
         if last.is_pushed()
             || last.payload().len() < size
-            || which.count_ones() as usize == MOST_SEGMENTS
+            || which.count_ones() as usize == MAX_SEGMENTS
         {
             break;
         }
@@ -134,7 +134,7 @@ pub(super) fn mergeable<'a>(frames: impl Iterator<Item = &'a [u8]>) -> u128 {
         let follows = |next: &Segment<'_>| {
             next.payload().len() <= size
                 && next.sequence == last.sequence.wrapping_add(size as u32)
-                && bytes + next.payload().len() <= MOST_BYTES
+                && bytes + next.payload().len() <= MAX_BYTES
                 && first.is_like(next)
         };
         let Some(next) = Segment::parse(frame).filter(follows) else {
@@ -156,7 +156,7 @@ pub(super) fn write<'a>(
     let Some(first) = segments.next() else {
         return Ok(());
     };
-    let mut payloads = [IoSlice::new(&[]); MOST_SEGMENTS + 1];
+    let mut payloads = [IoSlice::new(&[]); MAX_SEGMENTS + 1];
     payloads[1] = IoSlice::new(first.payload());
     let mut count = 2;
     let mut bytes = first.frame.len() - IP;
@@ -173,8 +173,8 @@ pub(super) fn write<'a>(
 }
 
 /// Returns the headers of a packet of `bytes` that begins with the segment `first`.
-fn headers(first: &Segment<'_>, is_pushed: bool, bytes: usize) -> [u8; MOST_HEADER_BYTES] {
-    let mut headers = [0; MOST_HEADER_BYTES];
+fn headers(first: &Segment<'_>, is_pushed: bool, bytes: usize) -> [u8; MAX_HEADER_BYTES] {
+    let mut headers = [0; MAX_HEADER_BYTES];
     headers[..first.headers].copy_from_slice(&first.frame[..first.headers]);
     headers[1] = TCP_OVER_IPV4;
     headers[2..4].copy_from_slice(&((first.headers - IP) as u16).to_ne_bytes());
@@ -353,7 +353,7 @@ mod tests {
         let many: Vec<Vec<u8>> = (0..60)
             .map(|n| segment(n * 1400, &[0; 1400], ACK))
             .collect();
-        assert_eq!(count(&many), MOST_SEGMENTS);
+        assert_eq!(count(&many), MAX_SEGMENTS);
         assert_eq!(count(&[vec![0; 30], first()]), 1);
     }
 }

@@ -124,7 +124,7 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
                 return Err(DaemonError::Version { theirs, ours });
             }
             let started = Daemon::up(&run_id, path, end)?;
-            Ok(json(daemon.insert(started).greeting()))
+            Ok(json(daemon.insert(started).hello_reply()))
         }
         (ToDaemon::SetCondition { condition, seed }, Some(daemon)) => {
             daemon.set(&condition, seed).map(json)
@@ -243,7 +243,7 @@ impl Daemon {
         })
     }
 
-    fn greeting(&self) -> HelloReply {
+    fn hello_reply(&self) -> HelloReply {
         let namespaces = self.path.hosts().into_iter();
         let files = namespaces.map(|namespace| namespace.file().as_raw_fd());
         HelloReply {

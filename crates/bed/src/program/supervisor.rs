@@ -80,7 +80,7 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
 
     let mut command = Command::new(&program);
     command.args(arguments);
-    // Regatta ignores this one and blocks others, which a program would inherit.
+    // Regatta ignores SIGXFSZ and blocks other signals; a program would inherit both.
     Preparation {
         signal_mask: Some(SigSet::empty()),
         default_signals: vec![Signal::SIGXFSZ],

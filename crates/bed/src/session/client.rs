@@ -22,8 +22,8 @@ use regatta_process::{Preparation, StopRequest};
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
     carrier::{Carrier, EXIT_LIMIT},
-    error::{MOST_BEFORE_GREETING, SessionError},
-    frame::{Frame, Incoming, Kind, MOST_BYTES, NamespaceOf, Outgoing, Start},
+    error::{MAX_BEFORE_GREETING, SessionError},
+    frame::{Frame, Incoming, Kind, MAX_BYTES, NamespaceOf, Outgoing, Start},
 };
 use crate::{
     clocks::RemoteClock,
@@ -130,7 +130,7 @@ impl Session {
     /// Sends a line for whoever runs the server, as long as the session lasts.
     pub fn send_line(&self, line: &str) {
         let line = line.as_bytes();
-        let line = &line[..line.len().min(MOST_BYTES)];
+        let line = &line[..line.len().min(MAX_BYTES)];
         let _ = self.outgoing.send(Frame::new(Kind::Line, 0, line));
     }
 
@@ -332,7 +332,7 @@ pub(super) fn greet(
             let theirs = printable(fields.next().unwrap_or("of an unknown version"));
             return Err(Greeting::Session(SessionError::Version { theirs }));
         }
-        if bytes > MOST_BEFORE_GREETING {
+        if bytes > MAX_BEFORE_GREETING {
             return Err(Greeting::Session(SessionError::Noise));
         }
         on_line(&line).map_err(|error| Greeting::Session(SessionError::Bootstrap(error)))?;

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 /// Most bytes that may come before the server's greeting: output of login scripts.
-pub(super) const MOST_BEFORE_GREETING: usize = 1 << 20;
+pub(super) const MAX_BEFORE_GREETING: usize = 1 << 20;
 
 /// Errors of a session.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum SessionError {
         within: Duration,
     },
     /// Too much came before the greeting.
-    #[error("the host's login scripts wrote more than {} KiB", MOST_BEFORE_GREETING >> 10)]
+    #[error("the host's login scripts wrote more than {} KiB", MAX_BEFORE_GREETING >> 10)]
     Noise,
     /// The server has another version of the frames.
     #[error(

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::clocks::monotonic_ns;
 
 /// Most bytes of content in a frame.
-pub(super) const MOST_BYTES: usize = 64 << 10;
+pub(super) const MAX_BYTES: usize = 64 << 10;
 
 /// Bytes before the content: kind, number of the process, length of the content.
 const HEAD_BYTES: usize = 9;
@@ -139,7 +139,7 @@ impl Frame {
         let [kind, p0, p1, p2, p3, l0, l1, l2, l3] = *head;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let kind = KINDS.get(usize::from(kind)).copied();
-        let (Some(kind), true) = (kind, length <= MOST_BYTES) else {
+        let (Some(kind), true) = (kind, length <= MAX_BYTES) else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "the other side sent what is no frame",
@@ -249,7 +249,7 @@ impl Outgoing {
     /// Sends bytes of a stream of a process, in as many frames as it takes.
     pub(super) fn send_all(&self, kind: Kind, process: u32, bytes: &[u8]) -> io::Result<()> {
         bytes
-            .chunks(MOST_BYTES)
+            .chunks(MAX_BYTES)
             .try_for_each(|part| self.send(Frame::new(kind, process, part)))
     }
 }
@@ -280,7 +280,7 @@ mod tests {
     fn complete_frames_are_read_in_order() {
         let sent = [
             Frame::new(Kind::Start, 7, *b"{}"),
-            Frame::new(Kind::Output, u32::MAX, vec![b'x'; MOST_BYTES]),
+            Frame::new(Kind::Output, u32::MAX, vec![b'x'; MAX_BYTES]),
             Frame::new(Kind::Heartbeat, 0, []),
         ];
         let mut bytes = Vec::new();

@@ -62,7 +62,7 @@ impl Guard {
     }
 }
 
-/// Waits for signs of life of the parent and kills it when there are none. The body of `regatta
+/// Waits for heartbeats of the parent and kills it when there are none. The body of `regatta
 /// host-guard LIMIT`, with the longest time between two of them in milliseconds.
 #[must_use]
 pub fn main(limit_ms: Option<&str>) -> ExitCode {

@@ -36,7 +36,7 @@ pub const COMMAND: &str = "host-server";
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Longest time that the guard of an interface may take to restore it.
-const RESTORED_WITHIN: Duration = Duration::from_secs(5);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a session over standard input and output until it ends. The body of `regatta host-server
 /// [SILENCE]`, with the longest silence of the other side in milliseconds.
@@ -82,7 +82,7 @@ pub fn main(silence_ms: Option<&str>) -> ExitCode {
 fn end_all() {
     kill_descendants_but(is_interface_guard);
     for process in descendants(std::process::id().cast_signed()) {
-        let _ = await_end(process.cast_unsigned(), RESTORED_WITHIN);
+        let _ = await_end(process.cast_unsigned(), RESTORE_TIMEOUT);
     }
     kill_descendants();
 }
@@ -292,7 +292,7 @@ fn carry(from: OwnedFd, kind: Kind, number: u32, outgoing: &Outgoing) -> io::Res
     let outgoing = outgoing.clone();
     let work = move || {
         let mut from = File::from(from);
-        let mut part = vec![0; super::frame::MOST_BYTES];
+        let mut part = vec![0; super::frame::MAX_BYTES];
         loop {
             let length = match from.read(&mut part) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

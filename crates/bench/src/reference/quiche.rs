@@ -20,7 +20,7 @@ use super::{ALPN, Client, PAYLOAD_BYTES, Result, SERVER_NAME, Server, WINDOW_BYT
 const STREAM: u64 = 0;
 
 /// Most packets of one system call.
-const MOST_SEGMENTS: usize = 44;
+const MAX_SEGMENTS: usize = 44;
 
 /// Buffers that one system call fills.
 const RECEIVE_BUFFERS: usize = 8;
@@ -72,7 +72,7 @@ impl Port {
             offloads,
             socket,
             buffers: vec![vec![0; 65_536]; RECEIVE_BUFFERS],
-            out: vec![0; MOST_SEGMENTS * usize::from(PAYLOAD_BYTES)],
+            out: vec![0; MAX_SEGMENTS * usize::from(PAYLOAD_BYTES)],
         })
     }
 

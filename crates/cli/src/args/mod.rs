@@ -162,7 +162,7 @@ fn snap(text: &str) -> Result<CaptureSetup, String> {
     quantity(text)
 }
 
-fn path_snap(text: &str) -> Result<CaptureSetup, String> {
+fn snaplen(text: &str) -> Result<CaptureSetup, String> {
     match snap(text)? {
         setup if setup.times_only => {
             Err("`times` is for trials; write `headers`, `full` or a size".to_owned())
@@ -318,7 +318,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
     pub connect_deadline: Option<Duration>,
     /// Number of runs of each cell [default without a STUDY: 5]
-    #[arg(long, value_name = "N", value_parser = integer(1, Study::MOST_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "N", value_parser = integer(1, Study::MAX_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
     pub rounds: Option<u32>,
     /// Shorten the study to this fraction of its cost, such as 10% or 0.1: first fewer rounds (of a series, a
     /// shorter one), at least 3; then less data per trial (sizes, durations, numbers of requests, connections

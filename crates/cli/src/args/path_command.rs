@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::CaptureSetup;
 
-use super::{PathArgs, duration, path_snap};
+use super::{PathArgs, duration, snaplen};
 
 const AFTER_HELP: &str = "\
 Both hosts find their addresses in the environment: REGATTA_CLIENT is where COMMAND runs, \
@@ -52,7 +52,7 @@ pub struct PathCommandArgs {
     #[arg(long, value_name = "FILE", help_heading = "Capture")]
     pub capture: Option<PathBuf>,
     /// Part of each packet to keep: `headers` (128 bytes), `full`, or a size
-    #[arg(long, value_name = "SIZE", value_parser = path_snap, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
+    #[arg(long, value_name = "SIZE", value_parser = snaplen, allow_hyphen_values = true, default_value = "headers", requires = "capture", help_heading = "Capture")]
     pub snap: CaptureSetup,
 
     /// Write the path's counters to this file as JSON when COMMAND has ended

@@ -90,7 +90,7 @@ pub fn open(
         local_end,
         (GREETING_TIMEOUT, SILENCE),
         &mut |line| {
-            if stop.is_asked() {
+            if stop.is_requested() {
                 return Err("stopped".into());
             }
             let hello = serde_json::from_str(line)?;

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Most shards of a kind that are listed.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Runs `regatta status`.
 ///
@@ -103,7 +103,7 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
         ("waiting", &waiting),
         ("missing", &missing),
     ] {
-        for shard in shards.iter().take(MOST_LISTED) {
+        for shard in shards.iter().take(MAX_LISTED) {
             let description = match &shard.state {
                 ShardState::Running(node) => format!("on {node}"),
                 ShardState::Waiting(reason) | ShardState::Missing(reason) => reason.clone(),
@@ -115,8 +115,8 @@ fn text(plan: &ShardedPlan, shards: &[Shard], args: &StatusArgs) -> String {
             let (number, all) = (shard.number, submission.shards);
             let _ = writeln!(text, "  {kind}  {number}/{all}{of}: {description}");
         }
-        if shards.len() > MOST_LISTED {
-            let _ = writeln!(text, "  {kind}  and {} more", shards.len() - MOST_LISTED);
+        if shards.len() > MAX_LISTED {
+            let _ = writeln!(text, "  {kind}  and {} more", shards.len() - MAX_LISTED);
         }
     }
     match plan.is_submitted {
@@ -150,7 +150,7 @@ fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
 fn next_of_parts(shards: &[Shard], dir: &Path) -> String {
     let mut text = String::new();
     let stopped = (shards.iter()).filter(|it| matches!(it.state, ShardState::Missing(_)));
-    for start in stopped.filter_map(|it| it.starts.last()).take(MOST_LISTED) {
+    for start in stopped.filter_map(|it| it.starts.last()).take(MAX_LISTED) {
         let dir = quoted(&start.dir);
         let _ = writeln!(text, "`regatta resume {dir}` goes on with it");
     }

@@ -34,7 +34,7 @@ const CONTROLLER_MIB: u32 = 512;
 const OF_SHARD: Duration = Duration::from_secs(600);
 
 /// Least time limit of a shard.
-const LEAST_LIMIT: Duration = Duration::from_secs(1800);
+const MIN_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Runs `regatta submit`.
 ///
@@ -79,7 +79,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         },
         // A shard that needs more is stopped before it, and its next start goes on, so that it need not
         // be safe.
-        limit: (shard_time * 3).max(LEAST_LIMIT),
+        limit: (shard_time * 3).max(MIN_LIMIT),
         exclusive: !is_virtual,
         bed: match (chosen.study.bed, is_virtual) {
             (BedKind::Uml, true) => "--bed uml --clock virtual",

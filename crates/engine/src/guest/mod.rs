@@ -23,7 +23,7 @@ const WINDOWS: u64 = 32;
 const BESIDE_MIB: u64 = 512;
 
 /// Most memory of a guest, in MiB.
-const MOST_MIB: u64 = 8192;
+const MAX_MIB: u64 = 8192;
 
 /// Returns the memory of a guest that runs a study, in MiB, of which the host provides the part that is used. Without
 /// room for the buffers its kernel discards segments and closes windows, and the figures would be of that.
@@ -33,7 +33,7 @@ pub fn memory_mib(study: &Study) -> u32 {
     let windows = windows.filter_map(|it| it.flow_control_window(Direction::Both));
     let window = windows.map(|window| window.0).max().unwrap_or(0);
     let needed = BESIDE_MIB + window.saturating_mul(WINDOWS) / (1 << 20);
-    needed.clamp(u64::from(Order::DEFAULT_MEMORY_MIB), MOST_MIB) as u32
+    needed.clamp(u64::from(Order::DEFAULT_MEMORY_MIB), MAX_MIB) as u32
 }
 
 #[cfg(test)]

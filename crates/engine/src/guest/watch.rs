@@ -1,4 +1,4 @@
-//! Running guests: signs of life, and the last lines of their output.
+//! Running guests: heartbeats, and the last lines of their output.
 
 use std::{
     sync::mpsc::Receiver,
@@ -12,7 +12,7 @@ use regatta_bed::{
 
 use crate::process_output::LastLines;
 
-/// Longest silence of a guest with a real clock, which sends a sign of life every two seconds.
+/// Longest silence of a guest with a real clock, which sends a heartbeat every two seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
 /// Longest time between two readings of the clock, by which this process notices that it was suspended, as when a batch
@@ -24,7 +24,7 @@ const SUSPENDED: Duration = Duration::from_secs(2);
 
 /// Time after the end of the receiver's guest within which the sender's may report the end of the
 /// run.
-const FINAL_REPORT_WITHIN: Duration = Duration::from_secs(1);
+const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of last lines of the console and of the program that explain an end.
 pub(super) const LAST_LINES: usize = 8;
@@ -98,7 +98,7 @@ impl Watch {
     fn deadline(&self) -> Instant {
         let silent = |last_message: Instant| last_message + SILENCE;
         let second = self.second.as_ref().and_then(|second| match second.ended {
-            Some((at, _)) => Some(at + FINAL_REPORT_WITHIN),
+            Some((at, _)) => Some(at + FINAL_REPORT_TIMEOUT),
             None => second.last_message.map(silent),
         });
         let all = [self.last_message.map(silent), second]
@@ -113,7 +113,7 @@ impl Watch {
             let second = self.second.as_mut()?;
             if let Some((at, end)) = &second.ended {
                 // It also ends with the run, whose end the first guest then reports.
-                return (at.elapsed() > FINAL_REPORT_WITHIN).then(|| end.clone());
+                return (at.elapsed() > FINAL_REPORT_TIMEOUT).then(|| end.clone());
             }
             let Some(message) = second.guest.receive(Duration::ZERO) else {
                 return is_silent(second.last_message).then(|| SecondGuestEnd {
@@ -161,7 +161,7 @@ impl Watch {
     }
 }
 
-/// Whether a guest that sends signs of life has sent none for [`SILENCE`].
+/// Whether a guest that sends heartbeats has sent none for [`SILENCE`].
 pub(super) fn is_silent(last_message: Option<Instant>) -> bool {
     last_message.is_some_and(|last_message| last_message.elapsed() > SILENCE)
 }

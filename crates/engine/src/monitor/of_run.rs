@@ -21,7 +21,7 @@ const TRIAL_INTERVAL: Duration = Duration::from_millis(100);
 const FORWARD_AFTER: Duration = Duration::from_secs(10);
 
 /// Monitors in a row that sent nothing, after which no more are started.
-const MOST_FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 
 /// The monitors of a run.
 pub(crate) struct HostMonitors {
@@ -115,7 +115,7 @@ fn sampled(samples: Vec<HostSamples>) -> Option<Event> {
 
 impl MonitoredHost {
     fn start(&mut self, bed: &mut dyn TestBed) -> Option<Event> {
-        if self.monitor.is_some() || !self.is_supported || self.failures >= MOST_FAILURES {
+        if self.monitor.is_some() || !self.is_supported || self.failures >= MAX_FAILURES {
             return None;
         }
         if bed.has_names() {
@@ -241,12 +241,12 @@ mod tests {
     fn monitors_without_samples_are_abandoned() {
         let mut bed = bed(|host, _| (host == Host::Server).then_some(Monitor::ExitsAtOnce));
         let mut monitors = HostMonitors::new();
-        for _ in 0..MOST_FAILURES {
+        for _ in 0..MAX_FAILURES {
             monitors.start(&mut bed);
             until_noticed(&mut monitors);
         }
         monitors.start(&mut bed);
-        assert_eq!(bed.monitor_requests, [1, MOST_FAILURES]);
+        assert_eq!(bed.monitor_requests, [1, MAX_FAILURES]);
     }
 
     #[test]

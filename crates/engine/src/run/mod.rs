@@ -281,7 +281,7 @@ pub(crate) fn end_run(ending: Ending, listener: &mut dyn Listener) -> Result<End
 
 impl TrialRunner<'_> {
     pub fn stopped(&self) -> bool {
-        self.stop.is_asked()
+        self.stop.is_requested()
     }
 
     fn run(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {

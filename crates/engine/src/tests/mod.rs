@@ -137,7 +137,7 @@ fn a_run_ends_with_the_round_in_which_its_intervals_are_narrow() {
     // Every trial of this bed has the same goodput.
     assert_eq!(
         recorded.trials().len() as u32,
-        2 * regatta_model::Study::LEAST_ROUNDS
+        2 * regatta_model::Study::MIN_ROUNDS
     );
     // Resumed, the run knows what was measured before.
     let before: Vec<TrialRecord> = recorded.trials().into_iter().cloned().collect();

@@ -18,7 +18,7 @@ use regatta_report::{
 
 use crate::{
     model::{Activity, LiveCell, LiveRun, LiveTrial, RunStatus},
-    time_left::coarse_duration,
+    run_estimate::coarse_duration,
 };
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);

@@ -229,7 +229,7 @@ mod tests {
             let gap = longest_gap(&trace);
             assert!(pauses.contains(&gap), "{name}: {gap} ms");
             assert_eq!(trace.period_ms(), shipped.period_ms);
-            assert!(trace.opportunities_ms.len() < DeliveryTrace::MOST);
+            assert!(trace.opportunities_ms.len() < DeliveryTrace::MAX);
             // It is what a file with it would be.
             let lines: Vec<String> = (trace.opportunities_ms.iter())
                 .map(|at| at.to_string())

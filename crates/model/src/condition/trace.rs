@@ -23,7 +23,7 @@ impl DeliveryTrace {
     pub const PACKET_HEADER_BYTES: u64 = 4;
 
     /// Maximum number of opportunities in one trace.
-    pub const MOST: usize = 1_000_000;
+    pub const MAX: usize = 1_000_000;
 
     /// Parses a trace: one whole number of milliseconds per line, never decreasing, the last one
     /// above zero. `name` is for display.
@@ -48,10 +48,10 @@ impl DeliveryTrace {
                     "line {number} of the trace `{name}` goes back in time, from {last} to {at}"
                 )));
             }
-            if opportunities_ms.len() == Self::MOST {
+            if opportunities_ms.len() == Self::MAX {
                 return Err(wrong(format!(
                     "the trace `{name}` has more than {} lines",
-                    Self::MOST
+                    Self::MAX
                 )));
             }
             opportunities_ms.push(at);

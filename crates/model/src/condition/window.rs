@@ -9,7 +9,7 @@ use crate::{units::Bytes, workload::Direction};
 const READING_PAUSE: Duration = Duration::from_millis(20);
 
 /// Smallest window, in bytes: two messages of 64 KiB.
-const LEAST_BYTES: f64 = 131_072.0;
+const MIN_BYTES: f64 = 131_072.0;
 
 /// Ratio of a full packet's payload to the bytes that queues and rates count.
 const PAYLOAD_RATIO: f64 = 15.0 / 16.0;
@@ -29,7 +29,7 @@ impl Condition {
     #[must_use]
     pub fn flow_control_window(&self, direction: Direction) -> Option<Bytes> {
         let round_trip = self.longest_round_trip_delay();
-        let mut largest = LEAST_BYTES;
+        let mut largest = MIN_BYTES;
         for setting in self.settings() {
             let [link, opposite] = direction.data_first([setting.forward, setting.reverse]);
             let directions = [(link, opposite), (opposite, link)];

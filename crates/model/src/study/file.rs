@@ -192,11 +192,11 @@ impl StudyFile {
 
 impl Study {
     /// Most rounds of a run.
-    pub const MOST_ROUNDS: u32 = 1_000_000;
+    pub const MAX_ROUNDS: u32 = 1_000_000;
 
     /// Fewest rounds after which a run with `until` may end. Intervals of fewer are narrow by chance
     /// too often.
-    pub const LEAST_ROUNDS: u32 = 10;
+    pub const MIN_ROUNDS: u32 = 10;
 
     /// Parses a study from the text of a file; `file` is its name for messages.
     ///

@@ -163,7 +163,7 @@ pub struct Study {
     /// Number of runs of each cell; the maximum if `until` or `successes` is set.
     pub rounds: u32,
     /// Relative half-width of the intervals at which the run ends before `rounds`: see
-    /// [`Study::LEAST_ROUNDS`].
+    /// [`Study::MIN_ROUNDS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Ratio>,
     /// Number of whole transfers ([`TrialRecord::is_whole`](crate::TrialRecord::is_whole)) after

@@ -34,7 +34,7 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds> {
     };
     let every = root.required("every", "\"150s\"", every)?;
     let rounds = length.as_nanos() / every.as_nanos();
-    let most = u128::from(Study::MOST_ROUNDS);
+    let most = u128::from(Study::MAX_ROUNDS);
     let shown = format_duration(every);
     refuse! { root;
         !(1..=most).contains(&rounds) => span,
@@ -52,7 +52,7 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds> {
 /// `rounds = { successes = 3, at_most = 5 }`.
 fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     const USUAL: u32 = 5;
-    let most = u64::from(Study::MOST_ROUNDS);
+    let most = u64::from(Study::MAX_ROUNDS);
     if !root.is_table("rounds") {
         let rounds = root.number("rounds", 1, most)?;
         return Ok(Rounds {
@@ -75,7 +75,7 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     }
     let until = table.parsed::<Ratio>("until", "3%")?;
     let (until, span) = table.required("until", "\"3%\"", until)?;
-    let least = u64::from(Study::LEAST_ROUNDS);
+    let least = u64::from(Study::MIN_ROUNDS);
     let at_most = table.number("at_most", least, most)?;
     let at_most = table.required("at_most", "60", at_most)?;
     table.end()?;

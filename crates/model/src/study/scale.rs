@@ -50,39 +50,39 @@ impl Scaled {
     fn exceeds_request(&self, study: &Study) -> bool {
         let requested = f64::from(self.rounds_of) * self.scale.0;
         let mut workloads = study.workloads.iter();
-        requested < f64::from(study.rounds) * Study::LEAST_ROUNDED_VOLUME
+        requested < f64::from(study.rounds) * Study::MIN_ROUNDED_VOLUME
             && workloads.any(|it| study.has_swept_volume(&it.name))
     }
 }
 
 impl Study {
     /// Fewest rounds of a scaled study, unless it has fewer itself: with less there are no intervals.
-    pub const LEAST_SCALED_ROUNDS: u32 = 3;
+    pub const MIN_SCALED_ROUNDS: u32 = 3;
 
     /// Part of its volume from which on a trial stays whole: rounding to whole rounds is no reason to
     /// change what a trial does.
-    const LEAST_ROUNDED_VOLUME: f64 = 0.8;
+    const MIN_ROUNDED_VOLUME: f64 = 0.8;
 
     /// Makes this study the short form of itself whose trials take `scale` of the whole one's time.
     ///
     /// The rounds are scaled first, and with them the length of a series, but not below
-    /// [`Study::LEAST_SCALED_ROUNDS`]. What is then left is taken from the volume of each trial: sizes,
+    /// [`Study::MIN_SCALED_ROUNDS`]. What is then left is taken from the volume of each trial: sizes,
     /// durations with their warm-ups, and numbers of requests, connections and messages. Workloads of
     /// which a sweep varies one of these keep their volume, and durations are kept where a path changes in time.
     /// A workload whose volume is scaled has another name, and no published figures.
     pub fn scale(&mut self, scale: Ratio) {
         let (rounds_of, series_of) = (self.rounds, self.every.unwrap_or_default() * self.rounds);
         let exact = f64::from(self.rounds) * scale.0;
-        let least = Self::LEAST_SCALED_ROUNDS.min(self.rounds);
+        let least = Self::MIN_SCALED_ROUNDS.min(self.rounds);
         self.rounds = (exact.round() as u32).max(least);
         if self.until.is_some() {
-            self.rounds = self.rounds.max(Self::LEAST_ROUNDS);
+            self.rounds = self.rounds.max(Self::MIN_ROUNDS);
         }
         self.successes = self.successes.map(|it| it.min(self.rounds));
         let volume = (exact / f64::from(self.rounds)).min(1.0);
         let suffix = format!(" at {volume:.3}");
         let mut renamed = Vec::new();
-        let is_rounding = volume > Self::LEAST_ROUNDED_VOLUME;
+        let is_rounding = volume > Self::MIN_ROUNDED_VOLUME;
         let changes_in_time = self.changes_in_time();
         let is_swept: Vec<bool> = (self.workloads.iter())
             .map(|workload| self.has_swept_volume(&workload.name))

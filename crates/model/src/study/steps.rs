@@ -11,7 +11,7 @@ use super::{
 use crate::condition::{Condition, Link};
 
 /// Maximum number of steps in one schedule.
-const MOST_STEPS: f64 = 10_000.0;
+const MAX_STEPS: f64 = 10_000.0;
 
 /// Quantity that goes from one value to another by equal steps at equal times.
 pub(super) struct Staircase {
@@ -67,7 +67,7 @@ pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
             "`from` and `to` are the same, so nothing changes", "leave `steps` out";
         every.is_zero() || every > Condition::LONGEST_TIME => every_span,
             "this time must be longer than zero and at most 30 days", "write a time such as `20s`";
-        steps > MOST_STEPS => by_span, "these are more than {MOST_STEPS} steps", "write a larger `by`";
+        steps > MAX_STEPS => by_span, "these are more than {MAX_STEPS} steps", "write a larger `by`";
     }
     Ok(Staircase {
         key,

@@ -67,13 +67,13 @@ pub struct PairSpread {
 
 impl PairSpread {
     /// Largest number of rounds that is reported.
-    pub const MOST_ROUNDS: usize = 100_000;
+    pub const MAX_ROUNDS: usize = 100_000;
 
     /// Returns the number of rounds in which a test at level 1 − `confidence` detects a ratio above
-    /// 1 with a power of [`POWER`]; `None` above [`PairSpread::MOST_ROUNDS`].
+    /// 1 with a power of [`POWER`]; `None` above [`PairSpread::MAX_ROUNDS`].
     #[must_use]
     pub fn rounds_to_detect(&self, ratio: f64, confidence: f64) -> Option<usize> {
-        let most = Self::MOST_ROUNDS;
+        let most = Self::MAX_ROUNDS;
         regatta_stats::rounds_to_detect(self.deviation, ratio.ln(), confidence, POWER, most)
     }
 }

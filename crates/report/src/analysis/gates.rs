@@ -78,12 +78,12 @@ fn measured(data: &RunData) -> Gate {
 }
 
 /// Most conditions that a gate names; `summary.json` has every check.
-const MOST_NAMED: usize = 24;
+const MAX_NAMED: usize = 24;
 
 /// Lists names, of many the first.
 fn named(names: &[String]) -> String {
-    let shown = names[..names.len().min(MOST_NAMED)].join(", ");
-    match names.len() - names.len().min(MOST_NAMED) {
+    let shown = names[..names.len().min(MAX_NAMED)].join(", ");
+    match names.len() - names.len().min(MAX_NAMED) {
         0 => shown,
         more => tr!("{} and {} more", shown, more),
     }

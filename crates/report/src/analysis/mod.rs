@@ -26,7 +26,7 @@ mod workloads;
 
 use regatta_model::{Study, metric::id};
 use regatta_results::RunState;
-use regatta_stats::MOST_RESAMPLED_ROUNDS;
+use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
 use crate::{RunData, language::tr};
 pub use cells::describe_metric;
@@ -188,10 +188,10 @@ fn method(data: &RunData) -> Vec<String> {
     }
     if !data.header.study.sweeps.is_empty() {
         sentences.push(tr!("In a sweep, a transport overtakes another where the interpolated mean log ratio of their metric crosses 1 between values at which either is ahead for certain (95 % for each value). The interval of that value is made by resampling whole rounds 2000 times (expanded percentiles, Hesterberg 2015); these intervals are not corrected for their number"));
-        if data.rounds() as usize > MOST_RESAMPLED_ROUNDS {
+        if data.rounds() as usize > MAX_RESAMPLED_ROUNDS {
             sentences.push(tr!(
                 "Of more than {} rounds, the means of the resamples are drawn from the normal distribution that they then have, with the covariances between the values of the sweep",
-                MOST_RESAMPLED_ROUNDS
+                MAX_RESAMPLED_ROUNDS
             ));
         }
     }

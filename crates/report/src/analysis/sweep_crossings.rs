@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Most crossings of one pair along one axis that have a sentence each; more of them share one.
-const MOST_SINGLE: usize = 3;
+const MAX_SINGLE: usize = 3;
 
 /// Label of a line, and the logarithms of its cells by their positions on the axes.
 type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], &'a Logs>);
@@ -157,7 +157,7 @@ pub fn sentences(sweeps: &Sweeps, family: &Family<'_>, result: &SweepResult) -> 
     let sentence = |crossing| match groups.get_mut(&kind(crossing)) {
         // The sentence of all was at the first of them.
         Some(group) if group.is_empty() => None,
-        Some(group) if group.len() > MOST_SINGLE => {
+        Some(group) if group.len() > MAX_SINGLE => {
             Some(range_text(sweeps, family, &std::mem::take(group)))
         }
         _ => Some(crossing.text.clone()),
@@ -170,7 +170,7 @@ pub fn in_first_sentence(crossings: &[SweepCrossing]) -> Option<usize> {
     let first = crossings.first()?;
     let alike = crossings.iter().filter(|it| kind(it) == kind(first));
     let alike = alike.count();
-    Some(if alike > MOST_SINGLE { alike } else { 1 })
+    Some(if alike > MAX_SINGLE { alike } else { 1 })
 }
 
 /// Key of the crossings that share a sentence: axis, pair and direction, and whether the interval is open.

@@ -164,7 +164,7 @@ fn ahead(
 }
 
 /// Most sentences about one sweep.
-const MOST_SENTENCES: usize = 12;
+const MAX_SENTENCES: usize = 12;
 
 /// Returns the sentences about a sweep: the crossings, and the pairs without any.
 fn sentences(
@@ -214,9 +214,9 @@ fn sentences(
             alike.join("; ")
         ));
     }
-    if sentences.len() > MOST_SENTENCES {
-        let more = sentences.len() - MOST_SENTENCES;
-        sentences.truncate(MOST_SENTENCES);
+    if sentences.len() > MAX_SENTENCES {
+        let more = sentences.len() - MAX_SENTENCES;
+        sentences.truncate(MAX_SENTENCES);
         sentences.push(plural!(
             more as u64,
             "{} further sentence is in `summary.json`, as `sweeps`",

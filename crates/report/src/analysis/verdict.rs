@@ -95,13 +95,13 @@ fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
 }
 
 /// Most transports that a list names; a sweep has hundreds.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Lists names, of many the first.
 fn named(names: &[String]) -> String {
-    match names.len().saturating_sub(MOST_NAMED) {
+    match names.len().saturating_sub(MAX_NAMED) {
         0 => list(names),
-        more => tr!("{} and {} more", names[..MOST_NAMED].join(", "), more),
+        more => tr!("{} and {} more", names[..MAX_NAMED].join(", "), more),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Largest number of runs in one comparison: one for each letter.
-pub const MOST_RUNS: usize = 26;
+pub const MAX_RUNS: usize = 26;
 
 /// Error of runs that cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,7 +124,7 @@ pub fn compare(
 fn compared(position: usize, directory: &str, run: &Indexed<'_>) -> ComparedRun {
     let (data, summary) = (run.data, &run.summary);
     ComparedRun {
-        name: char::from(b'A' + (position % MOST_RUNS) as u8).to_string(),
+        name: char::from(b'A' + (position % MAX_RUNS) as u8).to_string(),
         directory: directory.to_owned(),
         run_id: summary.run_id.clone(),
         study: summary.study.clone(),

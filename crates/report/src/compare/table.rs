@@ -17,16 +17,16 @@ use crate::{
 };
 
 /// Number of cells up to which each is shown; of more, those with a difference or a failure.
-const MOST_CELLS: usize = 60;
+const MAX_CELLS: usize = 60;
 
 /// Number of changes of one kind that are listed.
-const MOST_CHANGES: usize = 12;
+const MAX_CHANGES: usize = 12;
 
 /// Longest label of a transport, in characters.
 const LONGEST_LABEL: usize = 24;
 
 /// Number of characters of a value of a change.
-const MOST_VALUE: usize = 60;
+const MAX_VALUE: usize = 60;
 
 /// Renders a comparison: the runs, and of each pair what changed, its cells and the verdict.
 #[must_use]
@@ -45,11 +45,11 @@ pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
             let passed = format!("no cell is slower by {least} or more");
             add_line(&mut text, "pass  ", &passed);
         }
-        for miss in gate.misses.iter().take(MOST_CELLS) {
+        for miss in gate.misses.iter().take(MAX_CELLS) {
             add_line(&mut text, "MISS  ", miss);
         }
-        if gate.misses.len() > MOST_CELLS {
-            let more = gate.misses.len() - MOST_CELLS;
+        if gate.misses.len() > MAX_CELLS {
+            let more = gate.misses.len() - MAX_CELLS;
             add_line(
                 &mut text,
                 "MISS  ",
@@ -92,7 +92,7 @@ fn add_pair(out: &mut TerminalText, pair: &PairOfRuns) {
     add_changes(out, &pair.changes);
     for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
         if !cells.is_empty() {
-            let shown = list(cells.iter().take(MOST_CHANGES).map(CellName::text));
+            let shown = list(cells.iter().take(MAX_CHANGES).map(CellName::text));
             let text = format!("{} cells in {run} alone: {shown}", cells.len());
             add_line(out, "  ", &text);
         }
@@ -113,11 +113,11 @@ fn add_changes(out: &mut TerminalText, changes: &[Change]) {
     ];
     for (kind, label) in kinds {
         let of_kind: Vec<&Change> = changes.iter().filter(|it| it.kind == kind).collect();
-        for change in of_kind.iter().take(MOST_CHANGES) {
+        for change in of_kind.iter().take(MAX_CHANGES) {
             add_line(out, &format!("  {label:8} "), &change_of(change));
         }
-        if of_kind.len() > MOST_CHANGES {
-            let more = of_kind.len() - MOST_CHANGES;
+        if of_kind.len() > MAX_CHANGES {
+            let more = of_kind.len() - MAX_CHANGES;
             let text = format!("and {more} more; `--json` lists them all");
             add_line(out, "           ", &text);
         }
@@ -125,7 +125,7 @@ fn add_changes(out: &mut TerminalText, changes: &[Change]) {
 }
 
 fn add_tables(out: &mut TerminalText, pair: &PairOfRuns) {
-    let shown = listed(pair, MOST_CELLS);
+    let shown = listed(pair, MAX_CELLS);
     let cells = (shown.iter()).map(|cell| ((&cell.name.condition, &cell.name.workload), *cell));
     for ((condition, workload), cells) in grouped(cells) {
         out.heading(&format!("{condition}, {workload}"));
@@ -195,7 +195,7 @@ fn change_of(change: &Change) -> String {
         false => format!(" ({})", list(&change.of)),
     };
     let [from, to] = [&change.from, &change.to].map(|it| it.as_deref().unwrap_or("none"));
-    let values = Labels::new([from, to], MOST_VALUE);
+    let values = Labels::new([from, to], MAX_VALUE);
     format!(
         "{}{of}: {} → {}",
         change.name,

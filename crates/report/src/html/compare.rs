@@ -18,7 +18,7 @@ use minijinja::{
 };
 
 /// Most cells of a pair that are shown, see [`listed`].
-const MOST_CELLS: usize = 300;
+const MAX_CELLS: usize = 300;
 
 /// Renders the page.
 ///
@@ -51,7 +51,7 @@ fn shown(comparison: &RunComparison) -> Shown<'_> {
 }
 
 fn pair(pair: &PairOfRuns) -> Value {
-    let cells = listed(pair, MOST_CELLS);
+    let cells = listed(pair, MAX_CELLS);
     let rows: Vec<Value> = cells.iter().flat_map(|cell| rows(cell)).collect();
     context! {
         id => format!("{}-{}", pair.from, pair.to),

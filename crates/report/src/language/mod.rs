@@ -133,7 +133,7 @@ pub(crate) fn counted(
     fill(template, arguments)
 }
 
-/// Substitutes arguments for `{}`, in their order, and of `{1}`, by their positions from 0.
+/// Substitutes arguments for `{}`, in their order, and for `{1}`, by their positions from 0.
 fn fill(template: &str, arguments: &[&dyn Display]) -> String {
     let mut filled = String::with_capacity(template.len() + 16 * arguments.len());
     let mut next = 0;

@@ -10,14 +10,14 @@ use regatta_model::{
 use crate::format::quantity;
 
 /// Most steps of a timeline; beyond them each two become one.
-const MOST_BINS: i64 = 600;
+const MAX_BINS: i64 = 600;
 
 /// Step of a timeline at first, in nanoseconds: the interval of samples during trials.
 const FIRST_BIN_NS: i64 = 100_000_000;
 
 /// Shortest sample whose value counts as a peak: those at the edges of trials can be so short that one
 /// packet is a high rate.
-const LEAST_PEAK_NS: i64 = 50_000_000;
+const MIN_PEAK_NS: i64 = 50_000_000;
 
 /// Name of the mean over all cores of their busy time.
 pub const CPU_MEAN: &str = "all.cpu_mean_ratio";
@@ -217,7 +217,7 @@ impl Line {
     fn add(&mut self, value: f64, [from_ns, to_ns]: [i64; 2], bin_ns: i64) {
         self.total += value * (to_ns - from_ns) as f64 / 1e9;
         self.covered_ns += (to_ns - from_ns) as f64;
-        let may_peak = to_ns - from_ns >= LEAST_PEAK_NS;
+        let may_peak = to_ns - from_ns >= MIN_PEAK_NS;
         if may_peak {
             self.largest = self.largest.max(value);
         }
@@ -324,7 +324,7 @@ impl HostTimeline {
 
     /// Joins steps until the one at `to_ns` is not too many.
     fn make_room(&mut self, to_ns: i64) {
-        while to_ns / self.bin_ns >= MOST_BINS {
+        while to_ns / self.bin_ns >= MAX_BINS {
             self.bin_ns *= 2;
             for line in self.lines.values_mut() {
                 line.bins = line.bins.chunks(2).map(Bin::joined).collect();

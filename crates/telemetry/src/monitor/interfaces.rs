@@ -10,7 +10,7 @@ use crate::{
 
 /// Most interfaces of a host that are sampled, in the kernel's order: a host of containers can have
 /// hundreds of virtual ones, after its real ones.
-const MOST_INTERFACES: usize = 32;
+const MAX_INTERFACES: usize = 32;
 
 /// The interfaces of the network namespace of the thread that opened this.
 #[derive(Debug)]
@@ -49,11 +49,11 @@ impl Interfaces {
     }
 }
 
-/// Returns the interfaces that have carried a packet, at most [`MOST_INTERFACES`].
+/// Returns the interfaces that have carried a packet, at most [`MAX_INTERFACES`].
 fn carrying(text: &[u8]) -> Vec<(String, InterfaceCounters)> {
     let mut found = InterfaceCounters::parse_all(text);
     found.retain(|(_, counters)| counters.received_packets > 0 || counters.sent_packets > 0);
-    found.truncate(MOST_INTERFACES);
+    found.truncate(MAX_INTERFACES);
     found
 }
 
@@ -101,7 +101,7 @@ mod tests {
         let line = |n| format!("veth{n}: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
         let text: String = (0..100).map(line).collect();
         let found = carrying(text.as_bytes());
-        assert_eq!(found.len(), MOST_INTERFACES);
+        assert_eq!(found.len(), MAX_INTERFACES);
         assert_eq!(found[0].0, "veth0");
     }
 }

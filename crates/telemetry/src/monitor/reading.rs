@@ -3,7 +3,7 @@
 use regatta_model::{HostSample, host_sample::ELAPSED};
 
 /// Shortest time of which ratios are given: the kernel counts in steps of mostly 10 ms.
-const LEAST_NS: i64 = 50_000_000;
+const MIN_NS: i64 = 50_000_000;
 
 /// One instrument at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,7 +65,7 @@ impl Reading {
 fn difference(now: Value, before: Option<Value>, elapsed_ns: i64) -> Option<f64> {
     let share = |now: i64, before: i64| {
         let share = (now - before) as f64 / elapsed_ns as f64;
-        (elapsed_ns >= LEAST_NS).then(|| share.clamp(0.0, 1.0))
+        (elapsed_ns >= MIN_NS).then(|| share.clamp(0.0, 1.0))
     };
     // Digits below a tick carry no information, and take space.
     let rounded = |share: f64| (share * 1e4).round() / 1e4;

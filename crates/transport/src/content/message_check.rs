@@ -10,7 +10,7 @@ use super::{
 use crate::{clock::MonotonicTime, trial::watch::Delivered};
 
 /// Most messages of one transfer, so that a sequence number fits its place.
-pub(crate) const MOST_MESSAGES: u64 = u32::MAX as u64;
+pub(crate) const MAX_MESSAGES: u64 = u32::MAX as u64;
 
 /// Writes a header: sequence number (4 bytes), time of sending (8), check of both and of the trial
 /// (4); little-endian. The length is the message's own.

@@ -23,7 +23,7 @@ use regatta_model::{
 
 use crate::{
     content::{
-        message_check::MOST_MESSAGES,
+        message_check::MAX_MESSAGES,
         plan::{HEADER_BYTES, Plan},
     },
     driver::{Result, TransportError},
@@ -34,7 +34,7 @@ use tracker::{RequestTracker, Rules};
 
 /// Least time that an answer is waited for where a study gives none: over a path of any delay, no
 /// application that is there takes longer.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes of requests, or of answers, that both ends and the path hold even if no application reads them,
 /// over any stream: less than the least receive window of the drivers.
@@ -120,7 +120,7 @@ impl Exchange {
                     requests: part("", requests, request, Pattern::Data)?,
                     responses: part("answers", requests, response, Pattern::Data)?,
                     arrivals,
-                    patience: longest_round_trip(order).max(LEAST_PATIENCE),
+                    patience: longest_round_trip(order).max(MIN_PATIENCE),
                 })
             }
             _ => {
@@ -150,7 +150,7 @@ impl Exchange {
             let hint = format!("choose `request` and `response` of at least {NUMBER_BYTES} B");
             return Err(TransportError::unsupported(reason, hint));
         }
-        if self.requests.count > MOST_MESSAGES {
+        if self.requests.count > MAX_MESSAGES {
             let what = format!("{} messages are more than 2^32 - 1", self.requests.count);
             return Err(TransportError::order(what));
         }

@@ -11,7 +11,7 @@ use crate::content::{
 
 /// Longest distance from the number that is due at which a number without a check is believed: more
 /// messages are never lost in one go, and each number that is believed costs memory up to it.
-const MOST_DISTANCE: u64 = 1 << 20;
+const MAX_DISTANCE: u64 = 1 << 20;
 
 /// Returns the number of bytes of its own number that a short message of `length` bytes carries.
 pub(crate) fn number_bytes(length: usize) -> usize {
@@ -55,7 +55,7 @@ pub(crate) fn read(plan: &Plan, message: &[u8], near: u64) -> Option<u64> {
 }
 
 /// Returns the number nearest to `near` whose lowest `bytes` bytes are `low`; `None` if it is
-/// further than [`MOST_DISTANCE`].
+/// further than [`MAX_DISTANCE`].
 fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
     if bytes == 0 {
         return None;
@@ -66,7 +66,7 @@ fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
         .into_iter()
         .flatten()
         .min_by_key(|candidate| candidate.abs_diff(near))
-        .filter(|candidate| candidate.abs_diff(near) <= MOST_DISTANCE)
+        .filter(|candidate| candidate.abs_diff(near) <= MAX_DISTANCE)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind};
 
 use super::{Content, Work};
 use crate::{
-    content::{message_check::MOST_MESSAGES, part::Part, plan::Plan},
+    content::{message_check::MAX_MESSAGES, part::Part, plan::Plan},
     driver::{Result, TransportError},
 };
 
@@ -52,14 +52,14 @@ impl Bulk {
         }
         if duration.is_some() {
             // A message is not cut to a size that does not count.
-            let all = Bytes(message.0.saturating_mul(MOST_MESSAGES));
+            let all = Bytes(message.0.saturating_mul(MAX_MESSAGES));
             all_messages = Plan::of(order, "", all, message, pattern)?;
         }
         let parts = Part::of_bulk(&options, size.0, |part, index| match duration {
             None => all_messages.part(part, index),
             Some(_) => all_messages.part(all_messages.size, index),
         })?;
-        if let Some(part) = parts.iter().find(|part| part.plan.count > MOST_MESSAGES) {
+        if let Some(part) = parts.iter().find(|part| part.plan.count > MAX_MESSAGES) {
             let what = format!("{} messages are more than 2^32 - 1", part.plan.count);
             return Err(TransportError::order(what));
         }

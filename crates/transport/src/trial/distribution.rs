@@ -8,7 +8,7 @@ use regatta_model::{metric::DelayMetrics, units::signed_nanoseconds};
 use super::findings::Findings;
 use crate::{
     clock::MonotonicTime,
-    probe::{LEAST_FOR_P99, encode, new_histogram, record},
+    probe::{MIN_FOR_P99, encode, new_histogram, record},
 };
 
 /// A distribution of delays, of which the mean and the maximum are kept exactly and the others to
@@ -64,7 +64,7 @@ impl Distribution {
         findings.metric(names.mean, self.mean());
         findings.metric(names.p50, self.quantile(0.5));
         findings.metric(names.p95, self.quantile(0.95));
-        if self.len() >= LEAST_FOR_P99 {
+        if self.len() >= MIN_FOR_P99 {
             findings.metric(names.p99, self.quantile(0.99));
         }
         if let Some(max) = names.max {

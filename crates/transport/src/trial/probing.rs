@@ -8,7 +8,7 @@ use crate::{
     driver::{Result, TransportError},
     executor::Executor,
     opening::Purpose,
-    probe::{Delays, MOST_IN_FLIGHT, Probed, Schedule, write_probe},
+    probe::{Delays, MAX_IN_FLIGHT, Probed, Schedule, write_probe},
     stop::Stop,
 };
 
@@ -62,7 +62,7 @@ pub(crate) async fn idle<F: ProbeFlow>(
             };
             let next = lost_at.min(now + interval);
             while delays.unanswered() > 0 && receive(trial, flow, next, &mut delays).await? {}
-            while (delays.unanswered() >= MOST_IN_FLIGHT
+            while (delays.unanswered() >= MAX_IN_FLIGHT
                 || delays.unanswered() > 0 && !flow.sends_at_once())
                 && receive(trial, flow, lost_at, &mut delays).await?
             {}

@@ -134,8 +134,8 @@ pub(crate) enum FromProgram {
 }
 
 impl FromProgram {
-    /// Returns the error of a program that sent this message at the wrong time; `when` is the text of the time: `before
-    /// it was ready`.
+    /// Returns the error of a program that sent this message at the wrong time; `when` names the phase: `before it was
+    /// ready`.
     pub(crate) fn unexpected(&self, when: &'static str) -> ProgramError {
         let message = self.into();
         ProgramError::UnexpectedMessage { message, when }

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     /// Longest time for an answer that comes.
-    const WITHIN: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A program with the capability `repeat`, which answers `end` with `answer`.
     struct Repeating {
@@ -177,7 +177,7 @@ mod tests {
         let repeating = Repeating::new(r#"echo '{"type":"over"}'"#);
         let program = repeating.start();
         let first = program.process();
-        assert_eq!(repeating.finish(program, WITHIN), None);
+        assert_eq!(repeating.finish(program, TIMEOUT), None);
         let program = repeating.start();
         assert_eq!(program.process(), first);
     }
@@ -187,9 +187,13 @@ mod tests {
         let repeating = Repeating::new(r#"echo '{"type":"over"}'"#);
         let program = repeating.start();
         let (first, inbox) = (program.process(), program.inbox().clone());
-        assert_eq!(repeating.finish(program, WITHIN), None);
+        assert_eq!(repeating.finish(program, TIMEOUT), None);
         kill(Pid::from_raw(first.cast_signed()), Signal::SIGKILL).unwrap();
-        assert!(inbox.wait_for_exit(MonotonicTime::now() + WITHIN).is_some());
+        assert!(
+            inbox
+                .wait_for_exit(MonotonicTime::now() + TIMEOUT)
+                .is_some()
+        );
         let mut program = repeating.start();
         assert!(program.send(&ToProgram::Stop).is_ok());
     }
@@ -205,7 +209,7 @@ mod tests {
             (
                 "echo no >&2; exit 3",
                 "ended with exit code 3; its last lines of standard error: `no`",
-                WITHIN,
+                TIMEOUT,
             ),
         ] {
             let repeating = Repeating::new(answer);

@@ -10,7 +10,7 @@ use regatta_transport::{Abort, MonotonicTime};
 use crate::{contract::FromProgram, error::ProgramError};
 
 /// Maximum number of queued events; a program that sends more has to wait.
-const MOST_EVENTS: usize = 256;
+const MAX_EVENTS: usize = 256;
 
 /// Event of a session.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Inbox {
     /// Appends an event, waiting for room; returns false if the queue is closed.
     pub(crate) fn put(&self, event: Event) -> bool {
         let mut state = self.state.lock();
-        let is_full = |state: &mut State| state.events.len() >= MOST_EVENTS && !state.closed;
+        let is_full = |state: &mut State| state.events.len() >= MAX_EVENTS && !state.closed;
         self.changed.wait_while(&mut state, is_full);
         if state.closed {
             return false;
@@ -156,6 +156,6 @@ mod tests {
         assert!(matches!(inbox.take_until(soon()), Some(Event::Aborted)));
         inbox.close();
         let put = flood.join().unwrap();
-        assert!((1000..=1000 + MOST_EVENTS).contains(&put), "{put}");
+        assert!((1000..=1000 + MAX_EVENTS).contains(&put), "{put}");
     }
 }

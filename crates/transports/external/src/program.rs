@@ -34,7 +34,7 @@ const EXCERPT_CHARS: usize = 120;
 const STDERR_TAIL_BYTES: usize = 2 << 10;
 
 /// Maximum wait for the remaining output of an ended program.
-const LAST_OUTPUT_WITHIN: Duration = Duration::from_millis(500);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Program to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,7 +76,7 @@ impl Program {
         let (reading, read_out) = channel::<()>();
         let end_inbox = Arc::clone(&current_inbox);
         let on_end = move |status| {
-            let _ = read_out.recv_timeout(LAST_OUTPUT_WITHIN);
+            let _ = read_out.recv_timeout(LAST_OUTPUT_TIMEOUT);
             put(&end_inbox, Event::Ended(exit_status(status)));
         };
         let (process, (input, out, errors)) =
@@ -162,7 +162,7 @@ impl Program {
         Err(match answers {
             Ok(_) => format!("did not answer `end` with `over` within {seconds} s"),
             Err(_) => {
-                (self.finish(LAST_OUTPUT_WITHIN)).unwrap_or_else(|| "ended with the trial".into())
+                (self.finish(LAST_OUTPUT_TIMEOUT)).unwrap_or_else(|| "ended with the trial".into())
             }
         })
     }
@@ -195,7 +195,7 @@ impl Program {
             // It has ended, or has closed its input; an exit status says more.
             Err(error) => match self
                 .inbox
-                .wait_for_exit(MonotonicTime::now() + LAST_OUTPUT_WITHIN)
+                .wait_for_exit(MonotonicTime::now() + LAST_OUTPUT_TIMEOUT)
             {
                 Some(status) => Err(self.early_end(status)),
                 None => Err(closed(error)),

@@ -10,7 +10,7 @@ use regatta_transport::{Carries, OptionDefinition, OptionKind};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 /// Largest value of a QUIC variable-length integer (RFC 9000 §16).
-pub const MOST_VARINT: u64 = (1 << 62) - 1;
+pub const MAX_VARINT: u64 = (1 << 62) - 1;
 
 /// Reads an option that is one of a few names from options that were checked.
 pub fn choice<T: FromStr + Default>(
@@ -73,7 +73,7 @@ impl Common {
     #[must_use]
     pub fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         let size =
-            |option: &OptionDefinition| option.size(options).map(|size| size.min(MOST_VARINT));
+            |option: &OptionDefinition| option.size(options).map(|size| size.min(MAX_VARINT));
         let buffer = |option: &OptionDefinition| {
             size(option).map(|size| usize::try_from(size).unwrap_or(usize::MAX))
         };

@@ -10,32 +10,32 @@ use crate::options::Common;
 /// Least UDP payload that a path must carry for QUIC.
 ///
 /// Source: RFC 9000 §14.
-pub const LEAST_PAYLOAD_BYTES: u16 = 1200;
+pub const MIN_PAYLOAD_BYTES: u16 = 1200;
 
 /// Largest UDP payload in use, that of a jumbo frame over IPv4. Receive buffers grow with it, and a
 /// congestion window of ten packets of 1200 bytes must still hold one.
-pub const MOST_PAYLOAD_BYTES: u16 = 8972;
+pub const MAX_PAYLOAD_BYTES: u16 = 8972;
 
 /// Largest UDP payload of one call of the kernel, whole GSO batch: an IPv4 packet without its
 /// headers.
-const MOST_BATCH_BYTES: usize = 65_507;
+const MAX_BATCH_BYTES: usize = 65_507;
 
 /// Initial congestion window of every stack, in packets: that of Linux, and of RFC 9002 §7.2 for packets
 /// of up to 1472 bytes.
 pub const INITIAL_WINDOW_PACKETS: u16 = 10;
 
 /// Smallest window where the path has no rate, in bytes: more than loopback holds in flight.
-const LEAST_WINDOW_WITHOUT_RATE_BYTES: u64 = 4 << 20;
+const MIN_WINDOW_WITHOUT_RATE_BYTES: u64 = 4 << 20;
 
 /// Largest window where the path has no rate, in packets. A stream buffer of quinn fails above 1024
 /// gaps; with one packet in twenty lost, a window of this size has about 820.
-const MOST_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
+const MAX_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
 
 /// Largest window of a stack that has no limit.
-pub const MOST_WINDOW_PACKETS: u64 = u64::MAX;
+pub const MAX_WINDOW_PACKETS: u64 = u64::MAX;
 
 /// Least data of the application that a stack holds where that follows the congestion window, in bytes.
-const LEAST_HELD_BYTES: u64 = 1 << 20;
+const MIN_HELD_BYTES: u64 = 1 << 20;
 
 /// Data of the application that a stack holds then, in congestion windows: what is in flight, as much to double it in
 /// slow start, and room for a write.
@@ -75,7 +75,7 @@ impl Sizes {
     /// # Errors
     /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub fn of(path: &PathHints, local: IpAddr, options: &Common) -> Result<Self, Unsupported> {
-        Self::with_at_most(MOST_WINDOW_PACKETS, path, local, options)
+        Self::with_at_most(MAX_WINDOW_PACKETS, path, local, options)
     }
 
     /// Returns the sizes for a stack whose stream windows hold at most `packets` full packets,
@@ -91,8 +91,8 @@ impl Sizes {
     ) -> Result<Self, Unsupported> {
         let headers = u32::from(headers_bytes(local));
         let payload = path.mtu_bytes.saturating_sub(headers);
-        if payload < u32::from(LEAST_PAYLOAD_BYTES) {
-            let (mtu, least) = (path.mtu_bytes, u32::from(LEAST_PAYLOAD_BYTES) + headers);
+        if payload < u32::from(MIN_PAYLOAD_BYTES) {
+            let (mtu, least) = (path.mtu_bytes, u32::from(MIN_PAYLOAD_BYTES) + headers);
             return Err(Unsupported::new(
                 format!(
                     "the path carries packets of at most {mtu} bytes, QUIC needs {least} (RFC 9000, 14)"
@@ -100,21 +100,21 @@ impl Sizes {
                 format!("set the condition's MTU to at least {least}"),
             ));
         }
-        let payload_bytes = u16::try_from(payload)
-            .map_or(MOST_PAYLOAD_BYTES, |bytes| bytes.min(MOST_PAYLOAD_BYTES));
+        let payload_bytes =
+            u16::try_from(payload).map_or(MAX_PAYLOAD_BYTES, |bytes| bytes.min(MAX_PAYLOAD_BYTES));
 
         let most = |packets: u64| packets.saturating_mul(payload_bytes.into());
         let range = WindowRange {
             with_rate: 0..=most(packets),
-            without_rate: LEAST_WINDOW_WITHOUT_RATE_BYTES
-                ..=most(packets.min(MOST_WINDOW_WITHOUT_RATE_PACKETS)),
+            without_rate: MIN_WINDOW_WITHOUT_RATE_BYTES
+                ..=most(packets.min(MAX_WINDOW_WITHOUT_RATE_PACKETS)),
         };
         let windows = WindowSizes::of(path, options.stream_window_bytes, &range);
         let buffer = |configured: Option<usize>| configured.unwrap_or(windows.socket_buffer_bytes);
         Ok(Self {
             payload_bytes,
             first_payload_bytes: match options.mtu_discovery {
-                true => LEAST_PAYLOAD_BYTES,
+                true => MIN_PAYLOAD_BYTES,
                 false => payload_bytes,
             },
             windows,
@@ -126,7 +126,7 @@ impl Sizes {
             follows_congestion_window: path.link_rate_bps.is_none()
                 && !path.round_trip_delay.is_zero()
                 && options.stream_window_bytes.is_none()
-                && windows.send_buffer_bytes > LEAST_HELD_BYTES,
+                && windows.send_buffer_bytes > MIN_HELD_BYTES,
         })
     }
 
@@ -137,7 +137,7 @@ impl Sizes {
         let most = self.windows.send_buffer_bytes;
         match self.follows_congestion_window {
             true => (congestion_window.saturating_mul(HELD_CONGESTION_WINDOWS))
-                .max(LEAST_HELD_BYTES)
+                .max(MIN_HELD_BYTES)
                 .min(most),
             false => most,
         }
@@ -152,7 +152,7 @@ impl Sizes {
     /// Returns the maximum number of packets in one call of the kernel with segmentation offload.
     #[must_use]
     pub fn most_segments(&self) -> usize {
-        MOST_BATCH_BYTES / usize::from(self.payload_bytes)
+        MAX_BATCH_BYTES / usize::from(self.payload_bytes)
     }
 }
 
@@ -188,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn packet_size_equals_the_path_mtu() {
+    fn payload_fills_the_path_mtu() {
         let payload = |mtu, local| sizes(&path(mtu, None), local).map(|s| s.payload_bytes);
         assert_eq!(payload(1500, IPV4), Ok(1472));
         assert_eq!(payload(1500, IPV6), Ok(1452));
         assert_eq!(payload(9000, IPV4), Ok(8972));
-        assert_eq!(payload(65_536, IPV4), Ok(MOST_PAYLOAD_BYTES));
+        assert_eq!(payload(65_536, IPV4), Ok(MAX_PAYLOAD_BYTES));
         assert_eq!(payload(1228, IPV4), Ok(1200));
         assert!(payload(1227, IPV4).is_err());
         assert!(payload(0, IPV6).is_err());

@@ -243,7 +243,7 @@ impl Controller for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regatta_transport_quic_common::path::LEAST_PAYLOAD_BYTES;
+    use regatta_transport_quic_common::path::MIN_PAYLOAD_BYTES;
 
     #[test]
     fn congestion_control_is_read_from_the_controller() {
@@ -251,7 +251,7 @@ mod tests {
             let control: CongestionControl = name.parse().expect("a name");
             let watch = Arc::new(Watch::default());
             let now = Instant::now();
-            let mut controller = control.watched(&watch).build(now, LEAST_PAYLOAD_BYTES);
+            let mut controller = control.watched(&watch).build(now, MIN_PAYLOAD_BYTES);
             assert_eq!(controller.initial_window(), 12_000, "ten packets");
             assert_eq!(controller.window(), 12_000);
             controller.on_sent(now, 1200, 0);

@@ -43,7 +43,7 @@ const BATCH_BYTES: usize = 64 << 10;
 const LEAVING: Duration = Duration::from_millis(500);
 
 /// Maximum number of messages that are passed on before another task has its turn.
-const MOST_AT_ONCE: usize = 256;
+const MAX_AT_ONCE: usize = 256;
 
 /// Returns the largest message that packets with this payload carry, in bytes.
 pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
@@ -209,7 +209,7 @@ impl DatagramFlow {
 
 impl MessageFlow for DatagramFlow {
     fn batch_messages(&self, message_bytes: usize) -> usize {
-        (BATCH_BYTES / message_bytes.max(1)).clamp(1, MOST_AT_ONCE)
+        (BATCH_BYTES / message_bytes.max(1)).clamp(1, MAX_AT_ONCE)
     }
 
     async fn send_batch(&mut self, batch: &[u8], message_bytes: usize) -> Result<()> {
@@ -236,7 +236,7 @@ impl MessageFlow for DatagramFlow {
         };
         consume(Arrival { data: &first });
         let mut count = 1;
-        while count < MOST_AT_ONCE
+        while count < MAX_AT_ONCE
             && let Some(Ok(message)) = self.closer.connection.read_datagram().now_or_never()
         {
             consume(Arrival { data: &message });

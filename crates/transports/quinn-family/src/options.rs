@@ -8,7 +8,7 @@ use regatta_transport::{OptionDefinition, Unsupported};
 use strum::VariantNames as _;
 
 use regatta_transport_quic_common::{
-    options::{self as common, Common, MOST_VARINT, Mode},
+    options::{self as common, Common, MAX_VARINT, Mode},
     path::Sizes,
 };
 use regatta_transport_tls::{Crypto, crypto_option};
@@ -36,10 +36,10 @@ const STREAMS: u32 = 100;
 const QUEUE_TIME: Duration = Duration::from_millis(100);
 
 /// Capacity of the queue of messages where the rate is not known, in bytes.
-const MOST_QUEUE_BYTES: usize = 256 << 10;
+const MAX_QUEUE_BYTES: usize = 256 << 10;
 
 /// Minimum capacity of the queue of messages, in full packets.
-const LEAST_QUEUED: usize = 10;
+const MIN_QUEUED: usize = 10;
 
 /// Congestion control.
 const CC: OptionDefinition = common::congestion_control(
@@ -97,7 +97,7 @@ impl Options {
     /// Returns the transport configuration for a connection of the trial, the same at both ends.
     pub(crate) fn transport(&self, needs: &Needs, watch: &Arc<Watch>) -> TransportConfig {
         let sizes = &needs.sizes;
-        let window = |bytes: u64| VarInt::from_u64(bytes.min(MOST_VARINT)).unwrap_or(VarInt::MAX);
+        let window = |bytes: u64| VarInt::from_u64(bytes.min(MAX_VARINT)).unwrap_or(VarInt::MAX);
         let mut discovery = MtuDiscoveryConfig::default();
         discovery.upper_bound(sizes.payload_bytes);
         let mut transport = TransportConfig::default();
@@ -146,7 +146,7 @@ impl Needs {
     /// [`Unsupported`] if the path's packets are too small for QUIC.
     pub(crate) fn of(order: &TrialOrder, options: &Options) -> Result<Self, Unsupported> {
         let (path, common) = (&order.path, &options.common);
-        let sizes = Sizes::with_at_most(stack::MOST_WINDOW_PACKETS, path, order.local, common)?;
+        let sizes = Sizes::with_at_most(stack::MAX_WINDOW_PACKETS, path, order.local, common)?;
         let rate = path.link_rate_bps.unwrap_or_default() as f64;
         let in_flight = (rate / 8.0 * path.round_trip_delay.as_secs_f64()) as u64;
         let is_short = common.stream_window_bytes.is_none()
@@ -157,14 +157,14 @@ impl Needs {
             .kind
             .parallel_streams()
             .saturating_add(STREAMS);
-        let queue = order.path.link_rate_bps.map_or(MOST_QUEUE_BYTES, |rate| {
+        let queue = order.path.link_rate_bps.map_or(MAX_QUEUE_BYTES, |rate| {
             let bytes = rate as f64 / 8.0 * QUEUE_TIME.as_secs_f64();
-            (bytes as usize).min(MOST_QUEUE_BYTES)
+            (bytes as usize).min(MAX_QUEUE_BYTES)
         });
         Ok(Self {
             sizes,
             streams,
-            datagram_queue_bytes: queue.max(LEAST_QUEUED * usize::from(sizes.payload_bytes)),
+            datagram_queue_bytes: queue.max(MIN_QUEUED * usize::from(sizes.payload_bytes)),
             window_missed_bytes: is_short.then_some(in_flight),
         })
     }

@@ -22,7 +22,7 @@ use regatta_transport_quic_common::files::EventLog;
 pub(crate) use quinn as quic;
 pub(crate) use quinn::congestion::{Bbr, BbrConfig};
 pub(crate) use quinn_proto::RttEstimator;
-pub(crate) use regatta_transport_quic_common::path::MOST_WINDOW_PACKETS;
+pub(crate) use regatta_transport_quic_common::path::MAX_WINDOW_PACKETS;
 
 /// Name of the stack.
 pub(crate) const STACK: &str = "quinn";
@@ -42,7 +42,7 @@ pub(crate) const NAME: &str = "quic-quinn";
 pub(crate) type Socket = Arc<dyn AsyncUdpSocket>;
 
 /// Maximum number of packets that quinn hands to the kernel at once.
-const MOST_SEGMENTS: usize = 10;
+const MAX_SEGMENTS: usize = 10;
 
 /// quinn's own socket with a lower limit on packets per call of the kernel, for packet sizes of
 /// which ten are more than the kernel takes.
@@ -94,12 +94,12 @@ impl AsyncUdpSocket for FewerSegments {
 /// An error of the runtime that does not take the socket.
 pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, usize, usize)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
-    let wrapped: Socket = if inner.max_transmit_segments() > most && most < MOST_SEGMENTS {
+    let wrapped: Socket = if inner.max_transmit_segments() > most && most < MAX_SEGMENTS {
         Arc::new(FewerSegments { inner, most })
     } else {
         inner
     };
-    let send_packets = wrapped.max_transmit_segments().min(MOST_SEGMENTS);
+    let send_packets = wrapped.max_transmit_segments().min(MAX_SEGMENTS);
     let receive_packets = wrapped.max_receive_segments();
     Ok((wrapped, send_packets, receive_packets))
 }

@@ -3,7 +3,7 @@
 use std::{io, iter, mem, os::fd::AsRawFd, ptr};
 
 /// Maximum number of messages that one call receives.
-pub const MOST_RECEIVED: usize = 8;
+pub const MAX_RECEIVED: usize = 8;
 
 /// Returns the room that ancillary data of type `T` takes, in bytes.
 #[must_use]
@@ -119,10 +119,10 @@ pub fn receive<const N: usize>(
     slots: usize,
     mut consume: impl FnMut(&Received<'_>),
 ) -> io::Result<usize> {
-    let mut parts = [part(&[]); MOST_RECEIVED];
-    let mut controls = [Control::<N>::empty(); MOST_RECEIVED];
-    let mut entries = [empty_entry(); MOST_RECEIVED];
-    let slots = slots.min(MOST_RECEIVED);
+    let mut parts = [part(&[]); MAX_RECEIVED];
+    let mut controls = [Control::<N>::empty(); MAX_RECEIVED];
+    let mut entries = [empty_entry(); MAX_RECEIVED];
+    let slots = slots.min(MAX_RECEIVED);
     let mut count = 0;
     for (index, slot) in memory.chunks_mut(slot_bytes.max(1)).take(slots).enumerate() {
         parts[index].iov_base = slot.as_mut_ptr().cast();

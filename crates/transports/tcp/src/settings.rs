@@ -89,7 +89,7 @@ pub fn check_congestion_control(options: &OptionValues) -> Result<(), Unsupporte
 const UNSENT_PER_SECOND: u64 = 50;
 
 /// Least number of bytes that a paced socket takes in advance.
-const LEAST_UNSENT: u64 = 4096;
+const MIN_UNSENT: u64 = 4096;
 
 /// Settings of the sockets of one end, as the options ask for them.
 #[derive(Debug, Clone, Default)]
@@ -122,7 +122,7 @@ impl SocketSettings {
             let option = libc::SO_MAX_PACING_RATE;
             let set = socket_option::set(socket, libc::SOL_SOCKET, option, &rate);
             done("the largest rate (SO_MAX_PACING_RATE)", set)?;
-            let unsent = (rate / UNSENT_PER_SECOND).clamp(LEAST_UNSENT, u32::MAX.into()) as u32;
+            let unsent = (rate / UNSENT_PER_SECOND).clamp(MIN_UNSENT, u32::MAX.into()) as u32;
             let set = socket.set_tcp_notsent_lowat(unsent);
             done("the bytes that wait (TCP_NOTSENT_LOWAT)", set)?;
         }

@@ -12,7 +12,7 @@ use rustls::{
 use crate::watch::note_ticket;
 
 /// Most tickets that are kept; the oldest ones go.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 /// Tickets of the one server that an end of a trial connects to, the newest first.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl ClientSessionStore for Tickets {
     fn insert_tls13_ticket(&self, _server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
         let mut state = self.0.lock();
         state.tickets.push_back(ticket);
-        if state.tickets.len() > MOST {
+        if state.tickets.len() > MAX {
             state.tickets.pop_front();
         }
         drop(state);

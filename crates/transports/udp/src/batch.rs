@@ -3,12 +3,12 @@
 use std::{io, os::fd::AsRawFd};
 
 use regatta_transport_sockets::message::{
-    self, Control, MOST_RECEIVED, control_space, empty_entry, part,
+    self, Control, MAX_RECEIVED, control_space, empty_entry, part,
 };
 
 /// Maximum number of segments that every kernel with UDP_SEGMENT takes at once
 /// (`UDP_MAX_SEGMENTS`).
-pub(crate) const MOST_SEGMENTS: usize = 64;
+pub(crate) const MAX_SEGMENTS: usize = 64;
 
 /// Longest payload of one datagram, and of all segments of one call together, in bytes.
 pub(crate) const LONGEST_PAYLOAD: usize = 65_507;
@@ -61,7 +61,7 @@ pub(crate) struct ReceiveBatch(Vec<u8>);
 
 impl ReceiveBatch {
     pub(crate) fn new() -> Self {
-        Self(vec![0; MOST_RECEIVED * RECEIVE_BYTES])
+        Self(vec![0; MAX_RECEIVED * RECEIVE_BYTES])
     }
 
     /// Receives without waiting, and passes each datagram to `consume`; returns their number.
@@ -88,7 +88,7 @@ impl ReceiveBatch {
                 consume(datagram);
             }
         };
-        message::receive::<GRO_BYTES>(socket, &mut self.0, RECEIVE_BYTES, MOST_RECEIVED, each)?;
+        message::receive::<GRO_BYTES>(socket, &mut self.0, RECEIVE_BYTES, MAX_RECEIVED, each)?;
         Ok(datagrams)
     }
 }

@@ -9,7 +9,7 @@ use regatta_transport::{
 use socket2::Socket;
 
 use crate::{
-    batch::{self, LONGEST_PAYLOAD, MOST_SEGMENTS, ReceiveBatch},
+    batch::{self, LONGEST_PAYLOAD, MAX_SEGMENTS, ReceiveBatch},
     framing::{self, Framing},
     sockets::Opened,
 };
@@ -61,7 +61,7 @@ impl Flow {
     fn segments(&self, message_bytes: usize) -> usize {
         match self.segment_limit {
             Some(limit) if message_bytes <= limit && message_bytes > 0 => {
-                (LONGEST_PAYLOAD / message_bytes).clamp(1, MOST_SEGMENTS)
+                (LONGEST_PAYLOAD / message_bytes).clamp(1, MAX_SEGMENTS)
             }
             _ => 1,
         }

@@ -21,7 +21,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, buffer_bytes, packets::headers};
 
 /// Maximum number of first datagrams kept for a listener: more than flows open at once.
-const MOST_STRAYS: usize = 1024;
+const MAX_STRAYS: usize = 1024;
 
 /// Size of the buffer for the first datagram of a flow, in bytes.
 const FIRST_BYTES: usize = 2048;
@@ -171,7 +171,7 @@ impl Listener {
     fn take_strays(&self, socket: &Socket, peer: SocketAddr) {
         while let Ok((from, datagram)) = receive_first(socket) {
             let mut strays = self.strays.lock();
-            if from.is_some_and(|from| from != peer) && strays.len() < MOST_STRAYS {
+            if from.is_some_and(|from| from != peer) && strays.len() < MAX_STRAYS {
                 strays.push_back((from, datagram));
             }
         }

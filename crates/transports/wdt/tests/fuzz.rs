@@ -28,9 +28,9 @@ use regatta_transport_wdt::{receiver, sender};
 
 /// Maximum memory for decoding one command, reading one URL or opening one stream, in bytes. The
 /// largest is a list of checkpoints, which is a few times as long in memory as on the wire.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Maximum memory of a port's state machine on top of the sink's limit, in bytes.
-const MOST_SESSION_BYTES: usize = 4 << 20;
+const MAX_SESSION_BYTES: usize = 4 << 20;
 
 /// Returns the streams of the recorded sessions, without the longest files, which make slow seeds
 /// and show nothing more.
@@ -60,7 +60,7 @@ fn codec() {
     ) {
         let (decoded, peak) = peak_bytes(|| decode(bytes));
         assert!(
-            peak < MOST_BYTES,
+            peak < MAX_BYTES,
             "{peak} bytes of memory for {} of input",
             bytes.len()
         );
@@ -115,7 +115,7 @@ fn connection_url() {
         let text = String::from_utf8_lossy(&bytes);
         let (url, peak) = peak_bytes(|| ConnectionUrl::parse(&text));
         assert!(
-            peak < MOST_BYTES,
+            peak < MAX_BYTES,
             "{peak} bytes of memory for {} of input",
             bytes.len()
         );
@@ -174,7 +174,7 @@ fn encryption_layer() {
             }
             (opened, ended)
         });
-        assert!(peak < MOST_BYTES, "{peak} bytes of memory");
+        assert!(peak < MAX_BYTES, "{peak} bytes of memory");
         if same {
             assert_eq!(opened, plain);
         }
@@ -196,14 +196,14 @@ fn sessions() {
         let url = ConnectionUrl::parse(&recorded.url).expect("a URL");
         let ((), peak) = peak_bytes(|| receive(&url, &mut bytes, random));
         assert!(
-            peak < MOST_SESSION_BYTES,
+            peak < MAX_SESSION_BYTES,
             "{peak} bytes of memory at the receiver"
         );
         let (_, replies) = &from_receiver[index];
         let mut bytes = damaged(replies, random);
         let ((), peak) = peak_bytes(|| answer(&url, &mut bytes, random));
         assert!(
-            peak < MOST_SESSION_BYTES,
+            peak < MAX_SESSION_BYTES,
             "{peak} bytes of memory at the sender"
         );
     });

@@ -103,7 +103,7 @@ fn serve() -> Result<(), InitError> {
     fs::write(exchange("status"), code.to_string()).map_err(InitError::Status)
 }
 
-/// Increments the heartbeat file in the exchange every [`GuestMessage::HEARTBEAT`], as a sign of life.
+/// Increments the number in the exchange's file `beat` every [`GuestMessage::HEARTBEAT`].
 fn heartbeat() {
     for count in 0u64.. {
         // A host that does not see it ends this guest.

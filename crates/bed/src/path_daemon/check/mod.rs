@@ -356,14 +356,14 @@ fn receive_train(
 /// Returns a quantity, which is within its tolerance if it is in the range from `lowest` to `highest`.
 pub(crate) fn quantity(
     name: &str,
-    asked: f64,
+    expected: f64,
     achieved: f64,
     (lowest, highest): (f64, f64),
     n: u64,
 ) -> AskedAchieved {
     AskedAchieved {
         name: name.to_owned(),
-        asked,
+        asked: expected,
         achieved,
         lowest,
         highest,

@@ -19,17 +19,17 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Share of a check in which the machine may pause: five milliseconds of a second are two or three of
 /// 300 round trips, or half of a train's head start.
-const MOST_PAUSED: f64 = 0.005;
+const MAX_PAUSED: f64 = 0.005;
 
 /// Share of the packets that may leave the path too late.
-const MOST_LATE: f64 = 0.01;
+const MAX_LATE: f64 = 0.01;
 
 /// Share of the packets that may be lost because an interface was not emptied in time.
-const MOST_REFUSED: f64 = 1e-4;
+const MAX_REFUSED: f64 = 1e-4;
 
 /// Share of all processors that other processes may use. Beyond it, a thread that is due may have
 /// to wait, by less than a pause of its own, and find a queue that has filled meanwhile.
-const MOST_BUSY: f64 = 0.5;
+const MAX_BUSY: f64 = 0.5;
 
 /// Time that all processors together spent idle, and that this process used, in seconds.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +116,7 @@ fn evidence(
     others: f64,
 ) -> Option<String> {
     let share = paused.as_secs_f64() / of.as_secs_f64().max(1e-9);
-    if share > MOST_PAUSED {
+    if share > MAX_PAUSED {
         return Some(format!(
             "it paused for {:.1} ms of {:.1} s",
             paused.as_secs_f64() * 1e3,
@@ -126,7 +126,7 @@ fn evidence(
     let delivered: u64 = links.iter().map(|link| link.delivered).sum();
     let late: u64 = links.iter().map(|link| link.late_packets).sum();
     let late = late as f64 / delivered.max(1) as f64;
-    if late > MOST_LATE {
+    if late > MAX_LATE {
         return Some(format!(
             "{:.1} % of the check's packets left too late",
             late * 100.0
@@ -134,13 +134,13 @@ fn evidence(
     }
     let refused: u64 = links.iter().map(|link| link.refused_drops).sum();
     let refused = refused as f64 / (delivered + refused).max(1) as f64;
-    if refused > MOST_REFUSED {
+    if refused > MAX_REFUSED {
         return Some(format!(
             "{:.2} % of the check's packets were lost because it did not keep up",
             refused * 100.0
         ));
     }
-    (others > MOST_BUSY).then(|| {
+    (others > MAX_BUSY).then(|| {
         format!(
             "other processes used {:.0} % of the processors",
             others * 100.0

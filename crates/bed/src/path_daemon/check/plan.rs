@@ -23,16 +23,16 @@ const ROUND_TRIP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Time over which round trips are spread, without jitter and where jitter needs more time between
 /// them.
-const ROUND_TRIPS_WITHIN: Duration = Duration::from_millis(600);
+const ROUND_TRIPS_TIMEOUT: Duration = Duration::from_millis(600);
 const ROUND_TRIPS_WITHIN_JITTER: Duration = Duration::from_millis(800);
 
 /// Number of correlation times over which round trips are spread where jitter changes in time
 /// ([`Link::jitter_span`]), and the longest that this may take.
 const SPANS: u32 = 20;
-const MOST_ROUND_TRIPS_WITHIN: Duration = Duration::from_secs(4);
+const MAX_ROUND_TRIPS_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Longest time for trains over such a link; they carry more packets.
-const MOST_TRAIN_WITHIN: Duration = Duration::from_secs(2);
+const MAX_TRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Correlation times that are worth one independent delay: delays closer than that are correlated.
 /// In simulations the mean over 20 of them deviates 1.2 times as much as that of 20 independent
@@ -40,7 +40,7 @@ const MOST_TRAIN_WITHIN: Duration = Duration::from_secs(2);
 pub(super) const SPANS_PER_DELAY: f64 = 1.5;
 
 /// Time over which a train of packets is spread, at ordinary and at low rates.
-const TRAIN_WITHIN: Duration = Duration::from_millis(300);
+const TRAIN_TIMEOUT: Duration = Duration::from_millis(300);
 const TRAIN_WITHIN_SLOW: Duration = Duration::from_millis(1000);
 
 /// Packets of a train where no other limit applies.
@@ -72,7 +72,7 @@ pub(super) fn transmission(link: &Link, bytes: u64) -> Duration {
 /// Returns the time over which a train is spread so that it meets enough independent delays.
 fn jitter_time(link: &Link) -> Duration {
     link.jitter_span()
-        .map_or(Duration::ZERO, |span| (span * SPANS).min(MOST_TRAIN_WITHIN))
+        .map_or(Duration::ZERO, |span| (span * SPANS).min(MAX_TRAIN_TIMEOUT))
 }
 
 /// Round trips of small packets, one at a time.
@@ -113,9 +113,9 @@ impl RoundTrips {
             .max(2 * jitter)
             .max(2 * transmissions[0].max(transmissions[1]));
         let within = match (span.is_zero(), jitter.is_zero()) {
-            (false, _) => (span * SPANS).clamp(ROUND_TRIPS_WITHIN_JITTER, MOST_ROUND_TRIPS_WITHIN),
+            (false, _) => (span * SPANS).clamp(ROUND_TRIPS_WITHIN_JITTER, MAX_ROUND_TRIPS_TIMEOUT),
             (true, false) => ROUND_TRIPS_WITHIN_JITTER,
-            (true, true) => ROUND_TRIPS_WITHIN,
+            (true, true) => ROUND_TRIPS_TIMEOUT,
         };
         let interval = interval.max(within / ROUND_TRIPS as u32);
         let count = (within.as_nanos() / interval.as_nanos()) as u64;
@@ -175,8 +175,8 @@ impl Train {
         };
         let bytes_in = |time: Duration| (rate.0 as f64 / 8.0 * time.as_secs_f64()) as u64;
         let queue = condition.queue_limit(link).0;
-        let within = match bytes_in(TRAIN_WITHIN) >= TARGET_TRAIN_PACKETS * mtu {
-            true => TRAIN_WITHIN,
+        let within = match bytes_in(TRAIN_TIMEOUT) >= TARGET_TRAIN_PACKETS * mtu {
+            true => TRAIN_TIMEOUT,
             false => TRAIN_WITHIN_SLOW,
         };
         let within = within.max(jitter_within);

@@ -19,7 +19,7 @@ const RATE: BitRate = BitRate(5_000_000);
 
 /// Largest change of the median round-trip delay between two checks, as a share and at least this long.
 const DELAY_CHANGE: f64 = 0.2;
-const LEAST_DELAY_CHANGE_NS: f64 = 2_000_000.0;
+const MIN_DELAY_CHANGE_NS: f64 = 2_000_000.0;
 
 /// Largest change of a loss ratio between two checks.
 const LOSS_CHANGE: f64 = 0.02;
@@ -64,7 +64,7 @@ pub(crate) fn describe(
         let transmission = plan.transmission.as_nanos() as f64;
         // Not the mean: a packet that was lost is sent again, which is no delay of the network.
         let median = median(round_trips) + transmission;
-        let tolerance = |expected: f64| (DELAY_CHANGE * expected).max(LEAST_DELAY_CHANGE_NS);
+        let tolerance = |expected: f64| (DELAY_CHANGE * expected).max(MIN_DELAY_CHANGE_NS);
         let n = round_trips.len() as u64;
         add("round_trip_delay_ns", median, n, &tolerance);
     }

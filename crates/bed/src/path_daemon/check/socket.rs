@@ -30,7 +30,7 @@ const RECEIVE_BUFFER_BYTES: usize = 16 << 20;
 const PAYLOAD_BYTES: usize = 16;
 
 /// Largest datagram that UDP over IPv4 carries.
-const MOST_BYTES: usize = 65_507;
+const MAX_BYTES: usize = 65_507;
 
 /// A datagram of a measurement: a number, and padding.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +127,7 @@ impl Prober {
     ) -> Result<(), DaemonError> {
         let bytes = packet_bytes.saturating_sub(self.header_bytes) as usize;
         let mut datagram = [number, held_ns].map(u64::to_le_bytes).concat();
-        datagram.resize(bytes.clamp(PAYLOAD_BYTES, MOST_BYTES), 0);
+        datagram.resize(bytes.clamp(PAYLOAD_BYTES, MAX_BYTES), 0);
         match self.socket.send(&datagram) {
             // A full queue of the host is the path's affair: the datagram will be missing.
             Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => Err(failed("send")(error)),

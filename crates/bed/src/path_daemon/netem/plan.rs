@@ -28,7 +28,7 @@ const CODEL_LENIENCE: Duration = Duration::from_micros(500);
 const SMALLEST_PACKET_BYTES: u64 = 28;
 
 /// Fewest packets that a netem which must not overflow can hold.
-const LEAST_LIMIT: u64 = 10_000;
+const MIN_LIMIT: u64 = 10_000;
 
 /// Most packets under way on a link without a rate.
 const UNLIMITED_RATE_LIMIT: u32 = 1 << 20;
@@ -205,7 +205,7 @@ impl Stages {
             waiting,
         }));
         if link.burst_bytes.is_none() {
-            let packets = u64::from(burst_bytes) / SMALLEST_PACKET_BYTES + LEAST_LIMIT;
+            let packets = u64::from(burst_bytes) / SMALLEST_PACKET_BYTES + MIN_LIMIT;
             self.rate = Some(serialiser(at_most(packets)));
         }
         Ok(())
@@ -260,7 +260,7 @@ fn max_packets(link: &Link, bytes_per_second: Option<u64>) -> u32 {
     // Tables of distributions reach to four times the jitter.
     let longest = link.delay + 4 * link.jitter;
     let bytes = rate as f64 * longest.as_secs_f64();
-    at_most(bytes as u64 / SMALLEST_PACKET_BYTES + LEAST_LIMIT)
+    at_most(bytes as u64 / SMALLEST_PACKET_BYTES + MIN_LIMIT)
 }
 
 /// Combines random loss and loss in bursts: a packet arrives if neither loses it.

@@ -14,7 +14,7 @@ pub fn in_two_guests(study: &str) -> String {
 }
 
 #[test]
-fn study_in_two_guests_has_the_results_of_one() {
+fn study_runs_in_two_guests() {
     let bench = Bench::new();
     let study = in_two_guests(SMALL)
         .replacen(

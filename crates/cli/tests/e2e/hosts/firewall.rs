@@ -105,7 +105,7 @@ fn check_of_an_open_path_reports_delay_losses_and_clocks() {
 }
 
 #[test]
-fn blocked_file_transfer_leaves_nothing_on_hosts() {
+fn blocked_file_transfer_removes_its_files() {
     let Some(lab) = Lab::start() else { return };
     lab.add_with_ports("5200-5207");
     lab.on_host(

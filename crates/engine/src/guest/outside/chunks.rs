@@ -119,11 +119,11 @@ pub(super) fn run(
             // A guest lives as long as the thread that started it.
             let work = move || {
                 let ending = work(run, queue, files, &events);
-                ending.inspect_err(|_| run.stop.ask())
+                ending.inspect_err(|_| run.stop.request())
             };
             let thread = thread::Builder::new().spawn_scoped(scope, work);
             thread.map_err(|source| {
-                run.stop.ask();
+                run.stop.request();
                 EngineError::Thread { source }
             })
         };
@@ -133,7 +133,7 @@ pub(super) fn run(
         // Guests that still send events get an error.
         drop(event_receiver);
         if forwarded.is_err() {
-            run.stop.ask();
+            run.stop.request();
         }
         let ending = |worker: Result<ScopedJoinHandle<'_, _>, EngineError>| {
             let ended = worker?.join();

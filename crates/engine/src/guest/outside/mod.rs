@@ -267,7 +267,7 @@ impl GuestRun {
     ) -> Result<End, EngineError> {
         let mut start = None;
         loop {
-            if self.stop.is_asked() {
+            if self.stop.is_requested() {
                 if !progress.has_started() {
                     return Err(EngineError::Stopped);
                 }

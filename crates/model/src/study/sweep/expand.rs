@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Most entries that the sweeps of one part make.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Sweeps of a study during the expansion of its tables.
 pub(in crate::study) struct Expansion<'w> {
@@ -58,11 +58,11 @@ impl<'w> Expansion<'w> {
                 all.push(section);
                 continue;
             }
-            if all.len().saturating_add(combinations.len()) > MOST_ENTRIES {
+            if all.len().saturating_add(combinations.len()) > MAX_ENTRIES {
                 return Err(section.error(
                     section.span(),
                     format!(
-                        "the sweeps make more than {MOST_ENTRIES} of this {}",
+                        "the sweeps make more than {MAX_ENTRIES} of this {}",
                         part.as_str()
                     ),
                     "write fewer values, or zip sweeps whose values go together",
@@ -126,7 +126,7 @@ impl<'w> Expansion<'w> {
                 (0..values).map(with).collect()
             };
             // One more than is allowed is enough to be refused.
-            let before = combinations.iter().take(MOST_ENTRIES + 1);
+            let before = combinations.iter().take(MAX_ENTRIES + 1);
             combinations = before.flat_map(with_values).collect();
         }
         combinations

@@ -9,7 +9,7 @@ use crate::{metric::Unit, units::split};
 const DIGITS: usize = 3;
 
 /// Most significant digits of the values of a range.
-const MOST_DIGITS: usize = 9;
+const MAX_DIGITS: usize = 9;
 
 /// Unit in which a value is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +83,7 @@ pub fn texts(
             Spacing::Log => from * (to / from).powf(part),
         }
     };
-    (DIGITS..=MOST_DIGITS).find_map(|digits| {
+    (DIGITS..=MAX_DIGITS).find_map(|digits| {
         let mut texts = vec![ends[0].0.to_owned()];
         texts.extend((1..points - 1).map(|point| text(value(point), digits, written)));
         texts.push(ends[1].0.to_owned());

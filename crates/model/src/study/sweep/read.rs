@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Most values of one sweep.
-const MOST_VALUES: u64 = 10_000;
+const MAX_VALUES: u64 = 10_000;
 
 /// Sweep with its spans in the file.
 #[derive(Debug)]
@@ -100,8 +100,8 @@ fn read(mut section: Section<'_>) -> Result<Written> {
         return Err(section.error(again.span.clone(), message, hint));
     }
     refuse! { section;
-        values.is_empty() || values.len() as u64 > MOST_VALUES => span,
-            "a sweep has from 1 to {MOST_VALUES} values",
+        values.is_empty() || values.len() as u64 > MAX_VALUES => span,
+            "a sweep has from 1 to {MAX_VALUES} values",
             "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`";
     }
     let measured = measure_all(values.iter().map(|value| value.shown.as_str()));
@@ -177,7 +177,7 @@ fn split_key(section: &Section<'_>, key: &str, span: &Range<usize>) -> Result<(P
 fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>> {
     let mut end = |key| section.scalar(key, "\"0.1%\"");
     let (from, to) = (end("from")?, end("to")?);
-    let points = section.number("points", 2, MOST_VALUES)?;
+    let points = section.number("points", 2, MAX_VALUES)?;
     if from.is_none() && to.is_none() && points.is_none() {
         return section.required("values", "[\"0%\", \"1%\", \"5%\"]", None);
     }

@@ -27,10 +27,10 @@ const KEY: &str = "workload.message";
 const HEIGHT: f64 = 300.0;
 
 /// Most groups of bars in a panel.
-const MOST_GROUPS: usize = 8;
+const MAX_GROUPS: usize = 8;
 
 /// Most panels of a figure.
-const MOST_PANELS: usize = 6;
+const MAX_PANELS: usize = 6;
 
 /// Ratio of the largest to the smallest value above which the axis is logarithmic.
 const WIDE: f64 = 40.0;
@@ -41,7 +41,7 @@ const GROUP: f64 = 0.8;
 /// Whether a sweep has bars by message size instead of lines.
 pub fn has_bars(sweep: &SweepResult) -> bool {
     let axis = sweep.axes.first();
-    axis.is_some_and(|axis| axis.key == KEY && axis.values.len() <= MOST_GROUPS)
+    axis.is_some_and(|axis| axis.key == KEY && axis.values.len() <= MAX_GROUPS)
 }
 
 /// Draws the bars of one metric.
@@ -76,7 +76,7 @@ pub fn draw(
         .map(|(position, value)| (position as f64 + 0.5, language::quantity(&value.text)))
         .collect();
     let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
-    let (shown, all) = combinations(sweep, MOST_PANELS);
+    let (shown, all) = combinations(sweep, MAX_PANELS);
     let id = format!("bars-{number}-{}", anchor(&sweep.metric));
     let panels = shown.iter().enumerate().map(|(position, combination)| {
         let heading = heading_of(sweep, combination);

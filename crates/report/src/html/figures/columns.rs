@@ -1,6 +1,6 @@
 //! Series of many trials, thinned to the columns of a figure.
 //!
-//! Time is cut into at most [`MOST_COLUMNS`] columns. Each keeps the mean of its samples in each trial and, over all
+//! Time is cut into at most [`MAX_COLUMNS`] columns. Each keeps the mean of its samples in each trial and, over all
 //! trials, its smallest and largest sample (min–max decimation), so that no extreme is lost however long a series is.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use regatta_model::{Series, TrialRecord};
 use super::frame::largest;
 
 /// Largest number of columns; more would not be visible.
-const MOST_COLUMNS: f64 = 300.0;
+const MAX_COLUMNS: f64 = 300.0;
 
 /// Series of the trials of a cell, in columns.
 #[derive(Debug, Default, PartialEq)]
@@ -50,7 +50,7 @@ pub fn columns(trials: &[&TrialRecord], name: &str, ends: &[&str], interval: f64
     let ends_ns = named.filter_map(|series| series.t_ns.last());
     let longest = largest(ends_ns.map(|t_ns| *t_ns as f64 / 1e9));
     let interval = interval.max(1e-6);
-    let step = interval.max(longest / MOST_COLUMNS);
+    let step = interval.max(longest / MAX_COLUMNS);
     let mut all: BTreeMap<i64, Vec<Bin>> = BTreeMap::new();
     let mut with_samples = 0;
     for trial in trials {

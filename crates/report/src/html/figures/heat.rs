@@ -21,19 +21,19 @@ use crate::{
 };
 
 /// Most lines that have maps.
-const MOST_LINES: usize = 6;
+const MAX_LINES: usize = 6;
 
 /// Most combinations of further parameters that have maps.
-const MOST_COMBINATIONS: usize = 4;
+const MAX_COMBINATIONS: usize = 4;
 
 /// Smallest width and height of a cell with text, in CSS pixels.
 const ROOM: [f64; 2] = [30.0, 14.0];
 
 /// Largest opacity, on which the text can still be read.
-const MOST_OPAQUE: f64 = 0.6;
+const MAX_OPAQUE: f64 = 0.6;
 
 /// Most cells of a map that have a text each.
-const MOST_DESCRIBED: usize = 500;
+const MAX_DESCRIBED: usize = 500;
 
 /// Longest heading of a map, in characters.
 const LONGEST_HEADING: usize = 52;
@@ -77,7 +77,7 @@ pub fn draw(
     let id = format!("heat-{number}-{}", anchor(&sweep.metric));
     let highest = largest(sweep.cells.iter().filter_map(|cell| cell.value));
     let scale = Scale::for_largest(definition.unit, highest);
-    let shown = &sweep.lines[..sweep.lines.len().min(MOST_LINES)];
+    let shown = &sweep.lines[..sweep.lines.len().min(MAX_LINES)];
     let mut maps: Vec<(String, Vec<Tile>)> = Vec::new();
     for combination in combinations(sweep) {
         let suffix = match combination_label(sweep, 2, &combination) {
@@ -132,7 +132,7 @@ pub fn draw(
 fn combinations(sweep: &SweepResult) -> Vec<Vec<u32>> {
     let combinations = sweep.cells.iter().filter_map(|cell| cell.at.get(2..));
     let combinations: BTreeSet<Vec<u32>> = combinations.map(<[u32]>::to_vec).collect();
-    let every = combinations.len().div_ceil(MOST_COMBINATIONS).max(1);
+    let every = combinations.len().div_ceil(MAX_COMBINATIONS).max(1);
     combinations.into_iter().step_by(every).collect()
 }
 
@@ -142,7 +142,7 @@ fn means(cells: &BTreeMap<At, &SweepCell>, ink: ColourRole, scale: Scale) -> Vec
         Some(value) => Tile {
             at: *at,
             ink,
-            opacity: 0.04 + (MOST_OPAQUE - 0.04) * (value / highest.max(f64::MIN_POSITIVE)),
+            opacity: 0.04 + (MAX_OPAQUE - 0.04) * (value / highest.max(f64::MIN_POSITIVE)),
             text: scale.text(value),
             style: Text::LABEL,
             value: Some(scale.apply(value)),
@@ -214,7 +214,7 @@ fn ratios(
         Tile {
             at,
             ink: if is_ahead { first } else { second },
-            opacity: (0.12 + (MOST_OPAQUE - 0.12) * density) * if is_detected { 1.0 } else { PALE },
+            opacity: (0.12 + (MAX_OPAQUE - 0.12) * density) * if is_detected { 1.0 } else { PALE },
             text: number_text(value),
             style: if is_detected { Text::LABEL } else { Text::NOTE },
             value: Some(value),
@@ -275,7 +275,7 @@ fn map(
             value: tile.value,
             ..Datum::default()
         });
-        match tiles.len() <= MOST_DESCRIBED {
+        match tiles.len() <= MAX_DESCRIBED {
             true => svg.value("", &tile_label([x, y], tile), paint),
             false => paint(&mut svg),
         }

@@ -25,13 +25,13 @@ use crate::{
 const HEIGHT: f64 = 230.0;
 
 /// Most cores that have a line each.
-const MOST_CORES: usize = 4;
+const MAX_CORES: usize = 4;
 
 /// Most interfaces that have a line.
-const MOST_INTERFACES: usize = 4;
+const MAX_INTERFACES: usize = 4;
 
 /// Most trials that are drawn as bands; more would be narrower than a pixel each.
-const MOST_BANDS: usize = 300;
+const MAX_BANDS: usize = 300;
 
 /// Width of the sample of a line before its label, in CSS pixels.
 const KEY: f64 = 16.0;
@@ -213,7 +213,7 @@ fn cores<'a>(host: &'a HostTimeline, name: &str, [mean, busiest]: [&str; 2]) -> 
         })
         .collect();
     cores.sort_unstable_by_key(|(core, _)| *core);
-    if cores.len() > MOST_CORES {
+    if cores.len() > MAX_CORES {
         return named(host, &[("mean", mean), ("busiest core", busiest)]);
     }
     (cores.into_iter())
@@ -230,7 +230,7 @@ fn interfaces<'a>(host: &'a HostTimeline, name: &str) -> Labelled<'a> {
         })
         .collect();
     found.sort_by(|(_, a), (_, b)| b.total.total_cmp(&a.total));
-    found.truncate(MOST_INTERFACES);
+    found.truncate(MAX_INTERFACES);
     (found.into_iter())
         .map(|(interface, line)| (interface.to_owned(), Cow::Borrowed(line)))
         .collect()
@@ -315,7 +315,7 @@ fn caption(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> S
         language::text(what.definition),
         step
     );
-    if hosts.iter().any(|host| host.trials.len() > MOST_BANDS) {
+    if hosts.iter().any(|host| host.trials.len() > MAX_BANDS) {
         text += &tr!(" There are too many trials to show each of them as a band.");
     } else if data.is_some() {
         text += &tr!(" Bands: trials, in the colours of their transports.");
@@ -330,7 +330,7 @@ fn caption(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> S
 
 /// Returns the bands of a host's trials; none if there are too many.
 fn bands<'a>(host: &HostTimeline, data: &'a RunData) -> Vec<Band<'a>> {
-    if host.trials.len() > MOST_BANDS {
+    if host.trials.len() > MAX_BANDS {
         return Vec::new();
     }
     let styles = Styles::of(data);

@@ -28,11 +28,11 @@ const HEIGHT_OF_EACH: f64 = 215.0;
 
 /// Share of the link rate by which a sample may lie above it without an explanation: samples are as long as a timer
 /// makes them.
-const WITHIN: f64 = 0.02;
+const MAX_EXCESS: f64 = 0.02;
 
 /// Multiple of the largest link rate at which an axis ends that would be longer: data held behind a lost packet, which
 /// are delivered at once, can make one sample of tens of times the rate.
-const MOST_RATES: f64 = 2.0;
+const MAX_RATES: f64 = 2.0;
 
 /// Quantity drawn over time.
 pub struct Quantity {
@@ -198,7 +198,7 @@ pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
     let near = link_rates().filter(|rate| *rate < highest * 1.25);
     let mut shown_highest = highest.max(largest(near));
     if !rates.is_empty() && rates.iter().all(LinkRate::is_limited) {
-        shown_highest = shown_highest.min(MOST_RATES * largest(link_rates()));
+        shown_highest = shown_highest.min(MAX_RATES * largest(link_rates()));
     }
     let scale = Scale::for_largest(definition.unit, shown_highest);
     let y_end = axis_end(scale.apply(shown_highest));
@@ -355,7 +355,7 @@ fn about_rates(
                 };
                 let share = value / rate;
                 let is_furthest = furthest.as_ref().is_none_or(|known| share > known.0);
-                if share > 1.0 + WITHIN && is_furthest {
+                if share > 1.0 + MAX_EXCESS && is_furthest {
                     let name = tr!("`{}` under `{}`", row.label, panel.condition);
                     furthest = Some((share, value, rate, name));
                 }

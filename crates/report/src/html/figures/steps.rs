@@ -78,7 +78,7 @@ fn quantities(setting: &Setting<'_>) -> [String; 6] {
 }
 
 /// Maximum number of steps that a caption lists; of longer schedules it has the ranges.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// Describes the steps of a condition by number, time and change in a sentence; empty without
 /// steps.
@@ -87,7 +87,7 @@ pub fn description(condition: &Condition) -> String {
     let Some((first, further)) = steps.split_first() else {
         return String::new();
     };
-    if further.len() > MOST_LISTED {
+    if further.len() > MAX_LISTED {
         return tr!(
             " `{}` has {} steps: {}.",
             condition.name,

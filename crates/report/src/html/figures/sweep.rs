@@ -26,10 +26,10 @@ use crate::{
 const HEIGHT: f64 = 290.0;
 
 /// Most panels of a sweep of several parameters.
-const MOST_PANELS: usize = 6;
+const MAX_PANELS: usize = 6;
 
 /// Most ticks with text on the axis of a parameter.
-const MOST_TICKS: usize = 7;
+const MAX_TICKS: usize = 7;
 
 /// Longest text of a value on an axis, in characters.
 pub const LONGEST_VALUE: usize = 10;
@@ -65,10 +65,10 @@ impl ParameterAxis {
         let all: Vec<Tick> = positions.iter().copied().zip(texts).collect();
         let ends =
             [values.first(), values.last()].map(|end| end.map_or(1.0, |end| scale.apply(*end)));
-        let ticks = if all.len() <= MOST_TICKS && are_apart(&all) {
+        let ticks = if all.len() <= MAX_TICKS && are_apart(&all) {
             all
         } else if axis.logarithmic {
-            let values = log_ticks(&(ends[0]..ends[1]), MOST_TICKS).into_iter();
+            let values = log_ticks(&(ends[0]..ends[1]), MAX_TICKS).into_iter();
             values.map(|value| (value.ln(), number_of(value))).collect()
         } else {
             super::frame::linear_ticks(&(ends[0]..ends[1]))
@@ -88,7 +88,7 @@ impl ParameterAxis {
         let all: Vec<Tick> = (texts().enumerate())
             .map(|(position, text)| (position as f64, shown.get(text).to_owned()))
             .collect();
-        let every = all.len().div_ceil(MOST_TICKS);
+        let every = all.len().div_ceil(MAX_TICKS);
         Self {
             positions: all.iter().map(|(position, _)| *position).collect(),
             ticks: all.into_iter().step_by(every.max(1)).collect(),
@@ -255,7 +255,7 @@ pub fn draw(
         false => YAxis::Linear(end),
     };
     let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
-    let (combinations, all) = combinations(sweep, MOST_PANELS);
+    let (combinations, all) = combinations(sweep, MAX_PANELS);
     let id = format!("sweep-{number}-{}", anchor(&sweep.metric));
     let panels = combinations
         .iter()

@@ -56,7 +56,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
 }
 
 /// Maximum number of path checks that are all listed; a long run checks its path many times.
-const MOST_CHECKS: usize = 12;
+const MAX_CHECKS: usize = 12;
 
 /// Returns the checks that the table lists: all, or the first of each condition (of a sweep: of its
 /// first condition) and those out of tolerance.
@@ -67,7 +67,7 @@ fn listed<'a>(data: &RunData, summary: &'a Summary) -> Vec<&'a PathCheck> {
     let is_listed = |check: &&'a PathCheck| {
         let condition = check.condition.as_str();
         let is_first = seen.insert(condition) && conditions.contains(condition);
-        checks.len() <= MOST_CHECKS || !check.within || is_first
+        checks.len() <= MAX_CHECKS || !check.within || is_first
     };
     checks.iter().filter(is_listed).collect()
 }

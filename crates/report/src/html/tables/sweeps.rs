@@ -14,7 +14,7 @@ use crate::{
 const MANY: usize = 24;
 
 /// Most rows of a table.
-const MOST_ROWS: usize = 1000;
+const MAX_ROWS: usize = 1000;
 
 /// Returns a table for each sweep and metric.
 pub fn sweeps(data: &RunData, summary: &Summary) -> Vec<Table> {
@@ -47,7 +47,7 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         let ends = interval(ends.map(|ends| scale.ends(value, ends)));
         figure_over(scale.text(value), ends + &trials)
     };
-    let rows: Vec<Row> = (positions.iter().take(MOST_ROWS))
+    let rows: Vec<Row> = (positions.iter().take(MAX_ROWS))
         .map(|at| {
             let texts = sweep
                 .axes
@@ -61,10 +61,10 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         .collect();
     let mut titles = sweep.axes.iter().map(|axis| language::text(&axis.title));
     let head = [titles.join(", ")].into_iter().chain(sweep.lines.clone());
-    let cut = match positions.len() > MOST_ROWS {
+    let cut = match positions.len() > MAX_ROWS {
         true => tr!(
             "; the first {} of {} rows, all are in `summary.json`",
-            MOST_ROWS,
+            MAX_ROWS,
             positions.len()
         ),
         false => String::new(),

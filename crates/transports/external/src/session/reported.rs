@@ -8,7 +8,7 @@ use crate::contract::Done;
 
 /// Maximum number of facts that a program may report; `LONGEST_FACT` limits the bytes of a name or
 /// value.
-const MOST_FACTS: usize = 32;
+const MAX_FACTS: usize = 32;
 const LONGEST_FACT: usize = 200;
 
 /// Metrics that a program may report, by name in `regatta_model::METRICS`. All others are measured
@@ -28,7 +28,7 @@ impl ProgramSession {
     pub(super) fn add(&self, report: &mut SideReport, done: Done) {
         let mut left_out = Vec::new();
         for (name, value) in done.facts.unwrap_or_default() {
-            let fits = report.measurements.facts.len() < MOST_FACTS
+            let fits = report.measurements.facts.len() < MAX_FACTS
                 && !name.is_empty()
                 && !name.starts_with("interface.")
                 && name.len() <= LONGEST_FACT

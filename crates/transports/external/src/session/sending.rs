@@ -90,8 +90,8 @@ impl ProgramSession {
         let now = MonotonicTime::now();
         if !(start_sent <= started && started <= at && at <= now) {
             return Err(ProgramFailure::invalid(format!(
-                "its times do not follow one another: told to start at `{}`, connect call at \
-                 `{}`, connected at `{}`, heard at `{}` of the monotonic clock",
+                "its times do not follow one another: start sent at `{}`, connect call at \
+                 `{}`, connected at `{}`, received at `{}` of the monotonic clock",
                 start_sent.0, started.0, at.0, now.0
             )));
         }

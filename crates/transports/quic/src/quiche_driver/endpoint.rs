@@ -24,7 +24,7 @@ use super::{
 use crate::{options::Mode, path::Sizes};
 
 /// Maximum number of packets that the kernel takes at once: `UDP_MAX_SEGMENTS` of older kernels.
-const MOST_SEGMENTS: usize = 64;
+const MAX_SEGMENTS: usize = 64;
 
 /// Creates the end of a trial that the order describes; a listening end listens when this returns.
 ///
@@ -46,7 +46,7 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
             receive_buffer_bytes: sizes.socket_buffers_bytes.0,
             send_buffer_bytes: sizes.socket_buffers_bytes.1,
             most_segments: if options.common.gso {
-                sizes.most_segments().min(MOST_SEGMENTS)
+                sizes.most_segments().min(MAX_SEGMENTS)
             } else {
                 1
             },

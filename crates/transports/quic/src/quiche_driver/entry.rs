@@ -27,7 +27,7 @@ pub(super) const ID_BYTES: usize = 16;
 pub(super) const LONGEST_PACKET_BYTES: usize = 16_383;
 
 /// Maximum number of packets that are kept for a connection that is not accepted.
-const MOST_HELD: usize = 16;
+const MAX_HELD: usize = 16;
 
 /// Application error code of a connection that is closed in good order.
 const DONE: u64 = 0;
@@ -182,7 +182,7 @@ impl Entry {
     /// Processes a received packet.
     pub fn receive(&mut self, packet: &mut [u8], recv_info: RecvInfo) {
         if let Some(held) = &mut self.held {
-            if held.len() < MOST_HELD {
+            if held.len() < MAX_HELD {
                 held.push((packet.to_vec(), recv_info));
             }
             return;

@@ -26,7 +26,7 @@ use crate::path::{INITIAL_WINDOW_PACKETS, Sizes};
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of streams that an end may open at once: more than any workload opens.
-const MOST_STREAMS: u64 = 4096;
+const MAX_STREAMS: u64 = 4096;
 
 /// Connection identifiers that an end keeps for the other one: one in use, some for a new path.
 const CONNECTION_IDS: u64 = 4;
@@ -121,7 +121,7 @@ pub(super) fn config(
     config.set_initial_max_stream_data_bidi_local(sizes.windows.stream_bytes);
     config.set_initial_max_stream_data_bidi_remote(sizes.windows.stream_bytes);
     config.set_max_stream_window(sizes.windows.stream_bytes);
-    config.set_initial_max_streams_bidi(MOST_STREAMS);
+    config.set_initial_max_streams_bidi(MAX_STREAMS);
     config.set_initial_max_streams_uni(0);
     config.set_active_connection_id_limit(CONNECTION_IDS);
     if options.common.mode == Mode::Datagram {

@@ -31,7 +31,7 @@ const ARRIVED_MESSAGES: usize = 16_384;
 /// Number of packets without room for the first message after which that message is dropped. An
 /// acknowledgement may take the room of one packet; a message that never fits must not hold up
 /// others.
-const MOST_MISSES: u32 = 8;
+const MAX_MISSES: u32 = 8;
 
 /// Factory of the queues of every connection.
 #[derive(Debug)]
@@ -237,7 +237,7 @@ impl Sender for Half {
                     outgoing.misses = 0;
                 }
                 Err(WriteError::ExceedsPacketCapacity)
-                    if written || outgoing.misses < MOST_MISSES =>
+                    if written || outgoing.misses < MAX_MISSES =>
                 {
                     outgoing.misses += u32::from(!written);
                     break;
@@ -353,7 +353,7 @@ mod tests {
     fn message_that_never_fits_is_dropped_without_blocking_others() {
         let (mut outlet, queues) = outlet();
         assert_eq!(send(&queues, 3000, 2000), 3000);
-        for _ in 0..MOST_MISSES {
+        for _ in 0..MAX_MISSES {
             outlet.on_transmit(&mut Room(1400));
             assert!(outlet.has_transmission_interest());
         }

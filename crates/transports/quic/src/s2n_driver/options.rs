@@ -28,7 +28,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const OPEN_STREAMS: u64 = 100;
 
 /// Largest flow-control window and send buffer, in bytes: they are 32 bits wide in s2n-quic.
-const MOST_WINDOW_BYTES: u64 = u32::MAX as u64;
+const MAX_WINDOW_BYTES: u64 = u32::MAX as u64;
 
 /// A congestion control that s2n-quic has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
@@ -87,7 +87,7 @@ impl Options {
     pub(super) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         let mut common = Common::read(options);
         let window = &mut common.stream_window_bytes;
-        *window = window.map(|bytes| bytes.min(MOST_WINDOW_BYTES));
+        *window = window.map(|bytes| bytes.min(MAX_WINDOW_BYTES));
         Self {
             common,
             congestion_control: common::choice(&CC, options),
@@ -125,8 +125,8 @@ pub(super) const CRYPTO: Crypto = Crypto::AwsLc;
 /// # Errors
 /// [`TransportError::Stack`] for a value that it refuses.
 pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits> {
-    let stream_window = sizes.windows.stream_bytes.min(MOST_WINDOW_BYTES);
-    let connection_window = sizes.windows.connection_bytes.min(MOST_WINDOW_BYTES);
+    let stream_window = sizes.windows.stream_bytes.min(MAX_WINDOW_BYTES);
+    let connection_window = sizes.windows.connection_bytes.min(MAX_WINDOW_BYTES);
     let open_streams = OPEN_STREAMS + u64::from(order.workload.kind.parallel_streams());
     let send_buffer = u32::try_from(sizes.windows.send_buffer_bytes).unwrap_or(u32::MAX);
     let made = || {

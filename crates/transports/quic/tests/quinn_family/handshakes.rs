@@ -75,7 +75,7 @@ async fn take(stream: &mut impl ByteStream, length: usize) -> Vec<u8> {
     taken
 }
 
-/// Answers every question until `stop`; returns the number of questions, and the last facts.
+/// Answers every request until `stop`; returns the number of requests, and the last facts.
 fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
     let mut answered = (0, String::new());
     end.executor().block_on(async {
@@ -107,7 +107,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
 /// Handshake of a connection, and the time until its answer.
 type Made = (Option<HandshakeMade>, Duration);
 
-/// Makes one connection with one question; returns its handshake and the time until its answer.
+/// Makes one connection with one request; returns its handshake and the time until its answer.
 async fn exchange<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
     let begun = Instant::now();
     let stop = Stop::new();
@@ -125,7 +125,7 @@ async fn exchange<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
     (connection.handshake(), begun.elapsed())
 }
 
-/// Makes connections one after another, each with one question.
+/// Makes connections one after another, each with one request.
 fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (usize, String)) {
     let server = S::end(order(Role::Receiver, handshake));
     let client = S::end(order(Role::Sender, handshake));
@@ -156,7 +156,7 @@ fn round_trips<S: Stack>(handshake: Handshake, then: HandshakeMade, round_trips:
     let (made, (answered, validation)) = exchanges::<S>(handshake, one_way);
     assert_eq!(
         answered, CONNECTIONS,
-        "{handshake:?}: each question came once"
+        "{handshake:?}: each request came once"
     );
     assert_eq!(made[0].0, Some(HandshakeMade::Full), "{handshake:?}");
     let then = vec![Some(then); CONNECTIONS - 1];

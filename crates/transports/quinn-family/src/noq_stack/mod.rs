@@ -46,10 +46,10 @@ pub(crate) type Socket = Box<dyn AsyncUdpSocket>;
 /// noq ends a connection in which a stream has more than 2048 packets that the application has not
 /// read, whether there are gaps between them or not (`TooManyChunks`); quinn joins them since
 /// quinn-proto 0.11.18 (quinn issue 2809). A quarter is left for packets that are not full.
-pub(crate) const MOST_WINDOW_PACKETS: u64 = 1536;
+pub(crate) const MAX_WINDOW_PACKETS: u64 = 1536;
 
 /// Maximum number of packets that noq hands to the kernel at once.
-const MOST_SEGMENTS: usize = 10;
+const MAX_SEGMENTS: usize = 10;
 
 /// noq's own socket with a lower limit on packets per call of the kernel, for packet sizes of which
 /// ten are more than the kernel takes.
@@ -112,12 +112,12 @@ pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, usize,
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let can = inner.create_sender().max_transmit_segments().get();
     let wrapped: Socket = match NonZeroUsize::new(most) {
-        Some(fewer) if can > most && most < MOST_SEGMENTS => {
+        Some(fewer) if can > most && most < MAX_SEGMENTS => {
             Box::new(FewerSegments { inner, most: fewer })
         }
         _ => inner,
     };
-    let send_packets = can.min(most).min(MOST_SEGMENTS);
+    let send_packets = can.min(most).min(MAX_SEGMENTS);
     let receive_packets = wrapped.max_receive_segments().get();
     Ok((wrapped, send_packets, receive_packets))
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::session::{self, ORDERED, RTO_INITIAL, RTO_MAX, RTO_MIN};
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
-pub(crate) const MOST_STREAMS: u16 = 65_534;
+pub(crate) const MAX_STREAMS: u16 = 65_534;
 
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[
     PRIMARY_DOWN_AFTER,
 ];
 
-const STREAMS: OptionDefinition = session::streams(MOST_STREAMS);
+const STREAMS: OptionDefinition = session::streams(MAX_STREAMS);
 
 const SCHEDULER: OptionDefinition = OptionDefinition {
     name: "scheduler",
@@ -125,7 +125,7 @@ const fn count(name: &'static str, least: i64, help: &'static str) -> OptionDefi
 pub(crate) const LONGEST_MESSAGE_BYTES: usize = 256 << 10;
 
 /// Largest window, in bytes.
-const MOST_WINDOW_BYTES: usize = 512 << 20;
+const MAX_WINDOW_BYTES: usize = 512 << 20;
 
 /// Windows, in bytes. Larger ones than the path's cost the kernel's SCTP dearly, as it recovers
 /// slowly when slow start overflows the queue.
@@ -134,7 +134,7 @@ const MOST_WINDOW_BYTES: usize = 512 << 20;
 /// where the path has a rate, and four of the longest where it has none.
 fn windows(message: usize) -> WindowRange {
     WindowRange {
-        with_rate: 4 * message as u64..=MOST_WINDOW_BYTES as u64,
+        with_rate: 4 * message as u64..=MAX_WINDOW_BYTES as u64,
         without_rate: 4 * LONGEST_MESSAGE_BYTES as u64..=8 << 20,
     }
 }
@@ -151,12 +151,12 @@ fn milliseconds(option: &OptionDefinition, options: &OptionValues) -> Option<u32
 
 /// Returns the number of streams each way that this end asks for.
 pub(crate) fn streams(options: &OptionValues) -> u16 {
-    STREAMS.number(options).unwrap_or(MOST_STREAMS)
+    STREAMS.number(options).unwrap_or(MAX_STREAMS)
 }
 
 /// Returns the configured window, in bytes.
 pub(crate) fn window(options: &OptionValues) -> Option<usize> {
-    Some(RECEIVE_WINDOW.bytes(options)?.min(MOST_WINDOW_BYTES))
+    Some(RECEIVE_WINDOW.bytes(options)?.min(MAX_WINDOW_BYTES))
 }
 
 /// Returns the scheduler's name, and its number in the kernel.

@@ -11,7 +11,7 @@ use regatta_transport::{
     socket_option::{self, Plain},
     wait,
 };
-use regatta_transport_sockets::message::{self, Control, MOST_RECEIVED, Received, control_space};
+use regatta_transport_sockets::message::{self, Control, MAX_RECEIVED, Received, control_space};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::uapi::{self, GetAddrs, SOL_SCTP};
@@ -207,7 +207,7 @@ pub(crate) fn receive(
     pieces: &mut Vec<Piece>,
 ) -> io::Result<After> {
     pieces.clear();
-    let slots = if many { MOST_RECEIVED } else { 1 };
+    let slots = if many { MAX_RECEIVED } else { 1 };
     let (mut more, mut lost, mut ended) = (false, None, false);
     let each = |received: &Received<'_>| {
         if ended {

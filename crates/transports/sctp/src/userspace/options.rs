@@ -24,37 +24,37 @@ pub(crate) const LONGEST_MESSAGE_BYTES: usize = LONGEST_STREAM_MESSAGE_BYTES;
 
 /// Largest receive window, in bytes. Gaps in the received data are reported with offsets of 16
 /// bits.
-const MOST_WINDOW_BYTES: u32 = 64 << 20;
+const MAX_WINDOW_BYTES: u32 = 64 << 20;
 
 /// Minimum limit on chunks handed over and not acknowledged.
-const LEAST_OUTSTANDING_CHUNKS: u64 = 1024;
+const MIN_OUTSTANDING_CHUNKS: u64 = 1024;
 
 /// Maximum limit on chunks handed over and not acknowledged: sequence numbers of a stream have 16
 /// bits and are compared in serial arithmetic.
-const MOST_OUTSTANDING_CHUNKS: u64 = 30_000;
+const MAX_OUTSTANDING_CHUNKS: u64 = 30_000;
 
 /// Minimum limit on chunks that wait in the stack to be sent.
-const LEAST_WAITING_CHUNKS: u64 = 8;
+const MIN_WAITING_CHUNKS: u64 = 8;
 
 /// Reserve, in bytes, that keeps packets within the path's size: when the stack puts two chunks
 /// into one packet, it counts neither the header of the second nor their padding.
 const BUNDLING_RESERVE_BYTES: usize = DATA_HEADER_BYTES + 4;
 
 /// Largest UDP payload in use, that of a jumbo frame over IPv4, in bytes.
-const MOST_PAYLOAD_BYTES: usize = 8972;
+const MAX_PAYLOAD_BYTES: usize = 8972;
 
 /// Least UDP payload that a path must carry, in bytes: the minimum for IPv4 (RFC 9260 §6.10).
-const LEAST_PAYLOAD_BYTES: usize = 512;
+const MIN_PAYLOAD_BYTES: usize = 512;
 
 /// Receive windows, in bytes. They hold two whole messages, since the stack delivers no parts of
 /// them. Where the path has no rate: more than loopback needs, and no more than that, as the stack's
 /// work for each packet grows with what is in flight.
 const WINDOWS: WindowRange = WindowRange {
-    with_rate: 2 * LONGEST_MESSAGE_BYTES as u64..=MOST_WINDOW_BYTES as u64,
+    with_rate: 2 * LONGEST_MESSAGE_BYTES as u64..=MAX_WINDOW_BYTES as u64,
     without_rate: 512 << 10..=8 << 20,
 };
 
-pub(crate) const STREAMS: OptionDefinition = session::streams(MOST_STREAMS);
+pub(crate) const STREAMS: OptionDefinition = session::streams(MAX_STREAMS);
 
 pub(crate) const RTO_INITIAL: OptionDefinition = OptionDefinition {
     default: "1s",
@@ -84,12 +84,12 @@ pub(super) fn milliseconds(option: &OptionDefinition, options: &OptionValues) ->
 
 /// Returns the configured receive window, in bytes.
 fn window(options: &OptionValues) -> Option<u32> {
-    let window = u32::try_from(RECEIVE_WINDOW.size(options)?).unwrap_or(MOST_WINDOW_BYTES);
-    Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MOST_WINDOW_BYTES))
+    let window = u32::try_from(RECEIVE_WINDOW.size(options)?).unwrap_or(MAX_WINDOW_BYTES);
+    Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MAX_WINDOW_BYTES))
 }
 
 /// Maximum number of streams each way.
-pub(crate) const MOST_STREAMS: u16 = 32_767;
+pub(crate) const MAX_STREAMS: u16 = 32_767;
 
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,9 +119,9 @@ impl Sizes {
     ) -> Result<Self, Unsupported> {
         let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let payload = (path.mtu_bytes as usize).saturating_sub(headers);
-        let payload = payload.min(MOST_PAYLOAD_BYTES);
-        if payload < LEAST_PAYLOAD_BYTES {
-            let least = LEAST_PAYLOAD_BYTES + headers;
+        let payload = payload.min(MAX_PAYLOAD_BYTES);
+        if payload < MIN_PAYLOAD_BYTES {
+            let least = MIN_PAYLOAD_BYTES + headers;
             let mtu = path.mtu_bytes;
             return Err(Unsupported::new(
                 format!(
@@ -142,7 +142,7 @@ impl Sizes {
         Ok(Self {
             ip_headers_bytes: headers,
             chunk_bytes,
-            window_bytes: u32::try_from(windows.stream_bytes).unwrap_or(MOST_WINDOW_BYTES),
+            window_bytes: u32::try_from(windows.stream_bytes).unwrap_or(MAX_WINDOW_BYTES),
             receive_buffer_bytes: buffer(&RECEIVE_BUFFER),
             send_buffer_bytes: buffer(&SEND_BUFFER),
         })
@@ -154,10 +154,10 @@ impl Sizes {
         Limits {
             chunk_bytes: self.chunk_bytes,
             outstanding_chunks: (in_flight + in_flight / 2)
-                .clamp(LEAST_OUTSTANDING_CHUNKS, MOST_OUTSTANDING_CHUNKS),
-            waiting_chunks: LEAST_WAITING_CHUNKS,
+                .clamp(MIN_OUTSTANDING_CHUNKS, MAX_OUTSTANDING_CHUNKS),
+            waiting_chunks: MIN_WAITING_CHUNKS,
             arrived_bytes: 4 * self.window_bytes as usize,
-            streams: STREAMS.number(options).unwrap_or(MOST_STREAMS),
+            streams: STREAMS.number(options).unwrap_or(MAX_STREAMS),
             ordered: ORDERED.flag(options),
             linger,
         }
@@ -222,8 +222,8 @@ impl Limits {
     /// handed over on schedule, however long the path delivers nothing.
     pub(crate) fn of_probe(self) -> Self {
         Self {
-            outstanding_chunks: MOST_OUTSTANDING_CHUNKS,
-            waiting_chunks: MOST_OUTSTANDING_CHUNKS,
+            outstanding_chunks: MAX_OUTSTANDING_CHUNKS,
+            waiting_chunks: MAX_OUTSTANDING_CHUNKS,
             ..self
         }
     }
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(window(Some(1_000_000_000)), Ok(7_500_000));
         assert_eq!(window(Some(1_000_000)), Ok(131_072));
         assert_eq!(window(None), Ok(8 << 20));
-        assert_eq!(window(Some(100_000_000_000)), Ok(MOST_WINDOW_BYTES));
+        assert_eq!(window(Some(100_000_000_000)), Ok(MAX_WINDOW_BYTES));
     }
 
     #[test]

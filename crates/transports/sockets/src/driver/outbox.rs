@@ -9,7 +9,7 @@ use std::{
 use super::{Transmit, port::Port};
 
 /// Largest UDP payload of one call of the kernel, whole batch: an IPv4 packet without its headers.
-const MOST_BATCH_BYTES: usize = 65_507;
+const MAX_BATCH_BYTES: usize = 65_507;
 
 /// Maximum time by which a paced packet is sent early: a timer is not exact enough for every single
 /// packet.
@@ -48,7 +48,7 @@ impl Outbox {
     pub fn new(segmentation: Segmentation, longest: usize) -> Self {
         Self {
             // Whatever is written before, a whole packet still fits.
-            buffer: vec![0; MOST_BATCH_BYTES + longest],
+            buffer: vec![0; MAX_BATCH_BYTES + longest],
             taken: 0,
             length: 0,
             segment: 0,
@@ -123,7 +123,7 @@ impl Outbox {
         self.segments < self.segmentation.packets
             && self.segment <= self.segmentation.packet_bytes
             && self.length == self.segments * self.segment
-            && self.length + self.segment <= MOST_BATCH_BYTES
+            && self.length + self.segment <= MAX_BATCH_BYTES
             && self.is_due(first)
     }
 
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn batch_size_is_below_the_kernel_limit() {
         for batch in batches(&[8972; 20], SEGMENTATION) {
-            assert!(batch.iter().sum::<usize>() <= MOST_BATCH_BYTES);
+            assert!(batch.iter().sum::<usize>() <= MAX_BATCH_BYTES);
         }
     }
 }

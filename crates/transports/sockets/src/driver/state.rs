@@ -26,7 +26,7 @@ use crate::timer::Timer;
 const BATCHES: usize = 8;
 
 /// Maximum number of connections that wait to be accepted.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 
 /// Event at a listening end.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl<C: Connection> Connections<C> {
     /// Whether another event of the listening end can wait.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.incoming.len() < MOST_WAITING
+        self.incoming.len() < MAX_WAITING
     }
 
     /// Adds an event of the listening end.

@@ -13,13 +13,13 @@ use regatta_transport::{Unsupported, addresses};
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Maximum number of further addresses; the kernel's own limit is two further subflows.
-const MOST_FURTHER: usize = 2;
+const MAX_FURTHER: usize = 2;
 
 /// Returns the addresses for further subflows: the other addresses of the interface that has
 /// `local`.
 pub(crate) fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
     let mut found = addresses::further_addresses(local);
-    found.truncate(MOST_FURTHER);
+    found.truncate(MAX_FURTHER);
     found
 }
 

@@ -18,7 +18,7 @@ const MPTCP_TCPINFO: libc::c_int = 2;
 const FALLBACK: u32 = 1;
 
 /// Maximum number of subflows to query: the kernel allows eight.
-const MOST_SUBFLOWS: usize = 8;
+const MAX_SUBFLOWS: usize = 8;
 
 /// The beginning of the kernel's `struct mptcp_info`.
 #[repr(C)]
@@ -42,7 +42,7 @@ struct Subflows {
     num_subflows: u32,
     size_kernel: u32,
     size_user: u32,
-    info: [TcpInfo; MOST_SUBFLOWS],
+    info: [TcpInfo; MAX_SUBFLOWS],
 }
 
 // SAFETY: all fields are integers.
@@ -74,7 +74,7 @@ pub(crate) fn sample(socket: &impl AsRawFd) -> Option<ProtocolSample> {
         return info::sample(socket);
     }
     let filled = answer.size_kernel.min(answer.size_user) as usize;
-    let count = (answer.num_subflows as usize).min(MOST_SUBFLOWS);
+    let count = (answer.num_subflows as usize).min(MAX_SUBFLOWS);
     answer.info[..count]
         .iter()
         .map(|info| of_info(info, filled))

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     GSO, RECEIVE_BUFFER, SEND_BUFFER,
-    batch::MOST_SEGMENTS,
+    batch::MAX_SEGMENTS,
     buffer_bytes,
     packets::{self, headers},
 };
@@ -36,7 +36,7 @@ pub(crate) fn new(
     let settings = driver::Settings {
         receive_buffer_bytes: buffer_bytes(&RECEIVE_BUFFER, options),
         send_buffer_bytes: buffer_bytes(&SEND_BUFFER, options),
-        most_segments: if joins { MOST_SEGMENTS } else { 1 },
+        most_segments: if joins { MAX_SEGMENTS } else { 1 },
         packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
         fragments: true,
     };

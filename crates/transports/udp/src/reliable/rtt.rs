@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Minimum retransmission time-out. RFC 6298 §2.4 says one second and lets an implementation that
 /// has reasons choose less; this is Linux's for TCP.
-const LEAST: Duration = Duration::from_millis(200);
+const MIN: Duration = Duration::from_millis(200);
 
 /// Clock granularity G of RFC 6298 §2.
 const GRANULARITY: Duration = Duration::from_millis(1);
@@ -41,7 +41,7 @@ impl RoundTrip {
     pub(crate) fn retransmission_time(&self, first: Duration) -> Duration {
         match self.smoothed {
             None => first,
-            Some(smoothed) => (smoothed + GRANULARITY.max(self.variation * 4)).max(LEAST),
+            Some(smoothed) => (smoothed + GRANULARITY.max(self.variation * 4)).max(MIN),
         }
     }
 }
@@ -66,6 +66,6 @@ mod tests {
         assert_eq!(rtt.least, Some(ms(400)));
         let mut short = RoundTrip::default();
         short.sample(Duration::from_micros(50));
-        assert_eq!(short.retransmission_time(ms(1000)), LEAST);
+        assert_eq!(short.retransmission_time(ms(1000)), MIN);
     }
 }

@@ -21,7 +21,7 @@ use self::number::Fields;
 use crate::path::{MAX_PATH_BYTES, RelativePath, UnsafePath};
 
 /// Maximum length of a refused path in an error message, in bytes.
-const MOST_SHOWN_BYTES: usize = 200;
+const MAX_SHOWN_BYTES: usize = 200;
 
 /// Result of decoding the bytes that have arrived so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl From<Malformed> for Stop {
 fn read_path(fields: &mut Fields<'_>) -> Result<RelativePath, Stop> {
     let path = fields.string(MAX_PATH_BYTES, "a file's path")?;
     RelativePath::normalised(path).map_err(|why| {
-        let path = path[..path.len().min(MOST_SHOWN_BYTES)].into();
+        let path = path[..path.len().min(MAX_SHOWN_BYTES)].into();
         Malformed::Path { path, why }.into()
     })
 }

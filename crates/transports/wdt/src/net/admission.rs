@@ -14,7 +14,7 @@ use crate::sink::Sink;
 use crate::waker::PAUSE;
 
 /// Maximum number of candidates; the oldest is closed for a new one.
-const MOST_CANDIDATES: usize = 32;
+const MAX_CANDIDATES: usize = 32;
 
 /// A connection that has not proved yet that it belongs to the transfer.
 pub(super) struct Candidate<'a, K: Sink> {
@@ -40,7 +40,7 @@ impl<'a, K: Sink> Admission<'a, K> {
     ) -> Option<Connected<'a>> {
         self.wait(thread, Some(thread.listener.as_fd()), until);
         while let Some((socket, peer)) = accept(thread) {
-            if self.0.len() == MOST_CANDIDATES {
+            if self.0.len() == MAX_CANDIDATES {
                 port.turned_away(self.0.remove(0).connection);
             }
             self.0.push(Candidate {

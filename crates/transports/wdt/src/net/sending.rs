@@ -20,7 +20,7 @@ use crate::url::ConnectionUrl;
 use crate::waker::Waker;
 
 /// Time for which a sender that is stopped tries to send the receiver its status.
-const ABORT_WITHIN: Duration = Duration::from_secs(3);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Size of the receive buffer, in bytes: replies are short.
 const REPLY_BYTES: usize = 4096;
 
@@ -132,7 +132,7 @@ impl<'a, S: Source> Thread<'a, S> {
     /// Returns the time that is left until this time of the transfer, or until the sender's status is
     /// no longer sent.
     fn left(&self, until: Duration) -> Duration {
-        let abort_until = self.gave_up.map(|since| since + ABORT_WITHIN);
+        let abort_until = self.gave_up.map(|since| since + ABORT_TIMEOUT);
         let until = abort_until.map_or(until, |abort_until| until.min(abort_until));
         until.saturating_sub(self.began.elapsed())
     }
@@ -150,7 +150,7 @@ impl<'a, S: Source> Thread<'a, S> {
     fn fail_if_stopped(&self) {
         let is_over = match self.gave_up {
             None => self.host.stopped(),
-            Some(since) => self.began.elapsed() >= since + ABORT_WITHIN,
+            Some(since) => self.began.elapsed() >= since + ABORT_TIMEOUT,
         };
         if is_over {
             self.session.fail(stopped());

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_sends_twice_a_second() {
+    fn part_is_half_a_second_of_the_rate_of_a_connection() {
         let limit = RateLimit::average(80_000);
         assert_eq!(limit.part_bytes(8), 5_000);
         assert_eq!(limit.part_bytes(1), 40_000);

@@ -28,7 +28,7 @@ use crate::{
 /// First argument of the guard's process.
 pub const COMMAND: &str = "interface-guard";
 
-/// Time between two signs of life of the daemon, and the silence after which it is taken for stopped.
+/// Time between two heartbeats of the daemon, and the silence after which it is taken for stopped.
 const INTERVAL: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -77,7 +77,7 @@ fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
     Ok((child, input))
 }
 
-/// Gives the guard signs of life until it ends, then restores the interface and ends this process.
+/// Sends heartbeats to the guard until it ends, then restores the interface and ends this process.
 fn watch(mut guard: Child, mut input: ChildStdin, former: &SavedQdisc, record: &Record) {
     while let Ok(None) = ended_within(&mut guard, INTERVAL) {
         // A guard that has ended is noticed above.

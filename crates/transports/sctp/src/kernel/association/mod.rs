@@ -41,7 +41,7 @@ use crate::{
 /// Binary Empty`. SCTP has no half-closed streams.
 pub(crate) const FINISHED: u32 = 57;
 
-/// Size of the fallback receive buffer for readers with less than [`LEAST_SCRATCH_BYTES`], in
+/// Size of the fallback receive buffer for readers with less than [`MIN_SCRATCH_BYTES`], in
 /// bytes. An eighth of it is a slot.
 const SCRATCH_BYTES: usize = 128 << 10;
 

@@ -19,10 +19,10 @@ use crate::{
 
 /// Minimum size of a reader's own receive buffer, in bytes: with less, a large message would arrive
 /// in many pieces.
-const LEAST_SCRATCH_BYTES: usize = 16 << 10;
+const MIN_SCRATCH_BYTES: usize = 16 << 10;
 
 /// Maximum number of bytes in inboxes. Above it, the socket's own window holds the peer back.
-const MOST_WAITING_BYTES: usize = 16 << 20;
+const MAX_WAITING_BYTES: usize = 16 << 20;
 
 impl Association {
     /// Receives data of a stream, and passes it to `consume`; zero bytes are the end of its
@@ -75,12 +75,12 @@ impl Association {
         context: &mut Context<'_>,
     ) -> Poll<usize> {
         state.readers.insert(reader, context.waker().clone());
-        if state.waiting_bytes > MOST_WAITING_BYTES {
+        if state.waiting_bytes > MAX_WAITING_BYTES {
             state.held_up.insert(reader);
             return Poll::Pending;
         }
         let mut own = mem::take(&mut state.scratch);
-        let memory = if scratch.len() < LEAST_SCRATCH_BYTES {
+        let memory = if scratch.len() < MIN_SCRATCH_BYTES {
             own.resize(SCRATCH_BYTES, 0);
             &mut own
         } else {
@@ -116,7 +116,7 @@ impl Association {
                 paths.delivered(pieces, memory);
             }
             if received.as_ref().err().is_none_or(waits) && !*more {
-                // Whatever arrives from now on is notified anew.
+                // A reader is notified again of data that arrives from now on.
                 guard.clear_ready();
                 if let Some(paths) = &self.cache.paths {
                     paths.nothing_left();

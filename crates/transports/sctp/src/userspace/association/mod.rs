@@ -33,7 +33,7 @@ const BINARY: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmpty;
 
 /// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
-const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(200);
+const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Number of streams each way, of which the last is the listening end's first.
 const STREAMS: u16 = 65_535;
@@ -341,7 +341,7 @@ impl Association {
         self.dirty = true;
         // The other end closes too, and waits for the acknowledgement that is being delayed.
         if let Some(timer) = self.inner.poll_timeout()
-            && timer <= Instant::now() + ACKNOWLEDGED_WITHIN
+            && timer <= Instant::now() + ACKNOWLEDGEMENT_TIMEOUT
         {
             self.inner.handle_timeout(timer);
         }

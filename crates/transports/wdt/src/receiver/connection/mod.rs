@@ -376,7 +376,7 @@ impl<K: Sink> Connection<K> {
         self.next_keep_alive = now + interval.unwrap_or(LINGER);
     }
 
-    /// Whether the sender's settings have a property.
+    /// Whether the sender's settings are known and `on` holds for them.
     fn settled(&self, on: fn(&Settings) -> bool) -> bool {
         self.settings.as_ref().is_some_and(on)
     }

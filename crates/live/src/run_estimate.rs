@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_formatted_in_two_units() {
+    fn durations_have_at_most_two_units() {
         assert_eq!(coarse_duration(Duration::from_millis(1_200)), "2 s");
         assert_eq!(coarse_duration(Duration::from_secs(124)), "2 min 4 s");
         assert_eq!(coarse_duration(Duration::from_secs(86_460)), "24 h 1 min");
