@@ -47,8 +47,7 @@ const CC: OptionDefinition = common::congestion_control(
     "congestion control of the sender, the stack's own implementation, read back",
 );
 
-/// Library of the encryption: ring, the stacks' own default, with which they need less CPU time than with
-/// AWS-LC (`docs/stacks.md`).
+/// Library of the encryption: ring, the stacks' own default. `docs/stacks.md` compares it with AWS-LC.
 const CRYPTO: OptionDefinition = crypto_option(Crypto::Ring);
 
 /// Options of the driver, in the order of help.
