@@ -356,13 +356,8 @@ impl Field {
             }
             let is_reachable =
                 remaining.iter().all(Option::is_some) && interfaces.iter().all(Option::is_some);
-            if elapsed
-                > if is_reachable {
-                    CLEANUP_TIMEOUT
-                } else {
-                    END_TIMEOUT
-                }
-            {
+            let timeout = [END_TIMEOUT, CLEANUP_TIMEOUT][usize::from(is_reachable)];
+            if elapsed > timeout {
                 let mut error = format!("left on the hosts after {elapsed:?}: {remaining:?}");
                 if interfaces != self.before {
                     error += &format!("; interfaces {interfaces:#?}, before {:#?}", self.before);
