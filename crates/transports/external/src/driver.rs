@@ -61,7 +61,7 @@ pub(crate) const PROGRAM: OptionDefinition = OptionDefinition {
     name: "program",
     kind: OptionKind::Path,
     default: "",
-    help: "the executable file, relative to the directory where the run was started; `PATH` is not searched",
+    help: "required: the executable file, relative to the directory where the run was started; `PATH` is not searched",
 };
 
 const ARGUMENTS: OptionDefinition = OptionDefinition {
