@@ -1,19 +1,24 @@
 //! HTTP server that clients cannot exhaust: it limits the connections and the time for a request.
 
 use std::{
+    convert::Infallible,
     future::poll_fn,
     io,
     net::{SocketAddr, TcpListener},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use axum::Router;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
+use futures_util::Stream;
+use hyper::{
+    Method, StatusCode,
+    body::{Bytes, Frame, Incoming, SizeHint},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    service::service_fn,
 };
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Semaphore;
 
 use crate::error::LiveError;
@@ -48,14 +53,94 @@ pub fn bind(
     })
 }
 
-/// Serves until it is dropped; responses that are under way go on.
-pub async fn serve(listener: TcpListener, router: Router) {
+/// Request with a body that nobody reads.
+pub type Request = hyper::Request<Incoming>;
+
+/// Response with a [`Body`].
+pub type Response = hyper::Response<Body>;
+
+/// Body of a response.
+pub enum Body {
+    /// The whole text, until it has been sent.
+    Text(Option<Bytes>),
+    /// Parts as they come.
+    Stream(Pin<Box<dyn Stream<Item = String> + Send>>),
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = |bytes| Ok(Frame::data(bytes));
+        match self.get_mut() {
+            Self::Text(text) => Poll::Ready(text.take().map(frame)),
+            Self::Stream(parts) => {
+                let part = parts.as_mut().poll_next(context);
+                part.map(|part| part.map(|text| frame(text.into())))
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(text) => {
+                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
+            }
+            Self::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Makes a response. `content_type` is a media type with its character set.
+pub fn response(status: StatusCode, content_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// Makes a response with plain text.
+pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Response {
+    let body = Body::Text(Some(text.into()));
+    response(status, "text/plain; charset=utf-8", body)
+}
+
+/// Makes the response for a path that does not exist.
+pub fn not_found() -> Response {
+    text(StatusCode::NOT_FOUND, "")
+}
+
+/// Serves until it is dropped; responses that are under way go on. `answer` gets requests with the methods GET and HEAD.
+pub async fn serve<F: Future<Output = Response> + Send + 'static>(
+    listener: TcpListener,
+    answer: impl Fn(Request) -> F + Clone + Send + 'static,
+) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
     };
     let next = |context: &mut Context<'_>| listener.poll_accept(context);
     let serve = move |stream| {
-        let service = TowerToHyperService::new(router.clone());
+        let answer = answer.clone();
+        let service = service_fn(move |request: Request| {
+            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+            let response = is_read.then(|| answer(request));
+            async move {
+                Ok::<_, Infallible>(match response {
+                    Some(response) => response.await,
+                    None => {
+                        let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "");
+                        let allowed = HeaderValue::from_static("GET,HEAD");
+                        refused.headers_mut().insert(ALLOW, allowed);
+                        refused
+                    }
+                })
+            }
+        });
         async move {
             let mut server = hyper::server::conn::http1::Builder::new();
             server

@@ -3,19 +3,14 @@
 //! Units are Prometheus's base units. An unknown value has no sample. A trial's number is no label, so that the number of
 //! series is that of the study's cells.
 
-use std::{collections::BTreeMap, fmt::Write as _, io, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, io, path::Path};
 
-use axum::{
-    Router,
-    extract::State,
-    http::{HeaderMap, header},
-    response::IntoResponse,
-    routing::get,
-};
+use hyper::{StatusCode, header};
 use regatta_model::Unit;
 
 use crate::{
     error::LiveError,
+    http::{self, Body, Request, Response},
     model::{Activity, LiveCell, LiveRun, LiveTrial},
     shared::Shared,
 };
@@ -38,21 +33,18 @@ impl Format {
     }
 }
 
-/// Returns the pages of Prometheus.
-pub fn router(shared: &Arc<Shared>) -> Router {
-    Router::new()
-        .route("/metrics", get(serve))
-        .with_state(Arc::clone(shared))
-}
-
-async fn serve(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> impl IntoResponse {
-    let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
-    let format = match accepted {
+/// Answers a request of Prometheus.
+pub fn answer(shared: &Shared, request: &Request) -> Response {
+    if request.uri().path() != "/metrics" {
+        return http::not_found();
+    }
+    let accepted = request.headers().get(header::ACCEPT);
+    let format = match accepted.and_then(|it| it.to_str().ok()) {
         Some(accepted) if accepted.contains("application/openmetrics-text") => Format::OpenMetrics,
         _ => Format::Text,
     };
-    let text = render(&shared.run(), format);
-    ([(header::CONTENT_TYPE, format.content_type())], text)
+    let body = Body::Text(Some(render(&shared.run(), format).into()));
+    http::response(StatusCode::OK, format.content_type(), body)
 }
 
 /// Checks that the text file can be written, with its directory.

@@ -4,6 +4,7 @@
 //! the lowest priority, at most [`UPDATES_PER_SECOND`] times a second.
 
 use std::{
+    future::ready,
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -326,10 +327,12 @@ async fn serve(
     let _watching = bound.is_metered().then(|| Watching::new(&shared));
     let mut servers = JoinSet::new();
     if let Some((listener, access)) = bound.web {
-        servers.spawn(http::serve(listener, web::router(access, &shared)));
+        servers.spawn(web::serve(listener, access, &shared));
     }
     if let Some(listener) = bound.prometheus {
-        servers.spawn(http::serve(listener, metrics::router(&shared)));
+        let shared = Arc::clone(&shared);
+        let answer = move |request| ready(metrics::answer(&shared, &request));
+        servers.spawn(http::serve(listener, answer));
     }
     let mut views = DrawnViews {
         screen: bound.screen,

@@ -4,23 +4,22 @@
 //! it; requests for another host name are refused, so that no name can be made to point here (DNS rebinding). The page
 //! loads nothing from elsewhere, and its policy forbids it to.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc};
-
-use axum::{
-    Router,
-    extract::{Request, State},
-    http::{HeaderValue, StatusCode, header},
-    middleware::{self, Next},
-    response::{
-        IntoResponse, Response,
-        sse::{Event, Sse},
-    },
-    routing::get,
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
 };
+
 use futures_util::stream;
+use hyper::{
+    StatusCode,
+    header::{self, HeaderValue},
+};
 use parking_lot::Mutex;
 
-use crate::shared::{Shared, Watching};
+use crate::{
+    http::{self, Body, Request, Response},
+    shared::{Shared, Watching},
+};
 
 /// Policy of the page: its own script and style, and requests to its own origin.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
@@ -31,11 +30,22 @@ const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; sty
                              font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                              sandbox allow-scripts";
 
-/// Files of the page, with their kinds.
+/// Media type of the page and of the report.
+const HTML: &str = "text/html; charset=utf-8";
+
+/// Files of the page, with their media types.
 const FILES: [(&str, &str, &str); 3] = [
-    ("", "text/html", include_str!("index.html")),
-    ("live.js", "text/javascript", include_str!("live.js")),
-    ("live.css", "text/css", include_str!("live.css")),
+    ("", HTML, include_str!("index.html")),
+    (
+        "live.js",
+        "text/javascript; charset=utf-8",
+        include_str!("live.js"),
+    ),
+    (
+        "live.css",
+        "text/css; charset=utf-8",
+        include_str!("live.css"),
+    ),
 ];
 
 /// Access control of the page: its address and its token.
@@ -75,43 +85,38 @@ struct Report {
 
 #[derive(Clone)]
 struct Page {
+    access: Access,
     shared: Arc<Shared>,
     report: Arc<Mutex<Report>>,
 }
 
-/// Returns the pages.
-pub fn router(access: Access, shared: &Arc<Shared>) -> Router {
+/// Serves the page until it is dropped.
+pub fn serve(
+    listener: TcpListener,
+    access: Access,
+    shared: &Arc<Shared>,
+) -> impl Future<Output = ()> + use<> {
     let page = Page {
+        access,
         shared: Arc::clone(shared),
         report: Arc::default(),
     };
-    let path = |name: &str| format!("/{}/{name}", access.token);
-    let mut router = Router::new();
-    for (name, kind, text) in FILES {
-        let headers = [(header::CONTENT_TYPE, format!("{kind}; charset=utf-8"))];
-        router = router.route(&path(name), get((headers, text)));
-    }
-    router
-        .route(&path("events"), get(events))
-        .route(&path("report"), get(report))
-        .with_state(page)
-        .layer(middleware::from_fn_with_state(access, guard))
+    http::serve(listener, move |request| answer(page.clone(), request))
 }
 
 /// Refuses other hosts and other sites, and sets the headers of every response.
-async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+async fn answer(page: Page, request: Request) -> Response {
     let headers = request.headers();
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let is_host = text(header::HOST).is_some_and(|host| access.is_host(host));
+    let is_host = text(header::HOST).is_some_and(|host| page.access.is_host(host));
     let fetch_site = text(header::HeaderName::from_static("sec-fetch-site"));
     let is_same_site = fetch_site.is_none_or(|site| matches!(site, "same-origin" | "none"));
     let mut response = match is_host && is_same_site {
-        true => next.run(request).await,
-        false => (
+        true => page.respond(request.uri().path()).await,
+        false => http::text(
             StatusCode::FORBIDDEN,
             "this page is for the browser of this machine\n",
-        )
-            .into_response(),
+        ),
     };
     let headers = response.headers_mut();
     let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
@@ -126,37 +131,59 @@ async fn guard(State(access): State<Access>, request: Request, next: Next) -> Re
     response
 }
 
-/// Sends the state and its changes. A browser that is slow skips states.
-async fn events(State(page): State<Page>) -> impl IntoResponse {
-    let watching = Watching::new(&page.shared);
-    let updates = page.shared.updates();
-    let changes = stream::unfold((updates, watching), |(mut updates, watching)| async move {
-        let line = updates.next().await?;
-        let event = Event::default().event(line.part).data(&*line.json);
-        Some((Ok::<_, Infallible>(event), (updates, watching)))
-    });
-    Sse::new(changes)
+impl Page {
+    async fn respond(self, path: &str) -> Response {
+        let path = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        let Some(name) = path.and_then(|(token, name)| (token == self.access.token).then_some(name))
+        else {
+            return http::not_found();
+        };
+        if let Some((_, content_type, text)) = FILES.iter().find(|(file, ..)| *file == name) {
+            let body = Body::Text(Some((*text).into()));
+            return http::response(StatusCode::OK, content_type, body);
+        }
+        match name {
+            "events" => events(&self.shared),
+            "report" => report(self).await,
+            _ => http::not_found(),
+        }
+    }
+}
+
+/// Sends the state and its changes as server-sent events. A browser that is slow skips states.
+fn events(shared: &Arc<Shared>) -> Response {
+    let watching = Watching::new(shared);
+    let changes = stream::unfold(
+        (shared.updates(), watching),
+        |(mut updates, watching)| async move {
+            let line = updates.next().await?;
+            // JSON of one line.
+            let event = format!("event: {}\ndata: {}\n\n", line.part, line.json);
+            Some((event, (updates, watching)))
+        },
+    );
+    let body = Body::Stream(Box::pin(changes));
+    http::response(StatusCode::OK, "text/event-stream", body)
 }
 
 /// Returns the report of the trials done, a cached one if no trial has ended since.
-async fn report(State(page): State<Page>) -> Response {
+async fn report(page: Page) -> Response {
     let done = page.shared.run().now.done;
     let result = tokio::task::spawn_blocking(move || make_report(&page, done)).await;
     match result {
-        Ok(Ok(text)) => (
-            [
-                (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-                (header::CONTENT_SECURITY_POLICY, REPORT_POLICY),
-            ],
-            text,
-        )
-            .into_response(),
-        Ok(Err(error)) => (
+        Ok(Ok(text)) => {
+            let body = Body::Text(Some(text.into()));
+            let mut response = http::response(StatusCode::OK, HTML, body);
+            let policy = HeaderValue::from_static(REPORT_POLICY);
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+            response
+        }
+        Ok(Err(error)) => http::text(
             StatusCode::SERVICE_UNAVAILABLE,
             format!("there is no report yet: {error}\n"),
-        )
-            .into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        ),
+        Err(_) => http::text(StatusCode::INTERNAL_SERVER_ERROR, ""),
     }
 }
 

@@ -1,7 +1,6 @@
 //! One end of s2n-quic in one trial.
 
 use std::{
-    any::type_name,
     collections::BTreeMap,
     error::Error,
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -21,7 +20,6 @@ use s2n_quic::{
     client::Connect,
     connection,
     provider::{
-        congestion_controller::{Endpoint as CongestionControllers, bbr, cubic},
         io::tokio::Builder as Io,
         limits::Limits,
         tls::rustls as provider,
@@ -31,6 +29,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::{
     connection::S2nConnection,
+    controller::Controllers,
     datagram::Datagrams,
     end::End,
     events::{Admission, Attempt, Offloads, Writer},
@@ -115,20 +114,8 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn start(self, sizes: &Sizes) -> Result<Started> {
         let window = Sizes::initial_window_bytes(sizes.first_payload_bytes);
-        match self.options.congestion_control {
-            CongestionControl::Cubic => {
-                let cubic = cubic::Builder::default().with_initial_congestion_window(window);
-                self.start_with(cubic.build())
-            }
-            CongestionControl::Bbr => {
-                let bbr = bbr::Builder::default().with_initial_congestion_window(window);
-                self.start_with(bbr.build())
-            }
-        }
-    }
-
-    fn start_with<C: CongestionControllers>(self, controllers: C) -> Result<Started> {
-        let runs = CongestionControl::of_type(type_name::<C::CongestionController>());
+        let controllers = Controllers::new(self.options.congestion_control, window);
+        let runs = controllers.congestion_control();
         let (order, io, limits) = (self.order, self.io, self.limits);
         let offered = self.options.common.mode == Mode::Datagram;
         let cannot = |error: Box<dyn Error>| {

@@ -1,6 +1,7 @@
 //! `quic-s2n`: s2n-quic on tokio, one current-thread runtime per end.
 
 mod connection;
+mod controller;
 mod datagram;
 mod end;
 mod endpoint;
