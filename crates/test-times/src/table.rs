@@ -37,7 +37,6 @@ impl Sums {
         self.tests += 1;
         self.wall += record.wall;
         self.cpu += record.cpu;
-        self.budget_s = record.budget_s;
     }
 
     fn is_exceeded(&self) -> bool {
@@ -53,7 +52,7 @@ pub fn print(form: Form, file: &Path) -> Result<ExitCode, String> {
     let text = fs::read_to_string(file)
         .map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
     let records: Vec<Record> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
-    let groups = sums(&records);
+    let groups = sums(&records)?;
     print!("{}{}", group_table(&groups, form), test_table(&records));
     if form != Form::Checked {
         return Ok(ExitCode::SUCCESS);
@@ -78,12 +77,26 @@ pub fn print(form: Form, file: &Path) -> Result<ExitCode, String> {
     Ok(ExitCode::FAILURE)
 }
 
-fn sums(records: &[Record]) -> BTreeMap<&str, Sums> {
+/// Returns the sums of each group.
+///
+/// # Errors
+/// Error message if a group has two budgets: several wrapper scripts may belong to one group.
+fn sums(records: &[Record]) -> Result<BTreeMap<&str, Sums>, String> {
     let mut groups: BTreeMap<&str, Sums> = BTreeMap::new();
     for record in records {
-        groups.entry(&record.group).or_default().add(record);
+        let sums = groups.entry(&record.group).or_insert(Sums {
+            budget_s: record.budget_s,
+            ..Sums::default()
+        });
+        if sums.budget_s != record.budget_s {
+            return Err(format!(
+                "the group `{}` has the budgets {} s and {} s",
+                record.group, sums.budget_s, record.budget_s
+            ));
+        }
+        sums.add(record);
     }
-    groups
+    Ok(groups)
 }
 
 fn group_table(groups: &BTreeMap<&str, Sums>, form: Form) -> String {
@@ -171,14 +184,15 @@ mod tests {
             record("guests", "boot", 20_000, 12_340),
             record("unit", "b", 400, 260),
         ];
+        let groups = sums(&records).expect("one budget each");
         let expected = "\
 group         tests   wall [s]   CPU [s]  budget [s]
 guests            1       20.0      12.3         200
 unit              2        0.5       0.3          10
 all               3       20.5      12.7         210
 ";
-        assert_eq!(group_table(&sums(&records), Form::Whole), expected);
-        let partial = group_table(&sums(&records), Form::Partial);
+        assert_eq!(group_table(&groups, Form::Whole), expected);
+        let partial = group_table(&groups, Form::Partial);
         assert!(
             !partial.contains("budget") && !partial.contains("200"),
             "{partial}"
@@ -193,8 +207,19 @@ all               3       20.5      12.7         210
 
     #[test]
     fn a_budget_is_exceeded_beyond_one_and_a_half_times_it() {
-        let of = |cpu_ms| sums(&[record("unit", "a", 1, cpu_ms)])["unit"].is_exceeded();
+        let of = |cpu_ms| {
+            let records = [record("unit", "a", 1, cpu_ms)];
+            sums(&records).expect("one budget")["unit"].is_exceeded()
+        };
         assert!(!of(15_000));
         assert!(of(15_001));
+    }
+
+    #[test]
+    fn a_group_with_two_budgets_is_an_error() {
+        let mut records = [record("unit", "a", 1, 1), record("unit", "b", 1, 1)];
+        records[1].budget_s = 11;
+        let error = sums(&records).expect_err("two budgets");
+        assert_eq!(error, "the group `unit` has the budgets 10 s and 11 s");
     }
 }
