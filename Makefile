@@ -5,7 +5,9 @@
 # make test     formatting, lints, all tests, licences
 # make bench    ratios against iperf3, usrsctp and minimal programs on the same libraries
 # make docs     the tables of docs/ that are made from the source
-# make fuzz     every fuzz target for ten minutes, as in .ci/nightly
+# make fuzz     every fuzz target for ten minutes
+# make slice    a part of the long forms of the tests, as in .ci/run
+# make limits   numbers of crates, build scripts and lock files against their limits
 # make doctor   what this machine supports
 # make lab-kernel the guest kernel for virtual time
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
@@ -49,7 +51,7 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) REGATTA_TYPESET="$(TYPESET)" "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test typeset bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test typeset bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,7 +68,9 @@ run: build ## Build in release, run the default study, show the results
 doctor: build ## Show what this machine supports, and what to type where something is missing
 	./regatta doctor
 
-test: fmt deny tests readme ## Formatting, lints, licences, the README's commands, all tests
+# cargo-deny is compiled beside the tests.
+test: export PREPARE_ALSO = $(CARGO_DENY)
+test: fmt tests deny readme ## Formatting, lints, licences, the README's commands, all tests
 
 bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
@@ -75,7 +79,7 @@ docs: $(CARGO_NEXTEST) tools-build ## Write the tables of docs/ that are made fr
 	REGATTA_WRITE_DOCS=1 $(NEXTEST) --bin regatta -E 'test(/^documents::/)'
 
 fuzz: $(CARGO_NEXTEST) tools-build ## Run every fuzz target for ten minutes, from another seed each day
-	@scripts/fuzz $(NEXTEST) --profile nightly --test-threads num-cpus -E 'binary(fuzz)' $(NEXTEST_ARGS)
+	@scripts/fuzz $(NEXTEST) --test-threads num-cpus -E 'binary(fuzz)' $(NEXTEST_ARGS)
 
 external: ## Build the external drivers: quic-aioquic, sctp-pysctp, quic-go
 	@scripts/external
@@ -138,37 +142,37 @@ typeset: tools-build
 	$(TYPESET_ENV) cargo build $(TYPESET_ARGS)
 
 fmt: tools-build
-	cargo fmt --all --check
-	cargo fmt --manifest-path crates/typeset/Cargo.toml --check
+	scripts/step formatting cargo fmt --all --check
+	scripts/step formatting cargo fmt --manifest-path crates/typeset/Cargo.toml --check
 
 # `tests` checks lints, too.
 lint: tools-build ## Lints alone
 	cargo clippy --locked --workspace --all-targets --profile bench -- --deny warnings
 
 deny: $(CARGO_DENY)
-	"$(CARGO_DENY)" --locked check bans licenses sources
-	"$(CARGO_DENY)" --locked --config deny.toml --manifest-path crates/typeset/Cargo.toml check bans licenses sources
+	scripts/step licences "$(CARGO_DENY)" --locked check bans licenses sources
+	scripts/step licences "$(CARGO_DENY)" --locked --config deny.toml --manifest-path crates/typeset/Cargo.toml check bans licenses sources
 
 # Uses the binary that the tests have just built.
 readme: tests
-	@REGATTA="$(BUILT)/regatta" scripts/readme-commands
+	@REGATTA="$(BUILT)/regatta" scripts/step README scripts/readme-commands
 
-# The groups of tests are in .config/nextest.toml.
-tests: $(CARGO_NEXTEST) tools-build tools-test typeset external export-readers lab-kernel
+# The groups of tests, and what they may cost, are in .config/nextest.toml.
+tests: tools-build typeset
 	$(TYPESET_ENV) $(CLIPPY) cargo test --quiet $(TYPESET_ARGS)
-	@REGATTA_TEST_RUN_DIR=$$(mktemp -d); export REGATTA_TEST_RUN_DIR; trap 'rm -rf "$$REGATTA_TEST_RUN_DIR"' EXIT; \
-	$(NEXTEST) $(NEXTEST_ARGS) && passed=0 || passed=$$?; \
-	[ ! -e "$$REGATTA_TEST_RUN_DIR/not-judged" ] || cat "$$REGATTA_TEST_RUN_DIR/not-judged"; exit $$passed
+	@CARGO_NEXTEST="$(CARGO_NEXTEST)" LINTS="$(CLIPPY)" BUILT="$(BUILT)" REGATTA_TYPESET="$(TYPESET)" \
+	  scripts/run-tests $(NEXTEST_ARGS)
 
-# Checks that take too long for every change: 10 000 trials in shards, 200 kills, the statistics on synthetic data, the
-# README's commands in a fresh clone.
-nightly: build lab-kernel
-	scripts/check-shards
-	REGATTA_LONG_TESTS=1 REGATTA_RELEASE="$(CURDIR)/regatta" $(MAKE) tests NEXTEST_ARGS="--profile nightly"
-	$(MAKE) tests NEXTEST_ARGS="--features regatta-transport-quic/noq-qlog -E 'binary(quinn_family) & test(/files::/)'"
-	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cp docs/validity.md "$$page"; \
-	$(MAKE) validity VALIDITY="$$page"
-	PATH="$(BUILT):$$PATH" scripts/readme-commands --whole </dev/null
+# What tests need beside the program. What waits for the network comes first: it leaves the processors to the compilation
+# beside it.
+test-preparation: tools-test export-readers external $(CARGO_NEXTEST) lab-kernel
+
+limits: ## Compare the numbers of crates, build scripts and lock files with .ci/limits.toml
+	@scripts/check-limits
+
+# A part of the long forms of the checks: .ci/slice has their list.
+slice: ## Run one of the seven slices of the long forms: SLICE=0 to SLICE=6, or that of this commit
+	@.ci/slice $(SLICE)
 
 # Cargo compares times of files. A file of this clone could be older than the build of another clone, so that cargo
 # would not compile it. Regatta's own crates are therefore compiled again after a change of the clone.

@@ -99,6 +99,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("test-contract", &["transport", "model", "control"]),
     ("test-support", &["bed", "telemetry"]),
+    ("test-times", &["process"]),
     ("bed-host", &["bed", "emulation", "model", "stats"]),
     ("engine", &["bed", "control", "model", "stats"]),
     ("results", &["model"]),

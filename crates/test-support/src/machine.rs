@@ -17,7 +17,7 @@ use regatta_telemetry::{
     tree::Tree,
 };
 
-/// Environment variable that asks for the long form of tests, as `.ci/nightly` does: `1`.
+/// Environment variable that asks for the long form of tests, as `.ci/slice` does: `1`.
 pub const LONG_TESTS: &str = "REGATTA_LONG_TESTS";
 
 /// Repetitions of a test that repeats one idea: `short` for each change, `long` where
