@@ -134,7 +134,8 @@ async fn answer(page: Page, request: Request) -> Response {
 impl Page {
     async fn respond(self, path: &str) -> Response {
         let path = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-        let Some(name) = path.and_then(|(token, name)| (token == self.access.token).then_some(name))
+        let Some(name) =
+            path.and_then(|(token, name)| (token == self.access.token).then_some(name))
         else {
             return http::not_found();
         };

@@ -82,7 +82,8 @@ fn parquet(dir: &Path, table: &str) -> Vec<Vec<(String, String)>> {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{table}: {error}");
     let rows = std::str::from_utf8(&output.stdout).expect("UTF-8").lines();
-    rows.map(|row| serde_json::from_str(row).expect("a row")).collect()
+    rows.map(|row| serde_json::from_str(row).expect("a row"))
+        .collect()
 }
 
 fn csv(dir: &Path, table: &str) -> String {

@@ -10,8 +10,8 @@ use regatta_transport::{
 
 use crate::{
     endpoint::Endpoint,
+    layer::Layer,
     mptcp,
-    plain::Plain,
     settings::{CC, CRYPTO, MSS, NO_DELAY, SOCKET_BUFFERS, check_congestion_control},
     tls::{EarlyStream, RecordStream, Tls},
 };
@@ -40,7 +40,7 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
     },
     supported: || Ok(()),
     prepare: |order, context| {
-        let endpoint = Endpoint::new(order, Plain)?;
+        let endpoint = Endpoint::new(order, Layer::Plain)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
 };
@@ -61,11 +61,11 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
     },
     supported: || Ok(()),
     prepare: |order, context| {
-        if order.workload.kind.handshake() == Handshake::EarlyData {
-            let endpoint = Endpoint::new(order, Tls::new(order, EarlyStream::open)?)?;
-            return Ok(Box::new(StreamSession::new(endpoint, order, context)?));
-        }
-        let endpoint = Endpoint::new(order, Tls::new(order, RecordStream::open)?)?;
+        let layer = match order.workload.kind.handshake() {
+            Handshake::EarlyData => Layer::Early(Tls::new(order, EarlyStream::open)?),
+            _ => Layer::Records(Tls::new(order, RecordStream::open)?),
+        };
+        let endpoint = Endpoint::new(order, layer)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
 };
@@ -84,7 +84,7 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
     supported: mptcp::supported,
     prepare: |order, context| {
         let down_after = SUBFLOW_DOWN_AFTER.time(&order.transport.options);
-        let endpoint = Endpoint::multipath(order, down_after, Plain)?;
+        let endpoint = Endpoint::multipath(order, down_after, Layer::Plain)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
 };

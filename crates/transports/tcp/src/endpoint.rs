@@ -19,7 +19,7 @@ use socket2::Socket;
 
 use crate::{
     connection::Connection,
-    layer::{Layer, Layered},
+    layer::{Layer, Layered, Stream},
     mptcp::{self, Paths},
     socket::Connected,
     sockets::Sockets,
@@ -29,8 +29,8 @@ use crate::{
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// One end of a trial over TCP.
-pub struct Endpoint<L> {
-    layer: L,
+pub struct Endpoint {
+    layer: Layer,
     /// `sender` or `receiver`.
     end: &'static str,
     peer: IpAddr,
@@ -43,9 +43,9 @@ pub struct Endpoint<L> {
     down_after: Option<Duration>,
 }
 
-impl<L: Layer> Endpoint<L> {
+impl Endpoint {
     /// Makes an endpoint; at a receiver it listens when this returns.
-    pub(crate) fn new(order: &TrialOrder, layer: L) -> Result<Self> {
+    pub(crate) fn new(order: &TrialOrder, layer: Layer) -> Result<Self> {
         Self::with(Sockets::new(order), order, layer)
     }
 
@@ -54,7 +54,7 @@ impl<L: Layer> Endpoint<L> {
     pub(crate) fn multipath(
         order: &TrialOrder,
         down_after: Option<Duration>,
-        layer: L,
+        layer: Layer,
     ) -> Result<Self> {
         let mut sockets = Sockets::new(order);
         sockets.multipath = true;
@@ -79,7 +79,7 @@ impl<L: Layer> Endpoint<L> {
         Ok(endpoint)
     }
 
-    fn with(sockets: Sockets, order: &TrialOrder, layer: L) -> Result<Self> {
+    fn with(sockets: Sockets, order: &TrialOrder, layer: Layer) -> Result<Self> {
         let listens = !order.connects();
         Ok(Self {
             layer,
@@ -96,9 +96,9 @@ impl<L: Layer> Endpoint<L> {
     fn connection(
         &self,
         socket: &Arc<Connected>,
-        layered: Layered<L::Stream>,
+        layered: Layered<Stream>,
         mut facts: BTreeMap<String, String>,
-    ) -> Connection<L::Stream> {
+    ) -> Connection<Stream> {
         if let (Some(crypto), "sender") = (self.layer.crypto(), self.end) {
             facts.insert("crypto.sender".to_owned(), crypto.to_owned());
         }
@@ -111,7 +111,7 @@ impl<L: Layer> Endpoint<L> {
         listener: &Socket,
         stop: &Stop,
         arrived: &mut impl FnMut(),
-    ) -> Result<Option<Accepted<Connection<L::Stream>>>> {
+    ) -> Result<Option<Accepted<Connection<Stream>>>> {
         let failed = || TransportError::io("cannot accept a connection");
         let nobody = [
             io::ErrorKind::WouldBlock,
@@ -149,8 +149,8 @@ impl<L: Layer> Endpoint<L> {
     }
 }
 
-impl<L: Layer> StreamEndpoint for Endpoint<L> {
-    type Connection = Connection<L::Stream>;
+impl StreamEndpoint for Endpoint {
+    type Connection = Connection<Stream>;
     type Executor = Blocking;
 
     fn executor(&self) -> &Blocking {

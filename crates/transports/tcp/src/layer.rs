@@ -5,27 +5,90 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Result};
+use bytes::Bytes;
+use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, Result};
 
-use crate::socket::Connected;
+use crate::{
+    plain::{self, PlainStream},
+    socket::Connected,
+    tls::{EarlyStream, RecordStream, Tls},
+};
 
-/// Makes streams of connected sockets.
-pub trait Layer: Send + Sync + 'static {
-    /// Type of the streams.
-    type Stream: ByteStream + 'static;
+/// What an endpoint has between its sockets and its streams. It is one type: all that runs a trial is compiled for each
+/// type of streams.
+pub enum Layer {
+    /// Nothing.
+    Plain,
+    /// TLS for bulk data.
+    Records(Tls<RecordStream>),
+    /// TLS that may begin with early data.
+    Early(Tls<EarlyStream>),
+}
 
+impl Layer {
     /// Returns the name of the library that encrypts; `None` if nothing is encrypted.
-    fn crypto(&self) -> Option<&'static str> {
-        None
+    pub(crate) fn crypto(&self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Records(tls) => Some(tls.crypto()),
+            Self::Early(tls) => Some(tls.crypto()),
+        }
     }
 
     /// Opens a stream at the layer's end. `holds_back` is true if Nagle's algorithm may be on.
-    fn open(
+    pub(crate) fn open(
         &self,
         socket: Arc<Connected>,
         holds_back: bool,
         until: MonotonicTime,
-    ) -> Result<Layered<Self::Stream>>;
+    ) -> Result<Layered<Stream>> {
+        Ok(match self {
+            Self::Plain => plain::open(socket, holds_back).map(Stream::Plain),
+            Self::Records(tls) => tls.open(socket, holds_back, until)?.map(Stream::Records),
+            Self::Early(tls) => tls.open(socket, holds_back, until)?.map(Stream::Early),
+        })
+    }
+}
+
+/// Stream of a [`Layer`].
+pub enum Stream {
+    Plain(PlainStream),
+    Records(RecordStream),
+    Early(EarlyStream),
+}
+
+/// Calls a method of the stream, whichever it is.
+macro_rules! of_any {
+    ($stream:expr, $inner:ident => $call:expr) => {
+        match $stream {
+            Stream::Plain($inner) => $call,
+            Stream::Records($inner) => $call,
+            Stream::Early($inner) => $call,
+        }
+    };
+}
+
+impl ByteStream for Stream {
+    async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
+        of_any!(self, inner => inner.send_message(header, payload).await)
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        of_any!(self, inner => inner.flush().await)
+    }
+
+    async fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<Received> {
+        of_any!(self, inner => inner.receive(scratch, until, consume).await)
+    }
+
+    async fn finish(&mut self) -> Result<()> {
+        of_any!(self, inner => inner.finish().await)
+    }
 }
 
 /// A stream that can carry data.
@@ -34,6 +97,15 @@ pub struct Layered<S> {
     pub stream: S,
     /// Result of its handshake, set when that is done: data may be under way before.
     pub opened: Arc<OnceLock<Opened>>,
+}
+
+impl<S> Layered<S> {
+    fn map<T>(self, into: impl FnOnce(S) -> T) -> Layered<T> {
+        Layered {
+            stream: into(self.stream),
+            opened: self.opened,
+        }
+    }
 }
 
 /// Result of a handshake.

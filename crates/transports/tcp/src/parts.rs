@@ -4,7 +4,7 @@
 use regatta_control::TrialOrder;
 use regatta_transport::Result;
 
-use crate::{endpoint::Endpoint, plain::Plain};
+use crate::{endpoint::Endpoint, layer::Layer};
 
 pub use crate::{
     info::sample,
@@ -14,12 +14,12 @@ pub use crate::{
 };
 
 /// One end of plain TCP connections.
-pub type PlainEndpoint = Endpoint<Plain>;
+pub type PlainEndpoint = Endpoint;
 
 /// Makes an endpoint that is set up by the options; at a receiver it listens when this returns.
 ///
 /// # Errors
 /// Any error of the setup.
 pub fn plain(order: &TrialOrder) -> Result<PlainEndpoint> {
-    Endpoint::new(order, Plain)
+    Endpoint::new(order, Layer::Plain)
 }

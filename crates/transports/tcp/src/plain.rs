@@ -9,29 +9,18 @@ use bytes::Bytes;
 use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, Result};
 
 use crate::{
-    layer::{Layer, Layered, Opened},
+    layer::{Layered, Opened},
     socket::Connected,
 };
 
-/// The empty layer: a plain socket.
-pub struct Plain;
-
-impl Layer for Plain {
-    type Stream = PlainStream;
-
-    fn open(
-        &self,
-        socket: Arc<Connected>,
-        holds_back: bool,
-        _until: MonotonicTime,
-    ) -> Result<Layered<PlainStream>> {
-        Ok(Layered {
-            stream: PlainStream { socket, holds_back },
-            opened: Arc::new(OnceLock::from(Opened {
-                handshake: Some(HandshakeMade::Full),
-                ..Opened::default()
-            })),
-        })
+/// Makes a stream of a connected socket. `holds_back` is true if Nagle's algorithm may be on.
+pub(crate) fn open(socket: Arc<Connected>, holds_back: bool) -> Layered<PlainStream> {
+    Layered {
+        stream: PlainStream { socket, holds_back },
+        opened: Arc::new(OnceLock::from(Opened {
+            handshake: Some(HandshakeMade::Full),
+            ..Opened::default()
+        })),
     }
 }
 

@@ -151,7 +151,9 @@ impl CongestionController for Controller {
         publisher: &mut P,
     ) {
         match (self, packet) {
-            (Self::Cubic(inner), _) => inner.on_ack(sent_at, bytes, (), rtt, random, now, publisher),
+            (Self::Cubic(inner), _) => {
+                inner.on_ack(sent_at, bytes, (), rtt, random, now, publisher)
+            }
             (Self::Bbr(inner), PacketInfo::Bbr(packet)) => {
                 inner.on_ack(sent_at, bytes, packet, rtt, random, now, publisher);
             }

@@ -19,11 +19,7 @@ use s2n_quic::{
     Client, Connection, Server,
     client::Connect,
     connection,
-    provider::{
-        io::tokio::Builder as Io,
-        limits::Limits,
-        tls::rustls as provider,
-    },
+    provider::{io::tokio::Builder as Io, limits::Limits, tls::rustls as provider},
 };
 use tokio::sync::{Mutex, mpsc};
 

@@ -93,7 +93,7 @@ impl Write for &Connected {
 }
 
 /// A TLS connection that may begin with early data.
-pub(crate) struct EarlyStream {
+pub struct EarlyStream {
     tls: Connection,
     socket: Arc<Connected>,
     holds_back: bool,

@@ -15,16 +15,14 @@ use std::{
 
 use regatta_control::TrialOrder;
 use regatta_model::Handshake;
-use regatta_transport::{
-    ByteStream, HandshakeMade, MonotonicTime, Received, Result, TransportError,
-};
+use regatta_transport::{HandshakeMade, MonotonicTime, Received, Result, TransportError};
 use regatta_transport_tls::{self as tls, Crypto};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ServerConfig};
 use rustls_pki_types::ServerName;
 
 pub(crate) use self::{early::EarlyStream, records::RecordStream};
 use crate::{
-    layer::{Layer, Layered, Opened},
+    layer::{Layered, Opened},
     settings::CRYPTO,
     socket::Connected,
 };
@@ -36,11 +34,11 @@ const RECORD_BYTES: usize = 16_384;
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 
 /// Opens a TLS connection as a stream of bytes, at this end, until this moment at the latest; the cell is set when the
-/// handshake is done. The flag is [`Layer::open`]'s `holds_back`.
+/// handshake is done. The flag is [`Tls::open`]'s `holds_back`.
 type Open<S> = fn(End, Arc<Connected>, bool, &Arc<OnceLock<Opened>>, MonotonicTime) -> Result<S>;
 
 /// TLS with the certificate that was made for the run, over streams of type `S`.
-pub(crate) struct Tls<S> {
+pub struct Tls<S> {
     end: End,
     crypto: Crypto,
     open: Open<S>,
@@ -73,14 +71,14 @@ impl<S> Tls<S> {
     }
 }
 
-impl<S: ByteStream + 'static> Layer for Tls<S> {
-    type Stream = S;
-
-    fn crypto(&self) -> Option<&'static str> {
-        Some(self.crypto.name())
+impl<S> Tls<S> {
+    /// Returns the name of the library that encrypts.
+    pub(crate) fn crypto(&self) -> &'static str {
+        self.crypto.name()
     }
 
-    fn open(
+    /// Opens a stream at this end. `holds_back` is true if Nagle's algorithm may be on.
+    pub(crate) fn open(
         &self,
         socket: Arc<Connected>,
         holds_back: bool,

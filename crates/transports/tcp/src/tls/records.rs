@@ -107,7 +107,7 @@ impl Outgoing {
 }
 
 /// A TLS connection whose handshake is done.
-pub(crate) struct RecordStream {
+pub struct RecordStream {
     machine: Machine,
     socket: Arc<Connected>,
     holds_back: bool,

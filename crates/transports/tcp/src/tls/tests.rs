@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use regatta_control::Role;
 use regatta_model::{Handshake, WorkloadKind};
-use regatta_transport::{Blocking, Executor as _, testing};
+use regatta_transport::{Blocking, ByteStream, Executor as _, testing};
 use rustls::time_provider::TimeProvider;
 use rustls_pki_types::UnixTime;
 use socket2::{Domain, SockAddr, Socket, Type};
