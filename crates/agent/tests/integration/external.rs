@@ -1,18 +1,17 @@
 //! Programs as drivers through two real agents: the commented example runs and is measured from
 //! outside, and a program's error fails its own trial only.
 
-mod common;
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
-use common::{Agent, Pair, eventually, order, tls, with_option};
 use regatta_control::{FailureKind, Role, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
 use regatta_test_support::processes::{is_running, running_with};
+
+use crate::common::{Agent, Pair, eventually, order, tls, with_option};
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../external/example/driver")

@@ -1,17 +1,16 @@
 //! The agent as a process: its answers and its exit codes.
 
-mod common;
-
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use common::{Agent, eventually, hello, order, tls, with_option};
 use regatta_control::{FailureKind, FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::OptionValue;
 use regatta_test_support::processes::is_running;
+
+use crate::common::{Agent, eventually, hello, order, tls, with_option};
 
 fn prepare(agent: &mut Agent, order: regatta_control::TrialOrder) {
     agent.send(&ToAgent::Prepare {

@@ -1,13 +1,12 @@
 //! Every driver of the registry between two agents over loopback, through the control protocol.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Agent, Pair, order, tls};
 use regatta_control::{FailureKind, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{Bytes, Pattern, Series, WorkloadKind};
 use regatta_transport::Carries;
+
+use crate::common::{Agent, Pair, order, tls};
 
 /// Makes the orders of the same trial for both ends, each changed by `change`.
 fn both(trial: u32, driver: &str, change: impl Fn(&mut TrialOrder)) -> [TrialOrder; 2] {

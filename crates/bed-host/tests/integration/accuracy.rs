@@ -4,13 +4,12 @@
 //! Timing is judged by the median of three measurements, see `common::three`. What is in
 //! `real_time` needs the machine for itself.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Agent, answers, bed, condition};
 use regatta_bed::Host;
 use regatta_bed::TestBed as _;
+
+use crate::common::{Agent, answers, bed, condition};
 
 /// Bytes of the IP and UDP headers.
 const HEADERS: u64 = 28;

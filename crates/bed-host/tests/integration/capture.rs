@@ -1,16 +1,18 @@
 //! Tests of captures of the path: their packets and times. Those in `real_time` compare times and
 //! need the machine for themselves.
 
-mod common;
-
 use std::{fs, ops::ControlFlow, time::Duration};
 
-use common::{Agent, bed, condition, delays, explain};
 use regatta_bed::{
     Bed, BedError, Host, TestBed as _,
     capture::{CaptureOrder, CaptureSummary, read},
 };
 use regatta_model::{BedKind, Emulator, PathSetup, Ratio};
+
+use crate::{
+    common,
+    common::{Agent, bed, condition, delays, explain},
+};
 
 /// A packet of a capture that was read.
 #[derive(Debug, Clone, PartialEq)]

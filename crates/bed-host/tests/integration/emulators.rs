@@ -1,11 +1,11 @@
 //! Comparison of both emulators with each other and with theory, in guests of virtual time: tests
 //! that the findings hold which `make cross-check` writes into docs/emulators.md.
 
-mod common;
-
 use std::process::{Command, Output};
 
 use regatta_test_support::guest::{Clock, in_shared_guest};
+
+use crate::common;
 
 fn host_program(arguments: &[&str]) -> Output {
     Command::new(common::executable())
@@ -34,7 +34,8 @@ macro_rules! cases {
                 #[test]
                 fn $test() {
                     let what = stringify!($what);
-                    if in_shared_guest(what, stringify!($test), Clock::Virtual) {
+                    let module = format!("emulators::{what}");
+                    if in_shared_guest(&module, stringify!($test), Clock::Virtual) {
                         holds(what, $case);
                     }
                 }

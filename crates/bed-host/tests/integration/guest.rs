@@ -15,7 +15,7 @@ mod shared {
     use super::*;
 
     fn is_here(case: &str) -> bool {
-        in_shared_guest("shared", case, Clock::Real)
+        in_shared_guest("guest::shared", case, Clock::Real)
     }
 
     #[test]
@@ -92,7 +92,10 @@ mod real_time {
     fn virtual_time_jumps_over_waits() {
         let _load = MachineLoad::watch();
         let begun = Instant::now();
-        if !in_guest("real_time::virtual_time_jumps_over_waits", Clock::Virtual) {
+        if !in_guest(
+            "guest::real_time::virtual_time_jumps_over_waits",
+            Clock::Virtual,
+        ) {
             assert!(
                 begun.elapsed() < Duration::from_secs(50),
                 "{:?}",
@@ -113,7 +116,7 @@ mod fails {
     use super::*;
 
     fn is_here(case: &str) -> bool {
-        in_shared_guest("fails", case, Clock::Real)
+        in_shared_guest("guest::fails", case, Clock::Real)
     }
 
     #[test]
@@ -158,7 +161,7 @@ mod ends {
     #[test]
     #[ignore = "fails"]
     fn the_guest() {
-        if in_shared_guest("ends", "the_guest", Clock::Real) {
+        if in_shared_guest("guest::ends", "the_guest", Clock::Real) {
             let _ = nix::sys::reboot::reboot(nix::sys::reboot::RebootMode::RB_POWER_OFF);
         }
     }
@@ -179,15 +182,15 @@ fn a_failure_in_a_guest_fails_only_its_case() {
         (output.status.success(), text)
     };
     for (case, passes, expected) in [
-        ("fails::a_panic", false, "before the panic"),
-        ("fails::an_abort", false, "SIGABRT"),
-        ("fails::a_leaked_process", false, "outlives it"),
-        ("fails::nothing", true, "all is well"),
-        ("ends::the_guest", false, "did not end in its guest"),
+        ("guest::fails::a_panic", false, "before the panic"),
+        ("guest::fails::an_abort", false, "SIGABRT"),
+        ("guest::fails::a_leaked_process", false, "outlives it"),
+        ("guest::fails::nothing", true, "all is well"),
+        ("guest::ends::the_guest", false, "did not end in its guest"),
     ] {
         let (passed, text) = run(case);
         assert_eq!(passed, passes, "{case}");
         assert!(text.contains(expected), "{case}: no `{expected}`");
-        assert!(!text.contains("it panics") || case == "fails::a_panic");
+        assert!(!text.contains("it panics") || case == "guest::fails::a_panic");
     }
 }

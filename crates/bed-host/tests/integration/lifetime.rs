@@ -1,7 +1,5 @@
 //! Tests that nothing outlives the run, however it ends.
 
-mod common;
-
 use std::{
     collections::BTreeSet,
     fs,
@@ -12,11 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Agent, bed, condition, executable};
 use regatta_bed::{Bed, BedError, Host, TestBed as _, program::SUPERVISOR_COMMAND};
 use regatta_model::{BedKind, PathSetup};
 use regatta_process::{Preparation, children};
 use regatta_test_support::processes::{is_running, running_with};
+
+use crate::common::{Agent, bed, condition, executable};
 
 /// Returns the network namespaces that some process is in, as `net:[NUMBER]`.
 fn namespaces_in_use() -> BTreeSet<PathBuf> {

@@ -4,8 +4,6 @@
 //! own; the machine's own `/dev/net/tun` is left as it is. Where the tests are run by an ordinary
 //! user, every other test of this crate is already that user's.
 
-mod common;
-
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -13,7 +11,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use common::executable;
+use crate::common::executable;
 
 /// Copies the host program to where any user can run it and returns the shell command that runs its
 /// `check` as user 65534; `None` if this is not root.

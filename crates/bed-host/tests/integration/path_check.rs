@@ -4,11 +4,10 @@
 //! of the bed's run, the same in every run of these tests. What is in `real_time` needs the machine
 //! for itself.
 
-mod common;
-
-use common::{bed, bed_of, condition, explain};
 use regatta_bed::TestBed as _;
 use regatta_model::{BitRate, Emulator, PathSetup};
+
+use crate::common::{bed, bed_of, condition, explain};
 
 mod real_time {
     use std::time::{Duration, Instant};

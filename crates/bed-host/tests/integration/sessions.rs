@@ -1,13 +1,10 @@
 //! Tests of sessions and of the bed `hosts` over them: `sh` is in the place of `ssh`.
 
-mod common;
-
 use std::{
     process::Command,
     time::{Duration, Instant},
 };
 
-use common::{Agent, executable, explain};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -21,6 +18,11 @@ use regatta_model::{Condition, Link, PathSetup};
 use regatta_process::{StopRequest, descendants};
 use regatta_stats::clocks::OffsetReading;
 use regatta_test_support::processes::is_running;
+
+use crate::{
+    common,
+    common::{Agent, executable, explain},
+};
 
 /// Longest time for anything that is waited for.
 const WITHIN: Duration = Duration::from_secs(60);

@@ -63,7 +63,7 @@ fn tests_and_binary_have_the_same_features() {
 /// without its checks.
 #[test]
 fn every_crate_is_tested_with_every_check() {
-    let text = include_str!("../../../Cargo.toml");
+    let text = include_str!("../../../../Cargo.toml");
     let manifest: toml::Table = toml::from_str(text).expect("TOML");
     let packages = &manifest["profile"]["bench"]["package"];
     let members = manifest["workspace"]["members"]

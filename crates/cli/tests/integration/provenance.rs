@@ -2,7 +2,7 @@
 
 // Its `main` and what only that uses are cargo's to call.
 #[allow(dead_code)]
-#[path = "../build.rs"]
+#[path = "../../build.rs"]
 mod build;
 
 use std::{fs, path::Path, process::Command};

@@ -22,7 +22,7 @@ fn studies(document: &str) -> Vec<String> {
 
 #[test]
 fn every_condition_in_the_documents_is_sound() {
-    let text = include_str!("../../../docs/conditions.md");
+    let text = include_str!("../../../../docs/conditions.md");
     let found = studies(text);
     assert_eq!(found.len(), 3, "blocks of conditions");
     // Any file is a trace of one opportunity.
@@ -38,9 +38,15 @@ fn every_condition_in_the_documents_is_sound() {
 #[test]
 fn every_study_in_the_documents_is_sound() {
     for (name, text) in [
-        ("README.md", include_str!("../../../README.md")),
-        ("CONTRIBUTING.md", include_str!("../../../CONTRIBUTING.md")),
-        ("docs/studies.md", include_str!("../../../docs/studies.md")),
+        ("README.md", include_str!("../../../../README.md")),
+        (
+            "CONTRIBUTING.md",
+            include_str!("../../../../CONTRIBUTING.md"),
+        ),
+        (
+            "docs/studies.md",
+            include_str!("../../../../docs/studies.md"),
+        ),
     ] {
         let found = studies(text);
         assert_eq!(found.len(), 1, "{name} shows one study");
@@ -54,7 +60,7 @@ fn every_study_in_the_documents_is_sound() {
 
 #[test]
 fn the_page_about_studies_has_every_key_of_a_study() {
-    let page = include_str!("../../../docs/studies.md");
+    let page = include_str!("../../../../docs/studies.md");
     let (_, table) = page.split_once("\n## Keys\n").expect("a section");
     let table = table.split("\n## ").next().expect("a table");
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));

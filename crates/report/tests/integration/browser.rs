@@ -2,14 +2,14 @@
 //!
 //! Needs Debian's package `chromium`, which `make test` installs.
 
-mod common;
-#[allow(dead_code, reason = "another part is used by `interaction`")]
-mod devtools;
-
 use std::{fs, path::Path, process::Command};
 
-use devtools::{QUIET, browser};
 use regatta_report::{RunData, html, summarise};
+
+use crate::{
+    common,
+    devtools::{QUIET, browser},
+};
 
 /// Script at the end of the page that writes its measurements into the document.
 const PROBE: &str = r#"<script>

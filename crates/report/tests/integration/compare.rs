@@ -1,17 +1,7 @@
 //! Comparisons of runs: planted changes are found, others are not.
 
-mod common;
-#[path = "../examples/validity/draws.rs"]
-#[allow(dead_code, reason = "another part is used by `validity`")]
-mod draws;
-#[path = "../examples/validity/runs.rs"]
-#[allow(dead_code, reason = "another part is used by `validity`")]
-mod runs;
-
 use std::collections::BTreeMap;
 
-use common::Draws;
-use draws::{Kind, Rng};
 use regatta_model::{HostFacts, Outcome, Ratio, TrialRecord};
 use regatta_report::{
     RunData,
@@ -21,7 +11,13 @@ use regatta_report::{
     terminal::TerminalOptions,
 };
 use regatta_stats::plausible_counts;
-use runs::Setup;
+
+use crate::{
+    common,
+    common::Draws,
+    draws::{Kind, Rng},
+    runs::Setup,
+};
 
 /// Returns a run of 12 cells whose trials vary by 2 %, each multiplied by `factor`.
 fn run(id: u64, rounds: usize, factor: impl Fn(&TrialRecord) -> f64) -> RunData {
@@ -287,7 +283,7 @@ fn changes_of_hosts_and_program_are_listed() {
 
 #[test]
 fn every_comparison_follows_the_schema() {
-    let schema = include_str!("../../../schemas/comparison.schema.json");
+    let schema = include_str!("../../../../schemas/comparison.schema.json");
     let schema: serde_json::Value = serde_json::from_str(schema).expect("the schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("the schema is one");
     let mut full = common::full();

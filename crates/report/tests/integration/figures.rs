@@ -1,7 +1,5 @@
 //! Figures as files: names, sizes, legible texts, values of the summary, and what the typesetter makes of them.
 
-mod common;
-
 use std::{
     collections::BTreeSet,
     io::Write as _,
@@ -16,6 +14,8 @@ use regatta_report::{
     format::Scale,
     summarise,
 };
+
+use crate::common;
 
 fn files() -> Vec<FigureFiles> {
     let data = common::full();

@@ -1,12 +1,12 @@
 //! Writing of a run's files from its results file.
 
-mod common;
-
 use std::{fs, path::Path};
 
 use regatta_model::{Outcome, TrialRecord};
 use regatta_report::{Summary, load, summarise, terminal, write_all};
 use regatta_results::{Reader, RunLock, Store};
+
+use crate::common;
 
 #[test]
 fn all_files_are_rebuilt_from_the_results_file() {

@@ -2,10 +2,6 @@
 //!
 //! Needs Debian's package `chromium`, which `make test` installs.
 
-mod common;
-mod devtools;
-
-use devtools::Tab;
 use regatta_model::{
     HostSample, HostSamples,
     host_sample::ELAPSED,
@@ -13,6 +9,8 @@ use regatta_model::{
 };
 use regatta_report::{HostTimeline, compare::compare, format::Scale, html, summarise, timeline};
 use serde_json::json;
+
+use crate::{common, devtools::Tab};
 
 const WIDE: [u32; 2] = [1280, 900];
 const PHONE: [u32; 2] = [400, 800];

@@ -1,13 +1,15 @@
 //! `report.pdf`: every figure of the page's tables is on the paper, in any script, and the same bytes come again.
 
-mod common;
-
-use common::paper::{run, text_of, typeset};
 use regatta_report::{
     language::{self, Language},
     pdf::Paper,
 };
 use serde_json::Value;
+
+use crate::{
+    common,
+    common::paper::{run, text_of, typeset},
+};
 
 /// Calls `check` with the text of each cell of the tables in `value`.
 fn each_cell(value: &Value, check: &mut impl FnMut(&str)) {

@@ -5,11 +5,8 @@
 //! be those that `summary.json` has of the cell's transport, condition and metric; those of the rest must be of the
 //! verdict, or stated. Axes of figures are left out: they are no results.
 
-mod common;
-
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use common::paper::{run, typeset_job};
 use regatta_model::{METRICS, MetricDefinition, metric};
 use regatta_report::{
     RunData, Summary,
@@ -19,6 +16,11 @@ use regatta_report::{
     summarise,
 };
 use serde_json::Value;
+
+use crate::{
+    common,
+    common::paper::{run, typeset_job},
+};
 
 /// Tables whose cells are looked up in `summary.json`.
 const TABLES: [&str; 9] = [

@@ -2,14 +2,11 @@
 //!
 //! Needs Debian's packages `chromium` and `poppler-utils`, which `make test` installs.
 
-mod common;
-#[allow(dead_code, reason = "other parts are used by `interaction`")]
-mod devtools;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use devtools::Tab;
 use regatta_report::{html, summarise};
 use serde_json::json;
+
+use crate::{common, devtools::Tab};
 
 /// Words at the end of each table's heading, and at the beginning of each of its rows. White, so that they are only there
 /// for who reads the text of the page.

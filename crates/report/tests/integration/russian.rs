@@ -1,10 +1,7 @@
 //! Reports in Russian: nothing is in English but names, identifiers and output of programs.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::paper::{run, typeset};
 use regatta_model::METRICS;
 use regatta_report::{
     RunData, html,
@@ -12,6 +9,11 @@ use regatta_report::{
     pdf::Paper,
     summarise,
     terminal::{self, TerminalOptions},
+};
+
+use crate::{
+    common,
+    common::paper::{run, typeset},
 };
 
 /// Names of protocols, algorithms, tools and units of programs that Russian texts have in Latin letters.

@@ -1,13 +1,12 @@
 //! Reports of large runs: what they show of them, their size, and the memory that they need.
 
-mod common;
-
-use common::scale;
 use regatta_report::{compare, html, load, summarise, terminal};
 use regatta_results::{
     Reader,
     tables::{TableFormat, export_tables},
 };
+
+use crate::common::scale;
 
 /// A million samples: the page stays small and shows the extremes, and an export needs no more memory than the report.
 #[test]

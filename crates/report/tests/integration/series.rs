@@ -1,11 +1,11 @@
 //! Reports of series, of short forms, and of what a published path permits.
 
-mod common;
-
 use std::time::Duration;
 
 use regatta_model::{Ratio, metric::id};
 use regatta_report::{RunData, html, summarise};
+
+use crate::common;
 
 const EVERY: Duration = Duration::from_secs(150);
 

@@ -1,10 +1,10 @@
 //! Snapshots of terminal, JSON and page from fixed results.
 
-mod common;
-
 use std::fmt::Write as _;
 
 use regatta_report::{RunData, Summary, html, summarise, terminal};
+
+use crate::common;
 
 fn at_width(data: &RunData, width: u16) -> String {
     let options = terminal::TerminalOptions {

@@ -1,10 +1,10 @@
 //! Runs whose cells end with their successes, rankings by the study's own metric, and shares of whole
 //! transfers.
 
-mod common;
-
 use regatta_model::Study;
 use regatta_report::{RunData, html, summarise, terminal};
+
+use crate::common;
 
 const STUDY: &str = r#"
 name = "successes"

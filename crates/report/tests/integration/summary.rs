@@ -1,13 +1,13 @@
 //! Rules for the claims of a summary.
 
-mod common;
-
 use regatta_model::{Finish, Outcome, WorkloadKind};
 use regatta_report::{
     RunData,
     analysis::{Claim, Conclusion},
     html, summarise, terminal,
 };
+
+use crate::common;
 
 fn fixtures() -> Vec<(&'static str, RunData)> {
     vec![

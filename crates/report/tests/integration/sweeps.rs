@@ -1,7 +1,5 @@
 //! Sweeps in summary, page and terminal, from a synthetic run with a known crossing.
 
-mod common;
-
 use regatta_model::{Study, TrialRecord};
 use regatta_report::{
     RunData,
@@ -10,6 +8,8 @@ use regatta_report::{
     language::{self, Language},
     summarise, terminal,
 };
+
+use crate::common;
 
 const HEAD: &str = r#"
 name = "sweep"
@@ -247,7 +247,7 @@ fn the_same_run_has_the_same_crossings() {
 
 #[test]
 fn every_summary_of_a_sweep_follows_the_schema() {
-    let schema = include_str!("../../../schemas/summary.schema.json");
+    let schema = include_str!("../../../../schemas/summary.schema.json");
     let schema = serde_json::from_str(schema).expect("the schema is JSON");
     let validator = jsonschema::validator_for(&schema).expect("the schema is one");
     for data in [one_parameter(), two_parameters(), by_delay(f64::sqrt)] {

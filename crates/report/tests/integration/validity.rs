@@ -3,14 +3,12 @@
 //!
 //! Seeds are fixed. Each bound is one that a sound procedure passes for all but one seed in 10 000.
 
-#[path = "../examples/validity/draws.rs"]
-mod draws;
-#[path = "../examples/validity/runs.rs"]
-mod runs;
-
-use draws::Kind;
 use regatta_stats::plausible_counts;
-use runs::{Setup, repeat};
+
+use crate::{
+    draws::Kind,
+    runs::{Setup, repeat},
+};
 
 /// Returns an upper bound for the number of `n` runs with an event whose probability is at most
 /// `p`.

@@ -1,13 +1,13 @@
 //! Tests of the ranking, its letters and its sentences, with synthetic values.
 
-mod common;
-
 use regatta_model::{OptionValue, Outcome, WorkloadKind};
 use regatta_report::{
     RunData, Summary,
     analysis::{Conclusion, ConditionVerdict},
     summarise,
 };
+
+use crate::common;
 
 /// Creates a run of three transports with these goodputs by transport and round, in Mbit/s, under
 /// one condition; a round without one was declared invalid.

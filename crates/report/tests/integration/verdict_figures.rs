@@ -1,9 +1,9 @@
 //! Tests of the figures in sentences and of the comparison of workloads, with synthetic values.
 
-mod common;
-
 use regatta_model::{Bytes, Spread, Workload, WorkloadKind};
 use regatta_report::{RunData, analysis::Conclusion, summarise};
+
+use crate::common;
 
 /// Creates two rounds that contradict one another, whose intervals have ends of any number of digits.
 fn contradictory() -> RunData {

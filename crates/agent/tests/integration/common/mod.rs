@@ -1,7 +1,5 @@
 //! A controller for tests: starts agents, talks to them, passes notes on.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},

@@ -1,7 +1,5 @@
 //! Helpers of the bed's tests: a bed of the tests' own host program, and agents to talk to.
 
-#![allow(dead_code, reason = "each test file uses its part")]
-
 use std::{
     fs::File,
     io::{BufRead, BufReader, Write},

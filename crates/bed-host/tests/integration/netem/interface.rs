@@ -26,7 +26,7 @@ use regatta_model::PathCheck;
 use regatta_process::{StopRequest, descendants};
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
-use crate::{
+use super::{
     NETEM,
     common::{Agent, check_path, condition, delays, explain, quantity},
     machines::{Machine, check_shaping},
@@ -39,7 +39,7 @@ const RESTORE_TIMEOUT: Duration = Duration::from_secs(15);
 const SSH_PORT: u16 = 2222;
 
 fn is_here(case: &str) -> bool {
-    in_shared_guest("interface", case, Clock::Real)
+    in_shared_guest("netem::interface", case, Clock::Real)
 }
 
 /// Returns two machines on one Ethernet, each with an address of the path and another one.

@@ -7,14 +7,14 @@ use regatta_bed::{
 };
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
-use crate::{
+use super::{
     NETEM,
     common::{Agent, condition, delays, explain},
     machines::{Machine, check_shaping},
 };
 
 fn is_here(case: &str) -> bool {
-    in_shared_guest("macvlan", case, Clock::Real)
+    in_shared_guest("netem::macvlan", case, Clock::Real)
 }
 
 /// Returns two machines on one Ethernet, and a bed of them with netem on macvlans.

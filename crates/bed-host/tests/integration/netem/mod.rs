@@ -4,9 +4,6 @@
 //! In real time a guest on a busy machine keeps no exact time, so that only counters are asserted
 //! there. In virtual time everything is exact, and most tests are there.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 /// Makes one test for each of these arguments of a function, run in the guest of the function's
 /// module.
 macro_rules! cases {
@@ -35,9 +32,10 @@ mod virtual_time;
 
 use std::time::Duration;
 
-use common::{Agent, bed_of, delays, explain};
 use regatta_bed::{Bed, Host, TestBed as _};
 use regatta_model::{Condition, Emulator, Link, LossBy, Offloads, PathSetup, Placement};
+
+use crate::common::{self, Agent, bed_of, delays, explain};
 
 const NETEM: PathSetup = PathSetup {
     emulator: Emulator::Netem,

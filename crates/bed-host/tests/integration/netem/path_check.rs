@@ -9,14 +9,14 @@ use regatta_model::{
 };
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
-use crate::{
+use super::{
     NETEM,
     common::{bed_of, condition, explain, quantity},
     with,
 };
 
 fn is_here(case: &str) -> bool {
-    in_shared_guest("path_check", case, Clock::Virtual)
+    in_shared_guest("netem::path_check", case, Clock::Virtual)
 }
 
 cases! { the_path_check_measures_the_condition:

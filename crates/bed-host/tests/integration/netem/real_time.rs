@@ -11,10 +11,10 @@ use regatta_bed::TestBed as _;
 use regatta_model::{LossBy, PathSetup, Placement};
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
-use crate::{NETEM, Pings, common, common::condition};
+use super::{NETEM, Pings, common, common::condition};
 
 fn is_here(case: &str) -> bool {
-    in_shared_guest("real_time", case, Clock::Real)
+    in_shared_guest("netem::real_time", case, Clock::Real)
 }
 
 #[test]

@@ -12,14 +12,14 @@ use regatta_model::{
 };
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
-use crate::{
+use super::{
     NETEM, Pings, common,
     common::{Agent, bed_of, condition, explain},
     with,
 };
 
 fn is_here(case: &str) -> bool {
-    in_shared_guest("virtual_time", case, Clock::Virtual)
+    in_shared_guest("netem::virtual_time", case, Clock::Virtual)
 }
 
 cases! { a_full_queue_drops_and_counts:

@@ -1,20 +1,19 @@
 //! The commented example, checked for everything that a reader of results relies on, over loopback.
 
-mod common;
-
 use std::{
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
 
-use common::{example, external, with_program};
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{OptionValue, Pattern, WorkloadKind};
 use regatta_transport::{
     TransportError, WindowEdge,
     testing::{Pair, run_pair, run_pair_stopped, run_pair_then},
 };
+
+use crate::common::{example, external, with_program};
 
 fn race(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     run_pair(external(), size, message, |order| {

@@ -1,7 +1,5 @@
 //! Programs that misbehave: each fails its own trial with a reason, and no process of it is left.
 
-mod common;
-
 use std::{
     fs,
     path::Path,
@@ -9,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{DESCRIPTION, Script, example, external, with_program};
 use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
 use regatta_test_support::processes::running_with;
@@ -17,6 +14,8 @@ use regatta_transport::{
     Session, TransportError,
     testing::{order_for, trial_context},
 };
+
+use crate::common::{DESCRIPTION, Script, example, external, with_program};
 
 /// Maximum time for a fault to show, beyond its own duration.
 const SOON: Duration = Duration::from_secs(3);

@@ -1,8 +1,6 @@
 //! The programs that come with Regatta, as far as `make external` could build them here, over
 //! loopback. One that is missing, or cannot run here, has to say so with a hint.
 
-mod common;
-
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_control::{FailureKind, Role, TrialOrder};

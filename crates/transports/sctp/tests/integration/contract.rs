@@ -1,10 +1,9 @@
 //! Contract of every driver, run over the streams of `sctp-userspace` and over its messages. The
 //! cases of `sctp` are in `kernel.rs`.
 
-mod common;
-
-use common::{Unordered, driver};
 use regatta_test_contract::contract;
+
+use crate::common::{Unordered, driver};
 
 regatta_test_contract::contract_tests! {
     streams: streams => driver("sctp-userspace");

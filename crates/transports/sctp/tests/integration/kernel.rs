@@ -1,18 +1,17 @@
 //! Tests of `sctp` on a kernel that has it: this one, or else a guest's.
 
-mod common;
-
 use std::{collections::BTreeMap, time::Duration};
 
-use common::{Unordered, driver};
 use regatta_model::{Bytes, OptionValue, Spread, WorkloadKind};
 use regatta_test_support::guest::{Clock, in_shared_guest};
 use regatta_transport::testing;
 
+use crate::common::{Unordered, driver};
+
 /// Whether this kernel has SCTP. If not, the case is run in a guest, whose kernel must.
 fn is_here(case: &str) -> bool {
     driver("sctp").supported(&BTreeMap::new()).is_ok()
-        || in_shared_guest("with_sctp", case, Clock::Real)
+        || in_shared_guest("kernel::with_sctp", case, Clock::Real)
 }
 
 mod with_sctp {

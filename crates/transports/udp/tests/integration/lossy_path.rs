@@ -3,18 +3,17 @@
 //! Upper bounds on time are wide, as the machine may be busy; they stand for "it does not wait for
 //! a lost datagram", which would take the deadline's 20 seconds.
 
-mod common;
-
 use std::{
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
 
-use common::{Direction, Relay};
 use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
 use regatta_transport::{Driver, TransportError, testing};
+
+use crate::common::{Direction, Relay};
 
 fn udp() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[0]

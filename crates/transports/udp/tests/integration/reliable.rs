@@ -1,17 +1,16 @@
 //! `udp-reliable` over a path that delays and loses: a relay on loopback between the ends.
 
-mod common;
-
 use std::{
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
 
-use common::{Direction, Relay};
 use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
 use regatta_model::OptionValue;
 use regatta_transport::{Driver, ProtocolSample, TransportError, testing};
+
+use crate::common::{Direction, Relay};
 
 fn reliable() -> &'static dyn Driver {
     regatta_transport_udp::drivers()[1]

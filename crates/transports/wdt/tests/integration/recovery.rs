@@ -1,26 +1,21 @@
 //! Under any fault, the tree arrives complete or the transfer fails with a code; it is never silently
 //! short. In simulated time, so that every fault comes at the byte of its seed.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod memory;
-mod random;
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod simulated;
-
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use memory::{MemorySink, MemorySource};
-use random::Random;
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
 use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, Simulation, Tee};
 use tempfile::TempDir;
+
+use crate::memory::{MemorySink, MemorySource};
+use crate::random::Random;
+use crate::simulated::{Cut, Outcome, Refusal, Simulation, Tee};
 
 const DELAY: Duration = Duration::from_millis(40);
 

@@ -1,9 +1,6 @@
 //! Both ends over real connections that a relay breaks. The relay has the receiver's ports at
 //! another address, as checkpoints name ports.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod memory;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use memory::{MemorySink, MemorySource};
 use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
+
+use crate::memory::{MemorySink, MemorySource};
 
 /// Host that leaves all sockets at their defaults.
 struct Plain;

@@ -3,24 +3,20 @@
 //! Random parts are left out of the comparison: IVs, the padding, the number of WAITs on each port,
 //! and with several ports their assignment of messages.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod memory;
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod recorded;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{MemorySink, MemorySource};
-use recorded::plain::Plain;
-use recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
 use regatta_transport_wdt::codec::{Command, Reply};
 use regatta_transport_wdt::crypto::Secret;
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
+
+use crate::memory::{MemorySink, MemorySource};
+use crate::recorded::plain::Plain;
+use crate::recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
 
 const TICK: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(120);

@@ -1,24 +1,19 @@
 //! A transfer that failed is resumed by later ones, in simulated time: blocks that were counted are
 //! not sent again.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod memory;
-mod random;
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod simulated;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use memory::{MemorySink, MemorySource};
-use random::Random;
 use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
 use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
 use regatta_transport_wdt::path::RelativePath;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{receiver, sender};
-use simulated::{Cut, Outcome, Refusal, Simulation, Tee};
+
+use crate::memory::{MemorySink, MemorySource};
+use crate::random::Random;
+use crate::simulated::{Cut, Outcome, Refusal, Simulation, Tee};
 
 type Files = BTreeMap<RelativePath, Vec<u8>>;
 

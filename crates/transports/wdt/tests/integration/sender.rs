@@ -1,19 +1,15 @@
 //! Steps of our sender, and their times, with a receiver that follows a script.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod memory;
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod scripted;
-
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::MemorySource;
 use regatta_transport_wdt::codec::{Checkpoint, Reply};
 use regatta_transport_wdt::sender;
 use regatta_transport_wdt::status::Status;
-use scripted::{abort, gcm, ms, path, url};
+
+use crate::memory::MemorySource;
+use crate::scripted::{abort, gcm, ms, path, url};
 
 /// Returns one port of a sender with a file of 10 bytes.
 fn sending(

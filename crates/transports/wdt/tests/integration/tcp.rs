@@ -1,8 +1,5 @@
 //! Both ends over TCP on the loopback interface.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod memory;
-
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use memory::{MemoryReader, MemorySink, MemorySource, MemoryWriter};
 use regatta_transport_wdt::codec::{Command, FileHeader, Settings};
 use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::host::Host;
@@ -22,6 +18,8 @@ use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
 use socket2::{Domain, Socket, Type};
+
+use crate::memory::{MemoryReader, MemorySink, MemorySource, MemoryWriter};
 
 /// Host that leaves all sockets at their defaults.
 struct Plain;

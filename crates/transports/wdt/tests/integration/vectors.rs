@@ -1,18 +1,16 @@
 //! Every recorded session decodes without a remainder; tags and footers verify; what the receiver
 //! acknowledged adds up to the files and to the totals of DONE.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod recorded;
-
 use std::collections::BTreeMap;
 
-use recorded::plain::Plain;
-use recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
 use regatta_transport_wdt::codec::{
     Checkpoint, Command, Done, FileHeader, Reply, Settings, footer,
 };
 use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::url::ConnectionUrl;
+
+use crate::recorded::plain::Plain;
+use crate::recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
 
 /// Messages of one connection.
 #[derive(Default)]

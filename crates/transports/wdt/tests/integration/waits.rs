@@ -1,10 +1,5 @@
 //! Waits of both ends over TCP: a change ends them, however long the time-outs are.
 
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod memory;
-#[allow(dead_code, reason = "each test uses a part of it")]
-mod scripted;
-
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +7,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use memory::{MemorySink, MemorySource};
 use regatta_transport_wdt::codec::{Command, Decoded, Reply};
 use regatta_transport_wdt::host::Host;
 use regatta_transport_wdt::net::{Listener, send};
@@ -20,7 +14,9 @@ use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::url::ConnectionUrl;
 use regatta_transport_wdt::waker::Wakers;
 use regatta_transport_wdt::{Failure, Report, receiver, sender};
-use scripted::{bytes, path, settings};
+
+use crate::memory::{MemorySink, MemorySource};
+use crate::scripted::{self, bytes, path, settings};
 
 /// Longer than any test may take.
 const HOUR: Duration = Duration::from_secs(3600);

@@ -1,7 +1,5 @@
 //! Programs for tests: small scripts in a directory of their own.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,

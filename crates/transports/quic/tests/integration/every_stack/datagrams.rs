@@ -11,7 +11,7 @@ use regatta_transport::{
 };
 use regatta_transport_quic::drivers;
 
-use crate::{driver, in_datagrams};
+use super::{driver, in_datagrams};
 
 for_each_stack! {
     messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported,

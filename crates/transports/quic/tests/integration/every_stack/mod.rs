@@ -5,10 +5,10 @@ macro_rules! for_each_stack {
     ($($test:ident),+ $(,)?) => {
         regatta_test_contract::driver_tests! {
             [$($test),+]
-            quinn => $crate::driver("quic-quinn");
-            noq => $crate::driver("quic-noq");
-            quiche => $crate::driver("quic-quiche");
-            s2n => $crate::driver("quic-s2n");
+            quinn => $crate::every_stack::driver("quic-quinn");
+            noq => $crate::every_stack::driver("quic-noq");
+            quiche => $crate::every_stack::driver("quic-quiche");
+            s2n => $crate::every_stack::driver("quic-s2n");
         }
     };
 }

@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{Driver, TransportError, testing::run_pair};
 
-use crate::{option, pair};
+use super::{option, pair};
 
 for_both! {
     secrets_and_events_are_written_to_the_ordered_directory,

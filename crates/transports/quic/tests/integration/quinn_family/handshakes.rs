@@ -16,7 +16,7 @@ use regatta_transport::{
 };
 use regatta_transport_quic::{noq_driver, quinn_driver};
 
-use crate::relay::relay;
+use super::relay::relay;
 
 /// Number of connections: one to get tickets, and more than it brings.
 const CONNECTIONS: usize = 8;

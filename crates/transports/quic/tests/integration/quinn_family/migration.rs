@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use regatta_transport::Driver;
 
-use crate::{option, pair, text};
+use super::{option, pair, text};
 
 for_both! {
     transfer_continues_after_migration_and_delivers_everything,

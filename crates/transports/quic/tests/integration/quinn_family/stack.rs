@@ -14,7 +14,7 @@ use regatta_transport::{
     testing::{order_for, trial_context},
 };
 
-use crate::{option, pair, relay::relay, text};
+use super::{option, pair, relay::relay, text};
 
 for_both! {
     stack_settings_are_read_back,

@@ -1,19 +1,12 @@
 //! Messages of our receiver, and their times, with a sender that follows a script.
 
 mod admission;
-#[allow(dead_code, reason = "each test uses a part of it")]
-#[path = "../memory/mod.rs"]
-mod memory;
-#[allow(dead_code, reason = "each test uses a part of it")]
-#[path = "../scripted/mod.rs"]
-mod scripted;
 mod time_outs;
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{MemorySink, MemoryWriter};
 use regatta_transport_wdt::codec::{
     Abort, Allocation, Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
 };
@@ -21,7 +14,9 @@ use regatta_transport_wdt::crypto::{Key, Open, Seal, Secret};
 use regatta_transport_wdt::sink::Sink;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::{Failure, receiver};
-use scripted::{abort, bytes, done, file, gcm, ms, path, settings, url};
+
+use crate::memory::{MemorySink, MemoryWriter};
+use crate::scripted::{abort, bytes, done, file, gcm, ms, path, settings, url};
 
 /// Several ports of a receiver, with the keys and the clock of their sender.
 struct Receiving {
