@@ -4,6 +4,7 @@
 //! appends one line to a file of the test run. `regatta-test-times table` makes the table of that file, and with
 //! `--check` fails where a group has used more than its budget allows.
 
+mod cgroup;
 mod record;
 mod run;
 mod table;

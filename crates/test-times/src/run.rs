@@ -24,7 +24,10 @@ use nix::{
 };
 use regatta_process::{become_subreaper, children, walk};
 
-use crate::record::{FILE_NAME, Record};
+use crate::{
+    cgroup::ControlGroup,
+    record::{FILE_NAME, Record},
+};
 
 /// Environment variable with the directory of the test run. Without it nothing is recorded.
 const TEST_RUN_DIR: &str = "REGATTA_TEST_RUN_DIR";
@@ -80,8 +83,19 @@ pub fn run(wrapped: Wrapped) -> Result<ExitCode, String> {
     ending
         .thread_block()
         .map_err(|error| format!("cannot block signals: {error}"))?;
-    // SAFETY: the function makes one system call, which is async-signal-safe, and uses no memory but its copy of the mask.
-    unsafe { command.pre_exec(move || Ok(mask.thread_set_mask()?)) };
+    let control_group = ControlGroup::new();
+    let mut entrance = control_group
+        .as_ref()
+        .and_then(|group| group.entrance().ok());
+    let in_child = move || {
+        if let Some(entrance) = &mut entrance {
+            // Without the group the CPU time is that of the processes that were waited for.
+            let _ = entrance.write_all(b"0");
+        }
+        Ok(mask.thread_set_mask()?)
+    };
+    // SAFETY: the function makes two system calls, which are async-signal-safe, and uses no memory but its own.
+    unsafe { command.pre_exec(in_child) };
     let begun = Instant::now();
     let child = match command.spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
@@ -94,6 +108,10 @@ pub fn run(wrapped: Wrapped) -> Result<ExitCode, String> {
         reap_until(child).map_err(|error| format!("cannot wait for `{program}`: {error}"))?;
     let wall = begun.elapsed();
     let cpu = cpu_of_descendants().map_err(|error| format!("cannot read the CPU time: {error}"))?;
+    // The kernel counts all processes of the control group, and the sum has those that have left it.
+    let counted = control_group.as_ref().and_then(ControlGroup::cpu);
+    let cpu = cpu.max(counted.unwrap_or_default());
+    drop(control_group);
     let (code, signal) = match status {
         WaitStatus::Signaled(_, signal, _) => (-(signal as i32), Some(signal)),
         WaitStatus::Exited(_, code) => (code, None),

@@ -208,13 +208,59 @@ fn an_orphan_that_still_runs_is_counted_and_left_alone() {
     assert!((0.18..2.0).contains(&cpu_s), "{cpu_s}");
 }
 
+/// Nobody waits for a process that the kernel kills with its PID namespace. Needs root and control groups of version 2;
+/// without them the time of such a process is not known.
+#[test]
+fn a_process_that_is_killed_with_its_namespace_is_counted() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    if !nix::unistd::geteuid().is_root() || !mounts.contains(" - cgroup2 ") {
+        return;
+    }
+    let script = "unshare --pid --fork --kill-child sh -c \
+          '($BURN >/dev/null; touch $DIR/burnt; exec sleep 100) & exec sleep 100' &
+        until [ -e $DIR/burnt ]; do sleep 0.01; done; kill -KILL $!; wait";
+    let mut run = Run::new(script);
+    run.command.env(BURN_MS, "200").status().expect("it starts");
+    let cpu_s = run.cpu_s();
+    assert!((0.2..2.0).contains(&cpu_s), "{cpu_s}");
+}
+
+/// A test that still has processes as it ends, and one that has a test run of its own, leave no control groups.
+#[test]
+fn no_control_group_is_left() {
+    let mut run = Run::new(
+        "sleep 0.3 >/dev/null 2>&1 & echo $PPID >$DIR/wrapper; cat /proc/self/cgroup >$DIR/groups",
+    );
+    assert!(run.status().success());
+    let wrapper = fs::read_to_string(run.file("wrapper")).expect("a number");
+    let groups = fs::read_to_string(run.file("groups")).expect("groups");
+    let name = format!("regatta-test-{}", wrapper.trim());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    let Some(mount) = mounts.lines().find(|line| line.contains(" - cgroup2 ")) else {
+        return;
+    };
+    let point = mount.split(' ').nth(4).expect("a directory");
+    let group = groups
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .expect("a group");
+    let directory = Path::new(point).join(group);
+    assert!(
+        !group.ends_with(&name) || !directory.exists(),
+        "{}",
+        directory.display()
+    );
+}
+
 #[test]
 fn the_nice_value_is_added_and_output_passes_through() {
     let nice = |wrapped: &[&str]| {
-        let output = Command::new(wrapped[0])
+        let mut command = Command::new(wrapped[0]);
+        // The directory of the test run that this test is in.
+        command
             .args(&wrapped[1..])
-            .output()
-            .expect("it starts");
+            .env_remove("REGATTA_TEST_RUN_DIR");
+        let output = command.output().expect("it starts");
         text(&output).trim().parse::<i32>().expect("a number")
     };
     let wrapper = env!("CARGO_BIN_EXE_regatta-test-times");
