@@ -71,7 +71,7 @@ pub fn in_guest(case: &str, clock: Clock) -> bool {
 /// the test in a guest that it shares with the other tests of its module, and returns `false` when
 /// this test has succeeded.
 ///
-/// `module` is the module's name in its test program, `case` the name of the test below it, and
+/// `module` is the module's path in its test program, `case` the name of the test below it, and
 /// `clock` the same in all of the module's tests. The first process of a test run that needs the
 /// guest boots it and runs the module's tests in it, each in a process of its own; the others wait
 /// for that and find their verdict and output there. As many guests share the module's tests as

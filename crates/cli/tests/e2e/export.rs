@@ -17,7 +17,7 @@ use crate::{
     help::{Bench, Done},
 };
 
-#[path = "../../../report/tests/common/mod.rs"]
+#[path = "../../../report/tests/integration/common/mod.rs"]
 mod common;
 
 const PAGE: &str = include_str!("../../../../docs/export.md");

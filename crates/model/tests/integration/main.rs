@@ -1,0 +1,7 @@
+//! Tests of this crate: one binary for all files, so that its dependencies are linked once.
+
+mod condition;
+mod documents;
+mod rounds;
+mod study_file;
+mod sweep;

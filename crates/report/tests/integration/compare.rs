@@ -1,0 +1,310 @@
+//! Comparisons of runs: planted changes are found, others are not.
+
+use std::collections::BTreeMap;
+
+use regatta_model::{HostFacts, Outcome, Ratio, TrialRecord};
+use regatta_report::{
+    RunData,
+    analysis::Conclusion,
+    compare::{ChangeKind, CompareError, RunComparison, compare, render},
+    html,
+    terminal::TerminalOptions,
+};
+use regatta_stats::plausible_counts;
+
+use crate::{
+    common,
+    common::Draws,
+    draws::{Kind, Rng},
+    runs::Setup,
+};
+
+/// Returns a run of 12 cells whose trials vary by 2 %, each multiplied by `factor`.
+fn run(id: u64, rounds: usize, factor: impl Fn(&TrialRecord) -> f64) -> RunData {
+    let setup = Setup {
+        conditions: 3,
+        ..Setup::equal(Kind::LogNormal, 4, rounds)
+    };
+    let mut data = setup.run(&mut Rng::new(1));
+    let mut draws = Draws::new(id);
+    data.header.run_id = format!("run {id}");
+    for trial in &mut data.trials {
+        let factor = factor(trial);
+        let metrics = &mut trial.measurements.metrics;
+        let drawn = metrics.keys().map(|name| {
+            // The sum of twelve is close to normal, with a variance of one.
+            let normal: f64 = (0..12).map(|_| draws.unit()).sum::<f64>() - 6.0;
+            (name.to_owned(), 1e7 * (0.02 * normal).exp())
+        });
+        *metrics = drawn.collect();
+        if let Some(goodput) = trial.measurements.metrics.get_mut("goodput_bps") {
+            *goodput *= factor;
+        }
+    }
+    data
+}
+
+fn compared(runs: Vec<RunData>, least: Option<f64>) -> Result<RunComparison, CompareError> {
+    let named = runs.into_iter().enumerate();
+    let runs: Vec<(String, RunData)> = named
+        .map(|(position, data)| (format!("out/{position}"), data))
+        .collect();
+    compare(&runs, least.map(Ratio))
+}
+
+fn unchanged(_: &TrialRecord) -> f64 {
+    1.0
+}
+
+fn slower_t1(trial: &TrialRecord) -> f64 {
+    if trial.transport == "t1" { 0.95 } else { 1.0 }
+}
+
+#[test]
+fn a_planted_change_of_5_percent_is_found() {
+    let runs = vec![run(1, 20, unchanged), run(2, 20, slower_t1)];
+    let comparison = compared(runs, Some(0.03)).expect("they share all cells");
+    let pair = &comparison.pairs[0];
+    for cell in &pair.cells {
+        let expected = match cell.name.transport.as_str() {
+            "t1" => Conclusion::Slower,
+            _ => Conclusion::NoDifferenceDetected,
+        };
+        assert_eq!(cell.conclusion(), expected, "{}", cell.name.text());
+        let primary = cell.primary().expect("it is measured");
+        let [low, high] = primary.worse_by_interval().expect("there are 20 rounds");
+        let planted = if expected == Conclusion::Slower {
+            0.05
+        } else {
+            0.0
+        };
+        assert!(low < planted && planted < high, "[{low}, {high}]");
+    }
+    assert!(
+        pair.verdict
+            .starts_with("3 of 12 cells are slower in B: `t1` under `c"),
+        "{}",
+        pair.verdict
+    );
+    assert!(
+        pair.verdict.contains("No difference was detected in 9;"),
+        "{}",
+        pair.verdict
+    );
+    let gate = comparison.gate.expect("it was asked for");
+    assert!(!gate.passed && gate.misses.len() == 3, "{gate:?}");
+}
+
+#[test]
+fn a_gate_allows_a_smaller_slowdown() {
+    let runs = || vec![run(1, 20, unchanged), run(2, 20, slower_t1)];
+    let gate = |least| {
+        compared(runs(), Some(least))
+            .expect("they share all cells")
+            .gate
+    };
+    assert!(gate(0.1).expect("it was asked for").passed);
+    // A faster cell is no regression.
+    let faster = vec![run(2, 20, slower_t1), run(1, 20, unchanged)];
+    let comparison = compared(faster, Some(0.0)).expect("they share all cells");
+    assert!(comparison.gate.expect("it was asked for").passed);
+    assert!(
+        comparison.pairs[0]
+            .verdict
+            .contains("3 of 12 cells are faster in B")
+    );
+}
+
+/// Checks the rate of false alarms over 100 pairs of equal runs: at most 5 % for a claim of any
+/// kind. One seed in 10 000 would exceed the bound if the rate were 5 %.
+#[test]
+fn equal_runs_have_few_false_claims() {
+    let (mut claims, mut alarms, pairs) = (0, 0, 100);
+    for seed in 0..pairs {
+        let runs = vec![run(2 * seed, 5, unchanged), run(2 * seed + 1, 5, unchanged)];
+        let comparison = compared(runs, Some(0.0)).expect("they share all cells");
+        let metrics = comparison.pairs[0]
+            .cells
+            .iter()
+            .flat_map(|cell| &cell.metrics);
+        let claimed = |c: Conclusion| matches!(c, Conclusion::Faster | Conclusion::Slower);
+        claims += u64::from(metrics.into_iter().any(|metric| claimed(metric.conclusion)));
+        alarms += u64::from(!comparison.gate.is_some_and(|gate| gate.passed));
+    }
+    println!("{claims} of {pairs} pairs with a false claim, {alarms} false alarms of the gate");
+    assert!(claims <= plausible_counts(pairs, 0.05, 2e-4).1);
+    assert!(alarms <= plausible_counts(pairs, 0.025, 2e-4).1);
+}
+
+#[test]
+fn a_cell_that_was_not_measured_again_fails_the_gate() {
+    let mut later = run(2, 5, unchanged);
+    for trial in later
+        .trials
+        .iter_mut()
+        .filter(|trial| trial.transport == "t2")
+    {
+        trial.outcome = Outcome::Failed;
+    }
+    let comparison = compared(vec![run(1, 5, unchanged), later], Some(0.05)).expect("shared cells");
+    let gate = comparison.gate.expect("it was asked for");
+    assert_eq!(gate.misses.len(), 3, "{gate:?}");
+    let verdict = &comparison.pairs[0].verdict;
+    assert!(
+        verdict.contains("3 of 12 cells are not measured at all in B"),
+        "{verdict}"
+    );
+    assert!(
+        verdict.contains("More work failed in B than in A in 3 of 12 cells"),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn studies_that_differ_are_compared_by_the_cells_that_they_share() {
+    let mut later = run(2, 5, unchanged);
+    later.header.study.transports.truncate(2);
+    later.header.study.conditions[0].mtu_bytes = 1400;
+    later.header.study.seed = 7;
+    later
+        .trials
+        .retain(|trial| ["t0", "t1"].contains(&trial.transport.as_str()));
+    let comparison = compared(vec![run(1, 5, unchanged), later], None).expect("shared cells");
+    let pair = &comparison.pairs[0];
+    assert_eq!(
+        (pair.cells.len(), pair.only_from.len(), pair.only_to.len()),
+        (6, 6, 0)
+    );
+    let changed = |name: &str| {
+        let change = pair.changes.iter().find(|change| change.name == name);
+        change.map(|change| [change.from.clone(), change.to.clone()].map(Option::unwrap_or_default))
+    };
+    assert_eq!(
+        changed("conditions.c0.mtu_bytes"),
+        Some(["1500", "1400"].map(str::to_owned))
+    );
+    assert_eq!(changed("seed").map(|[_, to]| to), Some("7".to_owned()));
+    let transport = changed("transports.t3").expect("only one run has it");
+    assert_eq!(transport, ["present", ""].map(str::to_owned));
+    let other = pair
+        .cells
+        .iter()
+        .filter(|cell| cell.settings_differ)
+        .count();
+    assert_eq!(other, 2);
+}
+
+#[test]
+fn runs_that_cannot_be_compared_are_refused() {
+    let same = compared(vec![run(1, 5, unchanged), run(1, 5, unchanged)], None);
+    assert!(matches!(same, Err(CompareError::SameRun(..))), "{same:?}");
+    let mut other = run(2, 5, unchanged);
+    for workload in &mut other.header.study.workloads {
+        workload.name = "other".to_owned();
+    }
+    for trial in &mut other.trials {
+        trial.workload = "other".to_owned();
+    }
+    let apart = compared(vec![run(1, 5, unchanged), other], None);
+    assert!(
+        matches!(apart, Err(CompareError::NoSharedCell(..))),
+        "{apart:?}"
+    );
+    let single = vec![run(1, 1, unchanged), run(2, 1, unchanged)];
+    assert_eq!(
+        compared(single, Some(0.05)),
+        Err(CompareError::TooFewRounds)
+    );
+}
+
+fn with_facts(mut data: RunData, kernel: &str, version: &str) -> RunData {
+    let facts: BTreeMap<String, String> = [("kernel.release", kernel), ("cpu.mhz", version)]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    for host in ["receiver", "sender"] {
+        data.header
+            .hosts
+            .insert(host.to_owned(), HostFacts(facts.clone()));
+    }
+    data.header.regatta_version = version.to_owned();
+    data
+}
+
+#[test]
+fn changes_of_hosts_and_program_are_listed() {
+    let runs = vec![
+        with_facts(run(1, 5, unchanged), "6.1", "0.1.0"),
+        with_facts(run(2, 5, slower_t1), "6.2", "0.2.0"),
+        with_facts(run(3, 5, unchanged), "6.2", "0.2.0"),
+    ];
+    let comparison = compared(runs, None).expect("they share all cells");
+    let names: Vec<[&str; 2]> = (comparison.pairs.iter())
+        .map(|pair| [pair.from.as_str(), pair.to.as_str()])
+        .collect();
+    assert_eq!(names, [["A", "B"], ["A", "C"], ["B", "C"]]);
+    let [first, .., last] = &comparison.pairs[..] else {
+        panic!("three runs are three pairs");
+    };
+    let host: Vec<_> = (first.changes.iter())
+        .filter(|change| change.kind == ChangeKind::Host)
+        .collect();
+    assert_eq!(host.len(), 1, "{host:?}");
+    assert_eq!(
+        (host[0].name.as_str(), host[0].of.len()),
+        ("kernel.release", 2)
+    );
+    assert!(last.changes.is_empty(), "{:?}", last.changes);
+    let text = render(&comparison, &TerminalOptions::default());
+    assert!(
+        text.contains("kernel.release (receiver and sender): 6.1 → 6.2"),
+        "{text}"
+    );
+    assert!(text.contains("version of Regatta: 0.1.0 → 0.2.0"), "{text}");
+    assert!(
+        text.contains("B to C: what changed\n  nothing that the results record"),
+        "{text}"
+    );
+    println!("{text}");
+    let page = html::compare::render(&comparison).expect("the template fits");
+    assert!(page.contains("Change of each cell from A to C"), "{page}");
+    assert_eq!(
+        page.matches("<svg").count(),
+        9,
+        "a panel for each condition of each pair"
+    );
+    if let Some(path) = std::env::var_os("COMPARE_HTML") {
+        std::fs::write(path, &page).expect("a file");
+    }
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_comparison_follows_the_schema() {
+    let schema = include_str!("../../../../schemas/comparison.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+    let mut full = common::full();
+    full.header.run_id = "another".to_owned();
+    full.header.study.seed = 1;
+    full.header.study.transports.pop();
+    let comparisons = [
+        compared(vec![run(1, 5, unchanged), run(2, 5, slower_t1)], Some(0.05)),
+        compared(vec![run(1, 1, unchanged), run(2, 5, slower_t1)], None),
+        compared(vec![common::full(), full], None),
+    ];
+    for comparison in comparisons {
+        let comparison = comparison.expect("they share cells");
+        let mut value = serde_json::to_value(&comparison).expect("plain values");
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        // A schema that lets everything through would not be one.
+        value["pairs"][0]["cells"][0]["metrics"][0]["ratio"] = "slow".into();
+        assert!(!validator.is_valid(&value));
+    }
+}

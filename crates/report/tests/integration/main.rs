@@ -1,0 +1,27 @@
+//! Tests of this crate: one binary for all files, so that its dependencies are linked once.
+
+mod browser;
+mod common;
+mod compare;
+mod devtools;
+mod figures;
+mod files;
+mod interaction;
+mod pdf;
+mod pdf_numbers;
+mod print;
+mod russian;
+mod scale;
+mod series;
+mod snapshots;
+mod successes;
+mod summary;
+mod sweeps;
+mod validity;
+mod verdict;
+mod verdict_figures;
+
+#[path = "../../examples/validity/draws.rs"]
+mod draws;
+#[path = "../../examples/validity/runs.rs"]
+mod runs;

@@ -1,0 +1,361 @@
+//! Sweeps in summary, page and terminal, from a synthetic run with a known crossing.
+
+use regatta_model::{Study, TrialRecord};
+use regatta_report::{
+    RunData,
+    analysis::SweepCrossing,
+    html,
+    language::{self, Language},
+    summarise, terminal,
+};
+
+use crate::common;
+
+const HEAD: &str = r#"
+name = "sweep"
+title = "Goodput against loss"
+rounds = 8
+deadline = "10s"
+[[transport]]
+driver = "tcp"
+[[transport]]
+driver = "quic-quinn"
+[[condition]]
+name = "wan"
+rate = "50Mbit/s"
+[[workload]]
+kind = "bulk"
+size = "10MB"
+"#;
+
+const LOSSES: &str = "[[sweep]]\nkey = \"condition.loss\"\n\
+    from = \"0.1%\"\nto = \"10%\"\npoints = 6\nscale = \"log\"\n";
+
+/// Loss at which the synthetic transports have the same goodput.
+const CROSSING: f64 = 0.008;
+
+/// Creates a run of a study whose goodput follows the loss: that of `tcp` by its square root, that of
+/// `quic-quinn` less, with noise of each trial and of each round.
+fn run(study: &str) -> RunData {
+    run_with(study, goodput)
+}
+
+/// Creates a run of a study with noise of each trial and of each round around the goodput by loss and one-way delay.
+fn run_with(study: &str, goodput: impl Fn(&TrialRecord, f64, f64) -> f64) -> RunData {
+    let study = Study::parse(study, "study.toml").expect("a sound study");
+    let mut data = common::run(study, |_| None);
+    let conditions = data.header.study.conditions.clone();
+    let mut draws = common::Draws::new(11);
+    for trial in &mut data.trials {
+        let condition = conditions.iter().find(|it| it.name == trial.condition);
+        let link = &condition.expect("it is in the study").forward;
+        let goodput = goodput(trial, link.loss.0, link.delay.as_secs_f64());
+        let noise = 1.0 + 0.2 * (draws.unit() - 0.5) + 0.02 * f64::from(trial.round % 3);
+        let metrics = &mut trial.measurements.metrics;
+        metrics.insert("goodput_bps", goodput * noise);
+    }
+    data
+}
+
+fn goodput(trial: &TrialRecord, loss: f64, delay: f64) -> f64 {
+    let exponent = if trial.transport == "tcp" { -0.5 } else { -0.2 };
+    let at_crossing = 12e6 * (0.015 / delay.max(0.001)).powf(0.3 * (1.0 + exponent));
+    at_crossing * ((loss + 1e-4) / CROSSING).powf(exponent)
+}
+
+fn one_parameter() -> RunData {
+    run(&format!(
+        "{}{LOSSES}",
+        HEAD.replace("rate =", "rtt = \"30ms\"\nrate =")
+    ))
+}
+
+fn two_parameters() -> RunData {
+    let losses = "[[sweep]]\nkey = \"condition.loss\"\nvalues = [\"0%\", \"0.5%\", \"1%\", \"3%\", \"6%\"]\n";
+    let delays =
+        "[[sweep]]\nkey = \"condition.rtt\"\nvalues = [\"5ms\", \"20ms\", \"60ms\", \"120ms\"]\n";
+    run(&format!("{HEAD}{losses}{delays}"))
+}
+
+/// Round-trip time at which the transports of [`by_delay`] have the same goodput, at a loss of 1 %, in nanoseconds.
+const DELAY_CROSSING: f64 = 66e6;
+
+/// Creates a run in which the second parameter alone, the round-trip time, decides: `quic-quinn` has `advantage` times
+/// the goodput of `tcp` by the round-trip time relative to the crossing, which hardly depends on the loss.
+fn by_delay(advantage: impl Fn(f64) -> f64) -> RunData {
+    let losses = "[[sweep]]\nkey = \"condition.loss\"\nvalues = [\"0.5%\", \"1%\", \"2%\", \"4%\", \"8%\"]\n";
+    let delays =
+        "[[sweep]]\nkey = \"condition.rtt\"\nfrom = \"20ms\"\nto = \"120ms\"\npoints = 6\n";
+    run_with(&format!("{HEAD}{losses}{delays}"), |trial, loss, delay| {
+        let crossing = DELAY_CROSSING * (loss / 0.01).powf(0.01);
+        let tcp = 1e6 / (delay * loss.sqrt());
+        match trial.transport.as_str() {
+            "tcp" => tcp,
+            _ => tcp * advantage(2e9 * delay / crossing),
+        }
+    })
+}
+
+/// Creates a run with 200 cells.
+fn many() -> RunData {
+    let losses = "[[sweep]]\nkey = \"condition.loss\"\nfrom = \"0%\"\nto = \"9%\"\npoints = 10\n";
+    let delays =
+        "[[sweep]]\nkey = \"condition.rtt\"\nfrom = \"10ms\"\nto = \"100ms\"\npoints = 10\n";
+    run(&format!(
+        "{}{losses}{delays}",
+        HEAD.replace("rounds = 8", "rounds = 3")
+    ))
+}
+
+#[test]
+fn a_crossing_is_found_and_described() {
+    let summary = summarise(&one_parameter());
+    let sweep = &summary.sweeps[0];
+    assert!(sweep.is_primary);
+    assert_eq!(sweep.axes[0].key, "condition.loss");
+    assert_eq!(sweep.lines, ["tcp", "quic-quinn"]);
+    assert_eq!(sweep.cells.len(), 12);
+    let [crossing] = &sweep.crossings[..] else {
+        panic!("{:?}", sweep.crossings);
+    };
+    assert_eq!((&*crossing.above, &*crossing.below), ("quic-quinn", "tcp"));
+    let [Some(low), Some(high)] = crossing.ci95 else {
+        panic!("{crossing:?}");
+    };
+    assert!(low < CROSSING && CROSSING < high, "{crossing:?}");
+    assert!(high / low < 2.0, "{crossing:?}");
+    let begin = "`quic-quinn` overtakes `tcp` above 0.";
+    assert!(crossing.text.starts_with(begin), "{}", crossing.text);
+    assert!(crossing.text.contains(" % loss [0."), "{}", crossing.text);
+    assert!(
+        summary.verdict.overall.contains(begin),
+        "{}",
+        summary.verdict.overall
+    );
+    assert!(
+        !summary.verdict.overall.contains("wan, "),
+        "{}",
+        summary.verdict.overall
+    );
+}
+
+#[test]
+fn a_transport_that_is_not_ranked_crosses_nothing() {
+    let udp = "[[transport]]\ndriver = \"udp\"\nrate = \"20Mbit/s\"\n[[condition]]";
+    let head = HEAD.replace("rate =", "rtt = \"30ms\"\nrate =");
+    let head = head.replace("[[condition]]", udp);
+    let summary = summarise(&run(&format!("{head}{LOSSES}")));
+    let sweep = &summary.sweeps[0];
+    assert_eq!(sweep.lines, ["tcp", "quic-quinn", "udp"]);
+    // Its goodput is that of `quic-quinn`, which crosses that of `tcp`.
+    let pairs: Vec<[&str; 2]> = (sweep.crossings.iter())
+        .map(|it| [it.above.as_str(), it.below.as_str()])
+        .collect();
+    assert_eq!(pairs, [["quic-quinn", "tcp"]]);
+    let mentions_udp = sweep.sentences.iter().any(|it| it.contains("`udp`"));
+    assert!(!mentions_udp, "{:?}", sweep.sentences);
+}
+
+#[test]
+fn crossings_along_the_second_parameter_are_found_and_share_a_sentence() {
+    let data = by_delay(f64::sqrt);
+    let summary = summarise(&data);
+    let sweep = &summary.sweeps[0];
+    assert_eq!(sweep.axes[1].key, "condition.rtt");
+    let found: Vec<(u32, &[u32], &str)> = (sweep.crossings.iter())
+        .map(|it| (it.axis, it.others.as_slice(), it.above.as_str()))
+        .collect();
+    let expected = [0, 1, 2, 3, 4].map(|loss| vec![loss]);
+    let expected = expected
+        .each_ref()
+        .map(|at| (1, at.as_slice(), "quic-quinn"));
+    assert_eq!(found, expected);
+    for crossing in &sweep.crossings {
+        let distance = (crossing.value / DELAY_CROSSING - 1.0).abs();
+        assert!(distance < 0.15, "{crossing:?}");
+        let [Some(low), Some(high)] = crossing.ci95 else {
+            panic!("{crossing:?}");
+        };
+        assert!(
+            low < crossing.value && crossing.value < high,
+            "{crossing:?}"
+        );
+        assert!(
+            crossing
+                .text
+                .contains(" loss, `quic-quinn` overtakes `tcp` above "),
+            "{}",
+            crossing.text
+        );
+    }
+    let [sentence] = &sweep.sentences[..] else {
+        panic!("{:?}", sweep.sentences);
+    };
+    assert!(
+        sentence.starts_with("`quic-quinn` overtakes `tcp` above "),
+        "{sentence}"
+    );
+    assert!(
+        sentence.ends_with(" loss), at 5 of 5 values of loss"),
+        "{sentence}"
+    );
+    let by_value = |a: &&SweepCrossing, b: &&SweepCrossing| a.value.total_cmp(&b.value);
+    let lowest = sweep.crossings.iter().min_by(by_value).expect("one");
+    let end = lowest.text.split(" above ").last().expect("a value");
+    assert!(
+        sentence.contains(&format!("{end} (lowest, at ")),
+        "{sentence} {end}"
+    );
+    // All that the verdict has to say of the crossings is this sentence.
+    let verdict = &summary.verdict.overall;
+    assert!(verdict.contains(&format!("; {sentence}.")), "{verdict}");
+    let russian = language::with(Language::Russian, || summarise(&data));
+    let sentence = &russian.sweeps[0].sentences[0];
+    assert!(sentence.contains("при значениях (5 из 5)"), "{sentence}");
+    page("by-delay", &data);
+}
+
+#[test]
+fn a_run_without_a_crossing_has_none_along_either_parameter() {
+    let summary = summarise(&by_delay(|_| 0.5));
+    let sweep = &summary.sweeps[0];
+    assert_eq!(sweep.crossings, []);
+    let sentence =
+        "no crossing of `tcp` and `quic-quinn` was found: of 30 comparisons, `tcp` is ahead in 30";
+    assert!(
+        sweep.sentences[0].starts_with(sentence),
+        "{:?}",
+        sweep.sentences
+    );
+}
+
+#[test]
+fn pairs_without_any_difference_have_one_sentence() {
+    // Both transports alike, but for what a round adds to each by chance.
+    let summary = summarise(&by_delay(|_| 1.0));
+    let sentences = &summary.sweeps[0].sentences;
+    assert_eq!(
+        sentences[..],
+        ["neither a crossing nor a difference was found between `tcp` and `quic-quinn`"]
+    );
+}
+
+#[test]
+fn the_same_run_has_the_same_crossings() {
+    assert_eq!(summarise(&one_parameter()), summarise(&one_parameter()));
+}
+
+#[test]
+fn every_summary_of_a_sweep_follows_the_schema() {
+    let schema = include_str!("../../../../schemas/summary.schema.json");
+    let schema = serde_json::from_str(schema).expect("the schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("the schema is one");
+    for data in [one_parameter(), two_parameters(), by_delay(f64::sqrt)] {
+        let summary = serde_json::to_value(summarise(&data)).expect("plain values");
+        let errors: Vec<String> = validator
+            .iter_errors(&summary)
+            .map(|e| format!("{}: {e}", e.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+}
+
+#[test]
+fn the_terminal_has_one_table_for_a_sweep() {
+    let data = one_parameter();
+    let summary = summarise(&data);
+    let text = terminal::render(&summary, &data, &terminal::TerminalOptions::default());
+    assert!(text.contains("loss under wan: goodput, Mbit/s"), "{text}");
+    assert!(
+        text.contains("`quic-quinn` overtakes `tcp` above"),
+        "{text}"
+    );
+    assert!(!text.contains("Under `wan, "), "{text}");
+}
+
+/// Returns the page, and keeps it in the directory that `REGATTA_KEEP_PAGES` names.
+fn page(name: &str, data: &RunData) -> String {
+    let page = html::render(data, &summarise(data)).expect("a page");
+    if let Some(dir) = std::env::var_os("REGATTA_KEEP_PAGES") {
+        let file = std::path::Path::new(&dir).join(format!("{name}.html"));
+        std::fs::write(file, &page).expect("a writable directory");
+    }
+    page
+}
+
+/// Returns the lines of each value of a page's first figure of a sweep, as the coordinates of their ends: the bar of the
+/// interval, then the marks at its ends.
+fn lines_of_values(page: &str) -> Vec<Vec<[f64; 4]>> {
+    let figure = page.split("figure-sweep-0-goodput-bps\"").nth(1);
+    let figure = figure.and_then(|it| it.split("</figure>").next());
+    let values = figure.expect("a figure").split("<g class=\"value\"");
+    let lines = |value: &str| -> Vec<[f64; 4]> {
+        let value = value.split("</g>").next().expect("its end");
+        (value.split("<polyline").skip(1))
+            .map(|line| {
+                let points = line.split(" points=\"").nth(1).expect("points");
+                let points = points.split('"').next().expect("their end");
+                let points = points
+                    .split([' ', ','])
+                    .map(|it| it.parse().expect("a number"));
+                let points: Vec<f64> = points.collect();
+                points.try_into().expect("a line of two points")
+            })
+            .collect()
+    };
+    values.skip(1).map(lines).collect()
+}
+
+#[test]
+fn an_interval_has_a_mark_at_each_end_within_the_panel() {
+    let all = lines_of_values(&page("one", &one_parameter()));
+    assert_eq!(all.len(), 12);
+    for lines in all {
+        let [bar, low, high] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        let [x, from, _, to] = bar;
+        assert!(to < from, "{bar:?}");
+        assert_eq!([low, high].map(|[_, y, ..]| y), [from, to]);
+        for [left, y, right, end] in [low, high] {
+            assert!(left < x && x < right && y == end, "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn an_interval_that_runs_out_of_a_panel_has_no_mark_at_its_edge() {
+    let mut data = one_parameter();
+    data.header.study.rounds = 2;
+    data.trials.retain(|trial| trial.round < 2);
+    for trial in &mut data.trials {
+        let metrics = &mut trial.measurements.metrics;
+        let goodput = metrics.get("goodput_bps").copied().expect("a goodput");
+        let factor = if trial.round == 0 { 0.5 } else { 2.0 };
+        metrics.insert("goodput_bps", goodput * factor);
+    }
+    let all = lines_of_values(&page("wide", &data));
+    assert_eq!(all.len(), 12);
+    let edge = all[0][0][3];
+    for lines in all {
+        let [[_, from, _, to], low] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert_eq!(to, edge, "it runs out of the panel");
+        assert_eq!([low[1], low[3]], [from; 2]);
+    }
+}
+
+#[test]
+fn a_page_has_lines_and_maps_instead_of_a_panel_for_each_cell() {
+    let panels = |page: &str| page.matches("<svg class=\"panel\"").count();
+    let one = page("one", &one_parameter());
+    assert!(one.contains("figure-sweep-0-goodput-bps"));
+    assert!(panels(&one) < 6, "{}", panels(&one));
+    let two = page("two", &two_parameters());
+    assert!(two.contains("figure-heat-0-goodput-bps"));
+    assert!(two.contains("quic-quinn ÷ tcp"));
+    let many = page("many", &many());
+    assert!(panels(&many) < 40, "{}", panels(&many));
+    assert!(many.len() < 1_500_000, "{} bytes", many.len());
+}

@@ -1,0 +1,97 @@
+//! Error rates, coverage and power of a report's statistics with synthetic data: the short form of
+//! `make validity`.
+//!
+//! Seeds are fixed. Each bound is one that a sound procedure passes for all but one seed in 10 000.
+
+use regatta_stats::plausible_counts;
+
+use crate::{
+    draws::Kind,
+    runs::{Setup, repeat},
+};
+
+/// Returns an upper bound for the number of `n` runs with an event whose probability is at most
+/// `p`.
+fn most(n: u64, p: f64) -> u64 {
+    plausible_counts(n, p, 2e-4).1
+}
+
+fn few_false_claims(kind: Kind, transports: usize, rounds: usize) {
+    let totals = repeat(&Setup::equal(kind, transports, rounds), 200, 1);
+    let [first, run] = [totals.false_in_first_claim, totals.false_in_run];
+    println!(
+        "{first} first claims and {run} runs of {} with a false claim",
+        totals.runs
+    );
+    assert!(run <= most(totals.runs, 0.05) && first <= run);
+}
+
+#[test]
+fn few_runs_of_equal_transports_claim_a_difference() {
+    few_false_claims(Kind::LogNormal, 5, 5);
+}
+
+#[test]
+fn two_modes_make_no_false_claims() {
+    few_false_claims(Kind::Bimodal, 3, 10);
+}
+
+#[test]
+fn a_machine_that_drifts_makes_no_false_claims() {
+    few_false_claims(Kind::SharedAr1, 3, 20);
+}
+
+#[test]
+fn trials_missing_in_slow_rounds_cause_no_false_claims() {
+    few_false_claims(Kind::MissingByRound, 3, 10);
+}
+
+#[test]
+fn slow_trials_missing_for_all_transports_cause_no_false_claims() {
+    few_false_claims(Kind::MissingByTrial, 3, 10);
+}
+
+/// Checks that 20 rounds of 4 transports show the autocorrelation of each cell, and widen the
+/// intervals.
+#[test]
+fn autocorrelated_rounds_cause_no_false_claims_if_detected() {
+    few_false_claims(Kind::OwnAr1, 4, 20);
+}
+
+/// Checks a coverage of 95 %, within chance and one per cent for values that are not exactly
+/// normal.
+#[test]
+fn intervals_cover_the_true_value() {
+    for kind in [Kind::LogNormal, Kind::Bimodal] {
+        let totals = repeat(&Setup::simple(kind, &[0.0, 0.05], 10), 600, 2);
+        for (what, held) in [
+            ("the ratio", totals.pairs),
+            ("the geometric mean", totals.geometric),
+        ] {
+            println!("{kind:?}: {} of {} intervals of {what}", held.held, held.of);
+            // The two cells of a run share its rounds: counted as one.
+            let runs = held.of.min(totals.runs);
+            let missed = (held.of - held.held) * runs / held.of;
+            let (least, most) = (plausible_counts(runs, 0.04, 2e-4).0, most(runs, 0.06));
+            assert!(
+                (least..=most).contains(&missed),
+                "{kind:?}: {missed} of {runs} miss {what}"
+            );
+        }
+    }
+}
+
+/// Checks a power of 80 % at the number of rounds that the plan names, within chance and three per
+/// cent for the rounding to whole rounds.
+#[test]
+fn the_planned_rounds_detect_the_difference() {
+    let rounds =
+        regatta_stats::rounds_to_detect(0.02_f64.hypot(0.03), 0.03_f64.ln_1p(), 0.95, 0.8, 100);
+    let rounds = rounds.expect("few are enough");
+    let setup = Setup::simple(Kind::LogNormal, &[0.03_f64.ln_1p(), 0.0], rounds);
+    let totals = repeat(&setup, 400, 3);
+    let (least, _) = plausible_counts(400, 0.8, 2e-4);
+    let (_, most) = plausible_counts(400, 0.83, 2e-4);
+    println!("{} of 400 at {rounds} rounds", totals.detected);
+    assert!((least..=most).contains(&totals.detected));
+}

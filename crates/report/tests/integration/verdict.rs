@@ -1,0 +1,542 @@
+//! Tests of the ranking, its letters and its sentences, with synthetic values.
+
+use regatta_model::{OptionValue, Outcome, WorkloadKind};
+use regatta_report::{
+    RunData, Summary,
+    analysis::{Conclusion, ConditionVerdict},
+    summarise,
+};
+
+use crate::common;
+
+/// Creates a run of three transports with these goodputs by transport and round, in Mbit/s, under
+/// one condition; a round without one was declared invalid.
+fn run_data(labels: [&str; 3], goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
+    let mut study = common::study();
+    study.conditions.truncate(1);
+    study.transports.truncate(3);
+    study.published.clear();
+    for (transport, label) in study.transports.iter_mut().zip(labels) {
+        transport.label = label.to_owned();
+    }
+    let mut data = common::run(study, |_| None);
+    for trial in &mut data.trials {
+        trial.measurements.metrics.retain(|_, _| false);
+        trial.measurements.warnings.clear();
+        match goodput(&trial.transport, trial.round as usize) {
+            Some(value) => {
+                _ = trial
+                    .measurements
+                    .metrics
+                    .insert("goodput_bps", value * 1e6)
+            }
+            None => trial.outcome = Outcome::Invalid,
+        }
+    }
+    data
+}
+
+/// Creates a run of two transports.
+fn two(goodput: impl Fn(&str, usize) -> Option<f64>) -> RunData {
+    let mut data = run_data(["a", "b", "c"], goodput);
+    data.header.study.transports.truncate(2);
+    data.trials.retain(|trial| trial.transport != "c");
+    data
+}
+
+fn verdict(summary: &Summary) -> &ConditionVerdict {
+    &summary.verdict.conditions[0]
+}
+
+fn letters(summary: &Summary) -> Vec<(&str, &str)> {
+    (verdict(summary).ranking.iter())
+        .map(|ranked| (ranked.transport.as_str(), ranked.letters.as_str()))
+        .collect()
+}
+
+#[test]
+fn a_transport_that_needs_no_time_to_settle_settles_at_once() {
+    let mut data = two(|_, round| Some(100.0 + round as f64));
+    for trial in &mut data.trials {
+        let time = if trial.transport == "a" { 0.0 } else { 0.25e9 };
+        let metrics = &mut trial.measurements.metrics;
+        metrics.insert("settling_time_ns", time);
+        metrics.insert("unsettled_steps", 0.0);
+    }
+    let summary = summarise(&data);
+    let expected = "Settled after a step of the path: `a` at once and `b` in 250.0 ms";
+    let notes = &verdict(&summary).notes;
+    assert!(notes.iter().any(|note| note == expected), "{notes:?}");
+}
+
+const A: [Option<f64>; 5] = [Some(100.1), Some(100.5), Some(99.8), None, None];
+const B: [Option<f64>; 5] = [
+    Some(105.0),
+    Some(105.6),
+    Some(104.7),
+    Some(60.0),
+    Some(61.0),
+];
+
+/// Checks a transport `a` that has the larger mean over its own rounds, and is slower in every
+/// round that both have.
+#[test]
+fn the_ranking_is_that_of_the_shared_rounds() {
+    let summary = summarise(&two(
+        |label, round| if label == "a" { A[round] } else { B[round] },
+    ));
+    let comparison = &summary.comparisons[0];
+    assert_eq!((comparison.a.as_str(), comparison.claim.n), ("a", 3));
+    assert_eq!(comparison.claim.conclusion, Conclusion::Slower);
+    assert_eq!(letters(&summary), [("b", "a"), ("a", "b")]);
+    let text = &verdict(&summary).text;
+    assert_eq!(
+        text,
+        "Under `baseline`: `b` (84.3 Mbit/s) was fastest, 1.05 times as fast as `a` (interval 1.047 to 1.052, 3 rounds)."
+    );
+    assert_eq!(summary.verdict.overall, "Fastest: `b` under `baseline`.");
+}
+
+/// Of two transports the only one that is ranked has nothing to be faster than.
+#[test]
+fn a_transport_without_competitors_is_not_the_fastest() {
+    let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
+    for trial in &mut data.trials {
+        if trial.transport == "a" {
+            trial.outcome = Outcome::Failed;
+        }
+    }
+    let summary = summarise(&data);
+    assert_eq!(
+        summary.verdict.overall,
+        "`b` has nothing to be compared with under `baseline`. Not ranked in every place: `a`."
+    );
+}
+
+/// The same where the missing trials failed: then what worked is not ranked at all.
+#[test]
+fn a_failed_transport_is_not_ranked_by_its_successes() {
+    let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
+    for trial in &mut data.trials {
+        if trial.outcome == Outcome::Invalid {
+            trial.outcome = Outcome::Failed;
+        }
+    }
+    let summary = summarise(&data);
+    assert_eq!(letters(&summary), [("b", "a")]);
+    let text = &verdict(&summary).text;
+    assert!(
+        text.ends_with("`a` (100.1 Mbit/s) is not ranked: it failed 2 of 5 trials."),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_faster_transport_is_named_with_its_margin() {
+    let summary = summarise(&two(|label, round| {
+        let drawn = 100.0 + [0.3, -0.2, 0.1, 0.4, -0.5][round];
+        Some(if label == "a" {
+            drawn
+        } else {
+            80.0 - [0.1, 0.3, -0.4, 0.2, 0.0][round]
+        })
+    }));
+    assert_eq!(summary.comparisons[0].claim.conclusion, Conclusion::Faster);
+    assert_eq!(letters(&summary), [("a", "a"), ("b", "b")]);
+    let text = &verdict(&summary).text;
+    assert!(
+        text.starts_with(
+            "Under `baseline`: `a` (100.0 Mbit/s) was fastest, 1.25 times as fast as `b` (interval "
+        ),
+        "{text}"
+    );
+    assert_eq!(verdict(&summary).detectable_ratio, None);
+}
+
+#[test]
+fn equal_transports_have_a_detectable_ratio() {
+    let summary = summarise(&two(|label, round| {
+        let drawn = [[3.0, -2.0, 1.0, 4.0, -5.0], [1.0, 3.0, -4.0, 2.0, 0.0]];
+        Some(100.0 + drawn[usize::from(label == "b")][round])
+    }));
+    let claim = &summary.comparisons[0].claim;
+    assert_eq!(claim.conclusion, Conclusion::NoDifferenceDetected);
+    assert_eq!(letters(&summary), [("b", "a"), ("a", "a")]);
+    let detectable = verdict(&summary).detectable_ratio.expect("it is known");
+    assert_eq!(claim.detectable_ratio, Some(detectable));
+    // The log ratios deviate by 0.049: 3.76 standard errors of 0.049/√5 (noncentral t, 4 degrees).
+    assert!((1.07..1.10).contains(&detectable), "{detectable}");
+    let text = &verdict(&summary).text;
+    assert!(
+        text.starts_with("Under `baseline`: no difference was detected, `b` (100.4 Mbit/s) and `a` (100.1 Mbit/s) (smallest detectable ratio 1.0"),
+        "{text}"
+    );
+    assert!(
+        summary
+            .verdict
+            .overall
+            .contains("no difference detected under `baseline`")
+    );
+}
+
+#[test]
+fn one_shared_round_is_not_enough() {
+    let summary = summarise(&two(|label, round| {
+        (round == 0 || label == "b").then_some(90.0 + round as f64)
+    }));
+    assert_eq!(
+        summary.comparisons[0].claim.conclusion,
+        Conclusion::NotEnoughRounds
+    );
+    let text = &verdict(&summary).text;
+    assert!(
+        text.contains("there are not enough rounds to tell"),
+        "{text}"
+    );
+    assert!(
+        summary
+            .verdict
+            .overall
+            .contains("too few rounds to tell under `baseline`")
+    );
+}
+
+/// Checks that the same difference in each of three rounds, which chance makes in one case of four,
+/// is no certainty.
+#[test]
+fn equal_differences_in_three_rounds_are_not_enough() {
+    let summary = summarise(&two(|label, round| {
+        (round < 3).then_some(if label == "a" { 100.0 } else { 50.0 })
+    }));
+    assert_eq!(
+        summary.comparisons[0].claim.conclusion,
+        Conclusion::NotEnoughRounds
+    );
+}
+
+#[test]
+fn transports_without_a_difference_share_letters() {
+    let summary = summarise(&run_data(["fast", "middle", "slow"], |label, round| {
+        Some(match label {
+            "fast" => 100.0 + [0.2, -0.1, 0.3, 0.0, -0.2][round],
+            "middle" => 90.0 + [25.0, -20.0, 18.0, -22.0, 12.0][round],
+            _ => 80.0 + [0.1, 0.2, -0.3, 0.1, 0.0][round],
+        })
+    }));
+    assert_eq!(
+        letters(&summary),
+        [("fast", "a"), ("middle", "ab"), ("slow", "b")]
+    );
+    let text = &verdict(&summary).text;
+    assert!(
+        text.starts_with("Under `baseline`: no difference was detected among the fastest, `fast` (100.0 Mbit/s) and `middle` (")
+            && text.contains("; the first is 1.25 times as fast as `slow` (interval "),
+        "{text}"
+    );
+}
+
+/// Checks that pairs that contradict one another, because their gaps do not overlap, have no
+/// winner.
+#[test]
+fn contradictory_rounds_have_no_winner() {
+    let mut data = run_data(["a", "b", "c"], |_, _| None);
+    data.header.study.rounds = 12;
+    let template = data.trials[0].clone();
+    data.trials.clear();
+    for round in 0..12 {
+        let drawn = 1.0 + 0.001 * f64::from([1, -1, 2, 0][round as usize % 4]);
+        // In each third of the rounds one transport is missing, and one of the others is faster.
+        let [fast, slow] = [["a", "b"], ["b", "c"], ["c", "a"]][round as usize / 4];
+        for (label, goodput) in [(fast, 110e6 * drawn), (slow, 100e6)] {
+            let mut trial = template.clone();
+            trial.index = data.trials.len() as u32;
+            trial.round = round;
+            trial.transport = label.to_owned();
+            trial.outcome = Outcome::Measured;
+            trial.measurements.metrics.insert("goodput_bps", goodput);
+            data.trials.push(trial);
+        }
+    }
+    let text = summarise(&data).verdict.conditions[0].text.clone();
+    assert_eq!(
+        text,
+        "Under `baseline`: the rounds contradict one another, and nothing is the fastest."
+    );
+}
+
+#[test]
+fn failed_connections_exclude_a_transport_from_the_ranking() {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+    data.header.study.workloads[0].kind =
+        serde_json::from_value::<WorkloadKind>(serde_json::json!({ "kind": "short-connections" }))
+            .unwrap_or_else(|_| data.header.study.workloads[0].kind.clone());
+    for trial in &mut data.trials {
+        let failed = if trial.transport == "b" { 30.0 } else { 0.0 };
+        trial
+            .measurements
+            .metrics
+            .insert("connections_failed", failed);
+        trial
+            .measurements
+            .metrics
+            .insert("connections_completed", 100.0 - failed);
+    }
+    let summary = summarise(&data);
+    assert_eq!(letters(&summary), [("a", "a")]);
+    let text = &verdict(&summary).text;
+    assert!(
+        text.contains("`b` (30.2 Mbit/s) is not ranked: it failed 150 of 500 connections"),
+        "{text}"
+    );
+}
+
+/// Checks that the failure of one in a thousand is in the notes, and does not exclude from the
+/// ranking.
+#[test]
+fn rare_failures_are_noted_and_ranked() {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+    for trial in &mut data.trials {
+        trial.measurements.metrics.insert("messages_sent", 1000.0);
+        trial.measurements.metrics.insert(
+            "requests_unanswered",
+            f64::from(u8::from(trial.transport == "b")),
+        );
+    }
+    let summary = summarise(&data);
+    assert_eq!(letters(&summary), [("b", "a"), ("a", "b")]);
+    assert_eq!(
+        verdict(&summary).notes,
+        ["`b` left 5 of 5000 requests without answer"]
+    );
+}
+
+#[test]
+fn unranked_transport_is_shown_with_its_ratio_of_complete_transfers() {
+    let mut data = two(|_, _| Some(20.0));
+    data.header.study.rank_by = Some("whole_transfer_ratio".to_owned());
+    for transport in &mut data.header.study.transports {
+        transport.driver = "udp".to_owned();
+    }
+    for trial in &mut data.trials {
+        let complete = f64::from(u8::from(trial.round == 0));
+        (trial.measurements.metrics).insert("whole_transfer_ratio", complete);
+    }
+    let text = verdict(&summarise(&data)).text.clone();
+    assert!(
+        text.contains("`b` (20.0 %) is not ranked: it does not retransmit"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_datagram_mode_without_loss_is_not_called_reliable() {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+    data.header.study.transports[1].driver = "quic-quinn".to_owned();
+    data.header.study.transports[1].options =
+        [("mode".to_owned(), OptionValue::Text("datagram".to_owned()))].into();
+    let text = verdict(&summarise(&data)).text.clone();
+    assert!(
+        text.contains("`b` (30.2 Mbit/s) is not ranked: it does not retransmit"),
+        "{text}"
+    );
+    assert!(!text.contains("reliable"), "{text}");
+    // The fact of the trials counts more than a name.
+    for trial in &mut data.trials {
+        trial
+            .measurements
+            .facts
+            .insert("retransmission".into(), "by the transport".into());
+    }
+    assert_eq!(letters(&summarise(&data)).len(), 2);
+}
+
+#[test]
+fn autocorrelated_rounds_widen_the_intervals_with_a_warning() {
+    let drift = |label: &str, round: usize| {
+        let slow = (round as f64 / 4.0).sin();
+        let own = if label == "a" { 1.0 } else { -1.0 };
+        Some(100.0 + own * 8.0 * slow + [0.3, -0.2, 0.1, 0.4, -0.5][round % 5])
+    };
+    let mut data = two(|_, _| None);
+    let template = data.trials[0].clone();
+    data.header.study.rounds = 24;
+    data.trials.clear();
+    for round in 0..24 {
+        for label in ["a", "b"] {
+            let mut trial = template.clone();
+            trial.index = data.trials.len() as u32;
+            trial.round = round;
+            trial.transport = label.to_owned();
+            trial.outcome = Outcome::Measured;
+            let goodput = drift(label, round as usize).expect("every round has one");
+            trial
+                .measurements
+                .metrics
+                .insert("goodput_bps", goodput * 1e6);
+            data.trials.push(trial);
+        }
+    }
+    let summary = summarise(&data);
+    let claim = &summary.comparisons[0].claim;
+    assert!(claim.autocorrelation > 0.5, "{claim:?}");
+    let warning = summary
+        .warnings
+        .iter()
+        .find(|w| w.warning.code == "rounds_correlated");
+    let cells = &warning.expect("it is warned of").cells;
+    assert_eq!(
+        cells[..],
+        [
+            "the pairs under `baseline`",
+            "`a` under `baseline`",
+            "`b` under `baseline`"
+        ]
+    );
+    // In another order of the same values nothing is correlated.
+    let width = |summary: &Summary| {
+        let [low, high] = summary.comparisons[0].claim.interval.expect("there is one");
+        high / low
+    };
+    let mut mixed = data.clone();
+    for trial in &mut mixed.trials {
+        trial.round = trial.round * 7 % 24;
+    }
+    mixed.trials.sort_by_key(|trial| trial.round);
+    let mixed = summarise(&mixed);
+    assert!(mixed.warnings.is_empty(), "{:?}", mixed.warnings);
+    assert!(
+        width(&summary) > 1.5 * width(&mixed).powf(1.0),
+        "{} {}",
+        width(&summary),
+        width(&mixed)
+    );
+}
+
+#[test]
+fn two_equal_transports_give_a_noise_floor() {
+    let mut data = two(|label, round| {
+        let drawn = [[3.0, -2.0, 1.0, 4.0, -5.0], [1.0, 3.0, -4.0, 2.0, 0.0]];
+        Some(100.0 + drawn[usize::from(label == "b")][round])
+    });
+    assert_eq!(summarise(&data).verdict.noise_floor, None);
+    let first = data.header.study.transports[0].clone();
+    data.header.study.transports[1].driver = first.driver;
+    data.header.study.transports[1].options = first.options;
+    let verdict = summarise(&data).verdict;
+    let floor = verdict.noise_floor.expect("they are the same");
+    assert_eq!((floor.pairs, floor.distinguished), (1, 0));
+    assert!((1.0..1.01).contains(&floor.largest_ratio));
+    assert!(
+        verdict.overall.ends_with(
+            "Noise floor: of 1 pair of the same transport none was told apart; the largest ratio was \
+             1.0023, between `a` and `b` under `baseline`."
+        ),
+        "{}",
+        verdict.overall
+    );
+}
+
+#[test]
+fn a_verdict_names_the_differences_of_the_compared_stacks() {
+    let stacks = |pacing: [&str; 2]| {
+        let mut data =
+            two(|label, round| Some(if label == "a" { 20.0 } else { 30.0 } + round as f64 * 0.1));
+        for trial in &mut data.trials {
+            let of_b = usize::from(trial.transport == "b");
+            trial.measurements.facts = [
+                ("initial_window.sender", "10 packets"),
+                ("pacing.sender", pacing[of_b]),
+                (
+                    "flow_control.receiver",
+                    ["not known: not read", "stream 4 MiB"][of_b],
+                ),
+                (
+                    "slow_start_exit.sender",
+                    ["HyStart", "not applicable: no slow start"][of_b],
+                ),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        }
+        data
+    };
+    let data = stacks(["none", "by the stack"]);
+    let summary = summarise(&data);
+    assert_eq!(verdict(&summary).stacks_differ_in, ["pacing"]);
+    let note = "The stacks of `b` and `a` differ in: pacing";
+    assert!(verdict(&summary).notes.iter().any(|known| known == note));
+    let page = regatta_report::html::render(&data, &summary).expect("a page");
+    assert!(page.contains("≠ differs"), "the table marks the row");
+    let options = regatta_report::terminal::TerminalOptions {
+        width: 80,
+        color: false,
+    };
+    let shown = regatta_report::terminal::render(&summary, &data, &options);
+    assert!(shown.contains("  stacks differ in: pacing\n"), "{shown}");
+
+    let data = stacks(["none", "none"]);
+    let summary = summarise(&data);
+    assert!(verdict(&summary).stacks_differ_in.is_empty());
+    let page = regatta_report::html::render(&data, &summary).expect("a page");
+    assert!(!page.contains("≠ differs"));
+}
+
+#[test]
+fn the_verdict_states_differences_in_encryption() {
+    let expected = " Without encryption: `tcp` and `tcp-bbr`; with it: `tcp-tls` and `quic-quinn`.";
+    let mut data = common::full();
+    let summary = summarise(&data);
+    let overall = &summary.verdict.overall;
+    assert!(overall.ends_with(expected), "{overall}");
+    assert!(common::shown(&data, &summary, 5000).contains(expected));
+    // The fastest and the next one, `tcp-bbr` and `tcp`, are alike in it.
+    assert!(!verdict(&summary).text.contains("encryption"));
+
+    // Only of those that the claim is about.
+    let mut few = data.clone();
+    few.header.study.transports.retain(|it| it.label != "tcp");
+    few.trials.retain(|trial| trial.transport != "tcp");
+    let text = verdict(&summarise(&few)).text.clone();
+    let expected = "; `tcp-bbr` sent without encryption, `tcp-tls` with it.";
+    assert!(
+        text.contains(" times as fast as `tcp-tls` ") && text.ends_with(expected),
+        "{text}"
+    );
+
+    for trial in &mut data.trials {
+        trial.measurements.facts.remove("cipher.sender");
+    }
+    let verdict = summarise(&data).verdict;
+    assert!(
+        !verdict.overall.contains("encryption"),
+        "{}",
+        verdict.overall
+    );
+}
+
+#[test]
+fn quantities_in_a_verdict_have_readable_units() {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 200.0 } else { 300.0 } + round as f64));
+    for trial in &mut data.trials {
+        let metrics = &mut trial.measurements.metrics;
+        let seconds = metrics["goodput_bps"] / 1e6;
+        metrics.insert("transfer_time_ns", seconds * 1e9);
+        metrics.insert("requests_per_second", seconds * 10.0);
+    }
+    let text = |metric: &str| {
+        let mut data = data.clone();
+        data.header.study.rank_by = Some(metric.to_owned());
+        verdict(&summarise(&data)).text.clone()
+    };
+    let by_time = text("transfer_time_ns");
+    assert!(
+        by_time.contains(": `a` (3 min 22 s) was fastest"),
+        "{by_time}"
+    );
+    let by_rate = text("requests_per_second");
+    assert!(by_rate.contains(": `b` (3020/s) was fastest"), "{by_rate}");
+}

@@ -1,0 +1,4 @@
+//! Tests of this crate: one binary for all files, so that its dependencies are linked once.
+
+mod properties;
+mod published;

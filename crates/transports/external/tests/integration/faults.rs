@@ -1,0 +1,373 @@
+//! Programs that misbehave: each fails its own trial with a reason, and no process of it is left.
+
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
+use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
+use regatta_test_support::processes::running_with;
+use regatta_transport::{
+    Session, TransportError,
+    testing::{order_for, trial_context},
+};
+
+use crate::common::{DESCRIPTION, Script, example, external, with_program};
+
+/// Maximum time for a fault to show, beyond its own duration.
+const SOON: Duration = Duration::from_secs(3);
+
+fn prepare(role: Role, program: &Path) -> Result<Box<dyn Session>, TransportError> {
+    let mut order = order_for(role, "external", 1000, 100);
+    with_program(&mut order, program);
+    external().prepare(&order, trial_context().0)
+}
+
+/// Runs the sender's end alone, which expects nothing of the receiver until it is done.
+fn send(script: &Script, deadline: Duration) -> Result<SideReport, TransportError> {
+    let mut order = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    order.deadline = deadline;
+    let session = external().prepare(&order, trial_context().0)?;
+    session.run(Some("127.0.0.1:9".parse().expect("an address")))
+}
+
+/// Runs the receiver's end alone.
+fn receive(script: &Script) -> Result<SideReport, TransportError> {
+    prepare(Role::Receiver, &script.path())?.run(None)
+}
+
+/// Returns the causes of an error, which must be a failure, in one line.
+fn failure<T>(result: Result<T, TransportError>) -> String {
+    let error = result.err().expect("it must fail");
+    assert_eq!(error.kind(), FailureKind::Failed, "{error:?}");
+    error.reasons().join(": ")
+}
+
+#[track_caller]
+fn contains(text: &str, part: &str) {
+    assert!(text.contains(part), "`{part}` is not in `{text}`");
+}
+
+#[test]
+fn a_program_that_is_missing_or_cannot_be_started_is_named() {
+    let text = failure(prepare(Role::Sender, Path::new("./no/such/driver")));
+    contains(
+        &text,
+        "`./no/such/driver` is not a value of option `program`",
+    );
+    let text = failure(prepare(Role::Sender, Path::new("/etc/passwd")));
+    contains(
+        &text,
+        "`/etc/passwd` failed: it cannot be started: Permission denied",
+    );
+}
+
+#[test]
+fn an_early_end_is_reported_with_the_last_lines_of_stderr() {
+    let script = Script::raw("echo 'first words' >&2\necho 'no such luck' >&2\nexit 3");
+    let text = failure(prepare(Role::Receiver, &script.path()));
+    contains(
+        &text,
+        "it ended with exit code 3 before it was done: its last lines of standard error: ",
+    );
+    contains(&text, "first words / no such luck");
+
+    let script = Script::new(
+        "echo '{\"type\":\"ready\"}'\nread -r start\nexec python3 -c 'import ctypes; ctypes.string_at(0)'",
+    );
+    contains(
+        &failure(send(&script, SOON)),
+        "it was ended by signal 11 before it was done",
+    );
+
+    let script = Script::new("echo '{\"type\":\"ready\",\"port\":1}'\nexit 0");
+    contains(
+        &failure(receive(&script)),
+        "it ended with exit code 0 before it was done",
+    );
+}
+
+#[test]
+fn a_program_that_cannot_run_here_is_unsupported_with_its_reason_and_hint() {
+    for script in [
+        Script::raw("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
+        Script::new("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
+    ] {
+        let error = prepare(Role::Sender, &script.path()).err().expect("77");
+        assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+        assert_eq!(error.to_string(), "no SCTP here");
+        assert_eq!(error.hint(), "run `modprobe sctp`");
+    }
+}
+
+regatta_test_contract::test_cases! { malformed_output_is_reported_and_ends_the_trial:
+    a_line_that_is_no_json(
+        "echo 'hello, world'\nsleep 60",
+        Role::Sender,
+        "a line that is not of the contract: `hello, world`",
+    )
+    a_line_without_end("exec cat /dev/zero", Role::Sender, "a line of more than 65536 bytes")
+    a_flood_of_lines(
+        "while :; do echo '{\"type\":\"progress\",\"bytes\":1}'; done",
+        Role::Sender,
+        "it sent `progress` before it was ready",
+    )
+    no_port(
+        "echo '{\"type\":\"ready\"}'\nsleep 60",
+        Role::Receiver,
+        "its `ready` has no port",
+    )
+}
+
+fn malformed_output_is_reported_and_ends_the_trial(then: &str, role: Role, reason: &str) {
+    let script = Script::new(then);
+    contains(&failure(prepare(role, &script.path())), reason);
+}
+
+#[test]
+fn another_version_of_the_contract_is_reported() {
+    let script = Script::raw(&format!(
+        "read -r order; echo '{}'",
+        DESCRIPTION.replace(":1,", ":2,")
+    ));
+    let text = failure(prepare(Role::Receiver, &script.path()));
+    contains(&text, "it speaks version `2` of the contract and not `1`");
+}
+
+/// Returns a receiver that gets ready, prints these lines, and hangs.
+fn printing(lines: &[&str]) -> Script {
+    let lines: Vec<String> = lines.iter().map(|line| format!("echo '{line}'")).collect();
+    let then = format!(
+        "echo '{{\"type\":\"ready\",\"port\":9}}'\n{}\nsleep 60",
+        lines.join("\n")
+    );
+    Script::new(&then)
+}
+
+// More than there is, less than there is, and other bytes.
+regatta_test_contract::test_cases! { impossible_results_are_refused:
+    too_many_bytes("\"bytes\":1001,\"crc32\":1", "it speaks of `1001` bytes, and there are `1000`")
+    too_few_bytes(
+        "\"bytes\":999,\"crc32\":1",
+        "it is done with `999` of `1000` bytes delivered",
+    )
+    no_checksum("\"bytes\":1000", "has no CRC-32")
+    another_checksum(
+        "\"bytes\":1000,\"crc32\":1",
+        "it got is `00000001`, and of what was sent `",
+    )
+    a_negative_number("\"bytes\":-1", "a line that is not of the contract")
+    an_unknown_field("\"bytes\":1000,\"crc\":1", "unknown field `crc`")
+}
+
+fn impossible_results_are_refused(done: &str, reason: &str) {
+    let script = printing(&[
+        "{\"type\":\"connected\"}",
+        &format!("{{\"type\":\"done\",{done}}}"),
+    ]);
+    contains(&failure(receive(&script)), reason);
+}
+
+#[test]
+fn a_clock_that_is_not_the_monotonic_one_is_refused() {
+    let script = printing(&["{\"type\":\"connected\",\"started_ns\":5,\"at_ns\":6}"]);
+    contains(
+        &failure(send(&script, SOON)),
+        "its times do not follow one another",
+    );
+}
+
+#[test]
+fn a_connection_without_its_time_is_refused() {
+    let script = printing(&["{\"type\":\"connected\"}"]);
+    contains(&failure(send(&script, SOON)), "its `connected` has no time");
+}
+
+/// The connect deadline applies as with every transport.
+#[test]
+fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
+    let begun = Instant::now();
+    let script = Script::new("echo '{\"type\":\"ready\"}'\nexec sleep 60");
+    let (context, _) = trial_context();
+    let mut order = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    order.connect_deadline = Duration::from_millis(300);
+    let session = external()
+        .prepare(&order, context.clone())
+        .expect("it is ready");
+    context.notes.put(Note::Received {
+        messages: 0,
+        bytes: 0,
+    });
+    let error = session.run(Some("127.0.0.1:9".parse().expect("an address")));
+    let error = error.expect_err("nothing was connected");
+    assert_eq!(error.kind(), FailureKind::TimedOut, "{error:?}");
+    contains(&error.to_string(), "no connection within 0.3 s");
+    assert!(
+        begun.elapsed() < SOON + order.connect_deadline,
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+/// Script that starts processes in its session, in one of their own, and as a daemon; they ignore
+/// all signals that can be ignored.
+const CHILDREN: &str = "
+sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; done' \"$numbers\" &
+setsid sh -c 'trap \"\" HUP TERM INT; echo $$ >>\"$0\"; while :; do sleep 100; done' \"$numbers\" &
+(setsid sh -c 'sh -c \"sleep 100 & echo \\$! >>$0\"; sleep 100' \"$numbers\" &) &
+while [ \"$(wc -l <\"$numbers\")\" -lt 3 ]; do sleep 0.01; done
+";
+
+#[test]
+fn an_abort_ends_a_program_that_ignores_signals() {
+    let script = Script::new(
+        "trap '' HUP TERM INT\necho '{\"type\":\"ready\",\"port\":9}'\nwhile :; do sleep 100; done",
+    );
+    let mut order = order_for(Role::Receiver, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    let (context, _) = trial_context();
+    let session = external()
+        .prepare(&order, context.clone())
+        .expect("it is ready");
+    let running = thread::spawn(move || session.run(None));
+    let begun = Instant::now();
+    context.stop.stop();
+    let result = running.join().expect("no panic");
+    assert!(
+        matches!(result, Err(TransportError::Cancelled)),
+        "{result:?}"
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(running_with(&script.path().display().to_string()), [0; 0]);
+}
+
+regatta_test_contract::test_cases! { workloads_outside_the_contract_are_unsupported:
+    stop_and_wait(WorkloadKind::StopAndWait {
+        size: regatta_model::Bytes(1000),
+        message: regatta_model::Bytes(100),
+        pattern: Pattern::Data,
+        timeout: Duration::from_secs(1),
+    })
+    both_directions(bulk(|options| options.direction = Direction::Both))
+    several_flows(bulk(|options| options.flows = 2))
+    a_duration(bulk(|options| options.duration = Some(Duration::from_secs(1))))
+    a_warm_up(bulk(|options| options.warm_up = Duration::from_secs(1)))
+    abandoning(bulk(|options| options.finish = Finish::Abandon))
+}
+
+fn bulk(change: fn(&mut BulkOptions)) -> WorkloadKind {
+    let mut options = BulkOptions::default();
+    change(&mut options);
+    WorkloadKind::Bulk {
+        size: regatta_model::Bytes(1000),
+        message: regatta_model::Bytes(100),
+        pattern: Pattern::Data,
+        options,
+    }
+}
+
+fn workloads_outside_the_contract_are_unsupported(kind: WorkloadKind) {
+    let script = Script::new("exit 1");
+    let mut order: TrialOrder = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    order.workload.kind = kind;
+    let error = external()
+        .prepare(&order, trial_context().0)
+        .err()
+        .expect("unsupported");
+    assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+}
+
+#[test]
+fn a_missing_program_option_has_a_hint() {
+    let none = external()
+        .check_options(&Default::default())
+        .expect_err("no program is named");
+    contains(none.hint(), "external:program=");
+}
+
+#[test]
+fn options_are_checked() {
+    let example = example();
+    let example = example.to_str().expect("UTF-8");
+    let options = |name: &str, value: &str| {
+        [("program", example), (name, value)]
+            .map(|(name, value)| (name.to_owned(), OptionValue::Text(value.to_owned())))
+            .into()
+    };
+    for (name, value, is_valid) in [
+        ("program", example, true),
+        ("program", "", false),
+        ("arguments", "--a 'b c'", true),
+        ("arguments", "'open", false),
+        ("arguments", "two\nlines", false),
+        ("cc", "bbr", true),
+        ("cc", "b br", false),
+        ("programm", example, false),
+    ] {
+        let result = external().check_options(&options(name, value));
+        assert_eq!(result.is_ok(), is_valid, "{name} = {value}: {result:?}");
+    }
+}
+
+/// Faults that are over within [`SOON`], with programs that start others.
+mod real_time {
+    use super::*;
+
+    /// The trial does not wait long for such a program.
+    #[test]
+    fn a_program_that_hangs_is_killed_and_its_last_lines_are_reported() {
+        let begun = Instant::now();
+        let script = Script::raw("echo 'I am thinking' >&2\nexec sleep 60");
+        let text = failure(prepare(Role::Receiver, &script.path()));
+        contains(
+            &text,
+            "it sent no `description` within 5 s: its last lines of standard error: `I am thinking`",
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(5) + SOON,
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+
+    regatta_test_contract::test_cases! { nothing_that_a_program_started_outlives_it:
+        when_it_dies("exit 5")
+        when_its_session_is_dropped("sleep 100")
+    }
+
+    fn nothing_that_a_program_started_outlives_it(end: &str) {
+        let script = Script::raw("");
+        let numbers = script.beside("numbers");
+        fs::write(&numbers, "").expect("a file");
+        let text = format!(
+            "#!/bin/sh\nread -r order\ncase $order in *describe*) echo '{DESCRIPTION}'; exit 0;; \
+             esac\nnumbers={}\n{CHILDREN}\n\
+             echo '{{\"type\":\"ready\",\"port\":9}}'\n{end}\n",
+            numbers.display()
+        );
+        fs::write(script.path(), text).expect("a file");
+        let begun = Instant::now();
+        let marked = || running_with(&numbers.display().to_string());
+        {
+            let session = prepare(Role::Receiver, &script.path()).expect("it is ready");
+            if end != "sleep 100" {
+                let text = failure(session.run(None));
+                contains(&text, "before it was done");
+            } else {
+                assert!(!marked().is_empty(), "the children were there");
+            }
+        }
+        assert!(begun.elapsed() < 2 * SOON, "{:?}", begun.elapsed());
+        assert_eq!(marked(), [0; 0], "after `{end}`");
+    }
+}
