@@ -6,6 +6,7 @@
 # make bench    ratios against iperf3, usrsctp and minimal programs on the same libraries
 # make docs     the tables of docs/ that are made from the source
 # make fuzz     every fuzz target for ten minutes, as in .ci/nightly
+# make pdf      the typesetter of PDF reports and its fonts
 # make doctor   what this machine supports
 # make lab-kernel the guest kernel for virtual time
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
@@ -35,11 +36,6 @@ export AWS_LC_SYS_CMAKE_BUILDER := 1
 # Directory of the programs: `.cargo/config.toml` names the target.
 BUILT = $(CARGO_TARGET_DIR)/$(shell rustc --version --verbose | sed -n 's/^host: //p')/release
 
-TYPESET_TARGET := $(CACHE)/typeset
-TYPESET = $(TYPESET_TARGET)/$(notdir $(patsubst %/release,%,$(BUILT)))/release/regatta-typeset
-TYPESET_ENV := env CARGO_TARGET_DIR="$(TYPESET_TARGET)"
-TYPESET_ARGS := --release --locked --manifest-path crates/typeset/Cargo.toml
-
 TOOLS := $(CACHE)/tools
 CARGO_DENY := $(TOOLS)/cargo-deny-0.20.2/bin/cargo-deny
 CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
@@ -47,9 +43,9 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 # Tests use the profile `bench`: see Cargo.toml. Clippy compiles the tests, so that lints need no separate build
 # of every crate.
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-NEXTEST = env $(CLIPPY) REGATTA_TYPESET="$(TYPESET)" "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
+NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test typeset bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run pdf test bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests nightly tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,8 +56,16 @@ run: step = == step $(1) of 3:
 
 run: build ## Build in release, run the default study, show the results
 	@echo "$(call step,3) the default study, two minutes (./regatta run)"
-	./regatta run
-	@echo "The binary is ./regatta: try './regatta --help'."
+	@results="regatta-results/default-$$(date -u +%Y%m%dT%H%M%SZ)"; \
+	./regatta run --out "$$results" && code=0 || code=$$?; \
+	[ ! -e "$$results/report.html" ] || [ -e "$$results/report.pdf" ] || \
+	  { $(MAKE) --no-print-directory pdf && ./regatta report "$$results" --pdf; } || \
+	  echo "All is there but report.pdf. To make it: make pdf && ./regatta report $$results --pdf"; \
+	echo "The binary is ./regatta: try './regatta --help'."; exit $$code
+
+pdf: ## Fetch the typesetter of PDF reports and figures, and its fonts: 37 MB, half a minute
+	@scripts/need python3 python3-venv
+	@scripts/python-environment pdf
 
 doctor: build ## Show what this machine supports, and what to type where something is missing
 	./regatta doctor
@@ -86,9 +90,9 @@ export-readers: ## Install pandas and DuckDB for the examples of docs/export.md
 # Directory of the packages.
 DIST := dist
 
-package: build lab-kernel tools-package ## Make the program by itself, Debian packages and a Python wheel, in dist/
+package: build lab-kernel tools-package pdf ## Make the program by itself, Debian packages and a Python wheel, in dist/
 	@scripts/python-environment packaging
-	packaging/build regatta regatta-typeset "$$(lab/build-kernel --path)" "$(DIST)"
+	packaging/build regatta "$$(lab/build-kernel --path)" "$(DIST)"
 
 package-test: package ## Install and run each package in a clean root
 	packaging/test "$(DIST)"
@@ -122,7 +126,7 @@ env: $(CRYPTO_CMAKE)
 place = rm -f "$(notdir $(1))" && { ln "$(1)" "$(notdir $(1))" 2>/dev/null || cp "$(1)" "$(notdir $(1))"; }
 
 # `regatta` is a copy or a hard link, because `make test` builds another binary of that name into the build directory.
-build: tools-build typeset
+build: tools-build
 	@if [ -e "$(BUILT)/regatta" ]; then \
 	  echo "$(call step,2) compile what has changed"; \
 	else \
@@ -130,16 +134,9 @@ build: tools-build typeset
 	fi
 	cargo build --release --locked --package regatta-cli
 	@$(call place,$(BUILT)/regatta)
-	@$(call place,$(TYPESET))
-
-# `regatta-typeset`, which makes PDF, has a workspace and a build directory of its own.
-typeset: tools-build
-	@if [ ! -e "$(TYPESET)" ]; then echo "$(call step,2) compile the typesetter of the PDF, once: 6 to 12 minutes on two cores"; fi
-	$(TYPESET_ENV) cargo build $(TYPESET_ARGS)
 
 fmt: tools-build
 	cargo fmt --all --check
-	cargo fmt --manifest-path crates/typeset/Cargo.toml --check
 
 # `tests` checks lints, too.
 lint: tools-build ## Lints alone
@@ -147,15 +144,13 @@ lint: tools-build ## Lints alone
 
 deny: $(CARGO_DENY)
 	"$(CARGO_DENY)" --locked check bans licenses sources
-	"$(CARGO_DENY)" --locked --config deny.toml --manifest-path crates/typeset/Cargo.toml check bans licenses sources
 
 # Uses the binary that the tests have just built.
 readme: tests
 	@REGATTA="$(BUILT)/regatta" scripts/readme-commands
 
 # The groups of tests are in .config/nextest.toml.
-tests: $(CARGO_NEXTEST) tools-build tools-test typeset external export-readers lab-kernel
-	$(TYPESET_ENV) $(CLIPPY) cargo test --quiet $(TYPESET_ARGS)
+tests: $(CARGO_NEXTEST) tools-build tools-test pdf external export-readers lab-kernel
 	@REGATTA_TEST_RUN_DIR=$$(mktemp -d); export REGATTA_TEST_RUN_DIR; trap 'rm -rf "$$REGATTA_TEST_RUN_DIR"' EXIT; \
 	$(NEXTEST) $(NEXTEST_ARGS) && passed=0 || passed=$$?; \
 	[ ! -e "$$REGATTA_TEST_RUN_DIR/not-judged" ] || cat "$$REGATTA_TEST_RUN_DIR/not-judged"; exit $$passed
@@ -176,7 +171,7 @@ tools-build: $(CRYPTO_CMAKE)
 	@echo "$(call step,1) tools to compile with"
 	@scripts/need cargo cc c++ libc.a cmake libclang
 	@if [ "$$(cat "$(CARGO_TARGET_DIR)/clone" 2>/dev/null)" != "$(CURDIR)" ]; then \
-	  rm -rf {"$(CARGO_TARGET_DIR)","$(TYPESET_TARGET)"}/{,*/}release/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/{,*/}release/build/regatta-cli-*; \
+	  rm -rf "$(CARGO_TARGET_DIR)"/{,*/}release/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/{,*/}release/build/regatta-cli-*; \
 	  mkdir -p "$(CARGO_TARGET_DIR)" && echo "$(CURDIR)" >"$(CARGO_TARGET_DIR)/clone"; \
 	fi
 
