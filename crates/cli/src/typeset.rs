@@ -86,17 +86,16 @@ pub fn required() -> Result<Typesetter> {
 /// The typesetter cannot be started, fails, or was stopped.
 pub fn run(typesetter: &Typesetter, job: &str, what: &str, stop: &StopRequest) -> Result<Vec<u8>> {
     let shown = typesetter.python().display();
-    let failed = |error| {
-        Failure::message(format!("cannot run `{shown}`: {error}"))
-            .hint("install Python 3.9 or newer; the page `report.html` needs nothing")
-    };
+    let failed = |error| Failure::message(format!("cannot run `{shown}`: {error}"));
     let mut child = typesetter
         .command()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(failed)?;
+        .map_err(|error| {
+            failed(error).hint("install Python 3.9 or newer; the page `report.html` needs nothing")
+        })?;
     stop.kills(child.id());
     // It reads everything before it writes anything. If it ends before, its message has more than a broken pipe.
     let input = child.stdin.take();
