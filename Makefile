@@ -8,6 +8,7 @@
 # make fuzz     every fuzz target for ten minutes
 # make slice    a part of the long forms of the tests, as in .ci/run
 # make limits   numbers of crates, build scripts and lock files against their limits
+# make pdf      the typesetter of PDF reports and its fonts
 # make doctor   what this machine supports
 # make lab-kernel the guest kernel for virtual time
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
@@ -37,11 +38,6 @@ export AWS_LC_SYS_CMAKE_BUILDER := 1
 # Directory of the programs: `.cargo/config.toml` names the target.
 BUILT = $(CARGO_TARGET_DIR)/$(shell rustc --version --verbose | sed -n 's/^host: //p')/release
 
-TYPESET_TARGET := $(CACHE)/typeset
-TYPESET = $(TYPESET_TARGET)/$(notdir $(patsubst %/release,%,$(BUILT)))/release/regatta-typeset
-TYPESET_ENV := env CARGO_TARGET_DIR="$(TYPESET_TARGET)"
-TYPESET_ARGS := --release --locked --manifest-path crates/typeset/Cargo.toml
-
 TOOLS := $(CACHE)/tools
 CARGO_DENY := $(TOOLS)/cargo-deny-0.20.2/bin/cargo-deny
 CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
@@ -49,9 +45,9 @@ CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
 # Tests use the profile `bench`: see Cargo.toml. Clippy compiles the tests, so that lints need no separate build
 # of every crate.
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-NEXTEST = env $(CLIPPY) REGATTA_TYPESET="$(TYPESET)" "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
+NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test typeset bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,8 +58,16 @@ run: step = == step $(1) of 3:
 
 run: build ## Build in release, run the default study, show the results
 	@echo "$(call step,3) the default study, two minutes (./regatta run)"
-	./regatta run
-	@echo "The binary is ./regatta: try './regatta --help'."
+	@results="regatta-results/default-$$(date -u +%Y%m%dT%H%M%SZ)"; \
+	./regatta run --out "$$results" && code=0 || code=$$?; \
+	[ ! -e "$$results/report.html" ] || [ -e "$$results/report.pdf" ] || \
+	  { $(MAKE) --no-print-directory pdf && ./regatta report "$$results" --pdf; } || \
+	  echo "All is there but report.pdf. To make it: make pdf && ./regatta report $$results --pdf"; \
+	echo "The binary is ./regatta: try './regatta --help'."; exit $$code
+
+pdf: ## Fetch the typesetter of PDF reports and figures, and its fonts: 37 MB, half a minute
+	@scripts/need python3 python3-venv
+	@scripts/python-environment pdf
 
 doctor: build ## Show what this machine supports, and what to type where something is missing
 	./regatta doctor
@@ -90,9 +94,9 @@ export-readers: ## Install pandas and DuckDB for the examples of docs/export.md
 # Directory of the packages.
 DIST := dist
 
-package: build lab-kernel tools-package ## Make the program by itself, Debian packages and a Python wheel, in dist/
+package: build lab-kernel tools-package pdf ## Make the program by itself, Debian packages and a Python wheel, in dist/
 	@scripts/python-environment packaging
-	packaging/build regatta regatta-typeset "$$(lab/build-kernel --path)" "$(DIST)"
+	packaging/build regatta "$$(lab/build-kernel --path)" "$(DIST)"
 
 package-test: package ## Install and run each package in a clean root
 	packaging/test "$(DIST)"
@@ -126,7 +130,7 @@ env: $(CRYPTO_CMAKE)
 place = rm -f "$(notdir $(1))" && { ln "$(1)" "$(notdir $(1))" 2>/dev/null || cp "$(1)" "$(notdir $(1))"; }
 
 # `regatta` is a copy or a hard link, because `make test` builds another binary of that name into the build directory.
-build: tools-build typeset
+build: tools-build
 	@if [ -e "$(BUILT)/regatta" ]; then \
 	  echo "$(call step,2) compile what has changed"; \
 	else \
@@ -134,16 +138,9 @@ build: tools-build typeset
 	fi
 	cargo build --release --locked --package regatta-cli
 	@$(call place,$(BUILT)/regatta)
-	@$(call place,$(TYPESET))
-
-# `regatta-typeset`, which makes PDF, has a workspace and a build directory of its own.
-typeset: tools-build
-	@if [ ! -e "$(TYPESET)" ]; then echo "$(call step,2) compile the typesetter of the PDF, once: 6 to 12 minutes on two cores"; fi
-	$(TYPESET_ENV) cargo build $(TYPESET_ARGS)
 
 fmt: tools-build
 	scripts/step formatting cargo fmt --all --check
-	scripts/step formatting cargo fmt --manifest-path crates/typeset/Cargo.toml --check
 
 # `tests` checks lints, too.
 lint: tools-build ## Lints alone
@@ -151,21 +148,18 @@ lint: tools-build ## Lints alone
 
 deny: $(CARGO_DENY)
 	scripts/step licences "$(CARGO_DENY)" --locked check bans licenses sources
-	scripts/step licences "$(CARGO_DENY)" --locked --config deny.toml --manifest-path crates/typeset/Cargo.toml check bans licenses sources
 
 # Uses the binary that the tests have just built.
 readme: tests
 	@REGATTA="$(BUILT)/regatta" scripts/step README scripts/readme-commands
 
 # The groups of tests, and what they may cost, are in .config/nextest.toml.
-tests: tools-build typeset
-	$(TYPESET_ENV) $(CLIPPY) cargo test --quiet $(TYPESET_ARGS)
-	@CARGO_NEXTEST="$(CARGO_NEXTEST)" LINTS="$(CLIPPY)" BUILT="$(BUILT)" REGATTA_TYPESET="$(TYPESET)" \
-	  scripts/run-tests $(NEXTEST_ARGS)
+tests: tools-build
+	@CARGO_NEXTEST="$(CARGO_NEXTEST)" LINTS="$(CLIPPY)" BUILT="$(BUILT)" scripts/run-tests $(NEXTEST_ARGS)
 
 # What tests need beside the program. What waits for the network comes first: it leaves the processors to the compilation
 # beside it.
-test-preparation: tools-test export-readers external $(CARGO_NEXTEST) lab-kernel
+test-preparation: tools-test pdf export-readers external $(CARGO_NEXTEST) lab-kernel
 
 limits: ## Compare the numbers of crates, build scripts and lock files with .ci/limits.toml
 	@scripts/check-limits
@@ -180,7 +174,7 @@ tools-build: $(CRYPTO_CMAKE)
 	@echo "$(call step,1) tools to compile with"
 	@scripts/need cargo cc c++ libc.a cmake libclang
 	@if [ "$$(cat "$(CARGO_TARGET_DIR)/clone" 2>/dev/null)" != "$(CURDIR)" ]; then \
-	  rm -rf {"$(CARGO_TARGET_DIR)","$(TYPESET_TARGET)"}/{,*/}release/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/{,*/}release/build/regatta-cli-*; \
+	  rm -rf "$(CARGO_TARGET_DIR)"/{,*/}release/.fingerprint/regatta-* "$(CARGO_TARGET_DIR)"/{,*/}release/build/regatta-cli-*; \
 	  mkdir -p "$(CARGO_TARGET_DIR)" && echo "$(CURDIR)" >"$(CARGO_TARGET_DIR)/clone"; \
 	fi
 

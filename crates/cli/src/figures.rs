@@ -5,7 +5,9 @@ use std::{fs, path::Path};
 use regatta_process::StopRequest;
 use regatta_report::{
     RunData, Summary,
-    figure_files::{FigureFiles, INDEX_FILE_NAME, figure_files, index},
+    figure_files::{
+        FigureFiles, INDEX_FILE_NAME, TYPESET_FORMATS, figure_files, index, typeset_job,
+    },
     write_figure_file,
 };
 
@@ -41,29 +43,25 @@ pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &StopRequest) 
         }
     }
     write(INDEX_FILE_NAME.to_owned(), index(&figures).as_bytes())?;
-    convert_svg(data, &figures, stop, write).context(format!(
+    typeset_figures(data, &figures, stop, write).context(format!(
         "SVG, values and captions are in `{}`, but not PDF and PNG of every figure",
         out.display()
     ))
 }
 
 /// Writes PDF and PNG of figures.
-fn convert_svg(
+fn typeset_figures(
     data: &RunData,
     figures: &[FigureFiles],
     stop: &StopRequest,
     write: impl Fn(String, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let program = typeset::required_program()?;
-    for figure in figures {
-        let name = format!("{}.pdf", figure.name);
-        let job = figure.pdf_job(&data.header.run_id)?;
-        let pdf = typeset::run(&program, &[], &job, &name, stop)?;
-        write(name, &pdf)?;
-        let name = format!("{}.png", figure.name);
-        let job = figure.png_job()?;
-        let png = typeset::run(&program, &["--png"], &job, &name, stop)?;
-        write(name, &png)?;
-    }
-    Ok(())
+    let job = typeset_job(figures, data);
+    let output = typeset::run(&typeset::required()?, &job, "the figures' PDF", stop)?;
+    let names = figures
+        .iter()
+        .flat_map(|figure| TYPESET_FORMATS.map(|extension| format!("{}.{extension}", figure.name)));
+    names
+        .zip(typeset::files(&output)?)
+        .try_for_each(|(name, content)| write(name, content))
 }

@@ -408,7 +408,7 @@ pub fn finish(
         None => report::show(dir, &written.data, &written.summary, colour)?,
     }
     // After the tables, so that a typesetter that fails hides nothing.
-    if typeset::program().is_some() {
+    if typeset::typesetter().is_some() {
         let (data, summary) = (&written.data, &written.summary);
         typeset::write_pdf(data, summary, Paper::A4, dir, &StopRequest::default())
             .context(format!(

@@ -1,32 +1,43 @@
-//! The program `regatta-typeset`, which makes PDF of a report.
+//! Typesetting of a report as PDF, and of figures, with the Python package `typst`.
 
 use std::{
+    env,
     io::Write as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
+use regatta_model::directories;
 use regatta_process::StopRequest;
-use regatta_report::{RunData, Summary, pdf::Paper};
+use regatta_report::{
+    RunData, Summary,
+    pdf::{self, Paper, Typesetter},
+};
 
 use crate::exit::{Failure, Result};
 
-/// Environment variable with the path of the typesetter, if it is not in the directory of this program.
-const VARIABLE: &str = "REGATTA_TYPESET";
-
-/// Setting of the typesetter's allocator: it keeps what it has until it ends, after a second. Giving memory back to the
-/// kernel and getting it again took a third of that.
-const KEEP_MEMORY: [(&str, &str); 1] = [("MIMALLOC_PURGE_DELAY", "-1")];
+/// Environment variable with the directory in which the packages of the typesetter are installed.
+const VARIABLE: &str = "REGATTA_PDF";
 
 /// Name of the report in the directory of a run.
 pub const FILE_NAME: &str = "report.pdf";
 
-/// Returns the path of the typesetter, if it is there.
-pub fn program() -> Option<PathBuf> {
-    let own = || std::env::current_exe().ok();
-    let beside = || Some(own()?.with_file_name("regatta-typeset"));
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
-    named.or_else(beside).filter(|path| path.is_file())
+/// Returns the typesetter, if its packages are installed: in the directory that the user names; beside this program,
+/// as a wheel or the package `regatta-pdf` installs them; in the cache, where `make pdf` does.
+pub fn typesetter() -> Option<Typesetter> {
+    if let Some(named) = env::var_os(VARIABLE) {
+        return Typesetter::installed_in(Path::new(&named));
+    }
+    let own = env::current_exe().ok();
+    let own = own.as_deref().and_then(Path::parent);
+    let prefix = own.filter(|own| own.ends_with("bin"));
+    let prefix = prefix.and_then(Path::parent);
+    let installed = prefix.map(|prefix| prefix.join("lib/regatta-pdf"));
+    let made = directories::cache().map(|cache| cache.join("pdf"));
+    [prefix.map(PathBuf::from), installed, made]
+        .into_iter()
+        .flatten()
+        .find_map(|directory| Typesetter::installed_in(&directory))
 }
 
 /// Writes `report.pdf` of a run. An earlier one is replaced when the new one is whole.
@@ -40,49 +51,51 @@ pub fn write_pdf(
     dir: &Path,
     stop: &StopRequest,
 ) -> Result<()> {
-    let program = required_program()?;
-    let job = regatta_report::pdf::job(data, summary, paper)?;
-    let pdf = run(&program, &[], &job, FILE_NAME, stop)?;
-    regatta_report::write_pdf(&pdf, dir)?;
+    let typesetter = required()?;
+    let job = pdf::job(data, summary, paper)?;
+    let output = run(&typesetter, &job, "`report.pdf`", stop)?;
+    for pdf in files(&output)? {
+        regatta_report::write_pdf(pdf, dir)?;
+    }
     Ok(())
 }
 
-/// Returns the path of the typesetter.
+/// Returns the typesetter.
 ///
 /// # Errors
-/// The typesetter is missing.
-pub fn required_program() -> Result<PathBuf> {
-    program().ok_or_else(|| {
-        Failure::message(
-            "there is no program `regatta-typeset`, which makes PDF and PNG, beside this one",
-        )
-        .hint(format!(
-            "run `make build` in Regatta's clone, or set {VARIABLE} to its path; the page `report.html` needs nothing"
+/// Its packages are not installed.
+pub fn required() -> Result<Typesetter> {
+    typesetter().ok_or_else(|| {
+        let message = match env::var_os(VARIABLE) {
+            Some(named) => format!(
+                "there is no Python package `typst`, which makes PDF and PNG, in `{}`, which {VARIABLE} names",
+                Path::new(&named).display()
+            ),
+            None => "the Python package `typst`, which makes PDF and PNG, is not installed".to_owned(),
+        };
+        Failure::message(message).hint(format!(
+            "run `make pdf` in Regatta's clone, or install the package `regatta-pdf`, or Regatta's wheel with its extra \
+             `pdf`, or set {VARIABLE} to the directory in which the package is; the page `report.html` needs nothing"
         ))
     })
 }
 
-/// Runs the typesetter with the job of the file `name` and returns what it writes.
+/// Runs the typesetter with a job that makes `what`, and returns its output.
 ///
 /// # Errors
 /// The typesetter cannot be started, fails, or was stopped.
-pub fn run(
-    program: &Path,
-    arguments: &[&str],
-    job: &str,
-    name: &str,
-    stop: &StopRequest,
-) -> Result<Vec<u8>> {
-    let shown = program.display();
+pub fn run(typesetter: &Typesetter, job: &str, what: &str, stop: &StopRequest) -> Result<Vec<u8>> {
+    let shown = typesetter.python().display();
     let failed = |error| Failure::message(format!("cannot run `{shown}`: {error}"));
-    let mut child = Command::new(program)
-        .args(arguments)
-        .envs(KEEP_MEMORY)
+    let mut child = typesetter
+        .command()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(failed)?;
+        .map_err(|error| {
+            failed(error).hint("install Python 3.9 or newer; the page `report.html` needs nothing")
+        })?;
     stop.kills(child.id());
     // It reads everything before it writes anything. If it ends before, its message has more than a broken pipe.
     let input = child.stdin.take();
@@ -90,14 +103,22 @@ pub fn run(
     let output = child.wait_with_output().map_err(failed)?;
     if stop.is_requested() {
         return Err(Failure::message(format!(
-            "stopped before `{name}` was made; an earlier one is as it was"
+            "stopped before {what} was made; an earlier one is as it was"
         )));
     }
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         let (status, stderr) = (output.status, stderr.trim());
-        return Err(Failure::message(format!("no `{name}`: {status}: {stderr}")));
+        return Err(Failure::message(format!("no {what}: {status}: {stderr}")));
     }
     sent.transpose().map_err(failed)?;
     Ok(output.stdout)
+}
+
+/// Splits the output of the typesetter into files.
+///
+/// # Errors
+/// The output is cut off.
+pub fn files(output: &[u8]) -> Result<Vec<&[u8]>> {
+    pdf::files(output).ok_or_else(|| Failure::message("the output of the typesetter is cut off"))
 }

@@ -1,19 +1,20 @@
 //! Figures as files of their own, to take into a paper: SVG, values as CSV, caption as text.
 //!
-//! PNG and PDF are made of the SVG by the program `regatta-typeset`, whose jobs are here, too.
+//! PDF and PNG are made of the SVG by the typesetter, whose job is here, too.
 
 use std::fmt::Write as _;
 
 use itertools::Itertools as _;
 use regatta_model::shell::printable;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    ReportError, RunData, Summary,
+    RunData, Summary,
     html::{
         self,
         figures::{Datum, DrawnPanel, Figure, escape},
     },
+    pdf,
 };
 
 /// Width of a column, in millimetres: that of one panel.
@@ -211,35 +212,24 @@ fn csv_text(text: &str) -> String {
     }
 }
 
-/// Document of `regatta-typeset` that has nothing but a figure.
+/// Template of a document that has nothing but a figure.
 const TEMPLATE: &str = "#let figure = json(\"page.json\")\n\
     #set document(title: figure.title)\n\
     #set page(width: figure.width * 1mm, height: figure.height * 1mm, margin: 0pt)\n\
     #image(bytes(figure.svg), format: \"svg\", width: 100%, alt: figure.title)\n";
 
-/// Resolution of the PNG, in dots per inch.
-const DOTS_PER_INCH: f64 = 600.0;
+/// Formats that the typesetter makes of a figure, in the order of its output: extensions of file names.
+pub const TYPESET_FORMATS: [&str; 2] = ["pdf", "png"];
 
-impl FigureFiles {
-    /// Returns the input of `regatta-typeset` for the PDF, as JSON. `run_id` identifies the run.
-    ///
-    /// # Errors
-    /// [`ReportError::Json`] if it cannot be written as JSON: a fault of this crate.
-    pub fn pdf_job(&self, run_id: &str) -> Result<String, ReportError> {
-        let [width, height] = self.size_mm;
-        Ok(serde_json::to_string(&json!({
-            "template": TEMPLATE,
-            "page": { "title": self.title, "svg": self.svg, "width": width, "height": height },
-            "identity": format!("{run_id} {}", self.name),
-        }))?)
-    }
-
-    /// Returns the input of `regatta-typeset` for the PNG, as JSON.
-    ///
-    /// # Errors
-    /// As [`Self::pdf_job`].
-    pub fn png_job(&self) -> Result<String, ReportError> {
-        let job = json!({ "svg": self.svg, "dots_per_inch": DOTS_PER_INCH });
-        Ok(serde_json::to_string(&job)?)
-    }
+/// Returns the job of the typesetter for figures of a run, as JSON: each in all of [`TYPESET_FORMATS`].
+#[must_use]
+pub fn typeset_job(figures: &[FigureFiles], data: &RunData) -> String {
+    let document = |figure: &FigureFiles| {
+        let [width, height] = figure.size_mm;
+        let page =
+            json!({ "title": figure.title, "svg": figure.svg, "width": width, "height": height });
+        pdf::document(TEMPLATE, &page, data, &TYPESET_FORMATS)
+    };
+    let documents: Vec<Value> = figures.iter().map(document).collect();
+    pdf::job_of(&documents).to_string()
 }

@@ -108,6 +108,8 @@ impl Bench {
             .env("REGATTA_TEST_MARK", &self.mark)
             .env_remove("NO_COLOR")
             .env_remove("REGATTA_LOG")
+            // A run makes no PDF, which would take a second of each test.
+            .env("REGATTA_PDF", "/nonexistent")
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null());
         // Under `nohup`, or behind a shell's `&`, the tests inherit that these are ignored, and would

@@ -1,6 +1,10 @@
 //! `regatta report --pdf` and `--figures` with a typesetter that fails, hangs or writes more than the disk holds.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use nix::{
     sys::{
@@ -19,23 +23,27 @@ use crate::{
 fn run(bench: &Bench) {
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
     let args = ["run", "study.toml", "--no-progress", "--out", "out"];
-    let done = bench
-        .regatta(&args)
-        .env("REGATTA_TYPESET", "/nonexistent")
-        .output()
-        .expect("the binary starts");
+    let done = bench.run(&args);
     // On a busy machine the path may miss its tolerance.
-    let code = Done::from(done).code();
-    assert!([0, 1].contains(&code), "{code}");
+    assert!([0, 1].contains(&done.code()), "{done:#?}");
     bench.write("out/report.pdf", "earlier");
 }
 
-/// Writes a typesetter as a program of the shell.
-fn typesetter(bench: &Bench, script: &str) -> std::path::PathBuf {
-    let program = bench.write("typesetter", &format!("#!/bin/sh\n{script}\n"));
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&program, mode).expect("a file of ours");
-    program
+/// Writes a package `typst` whose compiler runs these lines, and returns its directory.
+fn typesetter(bench: &Bench, lines: &str) -> PathBuf {
+    let packages = bench.path("packages");
+    fs::create_dir_all(packages.join("typst")).expect("made");
+    fs::create_dir_all(packages.join("fontpkg_noto_sans/files")).expect("made");
+    let lines = lines.replace('\n', "\n        ");
+    let source = format!(
+        "import sys, time\n\
+         class TypstError(Exception):\n    diagnostic = 'error: out of ink\\n'\n\
+         class Fonts:\n    def __init__(self, **options): pass\n\
+         class Compiler:\n    def __init__(self, files, **options): pass\n    \
+         def compile(self, format, **options):\n        {lines}\n"
+    );
+    fs::write(packages.join("typst/__init__.py"), source).expect("written");
+    packages
 }
 
 /// Checks that `report.pdf` is the earlier one, and that nothing else is left of a new one.
@@ -51,15 +59,15 @@ fn signal_ends_typesetting_and_keeps_the_earlier_report() {
     run(&bench);
     let fifo = bench.path("started");
     mkfifo(&fifo, Mode::S_IRWXU).expect("a pipe with a name");
-    let script = format!(
-        "cat > /dev/null\nprintf half\necho > {}\nexec tail -f /dev/null",
+    let lines = format!(
+        "sys.stdout.write('half')\nsys.stdout.flush()\nopen('{}', 'w').close()\ntime.sleep(600)",
         fifo.display()
     );
-    let program = typesetter(&bench, &script);
+    let packages = typesetter(&bench, &lines);
     for ending in [SIGINT, SIGTERM] {
         let report = bench
             .regatta(&["report", "out", "--pdf"])
-            .env("REGATTA_TYPESET", &program)
+            .env("REGATTA_PDF", &packages)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -81,35 +89,74 @@ fn signal_ends_typesetting_and_keeps_the_earlier_report() {
 fn failed_typesetter_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
-    let program = typesetter(&bench, "cat > /dev/null; echo out of ink >&2; exit 3");
+    let packages = typesetter(&bench, "raise TypstError");
     let done = bench
         .regatta(&["report", "out", "--pdf"])
-        .env("REGATTA_TYPESET", program)
+        .env("REGATTA_PDF", packages)
         .output()
         .expect("the binary starts");
     let done = Done::from(done);
     done.assert_code(1);
-    done.assert_stderr_contains("no `report.pdf`: exit status: 3: out of ink");
+    done.assert_stderr_contains(
+        "no `report.pdf`: exit status: 1: the document could not be typeset: out of ink",
+    );
     assert_untouched(&bench);
+}
+
+#[test]
+fn without_python_the_earlier_report_is_kept() {
+    let bench = Bench::new();
+    run(&bench);
+    let packages = typesetter(&bench, "return b'made'");
+    let mut command = bench.regatta(&["report", "out", "--pdf"]);
+    command
+        .env("REGATTA_PDF", packages)
+        .env("PATH", "/nonexistent");
+    let done = Done::from(command.output().expect("the binary starts"));
+    done.assert_code(1);
+    done.assert_stderr_contains("cannot run `python3`: No such file or directory");
+    done.assert_stderr_contains("hint: install Python");
+    assert_untouched(&bench);
+}
+
+#[test]
+fn run_and_report_write_the_same_pdf() {
+    let bench = Bench::new();
+    bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
+    let with_typesetter = |args: &[&str]| {
+        let mut command = bench.regatta(args);
+        // That of `make pdf`, unless the tests name another.
+        match std::env::var_os("REGATTA_PDF") {
+            Some(named) => command.env("REGATTA_PDF", named),
+            None => command.env_remove("REGATTA_PDF"),
+        };
+        let done = Done::from(command.output().expect("the binary starts"));
+        assert!([0, 1].contains(&done.code()), "{done:#?}");
+        fs::read(bench.path("out/report.pdf")).expect("`report.pdf`: run `make pdf`")
+    };
+    let first = with_typesetter(&["run", "study.toml", "--no-progress", "--out", "out"]);
+    assert!(first.starts_with(b"%PDF-"));
+    fs::remove_file(bench.path("out/report.pdf")).expect("it was there");
+    assert_eq!(first, with_typesetter(&["report", "out", "--pdf"]));
 }
 
 #[test]
 fn figures_are_written_with_their_values_and_captions() {
     let bench = Bench::new();
     run(&bench);
-    let program = typesetter(&bench, "cat > /dev/null; echo \"made $1\"");
-    let report = |program: &std::path::Path| {
+    let packages = typesetter(&bench, "return f'made {format}'.encode()");
+    let report = |packages: &Path| {
         let done = bench
             .regatta(&["report", "out", "--figures", "figures"])
-            .env("REGATTA_TYPESET", program)
+            .env("REGATTA_PDF", packages)
             .output();
         Done::from(done.expect("the binary starts"))
     };
     let without = report("/nonexistent".as_ref());
     without.assert_code(1);
     without.assert_stderr_contains("SVG, values and captions are in `figures`");
-    without.assert_stderr_contains("hint: run `make build` in Regatta's clone");
-    let code = report(&program).code();
+    without.assert_stderr_contains("hint: run `make pdf` in Regatta's clone");
+    let code = report(&packages).code();
     assert!([0, 1].contains(&code), "{code}");
     let read = |name: &str| fs::read_to_string(bench.path(&format!("figures/{name}")));
     let list = read("figures.csv").expect("the list");
@@ -119,8 +166,8 @@ fn figures_are_written_with_their_values_and_captions() {
         for (kind, begins) in [
             ("svg", "<?xml"),
             ("csv", "panel,"),
-            ("pdf", "made \n"),
-            ("png", "made --png"),
+            ("pdf", "made pdf"),
+            ("png", "made png"),
         ] {
             let text = read(&format!("{name}.{kind}")).expect("a file of the figure");
             assert!(text.starts_with(begins), "{name}.{kind}");
@@ -137,11 +184,11 @@ fn figures_are_written_with_their_values_and_captions() {
 fn full_disk_is_reported_and_keeps_the_earlier_report() {
     let bench = Bench::new();
     run(&bench);
-    typesetter(&bench, "cat > /dev/null; head -c 4000000 /dev/zero");
+    typesetter(&bench, "return bytes(4_000_000)");
     let done = apart(
         &bench,
         "mkdir small; mount -t tmpfs -o size=2m none small; cp -a out small
-         REGATTA_TYPESET=$PWD/typesetter \"$REGATTA\" report small/out --pdf && exit 99
+         REGATTA_PDF=$PWD/packages \"$REGATTA\" report small/out --pdf && exit 99
          echo \"code $?\"; cat small/out/report.pdf; echo; ls -A small/out",
     );
     assert!(done.stdout.starts_with("code 1\nearlier\n"), "{done:#?}");

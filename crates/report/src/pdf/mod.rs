@@ -1,7 +1,9 @@
-//! `report.pdf`: the report as a paper, typeset by the program `regatta-typeset`.
+//! `report.pdf`: the report as a paper, typeset by a program in Python with the package `typst`.
 //!
-//! That program gets a template and the values of the page as one JSON text, and returns the PDF. It is a program of
-//! its own because the typesetter is as large as all of Regatta, which is sent to hosts.
+//! That program gets a template and the values of the page as JSON, and returns the PDF ([`Typesetter`]). Typst is a
+//! package beside Regatta because it is larger than all of Regatta, which is sent to hosts.
+
+mod typesetter;
 
 use regatta_model::shell::printable;
 use serde::Serialize;
@@ -12,6 +14,8 @@ use crate::{
     html::{self, figures},
     language,
 };
+
+pub use self::typesetter::{Typesetter, files};
 
 /// Size of the pages, as Typst names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,7 +28,7 @@ pub enum Paper {
     Letter,
 }
 
-/// Returns the input of `regatta-typeset` for the report of a run, as JSON.
+/// Returns the job of the typesetter for the report of a run, as JSON.
 ///
 /// # Errors
 /// [`ReportError::Json`] if the values of the page cannot be written as JSON: a fault of this crate.
@@ -39,13 +43,28 @@ pub fn job(data: &RunData, summary: &Summary, paper: Paper) -> Result<String, Re
     page["colours"] = colours.map(|(_, value)| value).collect();
     // Texts of the template by their English ones, in the language of the report.
     page["messages"] = serde_json::to_value(language::of_template(template))?;
-    let mut job = json!({
+    without_control_characters(&mut page);
+    let document = document(template, &page, data, &["pdf"]);
+    Ok(job_of(&[document]).to_string())
+}
+
+/// Resolution of PNG, in dots per inch.
+const DOTS_PER_INCH: f64 = 600.0;
+
+/// Returns a document of a job: a template, the content of its `page.json`, and the formats in which it is wanted. Its
+/// time is the run's, so that the same results give the same bytes.
+pub(crate) fn document(template: &str, page: &Value, data: &RunData, formats: &[&str]) -> Value {
+    json!({
         "template": template,
         "page": page,
-        "identity": data.header.run_id,
-    });
-    without_control_characters(&mut job);
-    Ok(job.to_string())
+        "formats": formats,
+        "unix_time_s": data.header.started_unix_ns / 1_000_000_000,
+    })
+}
+
+/// Returns a job of the typesetter.
+pub(crate) fn job_of(documents: &[Value]) -> Value {
+    json!({ "documents": documents, "dots_per_inch": DOTS_PER_INCH })
 }
 
 /// Replaces the characters that neither the drawings nor a font can have, in all texts of a value.

@@ -1,16 +1,12 @@
 //! Figures as files: names, sizes, legible texts, values of the summary, and what the typesetter makes of them.
 
-use std::{
-    collections::BTreeSet,
-    io::Write as _,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, io::Write as _, process::Command, time::Duration};
 
+use crate::common::paper::typeset_job;
 use regatta_model::{Condition, Step, metric::id};
 use regatta_report::{
     RunData,
-    figure_files::{FigureFiles, figure_files, index},
+    figure_files::{self, FigureFiles, figure_files, index},
     format::Scale,
     summarise,
 };
@@ -284,35 +280,22 @@ fn steps_of_a_schedule_have_labels() {
     }
 }
 
-/// Runs the typesetter with a job.
-fn typeset(arguments: &[&str], job: &str) -> Vec<u8> {
-    let program = std::env::var_os("REGATTA_TYPESET").expect(
-        "REGATTA_TYPESET names the typesetter: run `make typeset`, and the tests by `make tests`",
-    );
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the typesetter starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    input
-        .write_all(job.as_bytes())
-        .expect("the typesetter reads");
-    drop(input);
-    let output = child.wait_with_output().expect("the typesetter ends");
-    assert!(output.status.success(), "the typesetter succeeds");
-    output.stdout
-}
-
 #[test]
 fn pdf_and_png_have_the_size_of_the_figure_and_the_same_bytes_again() {
-    let [files, again] = [files(), files()];
+    let data = common::full();
+    let [files, again] = [(); 2].map(|()| figure_files(&data, &summarise(&data)));
     let [figure, again] = [&files, &again].map(|files| file(files, "mean-goodput-bps"));
     assert_eq!((&figure.svg, &figure.csv), (&again.svg, &again.csv));
 
-    let pdf = typeset(&[], &figure.pdf_job("run").expect("a job"));
-    assert_eq!(pdf, typeset(&[], &again.pdf_job("run").expect("a job")));
+    let typeset = |figure| {
+        typeset_job(&figure_files::typeset_job(
+            std::slice::from_ref(figure),
+            &data,
+        ))
+    };
+    let typeset_figure = typeset(figure);
+    assert_eq!(typeset_figure, typeset(again));
+    let [pdf, png] = typeset_figure.try_into().expect("PDF and PNG");
     let mut on_disk = tempfile::NamedTempFile::new().expect("a temporary file");
     on_disk.write_all(&pdf).expect("a writable file");
     let tool_output = |program: &str, more: &[&str]| {
@@ -350,8 +333,6 @@ fn pdf_and_png_have_the_size_of_the_figure_and_the_same_bytes_again() {
         "text can be searched: {text}"
     );
 
-    let png = typeset(&["--png"], &figure.png_job().expect("a job"));
-    assert_eq!(png, typeset(&["--png"], &again.png_job().expect("a job")));
     let dots = |from: usize| u32::from_be_bytes(png[from..from + 4].try_into().expect("4 bytes"));
     let expected = figure.size_mm.map(|length| (length / 25.4 * 600.0).round());
     for (dots, expected) in [dots(16), dots(20)].into_iter().zip(expected) {

@@ -29,7 +29,7 @@ fn each_cell(value: &Value, check: &mut impl FnMut(&str)) {
 
 #[test]
 fn every_figure_of_the_results_is_on_the_paper() {
-    let (job, pdf) = typeset(&common::full(), Paper::A4);
+    let (document, pdf) = typeset(&common::full(), Paper::A4);
     let paper = text_of("pdftotext", &pdf);
     let mut figures = 0;
     for table in [
@@ -40,7 +40,7 @@ fn every_figure_of_the_results_is_on_the_paper() {
         "descriptions",
         "comparisons",
     ] {
-        each_cell(&job["page"][table], &mut |text| {
+        each_cell(&document["page"][table], &mut |text| {
             figures += 1;
             let text: String = text.split_whitespace().collect();
             // Words of a cell may break anywhere; figures do not.

@@ -12,14 +12,14 @@ use regatta_report::{
     RunData, Summary,
     analysis::{Claim, MetricSummary},
     format::{Scale, number, p_value, ratio_end, ratio_number, signed_percent},
-    pdf::{self, Paper},
+    pdf::Paper,
     summarise,
 };
 use serde_json::Value;
 
 use crate::{
     common,
-    common::paper::{run, typeset_job},
+    common::paper::{document, run, typeset_document},
 };
 
 /// Tables whose cells are looked up in `summary.json`.
@@ -362,8 +362,8 @@ struct State<'a> {
 }
 
 /// Leaves out what is no result: axes of figures, terms, and the study's own text.
-fn without_figures(job: &mut Value) {
-    let page = &mut job["page"];
+fn without_figures(document: &mut Value) {
+    let page = &mut document["page"];
     page["terms"] = Value::Array(Vec::new());
     page["header"]["study_text"] = "".into();
     for figures in page["figures"]
@@ -387,23 +387,23 @@ fn text(value: &Value) -> &str {
 }
 
 /// Returns the tables of a page under one name.
-fn tables<'a>(job: &'a Value, name: &str) -> Vec<&'a Value> {
-    match &job["page"][name] {
+fn tables<'a>(document: &'a Value, name: &str) -> Vec<&'a Value> {
+    match &document["page"][name] {
         Value::Array(tables) => tables.iter().collect(),
         table => vec![table],
     }
 }
 
-/// Returns what is wrong with the numbers of a job's PDF; empty if nothing is.
-fn problems(data: &RunData, summary: &Summary, job: &Value) -> Vec<String> {
-    let pdf = typeset_job(&job.to_string());
+/// Returns what is wrong with the numbers of a document's PDF; empty if nothing is.
+fn problems(data: &RunData, summary: &Summary, document: &Value) -> Vec<String> {
+    let pdf = typeset_document(document);
     let squeeze = |text: &str| -> String { text.split_whitespace().collect() };
     let text_of_pdf = run("pdftotext", &pdf, &["-raw", "-"]);
     let pages = text_of_pdf.matches('\u{c}').count();
     let mut paper = Cutter::new(squeeze(&text_of_pdf));
     let mut problems = Vec::new();
     for name in TABLES {
-        for table in tables(job, name) {
+        for table in tables(document, name) {
             let caption = text(&table["caption"]);
             paper.pass(&squeeze(&caption.replace('`', "")));
             let heads: Vec<&str> = (table["head"].as_array().expect("a head").iter())
@@ -508,42 +508,41 @@ fn names(data: &RunData) -> Vec<String> {
     names
 }
 
-fn job() -> (RunData, Summary, Value) {
+fn report() -> (RunData, Summary, Value) {
     let data = common::full();
     let summary = summarise(&data);
     let json = serde_json::to_string(&summary).expect("JSON");
-    let mut job =
-        serde_json::from_str(&pdf::job(&data, &summary, Paper::A4).expect("a job")).expect("JSON");
-    without_figures(&mut job);
+    let mut document = document(&data, &summary, Paper::A4);
+    without_figures(&mut document);
     (
         data,
         serde_json::from_str(&json).expect("its own text"),
-        job,
+        document,
     )
 }
 
 #[test]
 fn every_number_is_in_the_summary() {
-    let (data, summary, job) = job();
-    let problems = problems(&data, &summary, &job);
+    let (data, summary, document) = report();
+    let problems = problems(&data, &summary, &document);
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
 #[test]
 fn a_number_in_a_sentence_that_is_not_in_the_summary_is_found() {
-    let (data, summary, mut job) = job();
-    let mut template = text(&job["template"]).to_owned();
+    let (data, summary, mut document) = report();
+    let mut template = text(&document["template"]).to_owned();
     let _ = write!(template, "\nAfter 4711 packets.\n");
-    job["template"] = template.into();
+    document["template"] = template.into();
     assert_eq!(
-        problems(&data, &summary, &job),
+        problems(&data, &summary, &document),
         ["4711 in a sentence or caption"]
     );
 }
 
 #[test]
 fn a_changed_number_of_any_table_is_found() {
-    let (data, summary, job) = job();
+    let (data, summary, document) = report();
     for name in [
         "means",
         "published",
@@ -553,8 +552,8 @@ fn a_changed_number_of_any_table_is_found() {
         "descriptions",
         "every_metric",
     ] {
-        let mut job = job.clone();
-        let table = match &mut job["page"][name] {
+        let mut document = document.clone();
+        let table = match &mut document["page"][name] {
             Value::Array(tables) => &mut tables[0],
             table => table,
         };
@@ -565,7 +564,7 @@ fn a_changed_number_of_any_table_is_found() {
         let cell = cells.iter_mut().find(is_number).expect("a number");
         let changed = format!("{}7", text(&cell["text"]).trim_end_matches(['%', '×', ' ']));
         cell["text"] = changed.into();
-        let problems = problems(&data, &summary, &job);
+        let problems = problems(&data, &summary, &document);
         assert!(
             problems.iter().any(|problem| problem.starts_with(name)),
             "{name}: {problems:?}"

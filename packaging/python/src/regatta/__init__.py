@@ -27,7 +27,7 @@ def program() -> Path:
     installed = Path(sysconfig.get_path("scripts"), "regatta")
     found = str(installed) if installed.is_file() else shutil.which("regatta")
     if found is None:
-        raise FileNotFoundError(f"no program `regatta` at `{installed}` or in PATH; run `pip install regatta`")
+        raise FileNotFoundError(f"no program `regatta` at `{installed}` or in PATH; install the wheel of Regatta again")
     return Path(found)
 
 

@@ -2,31 +2,60 @@
 
 use std::{
     io::Write as _,
-    process::{Command, Stdio},
+    path::PathBuf,
+    process::{Command, Output, Stdio},
 };
 
+use regatta_model::directories;
 use regatta_report::{
-    RunData,
-    pdf::{self, Paper},
+    RunData, Summary,
+    pdf::{self, Paper, Typesetter},
     summarise,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// Typesets a report; returns its job and the PDF.
+/// Typesets a report; returns its document in the job, and the PDF.
 pub fn typeset(data: &RunData, paper: Paper) -> (Value, Vec<u8>) {
-    let job = pdf::job(data, &summarise(data), paper).expect("a job");
-    let pdf = typeset_job(&job);
-    (serde_json::from_str(&job).expect("JSON"), pdf)
+    let document = document(data, &summarise(data), paper);
+    let pdf = typeset_document(&document);
+    (document, pdf)
 }
 
-/// Typesets a job by the program of `REGATTA_TYPESET`.
-pub fn typeset_job(job: &str) -> Vec<u8> {
-    let program = std::env::var_os("REGATTA_TYPESET").expect(
-        "REGATTA_TYPESET names the typesetter: run `make typeset`, and the tests by `make tests`",
-    );
-    let mut child = Command::new(program)
+/// Returns the document of a report.
+pub fn document(data: &RunData, summary: &Summary, paper: Paper) -> Value {
+    let job = pdf::job(data, summary, paper).expect("a job");
+    let mut job: Value = serde_json::from_str(&job).expect("JSON");
+    job["documents"][0].take()
+}
+
+/// Typesets a document as PDF.
+pub fn typeset_document(document: &Value) -> Vec<u8> {
+    let files = typeset_job(&json!({ "documents": [document] }).to_string());
+    files.into_iter().next().expect("a file")
+}
+
+/// Typesets a job; returns its files.
+pub fn typeset_job(job: &str) -> Vec<Vec<u8>> {
+    let output = run_typesetter(job);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let files = pdf::files(&output.stdout).expect("a whole output");
+    files.into_iter().map(<[u8]>::to_vec).collect()
+}
+
+/// Runs the typesetter of `REGATTA_PDF`, or that of `make pdf`, with a job.
+pub fn run_typesetter(job: &str) -> Output {
+    let made = || Some(directories::cache()?.join("pdf"));
+    let named = std::env::var_os("REGATTA_PDF").map(PathBuf::from);
+    let typesetter = named
+        .or_else(made)
+        .and_then(|directory| Typesetter::installed_in(&directory))
+        .expect("a typesetter: run `make pdf`");
+    let mut child = typesetter
+        .command()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the typesetter starts");
     let mut input = child.stdin.take().expect("a pipe");
@@ -34,9 +63,7 @@ pub fn typeset_job(job: &str) -> Vec<u8> {
         .write_all(job.as_bytes())
         .expect("the typesetter reads");
     drop(input);
-    let output = child.wait_with_output().expect("the typesetter ends");
-    assert!(output.status.success(), "the typesetter succeeds");
-    output.stdout
+    child.wait_with_output().expect("the typesetter ends")
 }
 
 /// Returns the output of `pdftotext` or `pdfinfo` about a PDF, without spaces.
