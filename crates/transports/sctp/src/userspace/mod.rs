@@ -11,5 +11,7 @@ mod endpoint;
 mod handle;
 mod options;
 mod protocol;
+#[cfg(test)]
+mod simulation;
 mod statistics;
 mod wire;

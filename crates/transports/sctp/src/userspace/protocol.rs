@@ -49,7 +49,7 @@ impl Sctp {
             }
             DatagramEvent::AssociationEvent(event) => {
                 if let Some(association) = associations.get_mut(number) {
-                    association.handle_packet(&packet, event);
+                    association.handle_packet(now, &packet, event);
                 }
             }
         }

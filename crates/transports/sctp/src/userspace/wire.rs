@@ -1,5 +1,5 @@
-//! Parser of the parts of SCTP packets that this driver needs, and encoder of an ABORT: the stack
-//! counts no packets, and sends the other end nothing when an association is aborted.
+//! Parser of the parts of SCTP packets that this driver needs, and encoder of ABORT and HEARTBEAT: the stack
+//! counts no packets, sends the other end nothing when an association is aborted, and has no heartbeats.
 //!
 //! Source: RFC 9260 §3.
 
@@ -17,8 +17,13 @@ pub(crate) const DATA_HEADER_BYTES: usize = 16;
 const DATA: u8 = 0;
 const INIT: u8 = 1;
 const SACK: u8 = 3;
+const HEARTBEAT: u8 = 4;
+const HEARTBEAT_ACK: u8 = 5;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
+
+/// Parameter of a HEARTBEAT, which its answer repeats (RFC 9260 §3.3.6).
+const HEARTBEAT_INFO: u16 = 1;
 
 /// Error cause of an ABORT by the application (RFC 9260 §3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
@@ -73,6 +78,11 @@ pub(crate) fn initiate_tag(packet: &[u8]) -> Option<u32> {
     u32_at(packet, COMMON_HEADER_BYTES + CHUNK_HEADER_BYTES)
 }
 
+/// Whether a packet answers a HEARTBEAT.
+pub(crate) fn is_heartbeat_ack(packet: &[u8]) -> bool {
+    packet.get(COMMON_HEADER_BYTES) == Some(&HEARTBEAT_ACK)
+}
+
 /// Ports and verification tag of an association's packets, as in the header of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route([u8; 8]);
@@ -87,10 +97,20 @@ impl Route {
 
     /// Returns the packet with which this end aborts the association.
     pub(crate) fn abort(self) -> Vec<u8> {
+        self.packet(ABORT, USER_INITIATED_ABORT)
+    }
+
+    /// Returns a packet that the other end's stack answers.
+    pub(crate) fn heartbeat(self) -> Vec<u8> {
+        self.packet(HEARTBEAT, HEARTBEAT_INFO)
+    }
+
+    /// Returns a packet with a chunk that has one parameter or error cause without content.
+    fn packet(self, chunk: u8, parameter: u16) -> Vec<u8> {
         let mut packet = self.0.to_vec();
         packet.extend([0; 4]);
-        packet.extend([ABORT, 0, 0, 8]);
-        packet.extend(USER_INITIATED_ABORT.to_be_bytes());
+        packet.extend([chunk, 0, 0, 8]);
+        packet.extend(parameter.to_be_bytes());
         packet.extend([0, 4]);
         // The checksum is over the whole packet with zeros in its place, and stands in it with
         // its least byte first (RFC 9260, appendix A).
@@ -153,5 +173,19 @@ mod tests {
         let checksum = Crc::<u32>::new(&CRC_32_ISCSI).checksum(&unchecked);
         assert_eq!(abort[8..12], checksum.to_le_bytes());
         assert_eq!(Route::of(&[0; 20]), None, "an INIT has no tag");
+        // The other end's stack takes only what has the right checksum.
+        let heartbeat = route.heartbeat();
+        assert_eq!(heartbeat[12..], [HEARTBEAT, 0, 0, 8, 0, 1, 0, 4]);
+        assert!(!is_heartbeat_ack(&heartbeat));
+        assert!(is_heartbeat_ack(&packet(&[
+            HEARTBEAT_ACK,
+            0,
+            0,
+            8,
+            0,
+            1,
+            0,
+            4
+        ])));
     }
 }

@@ -31,7 +31,7 @@ use crate::{
 /// Maximum duration of the handshake of an attempt that came in time.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// Maximum time for which an end that is dropped waits for room for the packets that close its connections.
+/// Maximum time for which an end that is dropped waits for room for the packets that close or abort its connections.
 const CLOSING: Duration = Duration::from_millis(500);
 
 /// Properties of an end's socket.
@@ -129,6 +129,18 @@ impl<P: Protocol> End<P> {
             Role::Receiver => "gro",
         };
         &self.base.facts[&format!("{offload}.{}", self.order.role.name())]
+    }
+
+    /// Waits until the packets that close or abort the connections have been handed to the kernel, at most until `until`.
+    fn wait_until_closed(&self, until: MonotonicTime) {
+        self.driver.changed.notify_one();
+        // Inside a runtime there is no other to be had.
+        if runtime::Handle::try_current().is_err() {
+            let closed = poll_fn(|context| self.driver.state.lock().poll_closed(context));
+            self.base.runtime.block_on(async {
+                let _ = within(until, closed).await;
+            });
+        }
     }
 
     /// Takes the next event of the listening end.
@@ -265,17 +277,14 @@ impl<P: Protocol<Connection: Admission>> AdmittingEnd for End<P> {
 
 impl<P: Protocol> Drop for End<P> {
     fn drop(&mut self) {
+        let until = MonotonicTime::now() + CLOSING;
         // Their drop takes the lock.
         self.opening.lock().clear();
         self.driver.state.lock().release_all();
-        self.driver.changed.notify_one();
-        // Inside a runtime there is no other to be had.
-        if runtime::Handle::try_current().is_err() {
-            let closed = poll_fn(|context| self.driver.state.lock().poll_closed(context));
-            self.base.runtime.block_on(async {
-                let _ = within(MonotonicTime::now() + CLOSING, closed).await;
-            });
-        }
+        self.wait_until_closed(until);
+        // Those that close in good order only when the other end answers.
+        self.driver.state.lock().abort_all();
+        self.wait_until_closed(until);
         self.driver.state.lock().drop_all();
     }
 }

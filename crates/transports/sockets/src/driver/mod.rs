@@ -125,10 +125,9 @@ pub trait Connection: Send + 'static {
     /// Ends the connection, as the socket has failed.
     fn fail(&mut self, error: &io::Error);
 
-    /// Whether the packet that closes a released connection has to wait for room before it can be sent.
-    fn waits_to_close(&self) -> bool {
-        false
-    }
+    /// Whether the packet that closes the connection, or aborts it, is not written yet: the end waits for room for it
+    /// before it is dropped.
+    fn waits_to_close(&self) -> bool;
 
     /// Whether the connection has ended, and the other end needs no further packet.
     fn is_over(&self) -> bool;

@@ -56,6 +56,28 @@ pub struct Connections<C> {
     waiting: Wakers,
 }
 
+impl<C> Default for Connections<C> {
+    /// Makes an end without connections, whose packets are sent one by one.
+    fn default() -> Self {
+        Self::new(Segmentation {
+            packets: 1,
+            packet_bytes: usize::MAX,
+        })
+    }
+}
+
+impl<C> Connections<C> {
+    fn new(segmentation: Segmentation) -> Self {
+        Self {
+            slots: BTreeMap::new(),
+            segmentation,
+            incoming: VecDeque::new(),
+            replies: Vec::new(),
+            waiting: Wakers::default(),
+        }
+    }
+}
+
 impl<C: Connection> Connections<C> {
     /// Adds a connection under a number that no other one has.
     pub fn insert(&mut self, number: Number, connection: C) {
@@ -154,6 +176,12 @@ impl<C: Connection> Slot<C> {
     fn is_over(&self) -> bool {
         self.released && self.outbox.is_empty() && self.connection.is_over()
     }
+
+    /// Whether the packet that closes the connection was not handed to the kernel yet.
+    fn waits_to_close(&self) -> bool {
+        let is_written = self.connection.is_over() && !self.outbox.is_empty();
+        is_written || self.connection.waits_to_close()
+    }
 }
 
 impl<P: Protocol> State<P> {
@@ -189,11 +217,11 @@ impl<P: Protocol> State<P> {
         }
     }
 
-    /// Waits until the packets that close the connections have been sent, once: the other end learns over control as
-    /// well that the trial is over.
+    /// Waits until the packets that close the connections have been handed to the kernel, once: the other end learns over
+    /// control as well that the trial is over.
     pub fn poll_closed(&mut self, context: &Context<'_>) -> Poll<()> {
         for slot in self.connections.slots.values_mut() {
-            slot.is_awaited = slot.connection.waits_to_close();
+            slot.is_awaited = slot.waits_to_close();
         }
         if !self.connections.slots.values().any(|slot| slot.is_awaited) {
             return Poll::Ready(());
@@ -202,13 +230,19 @@ impl<P: Protocol> State<P> {
         Poll::Pending
     }
 
-    /// Drops all connections, and aborts those that are not closed.
-    pub fn drop_all(&mut self) {
+    /// Aborts all connections that are not closed.
+    pub fn abort_all(&mut self) {
         for number in self.numbers() {
             if let Some(connection) = self.connections.get_mut(number) {
                 connection.abort();
             }
             self.send(number);
+        }
+    }
+
+    /// Drops all connections.
+    pub fn drop_all(&mut self) {
+        for number in self.numbers() {
             self.connections.slots.remove(&number);
             self.protocol.forget(number);
         }
@@ -254,7 +288,7 @@ impl<P: Protocol> State<P> {
             slot.connection.update(flushed);
             self.protocol.updated(*number, &mut slot.connection);
             // Once: a task that is woken may ask for another turn.
-            if slot.is_awaited && !slot.connection.waits_to_close() {
+            if slot.is_awaited && !slot.waits_to_close() {
                 slot.is_awaited = false;
                 self.connections.waiting.wake();
             }
@@ -339,13 +373,7 @@ impl<P: Protocol> Driver<P> {
         Arc::new(Self {
             state: Mutex::new(State {
                 protocol,
-                connections: Connections {
-                    slots: BTreeMap::new(),
-                    segmentation,
-                    incoming: VecDeque::new(),
-                    replies: Vec::new(),
-                    waiting: Wakers::default(),
-                },
+                connections: Connections::new(segmentation),
                 ports: vec![port],
                 peer: peer.to_canonical(),
                 failed: false,

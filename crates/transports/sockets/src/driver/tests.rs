@@ -49,6 +49,8 @@ struct Line {
     expired: u32,
     /// Moment until which the connection lingers after its end, as one does whose last packet may have to be repeated.
     lingers_until: Option<Instant>,
+    /// Whether its release waits for the other end, so that only an abort closes it.
+    waits_for_peer: bool,
 }
 
 impl Line {
@@ -64,6 +66,14 @@ impl Line {
             held_until: None,
             expired: 0,
             lingers_until: None,
+            waits_for_peer: false,
+        }
+    }
+
+    fn close(&mut self) {
+        if !self.ended {
+            self.waiting.push_back(BYE.to_vec());
+            self.end();
         }
     }
 
@@ -116,16 +126,21 @@ impl Connection for Line {
     }
 
     fn abort(&mut self) {
-        self.end();
+        self.close();
     }
 
     fn release(&mut self) {
-        self.waiting.push_back(BYE.to_vec());
-        self.end();
+        if !self.waits_for_peer {
+            self.close();
+        }
     }
 
     fn fail(&mut self, _error: &io::Error) {
         self.end();
+    }
+
+    fn waits_to_close(&self) -> bool {
+        self.ended && !self.waiting.is_empty()
     }
 
     fn is_over(&self) -> bool {
@@ -303,6 +318,38 @@ fn messages_arrive_in_order_and_close_ends_the_peer() {
             receive(&handle).await.expect_err("it was closed");
         },
     );
+}
+
+/// Closes a connection with a long queue, and checks that the packet behind it is sent.
+fn closes_after_a_long_queue(waits_for_peer: bool) {
+    // More than the calls of the kernel that one turn of the end makes: each packet is longer than the one before, so that
+    // none shares a call with another.
+    let sent: Vec<Vec<u8>> = (100..160).map(|length| vec![b'x'; length]).collect();
+    run(
+        async |handle, _| {
+            let queued = handle.with(|line| {
+                line.waits_for_peer = waits_for_peer;
+                line.waiting.extend(sent.iter().cloned());
+            });
+            queued.expect("it is there");
+        },
+        async |end| {
+            let handle = accepted(end).await;
+            let closed = async { while receive(&handle).await.is_ok() {} };
+            let closed = within(soon(), closed).await;
+            assert!(closed.is_some(), "the last packet is missing");
+        },
+    );
+}
+
+#[test]
+fn closing_packet_leaves_after_a_long_queue() {
+    closes_after_a_long_queue(false);
+}
+
+#[test]
+fn aborting_packet_leaves_after_a_long_queue() {
+    closes_after_a_long_queue(true);
 }
 
 /// A virtual clock stands still while a thread is busy: the moment of the packet would never come.

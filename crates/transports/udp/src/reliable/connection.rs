@@ -269,6 +269,10 @@ impl driver::Connection for Connection {
         self.waiting.wake();
     }
 
+    fn waits_to_close(&self) -> bool {
+        self.closes.is_some_and(|left| left > 0)
+    }
+
     fn is_over(&self) -> bool {
         self.closes == Some(0)
     }

@@ -1,6 +1,7 @@
 //! One association: the stack's state, the messages received on its streams, and the wakers of
 //! waiting tasks.
 
+mod liveness;
 mod sending;
 
 use std::{
@@ -19,6 +20,7 @@ use sctp_proto::{
     StreamEvent, StreamId,
 };
 
+use self::liveness::{Liveness, MAX_SILENCE, Silence};
 use super::wire::{self, Chunk, Route};
 use crate::association::{Ending, MESSAGES, number};
 
@@ -34,6 +36,9 @@ const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmp
 
 /// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
 const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Number of copies of an ABORT, as it is not acknowledged.
+const ABORT_COPIES: u32 = 3;
 
 /// Number of streams each way, of which the last is the listening end's first.
 const STREAMS: u16 = 65_535;
@@ -117,6 +122,7 @@ pub(crate) struct Association {
     closing: bool,
     shut_down: bool,
     peer_aborted: bool,
+    liveness: Liveness,
     route: Option<Route>,
     inboxes: BTreeMap<StreamId, Inbox>,
     arrived_bytes: usize,
@@ -168,6 +174,7 @@ impl Association {
             closing: false,
             shut_down: false,
             peer_aborted: false,
+            liveness: Liveness::default(),
             route: None,
             inboxes: BTreeMap::new(),
             arrived_bytes: 0,
@@ -204,7 +211,12 @@ impl Association {
     // What arrives.
 
     /// Processes a packet of this association.
-    pub(crate) fn handle_packet(&mut self, packet: &[u8], event: AssociationEvent) {
+    pub(crate) fn handle_packet(&mut self, now: Instant, packet: &[u8], event: AssociationEvent) {
+        self.liveness.heard(now);
+        if wire::is_heartbeat_ack(packet) {
+            // The stack, which sends no HEARTBEAT, knows no such chunk.
+            return;
+        }
         for chunk in wire::chunks(packet) {
             match chunk {
                 Chunk::Sack(tsn) => self.acknowledged(tsn),
@@ -313,6 +325,30 @@ impl Association {
         self.end(ending);
     }
 
+    /// Handles the silence of the other end.
+    fn check_silence(&mut self, now: Instant) {
+        if !self.open || self.ended.is_some() {
+            return;
+        }
+        match self.liveness.on_time(now) {
+            None => {}
+            Some(Silence::Heartbeat) => {
+                if let Some(route) = self.route {
+                    self.send(route.heartbeat());
+                }
+            }
+            // What the close was to achieve is done.
+            Some(Silence::Lost) if self.shut_down => self.end(Ending::Done),
+            Some(Silence::Lost) => {
+                self.send_abort();
+                let silence = MAX_SILENCE.as_secs();
+                self.end(Ending::Failed(format!(
+                    "the other end has sent nothing for {silence} s, and answered no HEARTBEAT"
+                )));
+            }
+        }
+    }
+
     fn end(&mut self, ending: Ending) {
         self.ended.get_or_insert(ending);
         self.wake_all();
@@ -349,10 +385,19 @@ impl Association {
     }
 
     fn send_abort(&mut self) {
-        if let Some(route) = self.route {
-            self.counts.packets_sent += 1;
-            self.packets.push_back(route.abort().into());
+        // What waits to be sent is of no use to the other end any more.
+        self.counts.packets_sent -= self.packets.len() as u64;
+        self.packets.clear();
+        for _ in 0..ABORT_COPIES {
+            if let Some(route) = self.route {
+                self.send(route.abort());
+            }
         }
+    }
+
+    fn send(&mut self, packet: Vec<u8>) {
+        self.counts.packets_sent += 1;
+        self.packets.push_back(packet.into());
     }
 
     // Who waits.
@@ -474,12 +519,17 @@ impl Connection for Association {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        self.inner.poll_timeout().filter(|_| self.ended.is_none())
+        let silence = self.liveness.next_time().filter(|_| self.open);
+        let timers = [self.inner.poll_timeout(), silence];
+        let next = timers.into_iter().flatten().min();
+        next.filter(|_| self.ended.is_none())
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.inner.handle_timeout(now);
         self.dirty = true;
+        self.take_events();
+        self.check_silence(now);
     }
 
     fn update(&mut self, _flushed: bool) {
@@ -510,7 +560,12 @@ impl Connection for Association {
     }
 
     fn fail(&mut self, error: &io::Error) {
+        self.packets.clear();
         self.end(Ending::Failed(error.to_string()));
+    }
+
+    fn waits_to_close(&self) -> bool {
+        self.ended.is_some() && !self.packets.is_empty()
     }
 
     fn is_over(&self) -> bool {
