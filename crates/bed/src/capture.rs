@@ -11,37 +11,11 @@ use pcap_parser::{
     Block, OptionCode, PcapBlockOwned, PcapError, PcapNGReader,
     traits::{PcapNGPacketBlock, PcapReaderIterator},
 };
-use serde::{Deserialize, Serialize};
-
-/// Prefix of the comment of every packet that left the path at its other end.
-pub(crate) const PASSED: &str = "passed";
+use regatta_forwarder::PASSED;
+pub use regatta_forwarder::{CaptureOrder, CaptureSummary};
 
 /// Bytes read from a file at a time: more than the largest packet.
 const READ_AHEAD: usize = 1 << 20;
-
-/// Request for a capture: its file, and how much of each packet goes into it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CaptureOrder {
-    /// Path of the file; an existing file is replaced.
-    pub file: PathBuf,
-    /// Bytes of each packet that are kept, counted from the IP header; all of them if absent.
-    pub snap_bytes: Option<u32>,
-    /// Title of the capture, stored as its comment.
-    pub title: String,
-}
-
-/// Totals of a finished capture.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CaptureSummary {
-    /// Packets in the file.
-    pub packets: u64,
-    /// Packets that are not in the file, because writing did not keep up or failed.
-    pub missed: u64,
-    /// Size of the file in bytes.
-    pub bytes: u64,
-    /// Cause of a failed write, if one failed; the file holds what was written before.
-    pub failure: Option<String>,
-}
 
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy)]

@@ -34,7 +34,7 @@ pub use order::{GuestMessage, Order};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 
-pub use crate::path_daemon::clock::is_virtual;
+pub use regatta_forwarder::clock::is_virtual;
 
 /// First argument of the process that keeps a guest.
 pub const DAEMON_COMMAND: &str = "guest-daemon";

@@ -3,15 +3,8 @@
 //! It serves one controller over its standard input and output and ends with it.
 
 mod attributes;
-mod capture;
 pub(crate) mod check;
-pub(crate) mod clock;
-mod corruption;
 mod error;
-mod forwarder;
-mod frame;
-mod lateness;
-mod merge;
 mod namespaces;
 mod netem;
 mod netlink;
@@ -29,7 +22,6 @@ use std::{
 };
 
 use check::{LossPosition, PauseWatch};
-pub(crate) use clock::{monotonic_ns, unix_ns};
 pub(crate) use error::{DaemonError, USE_OTHER_EMULATOR};
 use namespaces::Namespace;
 pub(crate) use namespaces::enter_user_namespace;
@@ -41,6 +33,8 @@ pub(crate) use netem::{refusal, wire_up};
 pub(crate) use netlink::loopback_up;
 use real::RealPath;
 use regatta_control::Host;
+pub(crate) use regatta_forwarder::clock::{monotonic_ns, unix_ns};
+use regatta_forwarder::{ForwarderError, clock};
 use regatta_model::{Condition, Emulator, Offloads, PathCheck, PathSetup, causes};
 use regatta_process::{die_with_parent, write_line};
 use serde::Serialize;
@@ -299,7 +293,7 @@ fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, DaemonError> {
     let thread = thread::Builder::new().name(name.to_owned());
-    thread.spawn(work).map_err(DaemonError::Thread)
+    Ok(thread.spawn(work).map_err(ForwarderError::Thread)?)
 }
 
 /// Returns the FNV-1a hash of a text.

@@ -9,11 +9,11 @@ use std::{
 };
 
 use nix::errno::Errno;
+use regatta_forwarder::{QUEUE_PACKETS, clock};
 use regatta_model::BitRate;
 
 use super::{
     attributes::Attributes,
-    clock,
     error::DaemonError,
     namespaces::Namespace,
     netlink::{LOOPBACK, Netlink},
@@ -26,11 +26,7 @@ const NAME: &str = "path0";
 /// Prefix of the host's addresses.
 const PREFIX_BITS: u8 = 30;
 
-/// Packets that the device holds for the forwarder. At 1 Gbit/s and 1500 bytes this bridges a pause of the forwarder of
-/// 98 ms, longer than those of a virtual machine whose processors are shared. What waits here is late, and counts so.
-pub(crate) const QUEUE_PACKETS: u32 = 8192;
-
-/// The same in virtual time, the most that a kernel takes: a sender that never waits passes no time there, and Linux 6.12
+/// Packets that the device holds for the forwarder in virtual time, the most that a kernel takes: a sender that never waits passes no time there, and Linux 6.12
 /// runs ordinary processes before real-time ones for 50 ms of a second (its fair server). Such a sender then waits for
 /// room in its socket's buffer instead of losing packets here.
 const QUEUE_PACKETS_VIRTUAL: u32 = i16::MAX as u32;
@@ -42,10 +38,6 @@ const LINE_BURST_BYTES: u32 = 128 << 10;
 /// Packets, of up to 64 KiB before they are split, that wait for the interface's rate. A socket waits before they are
 /// so many: TCP has at most a few there, a UDP socket what its send buffer holds.
 const LINE_QUEUE_PACKETS: u32 = 10_000;
-
-/// Bytes of `struct virtio_net_hdr` before each packet: with it a checksum that is not yet computed
-/// is carried from one kernel to the other, as between two ends of a virtual Ethernet.
-pub(crate) const HEADER_BYTES: usize = 10;
 
 /// Smallest and largest MTU that IPv4 and the device allow.
 pub(crate) const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65521;

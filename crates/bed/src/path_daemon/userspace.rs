@@ -1,16 +1,11 @@
 //! Path made by Regatta's own emulator: a TUN device in each host and a thread that carries packets
 //! between them.
 
+use regatta_forwarder::{CaptureOrder, CaptureSummary, Forwarder, LinkCounters, Recorder, clock};
 use regatta_model::{BitRate, Condition, Link, PathSetup};
 
-use super::{
-    ADDRESSES, Path, capture::Recorder, clock, error::DaemonError, forwarder::Forwarder,
-    namespaces::Namespace, tun::Tun,
-};
-use crate::{
-    capture::{CaptureOrder, CaptureSummary},
-    messages::{LinkCounters, PathForm},
-};
+use super::{ADDRESSES, Path, error::DaemonError, kernel_release, namespaces::Namespace, tun::Tun};
+use crate::messages::PathForm;
 
 /// Difference between the first packet numbers of two captures: less than half of all numbers, and
 /// no divisor of them.
@@ -96,14 +91,19 @@ impl Path for UserspacePath {
     }
 
     fn begin(&mut self) -> Result<(), DaemonError> {
-        self.forwarder.begin()
+        Ok(self.forwarder.begin()?)
     }
 
     fn start_capture(&mut self, order: CaptureOrder) -> Result<(), DaemonError> {
         self.end_capture()?;
         // Far from those of the captures before.
         self.captures = self.captures.wrapping_add(CAPTURE_NUMBERS);
-        let (recorder, tap) = Recorder::start(&order, self.captures)?;
+        let (recorder, tap) = Recorder::start(
+            &order,
+            self.captures,
+            ADDRESSES,
+            &format!("Linux {}", kernel_release()),
+        )?;
         self.forwarder.set_capture(Some(tap))?;
         self.recorder = Some(recorder);
         Ok(())

@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("process", &[]),
     ("control", &["model"]),
     ("emulation", &["model"]),
+    ("forwarder", &["emulation", "model"]),
     ("transport", &["model", "control"]),
     ("transport-tls", &["transport", "model", "control"]),
     ("transport-sockets", &["transport", "model", "control"]),
@@ -95,7 +96,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "bed",
-        &["model", "stats", "control", "emulation", "process"],
+        &[
+            "model",
+            "stats",
+            "control",
+            "emulation",
+            "forwarder",
+            "process",
+        ],
     ),
     ("test-contract", &["transport", "model", "control"]),
     ("test-support", &["bed", "telemetry"]),

@@ -17,6 +17,7 @@ mod snapshots;
 mod successes;
 mod summary;
 mod sweeps;
+mod typesetter;
 mod validity;
 mod verdict;
 mod verdict_figures;

@@ -28,6 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use regatta_forwarder::{ForwarderError, clock};
 use regatta_model::{AskedAchieved, Condition, Link, PathCheck};
 
 pub(crate) use self::{
@@ -40,11 +41,7 @@ use self::{
     plan::{RoundTrips, SMALL_PACKET_BYTES, Train},
     socket::Prober,
 };
-use super::{
-    clock::{self, unix_ns},
-    error::DaemonError,
-    namespaces::Namespace,
-};
+use super::{error::DaemonError, namespaces::Namespace, unix_ns};
 use crate::messages::TrainResult;
 
 /// Names of the two directions in those of quantities.
@@ -198,7 +195,7 @@ fn both<A: Send, B>(
     thread::scope(|scope| {
         let beside = thread::Builder::new()
             .spawn_scoped(scope, beside)
-            .map_err(DaemonError::Thread)?;
+            .map_err(ForwarderError::Thread)?;
         let here = here();
         let beside = beside.join();
         let beside = beside.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -6,6 +6,7 @@ use std::{
 };
 
 use regatta_control::Host;
+use regatta_forwarder::clock;
 use regatta_model::Condition;
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     clocks::monotonic_ns,
     messages::{LinkCounters, Probe, TrainResult},
-    path_daemon::{clock, error::DaemonError, json, namespaces::Namespace},
+    path_daemon::{error::DaemonError, json, namespaces::Namespace},
 };
 
 /// Longest time by which the other end may begin later than this one, to which the request is sent

@@ -6,9 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use regatta_forwarder::clock;
+
 use crate::{
     messages::LinkCounters,
-    path_daemon::{clock, error::DaemonError, spawn},
+    path_daemon::{error::DaemonError, spawn},
 };
 
 /// Time between two looks at the clock.

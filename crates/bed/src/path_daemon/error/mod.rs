@@ -6,6 +6,7 @@ mod refusal;
 use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
+use regatta_forwarder::ForwarderError;
 
 use crate::hosts::OTHER_ADDRESS;
 
@@ -37,16 +38,8 @@ pub(crate) enum DaemonError {
     },
     #[error("a path cannot carry packets of at most {0} bytes; the emulator takes 68 to 65521")]
     Mtu(u32),
-    #[error("cannot start a thread of the path's")]
-    Thread(#[source] io::Error),
-    #[error("the forwarding thread ended")]
-    ForwarderEnded,
-    #[error("the {direction} link of condition `{condition}` cannot be emulated")]
-    Link {
-        condition: String,
-        direction: &'static str,
-        source: LinkError,
-    },
+    #[error(transparent)]
+    Forwarder(#[from] ForwarderError),
     #[error("this kernel lacks `{module}`")]
     NoNetem {
         module: &'static str,
@@ -88,8 +81,6 @@ pub(crate) enum DaemonError {
         "the controller speaks version {theirs} of the daemon's messages, this is version {ours}"
     )]
     Version { theirs: u32, ours: u32 },
-    #[error("cannot write the capture `{}`", path.display())]
-    Capture { path: PathBuf, source: io::Error },
     #[error("netem does not tell what it does to each packet, so its path cannot be captured")]
     NotCaptured,
     #[error("the request `{line}` comes at the wrong time")]
@@ -148,7 +139,7 @@ impl DaemonError {
                 _ => String::new(),
             },
             Self::Mtu(_) => "ask for a packet size between `68B` and `65521B`".into(),
-            Self::Link { source, .. } => match source {
+            Self::Forwarder(ForwarderError::Link { source, .. }) => match source {
                 LinkError::NoRate => "leave the rate out for an unlimited link".into(),
                 LinkError::Ratio { .. } => "write a ratio from `0%` to `100%`".into(),
                 LinkError::Trace(_) => "name a trace as `mm-link` takes it".into(),
@@ -177,10 +168,12 @@ impl DaemonError {
                 "leave delay, loss and rate out, or give both hosts `shaping` in the hosts file".into()
             }
             Self::Refused { .. } => USE_OTHER_EMULATOR.into(),
-            Self::Capture { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+            Self::Forwarder(ForwarderError::Capture { source, .. })
+                if source.kind() == io::ErrorKind::AlreadyExists =>
+            {
                 "choose another name, or remove what has this one".into()
             }
-            Self::Capture { .. } => "choose a place that can be written and has room".into(),
+            Self::Forwarder(ForwarderError::Capture { .. }) => "choose a place that can be written and has room".into(),
             Self::NotCaptured => "capture the path of `--emulator userspace`".into(),
             Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),
             Self::Iptables { .. } => {

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::path_daemon::{clock, error::DaemonError, spawn};
+use regatta_forwarder::clock;
+
+use crate::path_daemon::{error::DaemonError, spawn};
 
 /// Running schedule. Dropping it ends it: no further steps are taken.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
+    use regatta_forwarder::ForwarderError;
+
     use super::*;
 
     #[test]
@@ -60,9 +64,7 @@ mod tests {
         let times = [Duration::ZERO, Duration::from_millis(5), Duration::MAX];
         let steps = times.into_iter().zip(0..).collect();
         let take = move |number| {
-            sender
-                .send(number)
-                .map_err(|_| DaemonError::ForwarderEnded)?;
+            sender.send(number).map_err(|_| ForwarderError::Ended)?;
             Ok(())
         };
         let schedule = Schedule::start(Instant::now(), steps, take).expect("a thread");

@@ -72,10 +72,6 @@ pub(super) enum Controller {
 
 /// What a controller keeps of a packet in flight.
 #[derive(Debug, Clone, Copy)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the stack copies it for every packet"
-)]
 pub(super) enum PacketInfo {
     Cubic,
     Bbr(BbrPacket),

@@ -12,7 +12,7 @@ fn read(clock: ClockId) -> u64 {
 }
 
 /// Returns the time of the monotonic clock, in nanoseconds.
-pub(crate) fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
@@ -25,12 +25,12 @@ pub fn is_virtual() -> bool {
 
 /// Returns the time of the wall clock, in nanoseconds since the Unix epoch. Only to date things,
 /// and beside the kernel's receive time stamps, which are on this clock.
-pub(crate) fn unix_ns() -> u64 {
+pub fn unix_ns() -> u64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
 /// Returns the CPU time of this process, all threads, in nanoseconds.
-pub(crate) fn process_cpu_ns() -> u64 {
+pub fn process_cpu_ns() -> u64 {
     read(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
@@ -54,13 +54,13 @@ fn is_enabled(setting: &str) -> bool {
 
 /// Whether the forwarder polls busily instead of sleeping. It then needs a core for itself, so it
 /// does so only if [`SCHEDULING`] asks for it.
-pub(crate) fn polls_busily() -> bool {
+pub fn polls_busily() -> bool {
     is_enabled("busy-poll")
 }
 
 /// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
 /// rests that a thread that may be busy throughout has to take for that.
-pub(crate) fn wake_on_time() -> Option<RealTimeThrottle> {
+pub fn wake_on_time() -> Option<RealTimeThrottle> {
     if is_enabled("slack") {
         // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1u64) };
@@ -82,7 +82,7 @@ pub(crate) fn wake_on_time() -> Option<RealTimeThrottle> {
 /// second of a processor (`sched_rt_runtime_us`) and then stop them for 50 ms, even if the processor idles.
 /// A thread that sleeps for a little more than 5 % of each short turn is never stopped.
 #[derive(Debug)]
-pub(crate) struct RealTimeThrottle {
+pub struct RealTimeThrottle {
     turn_began: u64,
     /// CPU time of the thread at the beginning of the turn, in nanoseconds.
     cpu_ns: u64,
@@ -94,7 +94,7 @@ const REST_NS: u64 = 300_000;
 
 impl RealTimeThrottle {
     /// Returns for how long the calling thread has to sleep `now`.
-    pub(crate) fn due(&mut self, now: u64) -> Option<Duration> {
+    pub fn due(&mut self, now: u64) -> Option<Duration> {
         let turn_ended = now >= self.turn_began + TURN_NS;
         turn_ended.then(|| self.end_turn(now, thread_cpu_ns()))?
     }
@@ -116,7 +116,7 @@ impl RealTimeThrottle {
 /// timer that is set is an exit to the hypervisor. A thread that carries [`BUSY_PACKETS`] or more in a
 /// [`WINDOW_NS`] therefore wakes once in a time that fits the path, and packets leave by that much later at most.
 #[derive(Debug, Default)]
-pub(crate) struct Coalescing {
+pub struct Coalescing {
     /// Time from a coalesced wake-up to the next, in nanoseconds.
     between_ns: u64,
     window_began: u64,
@@ -136,18 +136,18 @@ const BETWEEN: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros
 
 impl Coalescing {
     /// Creates the state, unless the clock is virtual: sleep costs nothing there.
-    pub(crate) fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         (is_enabled("coalescing") && !is_virtual()).then(Self::default)
     }
 
     /// Fits the time between wake-ups to a path with the one-way delay `delay`.
-    pub(crate) fn fit(&mut self, delay: Duration) {
+    pub fn fit(&mut self, delay: Duration) {
         let [least, most] = BETWEEN;
         self.between_ns = nanoseconds((delay / OF_DELAY).clamp(least, most));
     }
 
     /// Counts a packet that was read `now`.
-    pub(crate) fn count(&mut self, now: u64) {
+    pub fn count(&mut self, now: u64) {
         let since = now.saturating_sub(self.window_began);
         if since >= WINDOW_NS {
             self.is_busy = self.packets >= BUSY_PACKETS && since < 2 * WINDOW_NS;
@@ -157,12 +157,12 @@ impl Coalescing {
     }
 
     /// Notes that the thread woke up `now`.
-    pub(crate) fn woke(&mut self, now: u64) {
+    pub fn woke(&mut self, now: u64) {
         self.woke = now;
     }
 
     /// Returns for how long the thread has to sleep `now`, before it waits for packets.
-    pub(crate) fn pause(&self, now: u64) -> Option<Duration> {
+    pub fn pause(&self, now: u64) -> Option<Duration> {
         let remaining = (self.woke + self.between_ns).saturating_sub(now);
         (self.is_busy && remaining > 0).then(|| Duration::from_nanos(remaining))
     }

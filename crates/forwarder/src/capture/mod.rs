@@ -10,6 +10,8 @@ mod sequence;
 use std::{
     fs::File,
     io::{self, Write},
+    net::Ipv4Addr,
+    path::PathBuf,
     sync::{
         Arc,
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -19,18 +21,42 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
-pub(super) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
+pub(crate) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
 use self::sequence::{CapturedPacket, Event, Sequence};
-use super::{
-    ADDRESSES,
+use crate::{
+    ForwarderError, HEADER_BYTES,
     clock::{monotonic_ns, unix_ns},
-    corruption,
-    error::DaemonError,
-    kernel_release, spawn,
-    tun::HEADER_BYTES,
+    corruption, spawn,
 };
-use crate::capture::{CaptureOrder, CaptureSummary};
+
+/// Prefix of the comment of every packet that left the path at its other end.
+pub const PASSED: &str = "passed";
+
+/// Request for a capture: its file, and how much of each packet goes into it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureOrder {
+    /// Path of the file; an existing file is replaced.
+    pub file: PathBuf,
+    /// Bytes of each packet that are kept, counted from the IP header; all of them if absent.
+    pub snap_bytes: Option<u32>,
+    /// Title of the capture, stored as its comment.
+    pub title: String,
+}
+
+/// Totals of a finished capture.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureSummary {
+    /// Packets in the file.
+    pub packets: u64,
+    /// Packets that are not in the file, because writing did not keep up or failed.
+    pub missed: u64,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// Cause of a failed write, if one failed; the file holds what was written before.
+    pub failure: Option<String>,
+}
 
 /// Time between two looks at the forwarder's reports: waking this thread would cost the forwarder a system call for each
 /// packet.
@@ -72,7 +98,7 @@ fn add(counts: &mut [u64; 2], more: [u64; 2]) {
 
 /// The forwarder's end of a capture.
 #[derive(Debug)]
-pub(super) struct CaptureSender {
+pub struct CaptureSender {
     batch: Batch,
     shared: Arc<Mutex<Batch>>,
     /// Bytes that waited when the shared batch was last accessed.
@@ -84,7 +110,7 @@ pub(super) struct CaptureSender {
 impl CaptureSender {
     /// Records that a packet entered the path. `frame` is the packet as the device gives it: its
     /// header, then the IP packet. Returns its number if it is captured.
-    pub(super) fn entered(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<u32> {
+    pub(crate) fn entered(&mut self, direction: u8, at: u64, frame: &[u8]) -> Option<u32> {
         let packet = self.capture(direction, at, frame)?;
         self.batch.events.push(Event::Entered(packet));
         let number = self.next;
@@ -94,7 +120,7 @@ impl CaptureSender {
 
     /// Records the outcome of a packet. Unlike other events it is never left out: later packets
     /// wait for it.
-    pub(super) fn ended(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
+    pub(crate) fn ended(&mut self, number: u32, at: u64, verdict: Verdict, marks: u16) {
         self.batch.events.push(Event::Ended {
             number,
             at,
@@ -104,7 +130,7 @@ impl CaptureSender {
     }
 
     /// Records that a copy that the path made has left it.
-    pub(super) fn copied(&mut self, direction: u8, at: u64, frame: &[u8]) {
+    pub(crate) fn copied(&mut self, direction: u8, at: u64, frame: &[u8]) {
         let packet = self.capture(direction, at, frame);
         self.batch.events.extend(packet.map(Event::Copied));
     }
@@ -136,7 +162,7 @@ impl CaptureSender {
 
     /// Hands the reports over, unless the writing thread holds the lock; they are handed over the
     /// next time then.
-    pub(super) fn hand_over(&mut self) {
+    pub(crate) fn hand_over(&mut self) {
         if self.batch.events.is_empty() && self.batch.missed == [0, 0] {
             return;
         }
@@ -152,7 +178,7 @@ impl CaptureSender {
     }
 
     /// Hands the last reports over.
-    pub(super) fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         let shared = Arc::clone(&self.shared);
         shared.lock().append(&mut self.batch);
     }
@@ -160,19 +186,25 @@ impl CaptureSender {
 
 /// Handle of the thread of a running capture.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub struct Recorder {
     stop: Sender<()>,
     thread: JoinHandle<CaptureSummary>,
 }
 
 impl Recorder {
     /// Creates the file, which must not exist, in a directory that does, and starts the thread. The
-    /// first packet will have the number `next`.
-    pub(super) fn start(
+    /// first packet will have the number `next`. `hosts` are the addresses of the connecting and the listening host,
+    /// `system` names the operating system.
+    ///
+    /// # Errors
+    /// [`ForwarderError::Capture`], [`ForwarderError::Thread`].
+    pub fn start(
         order: &CaptureOrder,
         next: u32,
-    ) -> Result<(Self, CaptureSender), DaemonError> {
-        let failed = |source| DaemonError::Capture {
+        hosts: [Ipv4Addr; 2],
+        system: &str,
+    ) -> Result<(Self, CaptureSender), ForwarderError> {
+        let failed = |source| ForwarderError::Capture {
             path: order.file.clone(),
             source,
         };
@@ -196,7 +228,7 @@ impl Recorder {
             missed: [0; 2],
             failure: None,
         };
-        writer.begin(order);
+        writer.begin(order, hosts, system);
         if let Some(source) = writer.failure.take() {
             return Err(failed(source));
         }
@@ -206,7 +238,8 @@ impl Recorder {
     }
 
     /// Writes the remaining reports, after the tap has finished, and returns the summary.
-    pub(super) fn finish(self) -> CaptureSummary {
+    #[must_use]
+    pub fn finish(self) -> CaptureSummary {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| CaptureSummary {
             failure: Some("the thread that wrote the capture ended".to_owned()),
@@ -230,10 +263,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn begin(&mut self, order: &CaptureOrder) {
-        let [a, b] = ADDRESSES;
-        let system = format!("Linux {}", kernel_release());
-        pcapng::section_header(&mut self.blocks, &order.title, &system);
+    fn begin(&mut self, order: &CaptureOrder, [a, b]: [Ipv4Addr; 2], system: &str) {
+        pcapng::section_header(&mut self.blocks, &order.title, system);
         let snap = order.snap_bytes.unwrap_or(0);
         let forward = format!(
             "from the connecting host {a} to the listening host {b}; times are those of entering the path"

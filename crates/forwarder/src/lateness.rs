@@ -10,10 +10,10 @@ const SHORTEST_SLEEP_NS: u64 = 50_000;
 
 /// Lateness of the packets of one direction.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Lateness {
-    pub(super) sum_ns: u64,
-    pub(super) max_ns: u64,
-    pub(super) late: u64,
+pub(crate) struct Lateness {
+    pub(crate) sum_ns: u64,
+    pub(crate) max_ns: u64,
+    pub(crate) late: u64,
     /// Time after which a delivered packet counts as late, in nanoseconds.
     late_after_ns: u64,
     /// Lag of the last packet; see [`Lateness::enter`].
@@ -24,7 +24,7 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    pub(super) fn new(late_after: Duration) -> Self {
+    pub(crate) fn new(late_after: Duration) -> Self {
         Self {
             late_after_ns: nanoseconds(late_after),
             ..Self::default()
@@ -36,7 +36,7 @@ impl Lateness {
     /// it had been read on arrival. Packets that may have waited behind it in the device are as
     /// late. `free` is when the bottleneck can send it; without a bottleneck the device is the
     /// queue, and nothing lags. All times are in nanoseconds.
-    pub(super) fn enter(&mut self, arrived: u64, read: u64, free: Option<u64>) -> u64 {
+    pub(crate) fn enter(&mut self, arrived: u64, read: u64, free: Option<u64>) -> u64 {
         let Some(free) = free else { return 0 };
         if arrived >= self.lagging_until {
             self.lag_ns = 0;
@@ -52,7 +52,7 @@ impl Lateness {
 
     /// Counts a packet that leaves `after_due_ns` after the due time that follows from the time at
     /// which it was read.
-    pub(super) fn leave(&mut self, after_due_ns: u64, lag_ns: u64) {
+    pub(crate) fn leave(&mut self, after_due_ns: u64, lag_ns: u64) {
         let late = after_due_ns + lag_ns;
         self.sum_ns += late;
         self.max_ns = self.max_ns.max(late);
@@ -62,7 +62,7 @@ impl Lateness {
 
 /// Times, for each device, after which a packet that is read from it must have arrived.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     /// File with the kernel's account of the time for which the thread waited for a processor;
     /// `None` where it keeps none.
     account: Option<File>,
@@ -72,7 +72,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Creates the state for the devices that the calling thread reads.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut arrivals = Self {
             account: File::open("/proc/thread-self/schedstat").ok(),
             waited_ns: 0,
@@ -97,13 +97,13 @@ impl Arrivals {
     }
 
     /// Notes that a device was empty at `now`.
-    pub(super) fn empty(&mut self, device: usize, now: u64) {
+    pub(crate) fn empty(&mut self, device: usize, now: u64) {
         self.empty_at[device] = self.empty_at[device].max(now);
     }
 
     /// Notes that the thread waited from `from` until `now` for a packet of either device. If it
     /// slept, the first packet woke it, and the time since then was spent waiting for a processor.
-    pub(super) fn woke(&mut self, from: u64, now: u64) {
+    pub(crate) fn woke(&mut self, from: u64, now: u64) {
         let woken = now.saturating_sub(self.waited());
         if woken > from + SHORTEST_SLEEP_NS {
             self.empty(0, woken);
@@ -112,7 +112,7 @@ impl Arrivals {
     }
 
     /// Returns the earliest time at which a packet that is read from a device now can have arrived.
-    pub(super) fn earliest(&self, device: usize) -> u64 {
+    pub(crate) fn earliest(&self, device: usize) -> u64 {
         self.empty_at[device]
     }
 }

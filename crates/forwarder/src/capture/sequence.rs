@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 
 use regatta_emulation::Cause;
 
-use crate::capture::PASSED;
+use super::PASSED;
 
 /// Packets of the connecting host.
 pub(super) const FORWARD: u8 = 0;
 
 /// Outcome of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::path_daemon) enum Verdict {
+pub(crate) enum Verdict {
     /// The packet left the path.
     Delivered,
     /// The packet left the path, and the receiving host's device did not accept it.
@@ -26,12 +26,12 @@ pub(in crate::path_daemon) enum Verdict {
 }
 
 /// Marks of a packet: effects of the path beside its outcome.
-pub(in crate::path_daemon) const CORRUPTED: u16 = 1;
-pub(in crate::path_daemon) const AHEAD: u16 = 2;
+pub(crate) const CORRUPTED: u16 = 1;
+pub(crate) const AHEAD: u16 = 2;
 /// Mark of a copy that the path made of another packet.
-pub(in crate::path_daemon) const COPY: u16 = 4;
+pub(crate) const COPY: u16 = 4;
 /// Mark of a packet that is captured.
-pub(in crate::path_daemon) const CAPTURED: u16 = 8;
+pub(crate) const CAPTURED: u16 = 8;
 
 /// Packet at `at`, in nanoseconds of the monotonic clock, of which `captured_bytes` of its `size` bytes were captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,33 +2,33 @@
 
 use regatta_emulation::Packet;
 
-use super::{
+use crate::{
+    HEADER_BYTES,
     capture::{AHEAD, CAPTURED, COPY, CORRUPTED, CaptureSender, Verdict},
     corruption,
-    tun::HEADER_BYTES,
 };
 
 /// A packet as the device gives it: its header, then the IP packet.
 #[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) buffer: Box<[u8]>,
+pub(crate) struct Frame {
+    pub(crate) buffer: Box<[u8]>,
     /// Length in bytes with the header; both fit, whatever the largest packet.
-    pub(super) length: u16,
+    pub(crate) length: u16,
     /// Marks for a capture: what the path did to the packet.
-    pub(super) marks: u16,
+    pub(crate) marks: u16,
     /// Number of the packet in the capture, if `marks` has [`CAPTURED`].
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// Lateness of the packet when it was read, in nanoseconds; see [`Lateness::enter`].
-    pub(super) lag_ns: u32,
+    pub(crate) lag_ns: u32,
 }
 
 impl Frame {
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[..usize::from(self.length)]
     }
 
     /// Records the outcome of the packet in the capture, if it is captured.
-    pub(super) fn ended(&self, tap: &mut CaptureSender, at: u64, verdict: Verdict) {
+    pub(crate) fn ended(&self, tap: &mut CaptureSender, at: u64, verdict: Verdict) {
         if self.marks & CAPTURED != 0 {
             tap.ended(self.number, at, verdict, self.marks);
         }

@@ -1,12 +1,11 @@
 //! The typesetter: fonts, glyphs, formats, errors, and where it is found.
 
-mod common;
-
 use std::{fs, path::Path};
 
-use common::paper::{run_typesetter, typeset_job};
 use regatta_report::pdf::{self, Typesetter};
 use serde_json::{Value, json};
+
+use crate::common::paper::{run_typesetter, typeset_job};
 
 /// Template that shows the text of a page.
 const TEMPLATE: &str =

@@ -10,16 +10,16 @@ use std::{
     ops::Range,
 };
 
-use super::{
+use crate::{
+    HEADER_BYTES,
     corruption::{NEEDS_CHECKSUM, internet_sum, native},
-    tun::HEADER_BYTES,
 };
 
 /// Most segments in one packet: as many full ones as fit in 64 KiB.
 const MAX_SEGMENTS: usize = 44;
 
 /// Most frames among which segments of one connection are looked for.
-pub(super) const WINDOW: usize = u128::BITS as usize;
+pub(crate) const WINDOW: usize = u128::BITS as usize;
 
 /// Bytes of an IPv4 header without options, the only kind that is merged.
 const IP_BYTES: usize = 20;
@@ -112,7 +112,7 @@ fn is_tcp(frame: &[u8]) -> bool {
 
 /// Returns which of the first [`WINDOW`] of `frames` can be merged into one packet, as bits: the first, and what follows
 /// it in its connection. Segments of other connections may stand in between.
-pub(super) fn mergeable<'a>(frames: impl Iterator<Item = &'a [u8]>) -> u128 {
+pub(crate) fn mergeable<'a>(frames: impl Iterator<Item = &'a [u8]>) -> u128 {
     let mut frames = frames.take(WINDOW);
     let mut which: u128 = 1;
     let Some(first) = frames.next().and_then(Segment::parse) else {
@@ -148,7 +148,7 @@ pub(super) fn mergeable<'a>(frames: impl Iterator<Item = &'a [u8]>) -> u128 {
 }
 
 /// Writes frames that are [mergeable] to a device as one packet.
-pub(super) fn write<'a>(
+pub(crate) fn write<'a>(
     mut device: &File,
     frames: impl Iterator<Item = &'a [u8]>,
 ) -> io::Result<()> {

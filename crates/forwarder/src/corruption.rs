@@ -1,9 +1,9 @@
 //! One flipped bit in a packet, as a link that damages packets would have it.
 
-use super::tun::HEADER_BYTES;
+use crate::HEADER_BYTES;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum is left to the device.
-pub(super) const NEEDS_CHECKSUM: u8 = 1;
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
 /// Leading bits of the packet that are left alone: its version. With another version it is no IP
 /// packet any more and no interface accepts it, so that nothing would be corrupted but the count.
@@ -14,7 +14,7 @@ const VERSION_BITS: u64 = 4;
 /// A sending kernel may leave the checksum to the device, and the receiving one then believes that
 /// it is right. It is therefore computed first, so that the receiver finds the damage as it would
 /// on a wire.
-pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
+pub(crate) fn flip_bit(frame: &mut [u8], draw: u64) {
     if frame.len() <= HEADER_BYTES {
         return;
     }
@@ -35,7 +35,7 @@ pub(super) fn flip_bit(frame: &mut [u8], draw: u64) {
 /// the sum of the pseudo-header in the place of the checksum.
 ///
 /// Source: RFC 1071; Virtual I/O Device 1.2, 5.1.6.2.
-pub(super) fn offloaded_checksum(frame: &[u8]) -> Option<(usize, [u8; 2])> {
+pub(crate) fn offloaded_checksum(frame: &[u8]) -> Option<(usize, [u8; 2])> {
     let (header, packet) = frame.split_at_checked(HEADER_BYTES)?;
     if header[0] & NEEDS_CHECKSUM == 0 {
         return None;
@@ -54,14 +54,14 @@ pub(super) fn offloaded_checksum(frame: &[u8]) -> Option<(usize, [u8; 2])> {
 }
 
 /// Returns a field of the device's header.
-pub(super) fn native(frame: &[u8], at: usize) -> u16 {
+pub(crate) fn native(frame: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([frame[at], frame[at + 1]])
 }
 
 /// Returns the one's complement sum of bytes in pairs, the last one filled up with zero.
 ///
 /// Source: RFC 1071.
-pub(super) fn internet_sum(bytes: &[u8]) -> u16 {
+pub(crate) fn internet_sum(bytes: &[u8]) -> u16 {
     let mut sum: u32 = bytes
         .chunks(2)
         .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)))

@@ -1,0 +1,34 @@
+//! Errors of the forwarder and of captures.
+
+use std::{io, path::PathBuf};
+
+use regatta_emulation::LinkError;
+
+/// Failed start of the forwarder, or request to it that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwarderError {
+    /// No thread could be started.
+    #[error("cannot start a thread of the path's")]
+    Thread(#[source] io::Error),
+    /// The forwarder's thread is not there any more.
+    #[error("the forwarding thread ended")]
+    Ended,
+    /// No link can have these settings.
+    #[error("the {direction} link of condition `{condition}` cannot be emulated")]
+    Link {
+        /// Name of the condition.
+        condition: String,
+        /// `forward` or `reverse`.
+        direction: &'static str,
+        /// The setting that is impossible.
+        source: LinkError,
+    },
+    /// The file of a capture cannot be created or written.
+    #[error("cannot write the capture `{}`", path.display())]
+    Capture {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the system.
+        source: io::Error,
+    },
+}
