@@ -38,16 +38,17 @@ export AWS_LC_SYS_CMAKE_BUILDER := 1
 # Directory of the programs: `.cargo/config.toml` names the target.
 BUILT = $(CARGO_TARGET_DIR)/$(shell rustc --version --verbose | sed -n 's/^host: //p')/release
 
-TOOLS := $(CACHE)/tools
-CARGO_DENY := $(TOOLS)/cargo-deny-0.20.2/bin/cargo-deny
-CARGO_NEXTEST := $(TOOLS)/cargo-nextest-0.9.151/bin/cargo-nextest
+# Tools of the tests. The versions are in scripts/requirements/cargo-tools.in.
+CARGO_TOOLS := $(CACHE)/cargo-tools/bin
+CARGO_DENY := $(CARGO_TOOLS)/cargo-deny
+CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 
 # Tests use the profile `bench`: see Cargo.toml. Clippy compiles the tests, so that lints need no separate build
 # of every crate.
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check validity external export-readers package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,17 +73,15 @@ pdf: ## Fetch the typesetter of PDF reports and figures, and its fonts: 37 MB, h
 doctor: build ## Show what this machine supports, and what to type where something is missing
 	./regatta doctor
 
-# cargo-deny is compiled beside the tests.
-test: export PREPARE_ALSO = $(CARGO_DENY)
 test: fmt tests deny readme ## Formatting, lints, licences, the README's commands, all tests
 
 bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
 
-docs: $(CARGO_NEXTEST) tools-build ## Write the tables of docs/ that are made from the source
+docs: cargo-tools tools-build ## Write the tables of docs/ that are made from the source
 	REGATTA_WRITE_DOCS=1 $(NEXTEST) --bin regatta -E 'test(/^documents::/)'
 
-fuzz: $(CARGO_NEXTEST) tools-build ## Run every fuzz target for ten minutes, from another seed each day
+fuzz: cargo-tools tools-build ## Run every fuzz target for ten minutes, from another seed each day
 	@scripts/fuzz $(NEXTEST) --test-threads num-cpus -E 'binary(fuzz)' $(NEXTEST_ARGS)
 
 external: ## Build the external drivers: quic-aioquic, sctp-pysctp, quic-go
@@ -146,7 +145,7 @@ fmt: tools-build
 lint: tools-build ## Lints alone
 	cargo clippy --locked --workspace --all-targets --profile bench -- --deny warnings
 
-deny: $(CARGO_DENY)
+deny: cargo-tools
 	scripts/step licences "$(CARGO_DENY)" --locked check bans licenses sources
 
 # Uses the binary that the tests have just built.
@@ -159,7 +158,7 @@ tests: tools-build
 
 # What tests need beside the program. What waits for the network comes first: it leaves the processors to the compilation
 # beside it.
-test-preparation: tools-test pdf export-readers external $(CARGO_NEXTEST) lab-kernel
+test-preparation: tools-test pdf export-readers external cargo-tools lab-kernel
 
 limits: ## Compare the numbers of crates, build scripts and lock files with .ci/limits.toml
 	@scripts/check-limits
@@ -193,6 +192,6 @@ tools-package:
 tools-bench:
 	@scripts/need iperf3 libusrsctp
 
-# Tools of the tests, in pinned versions, without optimisation: it would take longer than it saves.
-$(CARGO_DENY) $(CARGO_NEXTEST): | tools-build
-	@scripts/install-tool "$@"
+cargo-tools: ## Install cargo-nextest and cargo-deny, with which the tests run
+	@scripts/need python3 python3-venv
+	@scripts/python-environment cargo-tools
