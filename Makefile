@@ -93,8 +93,9 @@ export-readers: ## Install pandas and DuckDB for the examples of docs/export.md
 # Directory of the packages.
 DIST := dist
 
-package: build lab-kernel tools-package pdf ## Make the program by itself, Debian packages and a Python wheel, in dist/
+package: build lab-kernel tools-package pdf ## Make the program by itself, Debian packages and a Python wheel, in dist/: 2 minutes after `make run`, once 5 more for the guest kernel
 	@scripts/python-environment packaging
+	@echo "making the packages: 2 minutes on two cores"
 	packaging/build regatta "$$(lab/build-kernel --path)" "$(DIST)"
 
 package-test: package ## Install and run each package in a clean root
