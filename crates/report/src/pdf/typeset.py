@@ -55,7 +55,8 @@ def files(document):
         try:
             return [FORMATS[name](document, page) for name in document["formats"]]
         except typst.TypstError as error:
-            characters = without_glyph(error)
+            # Those of the template cannot be replaced.
+            characters = (without_glyph(error) & set(page)) - {"\ufffd"}
             if not characters:
                 raise
             page = page.translate(dict.fromkeys(map(ord, characters), "\ufffd"))
