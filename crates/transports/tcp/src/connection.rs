@@ -14,7 +14,7 @@ use regatta_transport::{
 
 use crate::{
     info,
-    layer::{Layered, Opened},
+    layered::{Layered, Opened},
     mptcp,
     socket::Connected,
 };

@@ -19,7 +19,8 @@ use socket2::Socket;
 
 use crate::{
     connection::Connection,
-    layer::{Layer, Layered, Stream},
+    layer::{Layer, Stream},
+    layered::Layered,
     mptcp::{self, Paths},
     socket::Connected,
     sockets::Sockets,

@@ -1,14 +1,12 @@
 //! Layer between a socket and the workload.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, Result};
+use regatta_transport::{ByteStream, MonotonicTime, Received, Result};
 
 use crate::{
+    layered::Layered,
     plain::{self, PlainStream},
     socket::Connected,
     tls::{EarlyStream, RecordStream, Tls},
@@ -89,30 +87,4 @@ impl ByteStream for Stream {
     async fn finish(&mut self) -> Result<()> {
         of_any!(self, inner => inner.finish().await)
     }
-}
-
-/// A stream that can carry data.
-pub struct Layered<S> {
-    /// The stream.
-    pub stream: S,
-    /// Result of its handshake, set when that is done: data may be under way before.
-    pub opened: Arc<OnceLock<Opened>>,
-}
-
-impl<S> Layered<S> {
-    fn map<T>(self, into: impl FnOnce(S) -> T) -> Layered<T> {
-        Layered {
-            stream: into(self.stream),
-            opened: self.opened,
-        }
-    }
-}
-
-/// Result of a handshake.
-#[derive(Default)]
-pub struct Opened {
-    /// Negotiated parameters.
-    pub facts: BTreeMap<String, String>,
-    /// Kind of the handshake, if the layer knows it.
-    pub handshake: Option<HandshakeMade>,
 }

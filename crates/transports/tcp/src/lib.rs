@@ -9,6 +9,7 @@ mod driver;
 mod endpoint;
 mod info;
 mod layer;
+mod layered;
 mod mptcp;
 pub mod parts;
 mod plain;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use regatta_transport::{ByteStream, HandshakeMade, MonotonicTime, Received, Result};
 
 use crate::{
-    layer::{Layered, Opened},
+    layered::{Layered, Opened},
     socket::Connected,
 };
 

@@ -414,8 +414,8 @@ fn a_stopped_server_is_killed(lab: &Lab) {
     lab.set(&format!("agent = \"{}\"", stopped.display()));
     let expected = ["cannot reach host `a`", "no greeting within 30 s"];
     assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
-    let remaining = running_with(&stopped.display().to_string());
-    assert!(remaining.is_empty(), "{remaining:?}");
+    let surviving = surviving_with(&stopped.display().to_string());
+    assert!(surviving.is_empty(), "{surviving:?}");
 }
 
 #[test]

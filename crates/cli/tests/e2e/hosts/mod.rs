@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_test_support::processes::running_with;
+use regatta_test_support::processes::{running_with, surviving_with};
 
 use crate::help::Bench;
 

@@ -15,7 +15,7 @@ use regatta_transport::{
 use rustls::{ClientConnection, CommonState, Connection, ServerConfig, ServerConnection};
 
 use super::{End, Incoming, RECORD_OVERHEAD, cannot_begin, facts, failed, unfinished};
-use crate::{layer::Opened, socket::Connected};
+use crate::{layered::Opened, socket::Connected};
 
 /// Maximum early data of a connecting end, in bytes including the records' overhead: with a
 /// ClientHello before it they fill TCP's initial window of ten packets (RFC 6928), so that more

@@ -22,7 +22,7 @@ use rustls_pki_types::ServerName;
 
 pub(crate) use self::{early::EarlyStream, records::RecordStream};
 use crate::{
-    layer::{Layered, Opened},
+    layered::{Layered, Opened},
     settings::CRYPTO,
     socket::Connected,
 };

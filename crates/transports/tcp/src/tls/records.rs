@@ -20,7 +20,7 @@ use rustls::{
 use super::{
     End, Incoming, RECORD_BYTES, RECORD_OVERHEAD, cannot_begin, facts, failed, unfinished,
 };
-use crate::{layer::Opened, socket::Connected};
+use crate::{layered::Opened, socket::Connected};
 
 /// Maximum number of full records that are encrypted before they are sent.
 const OUTGOING_RECORDS: usize = 16;
