@@ -1,6 +1,6 @@
 //! Export of all tables as Parquet and CSV.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::{
@@ -63,27 +63,29 @@ fn export(dir: &Path) {
     export_tables(&reader, &dir.join("export"), &BOTH).expect("a writable directory");
 }
 
-/// Prints each row of a Parquet file as JSON: names of columns, and values as Python shows them.
-const READ: &str = "import json, pyarrow.parquet, sys
-for row in pyarrow.parquet.read_table(sys.argv[1]).to_pylist():
-    print(json.dumps([[name, repr(value)] for name, value in row.items()]))";
+/// Prints the rows of each Parquet file as JSON: names of columns, and values as Python shows them.
+const READ: &str = "import json, pathlib, pyarrow.parquet, sys
+print(json.dumps({path.stem: [
+    [[name, repr(value)] for name, value in row.items()] for row in pyarrow.parquet.read_table(path).to_pylist()
+] for path in pathlib.Path(sys.argv[1]).glob('*.parquet')}))";
 
-/// Returns the rows of a Parquet file, read with pyarrow in the environment of `make export-readers`.
-fn parquet(dir: &Path, table: &str) -> Vec<Vec<(String, String)>> {
+/// Rows of a table, with the names of the columns.
+type Rows = Vec<Vec<(String, String)>>;
+
+/// Returns the rows of all Parquet files by table, read with pyarrow in the environment of `make export-readers`.
+fn parquet(dir: &Path) -> BTreeMap<String, Rows> {
     let environment = env::var_os("REGATTA_EXPORT_READERS").map_or_else(
         || Path::new(&env::var_os("HOME").expect("HOME")).join(".cache/regatta/export-readers"),
         Into::into,
     );
     let output = Command::new(environment.join("bin/python"))
         .args(["-I", "-c", READ])
-        .arg(dir.join(format!("export/{table}.parquet")))
+        .arg(dir.join("export"))
         .output()
         .expect("hint: run `make export-readers`, then the test again");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{table}: {error}");
-    let rows = std::str::from_utf8(&output.stdout).expect("UTF-8").lines();
-    rows.map(|row| serde_json::from_str(row).expect("a row"))
-        .collect()
+    assert!(output.status.success(), "{error}");
+    serde_json::from_slice(&output.stdout).expect("tables")
 }
 
 fn csv(dir: &Path, table: &str) -> String {
@@ -96,7 +98,8 @@ fn values_are_those_of_the_run_in_both_formats() {
     let dir = parent.path().join("run");
     export(&dir);
 
-    let trials = parquet(&dir, "trial");
+    let tables = parquet(&dir);
+    let trials = &tables["trial"];
     let value = |row: usize, name: &str| {
         let found = trials[row].iter().find(|(column, _)| column == name);
         found.expect("a column").1.clone()
@@ -110,9 +113,9 @@ fn values_are_those_of_the_run_in_both_formats() {
                     5,2,TRUE,0,tcp,loss-5,bulk,1790000001000000005,18446744073709551610,measured,\n";
     assert_eq!(csv(&dir, "trial"), expected);
 
-    let values: Vec<String> = parquet(&dir, "sample")
-        .into_iter()
-        .map(|row| row.into_iter().nth(5).expect("6 columns").1)
+    let values: Vec<String> = tables["sample"]
+        .iter()
+        .map(|row| row[5].1.clone())
         .collect();
     assert_eq!(
         values,
@@ -121,15 +124,15 @@ fn values_are_those_of_the_run_in_both_formats() {
     );
     assert!(csv(&dir, "sample").contains("5,receiver,goodput_bps,bit/s,-1,-0\n"));
     assert!(csv(&dir, "metric").contains("5,goodput_bps,bit/s,82800000.1\n"));
-    let buckets: Vec<Vec<String>> = parquet(&dir, "histogram_bucket")
-        .into_iter()
-        .map(|row| row.into_iter().skip(3).map(|(_, field)| field).collect())
+    let buckets: Vec<Vec<String>> = tables["histogram_bucket"]
+        .iter()
+        .map(|row| row.iter().skip(3).map(|(_, field)| field.clone()).collect())
         .collect();
     assert_eq!(buckets.len(), 2);
     assert_eq!(buckets[0][2], "7");
     let [low, high] = [0, 1].map(|bound| buckets[1][bound].parse::<i64>().expect("an integer"));
     assert!(low <= 90_000_001 && 90_000_001 <= high, "{low} to {high}");
-    let quantity = &parquet(&dir, "path_quantity")[0];
+    let quantity = &tables["path_quantity"][0];
     assert_eq!(quantity[6].1, "inf");
 }
 
@@ -139,7 +142,8 @@ fn missing_values_are_null_and_formulas_are_text() {
     let dir = parent.path().join("run");
     export(&dir);
 
-    let samples = parquet(&dir, "host_sample");
+    let tables = parquet(&dir);
+    let samples = &tables["host_sample"];
     assert_eq!(samples[0][1].1, "None");
     assert_eq!(samples[0][4].1, "None");
     assert_eq!(samples[1][4].1, "0.5");
@@ -153,7 +157,7 @@ fn missing_values_are_null_and_formulas_are_text() {
     );
     assert!(warnings.contains("\n,cpu_governor,"), "{warnings}");
     // A table without rows is there with its columns.
-    assert_eq!(parquet(&dir, "parameter"), Vec::<Vec<_>>::new());
+    assert_eq!(tables["parameter"], Rows::new());
     assert_eq!(csv(&dir, "parameter"), "part,name,key,value,unit,text\n");
 }
 
@@ -166,10 +170,11 @@ fn the_dictionary_names_every_file_column_and_metric() {
     let text = fs::read_to_string(dir.join("export/dictionary.json")).expect("a file");
     let dictionary: Value = serde_json::from_str(&text).expect("JSON");
     let page = fs::read_to_string(dir.join("export/dictionary.md")).expect("a file");
+    let tables = parquet(&dir);
     let mut files = vec!["dictionary.json".to_owned(), "dictionary.md".to_owned()];
     for table in dictionary["tables"].as_array().expect("tables") {
         let name = table["name"].as_str().expect("a name");
-        let rows = parquet(&dir, name);
+        let rows = &tables[name];
         assert_eq!(table["rows"], rows.len(), "{name}");
         let columns: Vec<&str> = table["columns"]
             .as_array()
