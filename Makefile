@@ -55,14 +55,15 @@ help: ## Show this list
 
 # Progress of `make run`, also visible to its prerequisites.
 step = ==
-run: step = == step $(1) of 3:
+run: step = == step $(1) of 4:
 
 run: build ## Build in release, run the default study, show the results
-	@echo "$(call step,3) the default study, two minutes (./regatta run)"
+	@echo "$(call step,3) the default study, less than two minutes (./regatta run)"
 	@results="regatta-results/default-$$(date -u +%Y%m%dT%H%M%SZ)"; \
 	./regatta run --out "$$results" && code=0 || code=$$?; \
 	[ ! -e "$$results/report.html" ] || [ -e "$$results/report.pdf" ] || \
-	  { $(MAKE) --no-print-directory pdf && ./regatta report "$$results" --pdf; } || \
+	  { echo "$(call step,4) the PDF of the report, half a minute (make pdf)" && \
+	  make --no-print-directory pdf && ./regatta report "$$results" --pdf; } || \
 	  echo "All is there but report.pdf. To make it: make pdf && ./regatta report $$results --pdf"; \
 	echo "The binary is ./regatta: try './regatta --help'."; exit $$code
 
@@ -134,7 +135,7 @@ build: tools-build
 	@if [ -e "$(BUILT)/regatta" ]; then \
 	  echo "$(call step,2) compile what has changed"; \
 	else \
-	  echo "$(call step,2) compile Regatta and $$(grep -c '^name = ' Cargo.lock) crates, once: 5 to 10 minutes on two cores"; \
+	  echo "$(call step,2) compile Regatta and $$(grep -c '^name = ' Cargo.lock) crates, once: seven minutes on two cores"; \
 	fi
 	cargo build --release --locked --package regatta-cli
 	@$(call place,$(BUILT)/regatta)
