@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, process::Command};
 
-/// Crates that the drivers of quinn and noq may use.
-const QUINN_FAMILY: &[&str] = &[
+/// Crates that the driver of a QUIC stack may use.
+const OF_A_QUIC_STACK: &[&str] = &[
     "transport",
     "transport-quic-common",
     "transport-sockets",
@@ -42,19 +42,18 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
-    ("transport-quic-quinn", QUINN_FAMILY),
-    ("transport-quic-noq", QUINN_FAMILY),
+    ("transport-quic-noq", OF_A_QUIC_STACK),
+    ("transport-quic-quiche", OF_A_QUIC_STACK),
+    ("transport-quic-quinn", OF_A_QUIC_STACK),
+    ("transport-quic-s2n", OF_A_QUIC_STACK),
     (
         "transport-quic",
         &[
             "transport",
-            "transport-quic-common",
-            "transport-quic-quinn",
             "transport-quic-noq",
-            "transport-sockets",
-            "transport-tls",
-            "model",
-            "control",
+            "transport-quic-quiche",
+            "transport-quic-quinn",
+            "transport-quic-s2n",
         ],
     ),
     ("transport-wdt", &[]),

@@ -9,7 +9,7 @@ use s2n_quic::provider::congestion_controller::{
     Timestamp, bbr, cubic,
 };
 
-use super::options::CongestionControl;
+use crate::options::CongestionControl;
 
 type CubicController = <Cubic as Endpoint>::CongestionController;
 type BbrController = <Bbr as Endpoint>::CongestionController;
@@ -17,7 +17,7 @@ type BbrPacket = <BbrController as CongestionController>::PacketInfo;
 
 /// Source of the controllers of an endpoint, one for each path.
 #[derive(Debug)]
-pub(super) enum Controllers {
+pub(crate) enum Controllers {
     /// RFC 9438.
     Cubic(Cubic),
     /// BBR version 2.
@@ -26,7 +26,7 @@ pub(super) enum Controllers {
 
 impl Controllers {
     /// Creates a source of controllers. `initial_window` is in bytes.
-    pub(super) fn new(kind: CongestionControl, initial_window: u32) -> Self {
+    pub(crate) fn new(kind: CongestionControl, initial_window: u32) -> Self {
         match kind {
             CongestionControl::Cubic => {
                 let cubic = cubic::Builder::default();
@@ -40,7 +40,7 @@ impl Controllers {
     }
 
     /// Returns the congestion control by the type of the controllers; `None` for an unknown type.
-    pub(super) fn congestion_control(&self) -> Option<CongestionControl> {
+    pub(crate) fn congestion_control(&self) -> Option<CongestionControl> {
         CongestionControl::of_type(match self {
             Self::Cubic(_) => type_name::<CubicController>(),
             Self::Bbr(_) => type_name::<BbrController>(),
@@ -65,14 +65,14 @@ impl Endpoint for Controllers {
     clippy::large_enum_variant,
     reason = "a connection has one, which is used for every packet"
 )]
-pub(super) enum Controller {
+pub(crate) enum Controller {
     Cubic(CubicController),
     Bbr(BbrController),
 }
 
 /// What a controller keeps of a packet in flight.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum PacketInfo {
+pub(crate) enum PacketInfo {
     Cubic,
     Bbr(BbrPacket),
 }

@@ -10,10 +10,10 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 
-use super::{entry::Quiche, options::Options};
+use crate::{entry::Quiche, options::Options};
 
 /// Key log and event logs of one end, as its options ask for.
-pub(super) struct Files {
+pub(crate) struct Files {
     directory: Option<PathBuf>,
     /// `sender` or `receiver`.
     end: &'static str,

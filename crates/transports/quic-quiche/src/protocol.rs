@@ -6,34 +6,34 @@ use quiche::{ConnectionId, Header, RecvInfo};
 use regatta_transport::{Purpose, Result, TransportError};
 use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
 
-use super::{
+use crate::{
     entry::{Entry, ID_BYTES, Kind, Quiche},
     files::Files,
     tls::{self, RetryTokens},
 };
 
 /// Handle to a connection.
-pub(super) type Handle = driver::Handle<Quic>;
+pub(crate) type Handle = driver::Handle<Quic>;
 
 /// quiche at one end.
-pub(super) struct Quic {
-    pub(super) config: quiche::Config,
+pub(crate) struct Quic {
+    pub(crate) config: quiche::Config,
     /// Properties of the connections.
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     /// Maker of Retry tokens if the peer must prove its address first.
-    pub(super) retry: Option<RetryTokens>,
-    pub(super) server_name: String,
+    pub(crate) retry: Option<RetryTokens>,
+    pub(crate) server_name: String,
     /// Whether the peer is given connection identifiers for a second path.
-    pub(super) spare_ids: bool,
+    pub(crate) spare_ids: bool,
     /// Whether tickets of the peer are kept for later connections.
-    pub(super) keeps_tickets: bool,
-    pub(super) files: Files,
+    pub(crate) keeps_tickets: bool,
+    pub(crate) files: Files,
     /// Connections by the destination connection identifiers that the peer uses.
-    pub(super) routes: HashMap<Vec<u8>, Number>,
+    pub(crate) routes: HashMap<Vec<u8>, Number>,
     /// Number of connections that have begun.
-    pub(super) begun: Number,
+    pub(crate) begun: Number,
     /// Most recent ticket from the peer.
-    pub(super) ticket: Option<Vec<u8>>,
+    pub(crate) ticket: Option<Vec<u8>>,
 }
 
 /// Returns the destination connection identifier of a packet.

@@ -10,14 +10,14 @@ use regatta_transport::{
     HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
 };
 
-use super::{
+use crate::{
     end::End, migration::Migration, protocol::Handle, statistics::Statistics, stream::QuicheStream,
 };
-use crate::wait::{in_time, within};
+use regatta_transport_sockets::wait::{in_time, within};
 
 /// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
 /// the connection.
-pub(super) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes: usize) {
+pub(crate) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes: usize) {
     tokio::time::sleep(after).await;
     let Some(handle) = handle.upgrade() else {
         return;
@@ -35,7 +35,7 @@ pub(super) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes:
 }
 
 /// An established connection; closed when dropped.
-pub(super) struct QuicheConnection {
+pub(crate) struct QuicheConnection {
     pub handle: Arc<Handle>,
     pub statistics: Arc<Statistics>,
 }

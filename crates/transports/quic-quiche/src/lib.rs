@@ -1,49 +1,61 @@
-//! `quic-s2n`: s2n-quic on tokio, one current-thread runtime per end.
+//! `quic-quiche`: Cloudflare's quiche on BoringSSL, one current-thread runtime per end.
+//!
+//! quiche does no input and output of its own: its connections (`entry`, `end`) and what they share
+//! (`protocol`) run on the I/O loop that all such protocols have in common; the application's calls
+//! (`stream`, `datagram`, `connection`) act on them under the same lock.
 
 mod connection;
-mod controller;
 mod datagram;
 mod end;
 mod endpoint;
-mod events;
-mod flow;
+mod entry;
+mod files;
+mod migration;
 mod options;
+mod protocol;
 mod statistics;
 mod stream;
+mod tls;
 
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::QuicDriver;
 
-pub use endpoint::streams;
+/// Version of quiche that this crate is built with.
+pub const QUICHE_VERSION: &str = "0.30.0";
 
-/// Version of s2n-quic that this crate is built with.
-pub const S2N_QUIC_VERSION: &str = "1.91.0";
-
-/// The driver `quic-s2n`.
+/// The driver `quic-quiche`.
 pub static DRIVER: QuicDriver = QuicDriver {
     descriptor: &DESCRIPTOR,
     streams: |order, context| {
-        let endpoint = streams(order)?;
+        let endpoint = endpoint::streams(order)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
     datagrams: |order, context| {
-        let endpoint = flow::datagrams(order)?;
+        let endpoint = endpoint::datagrams(order)?;
         Ok(Box::new(MessageSession::new(endpoint, order, context)?))
     },
 };
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
-    name: "quic-s2n",
-    title: "QUIC, s2n-quic",
-    summary: "QUIC version 1 with TLS 1.3 by s2n-quic, one stream for the transfer",
+    name: "quic-quiche",
+    title: "QUIC, quiche",
+    summary: "QUIC version 1 with TLS 1.3 by Cloudflare's quiche on BoringSSL",
     carries: Carries::Streams,
     reliable: true,
     encrypted: true,
     multiplexes: true,
     congestion_control_choosable: true,
-    capabilities: &["retry", "datagram", "keylog"],
-    stack: "s2n-quic",
-    stack_version: S2N_QUIC_VERSION,
+    capabilities: &[
+        "resumption",
+        "0-rtt",
+        "retry",
+        "datagram",
+        "migration",
+        "keylog",
+        "qlog",
+    ],
+    stack: "quiche",
+    stack_version: QUICHE_VERSION,
     options: options::DEFINITIONS,
 };
 
@@ -56,13 +68,13 @@ mod tests {
     use strum::VariantNames as _;
 
     use super::*;
-    use crate::s2n_driver::options::CongestionControl;
+    use crate::options::CongestionControl;
 
     #[test]
     fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../../Cargo.lock");
         assert!(lock.contains(&format!(
-            "name = \"s2n-quic\"\nversion = \"{S2N_QUIC_VERSION}\""
+            "name = \"quiche\"\nversion = \"{QUICHE_VERSION}\""
         )));
     }
 
@@ -73,9 +85,8 @@ mod tests {
         for &name in CongestionControl::VARIANTS {
             assert_eq!(check("cc", OptionValue::Text(name.to_owned())), Ok(()));
         }
-        let error = check("cc", OptionValue::Text("newreno".to_owned())).expect_err("unknown");
-        assert_eq!(error.hint(), "write one of `cubic`, `bbr`");
-        assert!(check("gso", OptionValue::Number(1)).is_err());
-        assert!(check("stream_window", OptionValue::Text("4 parsec".to_owned())).is_err());
+        let error = check("cc", OptionValue::Text("hybla".to_owned())).expect_err("unknown");
+        assert_eq!(error.hint(), "write one of `cubic`, `reno`, `bbr2`");
+        assert!(check("migrate_after", OptionValue::Number(1)).is_err());
     }
 }

@@ -1,61 +1,49 @@
-//! `quic-quiche`: Cloudflare's quiche on BoringSSL, one current-thread runtime per end.
-//!
-//! quiche does no input and output of its own: its connections (`entry`, `end`) and what they share
-//! (`protocol`) run on the I/O loop that all such protocols have in common; the application's calls
-//! (`stream`, `datagram`, `connection`) act on them under the same lock.
+//! `quic-s2n`: s2n-quic on tokio, one current-thread runtime per end.
 
 mod connection;
+mod controller;
 mod datagram;
 mod end;
 mod endpoint;
-mod entry;
-mod files;
-mod migration;
+mod events;
+mod flow;
 mod options;
-mod protocol;
 mod statistics;
 mod stream;
-mod tls;
 
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::QuicDriver;
 
-/// Version of quiche that this crate is built with.
-pub const QUICHE_VERSION: &str = "0.30.0";
+pub use endpoint::streams;
 
-/// The driver `quic-quiche`.
+/// Version of s2n-quic that this crate is built with.
+pub const S2N_QUIC_VERSION: &str = "1.91.0";
+
+/// The driver `quic-s2n`.
 pub static DRIVER: QuicDriver = QuicDriver {
     descriptor: &DESCRIPTOR,
     streams: |order, context| {
-        let endpoint = endpoint::streams(order)?;
+        let endpoint = streams(order)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
     datagrams: |order, context| {
-        let endpoint = endpoint::datagrams(order)?;
+        let endpoint = flow::datagrams(order)?;
         Ok(Box::new(MessageSession::new(endpoint, order, context)?))
     },
 };
 
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
-    name: "quic-quiche",
-    title: "QUIC, quiche",
-    summary: "QUIC version 1 with TLS 1.3 by Cloudflare's quiche on BoringSSL",
+    name: "quic-s2n",
+    title: "QUIC, s2n-quic",
+    summary: "QUIC version 1 with TLS 1.3 by s2n-quic, one stream for the transfer",
     carries: Carries::Streams,
     reliable: true,
     encrypted: true,
     multiplexes: true,
     congestion_control_choosable: true,
-    capabilities: &[
-        "resumption",
-        "0-rtt",
-        "retry",
-        "datagram",
-        "migration",
-        "keylog",
-        "qlog",
-    ],
-    stack: "quiche",
-    stack_version: QUICHE_VERSION,
+    capabilities: &["retry", "datagram", "keylog"],
+    stack: "s2n-quic",
+    stack_version: S2N_QUIC_VERSION,
     options: options::DEFINITIONS,
 };
 
@@ -68,13 +56,13 @@ mod tests {
     use strum::VariantNames as _;
 
     use super::*;
-    use crate::quiche_driver::options::CongestionControl;
+    use crate::options::CongestionControl;
 
     #[test]
     fn stack_version_matches_the_built_crate() {
         let lock = include_str!("../../../../../Cargo.lock");
         assert!(lock.contains(&format!(
-            "name = \"quiche\"\nversion = \"{QUICHE_VERSION}\""
+            "name = \"s2n-quic\"\nversion = \"{S2N_QUIC_VERSION}\""
         )));
     }
 
@@ -85,8 +73,9 @@ mod tests {
         for &name in CongestionControl::VARIANTS {
             assert_eq!(check("cc", OptionValue::Text(name.to_owned())), Ok(()));
         }
-        let error = check("cc", OptionValue::Text("hybla".to_owned())).expect_err("unknown");
-        assert_eq!(error.hint(), "write one of `cubic`, `reno`, `bbr2`");
-        assert!(check("migrate_after", OptionValue::Number(1)).is_err());
+        let error = check("cc", OptionValue::Text("newreno".to_owned())).expect_err("unknown");
+        assert_eq!(error.hint(), "write one of `cubic`, `bbr`");
+        assert!(check("gso", OptionValue::Number(1)).is_err());
+        assert!(check("stream_window", OptionValue::Text("4 parsec".to_owned())).is_err());
     }
 }

@@ -17,9 +17,9 @@ use regatta_model::Handshake;
 use regatta_transport::{Result, TransportError};
 use regatta_transport_tls as tls;
 
-use super::options::Options;
-use crate::options::Mode;
-use crate::path::{INITIAL_WINDOW_PACKETS, Sizes};
+use crate::options::Options;
+use regatta_transport_quic_common::options::Mode;
+use regatta_transport_quic_common::path::{INITIAL_WINDOW_PACKETS, Sizes};
 
 /// Idle timeout: time without a packet from the peer after which a connection is dead. The same as
 /// for the other stacks.
@@ -32,14 +32,14 @@ const MAX_STREAMS: u64 = 4096;
 const CONNECTION_IDS: u64 = 4;
 
 /// Datagrams that quiche holds for the application and for the network.
-pub(super) const DATAGRAM_QUEUE: usize = 4096;
+pub(crate) const DATAGRAM_QUEUE: usize = 4096;
 
 /// Supported key-agreement groups; the first is the one that every stack of the bench prefers.
 const GROUPS: &str = "X25519:P-256:P-384";
 
 /// The alert of an end that does not accept the other's certificate, as QUIC carries it: 0x100 and
 /// the alert `bad_certificate` (RFC 9001 §4.8).
-pub(super) const BAD_CERTIFICATE: u64 = 0x100 + 42;
+pub(crate) const BAD_CERTIFICATE: u64 = 0x100 + 42;
 
 fn failed(error: ErrorStack) -> TransportError {
     TransportError::stack("cannot set up TLS")(error)
@@ -83,7 +83,7 @@ fn server(order: &TrialOrder) -> Result<SslContextBuilder> {
 /// # Errors
 /// [`TransportError::Order`] for a certificate or key that is absent or no base64,
 /// [`TransportError::Stack`] if they do not belong together.
-pub(super) fn config(
+pub(crate) fn config(
     order: &TrialOrder,
     options: &Options,
     sizes: &Sizes,
@@ -137,7 +137,7 @@ pub(super) fn config(
 ///
 /// # Errors
 /// The system provides no random bytes.
-pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     boring::rand::rand_bytes(&mut bytes).map_err(failed)?;
     Ok(bytes)
@@ -145,7 +145,7 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
 
 /// Maker and verifier of the tokens of Retry packets (RFC 9000 §8.1.2), which prove that the other
 /// end receives at its address, and carry the connection identifier that it chose first.
-pub(super) struct RetryTokens([u8; 32]);
+pub(crate) struct RetryTokens([u8; 32]);
 
 const CODE_BYTES: usize = 32;
 

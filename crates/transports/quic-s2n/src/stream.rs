@@ -9,15 +9,15 @@ use s2n_quic::{
     stream::{BidirectionalStream, Error, ReceiveStream, SendStream},
 };
 
-use super::{
+use crate::{
     end::{ABORTED, is_done},
     events::Watch,
 };
-use crate::{
+use regatta_transport_quic_common::{
     path::Sizes,
-    wait::within,
     write_buffer::{Pieces, WriteBuffer, pass_on},
 };
+use regatta_transport_sockets::wait::within;
 
 /// Amount of written data, in bytes, after which the sender yields to the endpoint's own task: on a
 /// current-thread runtime nothing is sent while the application writes.
@@ -42,9 +42,9 @@ pub struct S2nStream {
 
 /// Connection that holds no more of the application's data than its congestion window allows.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) watch: Arc<Watch>,
-    pub(super) sizes: Sizes,
+pub(crate) struct Held {
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) sizes: Sizes,
 }
 
 fn stack_error(error: Error) -> TransportError {
@@ -58,7 +58,7 @@ fn is_closed(error: &Error) -> bool {
 }
 
 impl S2nStream {
-    pub(super) fn new(stream: BidirectionalStream, held: Option<Held>) -> Self {
+    pub(crate) fn new(stream: BidirectionalStream, held: Option<Held>) -> Self {
         let (receive, send) = stream.split();
         Self {
             send,

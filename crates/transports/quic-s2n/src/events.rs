@@ -18,14 +18,14 @@ use s2n_quic::{
 };
 use tokio::sync::{Notify, SetOnce, mpsc};
 
-use crate::facts::offload;
+use regatta_transport_quic_common::facts::offload;
 
 /// Figure that one task writes and others read, so that reading a value and writing the next need not be one step.
 #[derive(Debug, Default)]
-pub(super) struct Figure(AtomicU64);
+pub(crate) struct Figure(AtomicU64);
 
 impl Figure {
-    pub(super) fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -41,27 +41,27 @@ impl Figure {
 /// State of one connection as its stack reports it, written by the endpoint's task alone. Times in nanoseconds, sizes in
 /// bytes.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
-    pub(super) packets_sent: Figure,
+pub(crate) struct Watch {
+    pub(crate) packets_sent: Figure,
     /// Packets declared lost, except for probes of the packet size.
-    pub(super) packets_lost: Figure,
-    pub(super) congestion_events: Figure,
+    pub(crate) packets_lost: Figure,
+    pub(crate) congestion_events: Figure,
     /// Frames that report to the other end that a flow-control window holds this end back.
-    pub(super) blocked_frames: Figure,
+    pub(crate) blocked_frames: Figure,
     /// Largest end of stream data that was sent, over all streams: of one stream, what it has sent at all.
     stream_sent_bytes: Figure,
     /// Whether a task waits for stream data to be sent.
     is_awaited: AtomicBool,
     stream_sent: Notify,
     /// Zero before anything was acknowledged; the three figures of recovery (RFC 9002) after it are not known then.
-    pub(super) smoothed_rtt_ns: Figure,
-    pub(super) min_rtt_ns: Figure,
-    pub(super) congestion_window_bytes: Figure,
-    pub(super) bytes_in_flight: Figure,
+    pub(crate) smoothed_rtt_ns: Figure,
+    pub(crate) min_rtt_ns: Figure,
+    pub(crate) congestion_window_bytes: Figure,
+    pub(crate) bytes_in_flight: Figure,
     /// UDP payload of a full packet, in bytes.
-    pub(super) payload_bytes: Figure,
-    pub(super) cipher_suite: OnceLock<String>,
-    pub(super) alpn: OnceLock<Vec<u8>>,
+    pub(crate) payload_bytes: Figure,
+    pub(crate) cipher_suite: OnceLock<String>,
+    pub(crate) alpn: OnceLock<Vec<u8>>,
     /// Set when one of the ends has closed the connection, or the connection failed.
     closed: SetOnce<()>,
 }
@@ -79,7 +79,7 @@ impl Watch {
 
     /// Waits until the connection holds no more of `written` bytes of a stream than `most` says for its congestion
     /// window, or is closed. Of several streams the one that has sent most counts, so that the others wait for less.
-    pub(super) async fn until_held(&self, written: u64, most: impl Fn(u64) -> u64) {
+    pub(crate) async fn until_held(&self, written: u64, most: impl Fn(u64) -> u64) {
         self.is_awaited.store(true, Ordering::Relaxed);
         loop {
             let mut sent = std::pin::pin!(self.stream_sent.notified());
@@ -104,14 +104,14 @@ impl Watch {
     }
 
     /// Waits until one of the ends has closed the connection, or the connection failed.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         self.closed.wait().await;
     }
 }
 
 /// State of an end as its stack reports it.
 #[derive(Debug, Default)]
-pub(super) struct Offloads {
+pub(crate) struct Offloads {
     /// Number of packets that are handed to the kernel at once; 1 if it has no such offload.
     segments: AtomicUsize,
     /// Whether the kernel hands over several packets at once.
@@ -120,14 +120,14 @@ pub(super) struct Offloads {
 
 /// Attempt to connect to a listening end.
 #[derive(Debug)]
-pub(super) enum Attempt {
+pub(crate) enum Attempt {
     Begun,
     Failed(connection::Error),
 }
 
 impl Offloads {
     /// Describes the offloads of sending and of receiving.
-    pub(super) fn offloads(&self) -> (String, String) {
+    pub(crate) fn offloads(&self) -> (String, String) {
         let gro = match self.receive_offload.load(Ordering::Relaxed) {
             true => "on",
             false => "off",
@@ -141,8 +141,8 @@ impl Offloads {
 
 /// Context of a connection in the stack's events, dropped with the connection.
 #[derive(Debug)]
-pub(super) struct Followed {
-    pub(super) watch: Arc<Watch>,
+pub(crate) struct Followed {
+    pub(crate) watch: Arc<Watch>,
     /// Whether this is a connection of a listening end.
     accepts: bool,
     handshake_complete: bool,
@@ -156,10 +156,10 @@ impl Drop for Followed {
 
 /// Subscriber to the stack's events, which records them.
 #[derive(Debug)]
-pub(super) struct Writer {
-    pub(super) board: Arc<Offloads>,
+pub(crate) struct Writer {
+    pub(crate) board: Arc<Offloads>,
     /// Queue of attempts, which are not taken at a connecting end or at an end that was dropped.
-    pub(super) attempts: mpsc::UnboundedSender<Attempt>,
+    pub(crate) attempts: mpsc::UnboundedSender<Attempt>,
 }
 
 impl Subscriber for Writer {
@@ -317,9 +317,9 @@ impl Subscriber for Writer {
 
 /// Admission of the announced peer and no other, on request only after its address is validated.
 #[derive(Debug)]
-pub(super) struct Admission {
-    pub(super) peer: IpAddr,
-    pub(super) retry: bool,
+pub(crate) struct Admission {
+    pub(crate) peer: IpAddr,
+    pub(crate) retry: bool,
 }
 
 fn address(address: &events::SocketAddress<'_>) -> Option<IpAddr> {

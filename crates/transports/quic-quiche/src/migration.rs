@@ -6,7 +6,7 @@ use std::{net::SocketAddr, time::Duration};
 use quiche::{BufFactory, Connection};
 
 /// Result of a move to another port: the address and the delay after which it was made, or the reason why not.
-pub(super) struct Migration(pub Result<(SocketAddr, Duration), String>);
+pub(crate) struct Migration(pub Result<(SocketAddr, Duration), String>);
 
 impl Migration {
     /// Migrates a connection to another local port.

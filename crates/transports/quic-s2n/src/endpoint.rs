@@ -23,7 +23,7 @@ use s2n_quic::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{
+use crate::{
     connection::S2nConnection,
     controller::Controllers,
     datagram::Datagrams,
@@ -31,12 +31,14 @@ use super::{
     events::{Admission, Attempt, Offloads, Writer},
     options::{self, CRYPTO, CongestionControl, Options},
 };
-use crate::{
-    executor::Tokio,
+use regatta_transport_quic_common::{
     facts::of_end,
     files::Files,
     options::Mode,
     path::{Sizes, headers_bytes},
+};
+use regatta_transport_sockets::{
+    executor::Tokio,
     socket::{self, Counters},
     wait::in_time,
 };
@@ -51,7 +53,7 @@ pub struct S2nEndpoint {
     stack: Option<Stack>,
     order: TrialOrder,
     /// State of this end that its connections need.
-    pub(super) end: End,
+    pub(crate) end: End,
     options: Options,
     /// With the runtime of the stack's tasks; the last field, so that it is dropped last.
     base: EndBase,
@@ -219,7 +221,7 @@ impl S2nEndpoint {
     }
 
     /// Waits for an attempt from the peer, and returns its result.
-    pub(super) async fn attempted(
+    pub(crate) async fn attempted(
         &self,
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Result<Connection, connection::Error>> {

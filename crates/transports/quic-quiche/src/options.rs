@@ -7,7 +7,7 @@ use regatta_model::{OptionValue, StackFacts};
 use regatta_transport::OptionDefinition;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use crate::{
+use regatta_transport_quic_common::{
     facts::stack_facts,
     options::{self as common, Common},
     path::Sizes,
@@ -16,7 +16,7 @@ use crate::{
 /// A congestion control that quiche has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", const_into_str)]
-pub(super) enum CongestionControl {
+pub(crate) enum CongestionControl {
     /// RFC 9438.
     #[default]
     Cubic,
@@ -28,7 +28,7 @@ pub(super) enum CongestionControl {
 
 impl CongestionControl {
     /// Returns quiche's value for this congestion control.
-    pub(super) const fn algorithm(self) -> CongestionControlAlgorithm {
+    pub(crate) const fn algorithm(self) -> CongestionControlAlgorithm {
         match self {
             Self::Cubic => CongestionControlAlgorithm::CUBIC,
             Self::Reno => CongestionControlAlgorithm::Reno,
@@ -37,7 +37,7 @@ impl CongestionControl {
     }
 
     /// Whether quiche spreads the packets of this congestion control over the round-trip time.
-    pub(super) const fn paces(self) -> bool {
+    pub(crate) const fn paces(self) -> bool {
         matches!(self, Self::Bbr2)
     }
 }
@@ -63,7 +63,7 @@ const PACING: OptionDefinition = common::flag(
 );
 
 /// Options of the driver, in the order of help.
-pub(super) const DEFINITIONS: &[OptionDefinition] = &[
+pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     CC,
     common::MODE,
     HYSTART,
@@ -80,7 +80,7 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
 
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Options that every stack has.
     pub common: Common,
     /// Congestion control of the sender.
@@ -98,7 +98,7 @@ pub(super) struct Options {
 
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
-    pub(super) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         Self {
             common: Common::read(options),
             congestion_control: common::choice(&CC, options),
@@ -110,12 +110,12 @@ impl Options {
     }
 
     /// Whether packets wait for the time that the congestion control sets (pacing).
-    pub(super) const fn paces(&self) -> bool {
+    pub(crate) const fn paces(&self) -> bool {
         self.congestion_control.paces() && self.pacing
     }
 
     /// Returns the settings of quiche at an end, for the comparison of stacks.
-    pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
+    pub(crate) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
             &self.common,

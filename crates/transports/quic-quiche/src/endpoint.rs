@@ -11,7 +11,7 @@ use regatta_transport_sockets::{
 };
 use regatta_transport_tls::uses_tickets;
 
-use super::{
+use crate::{
     connection::{QuicheConnection, migrate},
     datagram::{QuicheFlow, longest},
     entry::Kind,
@@ -21,7 +21,7 @@ use super::{
     statistics::Statistics,
     tls::{self, RetryTokens},
 };
-use crate::{options::Mode, path::Sizes};
+use regatta_transport_quic_common::{options::Mode, path::Sizes};
 
 /// Maximum number of packets that the kernel takes at once: `UDP_MAX_SEGMENTS` of older kernels.
 const MAX_SEGMENTS: usize = 64;
@@ -109,7 +109,7 @@ fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
 ///
 /// # Errors
 /// As [`new`].
-pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheConnection>> {
+pub(crate) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheConnection>> {
     let (end, _, establish) = prepare(order)?;
     Ok(StreamEnd {
         end,
@@ -124,7 +124,7 @@ pub(super) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheC
 ///
 /// # Errors
 /// As [`new`].
-pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<End<Quic>, QuicheFlow>> {
+pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<End<Quic>, QuicheFlow>> {
     let (end, sizes, establish) = prepare(order)?;
     let make = move |handle, connects, stop: &_| {
         let statistics = establish(&handle, connects, stop);

@@ -11,17 +11,17 @@ use std::{
 
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
-use super::{
+use crate::{
     end::End,
     events::{Figure, Watch},
 };
-use crate::{
+use regatta_transport_quic_common::{
     blocked::Blocked,
     facts::{ConnectionFacts, of_end},
 };
 
 /// Source of a connection's statistics, which does not keep the connection open.
-pub(super) struct Statistics {
+pub(crate) struct Statistics {
     watch: Arc<Watch>,
     end: End,
     blocked: Blocked,
@@ -29,7 +29,7 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    pub(super) fn new(watch: Arc<Watch>, end: End) -> Self {
+    pub(crate) fn new(watch: Arc<Watch>, end: End) -> Self {
         Self {
             watch,
             end,
@@ -39,7 +39,7 @@ impl Statistics {
     }
 
     /// Ends sampling: the connection is over.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.released.store(true, Ordering::Release);
     }
 }

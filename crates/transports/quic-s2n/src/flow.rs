@@ -17,13 +17,14 @@ use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd};
 use s2n_quic::Connection;
 use tokio::runtime::Handle;
 
-use super::{
+use crate::{
     connection::S2nConnection,
     datagram::{End, Half, Queues},
     end::is_done,
     endpoint::S2nEndpoint,
 };
-use crate::{facts::of_end, timer, wait::within};
+use regatta_transport_quic_common::facts::of_end;
+use regatta_transport_sockets::{timer, wait::within};
 
 /// Overhead of a packet beside a message, in bytes: the short header with a connection identifier
 /// of 16 bytes and the longest packet number (RFC 9000 §17.3), the tag (RFC 9001 §5.3), the frame's
@@ -43,7 +44,7 @@ const COARSE: Duration = Duration::from_millis(2);
 ///
 /// # Errors
 /// As [`S2nEndpoint::new`].
-pub(super) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<S2nEndpoint, S2nFlow>> {
+pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<S2nEndpoint, S2nFlow>> {
     let endpoint = S2nEndpoint::new(order)?;
     let end = endpoint.end.clone();
     let longest = usize::from(end.sizes.payload_bytes).saturating_sub(OVERHEAD_BYTES);
@@ -75,7 +76,7 @@ fn queues(connection: &Connection) -> Result<Arc<Queues>> {
 
 /// Datagrams of one connection, which is closed after the flow is dropped and all queued messages
 /// are sent.
-pub(super) struct S2nFlow {
+pub(crate) struct S2nFlow {
     /// Connection of the flow, taken when the flow is dropped.
     connection: Option<S2nConnection>,
     queues: Arc<Queues>,

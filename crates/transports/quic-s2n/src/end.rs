@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use s2n_quic::connection::Error;
 
-use super::{events::Offloads, options::CongestionControl};
-use crate::{path::Sizes, socket::Counters};
+use crate::{events::Offloads, options::CongestionControl};
+use regatta_transport_quic_common::path::Sizes;
+use regatta_transport_sockets::socket::Counters;
 
 /// Application error code of a connection that is closed in good order.
-pub(super) const DONE: u8 = 0;
+pub(crate) const DONE: u8 = 0;
 
 /// Application error code of a connection, or a stream, that was aborted, by the deadline or from
 /// outside.
-pub(super) const ABORTED: u8 = 1;
+pub(crate) const ABORTED: u8 = 1;
 
 /// Whether a connection was closed in good order, so that no more is to come.
-pub(super) fn is_done(error: &Error) -> bool {
+pub(crate) fn is_done(error: &Error) -> bool {
     match error {
         Error::Closed { .. } => true,
         Error::Application { error, .. } => **error == u64::from(DONE),
@@ -25,13 +26,13 @@ pub(super) fn is_done(error: &Error) -> bool {
 
 /// State of an end that its connections need.
 #[derive(Clone)]
-pub(super) struct End {
+pub(crate) struct End {
     /// Congestion control that runs; absent if its type is not listed here.
-    pub(super) congestion_control: Option<CongestionControl>,
-    pub(super) board: Arc<Offloads>,
-    pub(super) counters: Arc<Counters>,
+    pub(crate) congestion_control: Option<CongestionControl>,
+    pub(crate) board: Arc<Offloads>,
+    pub(crate) counters: Arc<Counters>,
     /// `sender` or `receiver`.
-    pub(super) side: &'static str,
-    pub(super) connects: bool,
-    pub(super) sizes: Sizes,
+    pub(crate) side: &'static str,
+    pub(crate) connects: bool,
+    pub(crate) sizes: Sizes,
 }

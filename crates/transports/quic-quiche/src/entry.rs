@@ -14,17 +14,17 @@ use quiche::{BufFactory, ConnectionId, RecvInfo, Shutdown};
 use regatta_transport::{Result, TransportError};
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 
-use super::{
+use crate::{
     end::{CLOSE_BYTES, CLOSE_PATIENCE, CLOSE_REPEATS, Closing, End, RepeatedClose},
     migration::Migration,
     tls,
 };
 
 /// Length of this end's connection identifiers, in bytes.
-pub(super) const ID_BYTES: usize = 16;
+pub(crate) const ID_BYTES: usize = 16;
 
 /// Longest packet that quiche writes, in bytes: the largest value of a two-byte length.
-pub(super) const LONGEST_PACKET_BYTES: usize = 16_383;
+pub(crate) const LONGEST_PACKET_BYTES: usize = 16_383;
 
 /// Maximum number of packets that are kept for a connection that is not accepted.
 const MAX_HELD: usize = 16;
@@ -34,14 +34,14 @@ const DONE: u64 = 0;
 
 /// Application error code of a connection, or a stream, that was aborted, by the deadline or from
 /// outside.
-pub(super) const ABORTED: u64 = 1;
+pub(crate) const ABORTED: u64 = 1;
 
 /// Value of BoringSSL's early-data reason when the server has accepted early data.
 const EARLY_DATA_ACCEPTED: u32 = 2;
 
 /// Type parameter of a quiche connection for stream data that quiche keeps without a copy.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pieces;
+pub(crate) struct Pieces;
 
 impl BufFactory for Pieces {
     type Buf = Bytes;
@@ -56,11 +56,11 @@ impl BufFactory for Pieces {
     }
 }
 
-pub(super) type Quiche = quiche::Connection<Pieces>;
+pub(crate) type Quiche = quiche::Connection<Pieces>;
 
 /// Properties of a connection that its end gives it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// Whether this end opens the connection.
     pub client: bool,
     /// Whether it carries datagrams, of which those that wait are sent when it is stopped, not streams.
@@ -70,7 +70,7 @@ pub(super) struct Kind {
 }
 
 /// State of one connection.
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub quiche: Quiche,
     pub kind: Kind,
     peer: SocketAddr,

@@ -6,13 +6,14 @@ use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError,
 };
 
-use super::{
+use crate::{
     end::End,
     entry::{Entry, ID_BYTES, LONGEST_PACKET_BYTES},
     protocol::Handle,
     statistics::Statistics,
 };
-use crate::{path::Sizes, wait::within};
+use regatta_transport_quic_common::path::Sizes;
+use regatta_transport_sockets::wait::within;
 
 /// Maximum number of messages in quiche's send queue. Small, because a message in the queue is
 /// neither sent nor visible as waiting, yet enough for several calls of the kernel.
@@ -33,7 +34,7 @@ const BATCH_BYTES: usize = 64 << 10;
 const OVERHEAD_BYTES: usize = 1 + 4 + 16 + 1 + 2;
 
 /// Returns the longest message that fits one packet, in bytes.
-pub(super) fn longest(sizes: &Sizes) -> usize {
+pub(crate) fn longest(sizes: &Sizes) -> usize {
     // With a search for the packet size longer ones have to be found first.
     let packet = usize::from(sizes.first_payload_bytes).min(LONGEST_PACKET_BYTES);
     packet - OVERHEAD_BYTES - ID_BYTES
@@ -41,7 +42,7 @@ pub(super) fn longest(sizes: &Sizes) -> usize {
 
 /// Datagrams of one connection, which is closed when this is dropped, after all queued messages are
 /// sent.
-pub(super) struct QuicheFlow {
+pub(crate) struct QuicheFlow {
     pub handle: Arc<Handle>,
     pub statistics: Arc<Statistics>,
     pub arrived: Vec<Vec<u8>>,
@@ -192,7 +193,7 @@ mod tests {
     use regatta_transport::testing::order_for;
 
     use super::*;
-    use crate::quiche_driver::options::Options;
+    use crate::options::Options;
 
     #[test]
     fn the_longest_message_fills_a_packet() {

@@ -6,18 +6,16 @@ use bytes::Bytes;
 use quiche::Shutdown;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 
-use super::{end::End, entry::ABORTED, protocol::Handle};
-use crate::{
-    wait::within,
-    write_buffer::{Pieces, WriteBuffer},
-};
+use crate::{end::End, entry::ABORTED, protocol::Handle};
+use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer};
+use regatta_transport_sockets::wait::within;
 
 /// Amount of written data, in bytes, after which the sender yields to the end's task: on a
 /// current-thread runtime nothing is sent while the application writes.
 const YIELD_BYTES: usize = 256 << 10;
 
 /// Bidirectional stream.
-pub(super) struct QuicheStream {
+pub(crate) struct QuicheStream {
     handle: Arc<Handle>,
     id: u64,
     buffer: WriteBuffer,
@@ -46,7 +44,7 @@ fn end_of(error: quiche::Error) -> End {
 }
 
 impl QuicheStream {
-    pub(super) fn new(handle: Arc<Handle>, id: u64) -> Self {
+    pub(crate) fn new(handle: Arc<Handle>, id: u64) -> Self {
         // One that has ended holds none.
         let _ = handle.with(|entry| entry.open_streams.insert(id));
         Self {

@@ -9,7 +9,7 @@ use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use crate::{
+use regatta_transport_quic_common::{
     facts::stack_facts,
     options::{self as common, Common},
     path::Sizes,
@@ -33,7 +33,7 @@ const MAX_WINDOW_BYTES: u64 = u32::MAX as u64;
 /// A congestion control that s2n-quic has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", const_into_str)]
-pub(super) enum CongestionControl {
+pub(crate) enum CongestionControl {
     /// RFC 9438.
     #[default]
     Cubic,
@@ -44,7 +44,7 @@ pub(super) enum CongestionControl {
 impl CongestionControl {
     /// Returns the congestion control of the controller whose type has this name; `None` for one
     /// that is not listed here.
-    pub(super) fn of_type(name: &str) -> Option<Self> {
+    pub(crate) fn of_type(name: &str) -> Option<Self> {
         if name.ends_with("::CubicCongestionController") {
             Some(Self::Cubic)
         } else if name.ends_with("::BbrCongestionController") {
@@ -62,7 +62,7 @@ const CC: OptionDefinition = common::congestion_control(
 );
 
 /// Options of the driver, in the order of help.
-pub(super) const DEFINITIONS: &[OptionDefinition] = &[
+pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     CC,
     common::MODE,
     common::GSO,
@@ -75,7 +75,7 @@ pub(super) const DEFINITIONS: &[OptionDefinition] = &[
 
 /// The options of a trial, with their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Options that every stack has.
     pub common: Common,
     /// Congestion control of the sender.
@@ -84,7 +84,7 @@ pub(super) struct Options {
 
 impl Options {
     /// Reads options that were checked against the driver's descriptor.
-    pub(super) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
+    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
         let mut common = Common::read(options);
         let window = &mut common.stream_window_bytes;
         *window = window.map(|bytes| bytes.min(MAX_WINDOW_BYTES));
@@ -96,7 +96,7 @@ impl Options {
 
     /// Returns the settings of s2n-quic at an end, for the comparison of stacks. s2n-quic also
     /// implements HyStart++, but it is switched off.
-    pub(super) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
+    pub(crate) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
             &self.common,
@@ -118,13 +118,13 @@ impl Options {
 }
 
 /// Library of the encryption. s2n-quic protects packets with it, whatever rustls is given.
-pub(super) const CRYPTO: Crypto = Crypto::AwsLc;
+pub(crate) const CRYPTO: Crypto = Crypto::AwsLc;
 
 /// Returns the limits of every connection of the trial, the same at both ends.
 ///
 /// # Errors
 /// [`TransportError::Stack`] for a value that it refuses.
-pub(super) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits> {
+pub(crate) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits> {
     let stream_window = sizes.windows.stream_bytes.min(MAX_WINDOW_BYTES);
     let connection_window = sizes.windows.connection_bytes.min(MAX_WINDOW_BYTES);
     let open_streams = OPEN_STREAMS + u64::from(order.workload.kind.parallel_streams());

@@ -10,18 +10,19 @@ use parking_lot::Mutex;
 use regatta_transport::{HandshakeMade, ProtocolSample, StatisticsSource};
 use regatta_transport_tls as tls;
 
-use super::{
+use crate::{
     entry::{Entry, Quiche},
     options::Options,
     protocol::Handle,
 };
-use crate::{blocked::Blocked, facts::ConnectionFacts, options::Mode, socket::Counters};
+use regatta_transport_quic_common::{blocked::Blocked, facts::ConnectionFacts, options::Mode};
+use regatta_transport_sockets::socket::Counters;
 
 /// Cipher suite whose name quiche spells differently from other stacks (RFC 8446 §B.4).
 const AES_128_GCM: u16 = 0x1301;
 
 /// Access to a connection's statistics, and its facts after its end.
-pub(super) struct Statistics {
+pub(crate) struct Statistics {
     handle: Weak<Handle>,
     /// `sender` or `receiver`.
     side: &'static str,

@@ -35,9 +35,9 @@ const MAX_MISSES: u32 = 8;
 
 /// Factory of the queues of every connection.
 #[derive(Debug)]
-pub(super) struct Datagrams {
+pub(crate) struct Datagrams {
     /// Whether an end offers to receive datagrams.
-    pub(super) offered: bool,
+    pub(crate) offered: bool,
 }
 
 impl Endpoint for Datagrams {
@@ -63,7 +63,7 @@ impl Endpoint for Datagrams {
 
 /// The queues of one connection.
 #[derive(Debug)]
-pub(super) struct Queues {
+pub(crate) struct Queues {
     outgoing: Mutex<Outgoing>,
     incoming: Mutex<Incoming>,
     /// Waker that makes the stack look for messages to send.
@@ -103,7 +103,7 @@ impl Incoming {
 
 /// Reason for which a queue takes no more messages.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
+pub(crate) enum End {
     /// The flow was stopped at this end.
     Stopped,
     /// The connection is over.
@@ -119,7 +119,7 @@ fn wake(waker: &mut Option<Waker>) {
 impl Queues {
     /// Queues the messages of a batch from `at` on, all of `size` but the last, which may be
     /// shorter, and advances `at` to their end; ready when all are queued.
-    pub(super) fn poll_send(
+    pub(crate) fn poll_send(
         &self,
         batch: &Bytes,
         size: usize,
@@ -151,7 +151,7 @@ impl Queues {
     }
 
     /// Waits until no message waits to be sent, or none can be sent any more.
-    pub(super) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_sent(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut outgoing = self.outgoing.lock();
         if outgoing.waiting.is_empty() || matches!(outgoing.end, Some(End::Closed(_))) {
             return Poll::Ready(());
@@ -162,7 +162,7 @@ impl Queues {
 
     /// Swaps `empty` with the received messages, at least one. Messages that arrived before the end
     /// come before it.
-    pub(super) fn poll_arrived(
+    pub(crate) fn poll_arrived(
         &self,
         empty: &mut VecDeque<Bytes>,
         context: &Context<'_>,
@@ -174,19 +174,19 @@ impl Queues {
     }
 
     /// Takes one received message, as [`Queues::poll_arrived`] takes all.
-    pub(super) fn poll_message(&self, context: &Context<'_>) -> Poll<Result<Bytes, End>> {
+    pub(crate) fn poll_message(&self, context: &Context<'_>) -> Poll<Result<Bytes, End>> {
         let mut incoming = self.incoming.lock();
         ready!(incoming.poll(context))?;
         Poll::Ready(Ok(incoming.arrived.pop_front().unwrap_or_default()))
     }
 
     /// Discards the messages that wait to be sent, and returns their number.
-    pub(super) fn give_up(&self) -> u64 {
+    pub(crate) fn give_up(&self) -> u64 {
         std::mem::take(&mut self.outgoing.lock().waiting).len() as u64
     }
 
     /// Ends the queues: they take no more messages, and waiting tasks are woken.
-    pub(super) fn end(&self, end: End) {
+    pub(crate) fn end(&self, end: End) {
         let mut outgoing = self.outgoing.lock();
         outgoing.end = Some(end);
         wake(&mut outgoing.waker);
@@ -198,7 +198,7 @@ impl Queues {
 
     /// Returns the numbers of messages dropped at this end: those too long for the path's packets,
     /// and those that arrived while the queue was full.
-    pub(super) fn dropped(&self) -> (u64, u64) {
+    pub(crate) fn dropped(&self) -> (u64, u64) {
         let outgoing = self.outgoing.lock().dropped;
         (outgoing, self.incoming.lock().dropped)
     }
@@ -213,7 +213,7 @@ impl Abort for Queues {
 
 /// Queues as the stack calls them; `None` in a transfer over streams.
 #[derive(Debug, Clone)]
-pub(super) struct Half(pub(super) Option<Arc<Queues>>);
+pub(crate) struct Half(pub(crate) Option<Arc<Queues>>);
 
 impl Half {
     fn close(&self, error: Error) {

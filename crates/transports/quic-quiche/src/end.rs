@@ -7,11 +7,11 @@ use regatta_transport_sockets::driver::{Dropped, Transmit};
 
 /// Number of times the closing packet is sent again, in case it is lost. The other end would
 /// otherwise wait for its idle timeout.
-pub(super) const CLOSE_REPEATS: u32 = 2;
+pub(crate) const CLOSE_REPEATS: u32 = 2;
 
 /// Reason for which a connection has ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum End {
+pub(crate) enum End {
     /// Closed in good order.
     #[error("the connection is closed")]
     Done,
@@ -63,7 +63,7 @@ impl From<Dropped> for End {
 
 /// Close that waits for room in the congestion window: quiche does not send a closing packet into a
 /// full window, and processes no acknowledgements after the call to close.
-pub(super) struct Closing {
+pub(crate) struct Closing {
     pub code: u64,
     pub reason: &'static [u8],
     pub since: Instant,
@@ -72,14 +72,14 @@ pub(super) struct Closing {
 }
 
 /// Room required for the closing packet, in bytes.
-pub(super) const CLOSE_BYTES: usize = 100;
+pub(crate) const CLOSE_BYTES: usize = 100;
 
 /// Maximum time for which a close waits for room. The room may be missing because of flow control,
 /// which this wait does not change.
-pub(super) const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const CLOSE_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Closing packet, kept to be sent again.
-pub(super) struct RepeatedClose {
+pub(crate) struct RepeatedClose {
     pub packet: Vec<u8>,
     pub transmit: Transmit,
     pub every: Duration,

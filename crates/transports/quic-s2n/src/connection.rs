@@ -13,13 +13,13 @@ use s2n_quic::{
 };
 use tokio::sync::Mutex;
 
-use super::{
+use crate::{
     end::{ABORTED, DONE, End},
     events::{Followed, Watch},
     statistics::Statistics,
     stream::{Held, S2nStream},
 };
-use crate::wait::{in_time, within};
+use regatta_transport_sockets::wait::{in_time, within};
 
 /// Closes the connection when the trial, or the transfer, is stopped.
 struct Closer(Handle);
@@ -44,7 +44,7 @@ impl S2nConnection {
     ///
     /// # Errors
     /// [`TransportError::Stack`] if the stack has forgotten the connection.
-    pub(super) fn new(connection: Connection, end: &End, stop: &Stop) -> Result<Self> {
+    pub(crate) fn new(connection: Connection, end: &End, stop: &Stop) -> Result<Self> {
         let watch = connection
             .query_event_context(|followed: &Followed| Arc::clone(&followed.watch))
             .map_err(|error| {
