@@ -183,7 +183,7 @@ $(CRYPTO_CMAKE): scripts/crypto.cmake
 	@mkdir -p $(CACHE) && cp $< $@
 
 tools-test:
-	@scripts/need chromium pdftotext promtool python3 Rscript linux.uml modprobe iptables sshd sudo
+	@scripts/need chromium-headless-shell pdftotext promtool python3 Rscript linux.uml modprobe iptables sshd sudo
 
 tools-kernel:
 	@scripts/need make cc flex bison bc patch xz libelf linux-source-6.12

@@ -465,12 +465,13 @@ mod tests {
     }
 
     #[test]
-    fn all_screen_sizes_can_be_drawn() {
+    fn screens_of_many_sizes_can_be_drawn() {
         let run = under_way().run;
         let small = drawn(&run, (40, 10), true);
         assert!(small.contains("4/6 trials"), "{small}");
+        // Each width and each height with a fifth of the others.
         for width in 1..90 {
-            for height in 1..30 {
+            for height in (1..30).filter(|height| (width + height) % 5 == 0) {
                 drawn(&run, (width, height), true);
             }
         }

@@ -1,6 +1,6 @@
 //! The page in headless Chromium, without a server.
 //!
-//! Needs Debian's package `chromium`, which `make test` installs.
+//! Needs Debian's package `chromium-headless-shell`, which `make test` installs.
 
 use std::{fs, process::Command};
 
@@ -41,7 +41,12 @@ fn shown(run: &LiveRun) -> String {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("page.html");
     fs::write(&file, page).expect("a writable directory");
-    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let names = [
+        "chromium-headless-shell",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+    ];
     let output = names.iter().find_map(|browser| {
         Command::new(browser)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
@@ -52,7 +57,7 @@ fn shown(run: &LiveRun) -> String {
             .output()
             .ok()
     });
-    let output = output.expect("Chromium is needed: run `apt-get install chromium`");
+    let output = output.expect("Chromium is needed: run `apt-get install chromium-headless-shell`");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the page in headless Chromium: no error, no request, and every figure is visible.
 //!
-//! Needs Debian's package `chromium`, which `make test` installs.
+//! Needs Debian's package `chromium-headless-shell`, which `make test` installs.
 
 use std::{fs, path::Path, process::Command};
 

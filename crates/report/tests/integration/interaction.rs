@@ -1,6 +1,6 @@
 //! Tests of the pages' script in headless Chromium: values, switches, zoom, sorting, themes, and the page without it.
 //!
-//! Needs Debian's package `chromium`, which `make test` installs.
+//! Needs Debian's package `chromium-headless-shell`, which `make test` installs.
 
 use regatta_model::{
     HostSample, HostSamples,

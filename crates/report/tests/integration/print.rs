@@ -1,6 +1,6 @@
 //! Tests of the page on paper, as headless Chromium prints it.
 //!
-//! Needs Debian's packages `chromium` and `poppler-utils`, which `make test` installs.
+//! Needs Debian's packages `chromium-headless-shell` and `poppler-utils`, which `make test` installs.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regatta_report::{html, summarise};

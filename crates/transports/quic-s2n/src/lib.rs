@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn stack_version_matches_the_built_crate() {
-        let lock = include_str!("../../../../../Cargo.lock");
+        let lock = include_str!("../../../../Cargo.lock");
         assert!(lock.contains(&format!(
             "name = \"s2n-quic\"\nversion = \"{S2N_QUIC_VERSION}\""
         )));
