@@ -195,6 +195,7 @@ mod tests {
             path: PathHints {
                 round_trip_delay: Duration::ZERO,
                 longest_one_way: Duration::ZERO,
+                typical_one_way: Duration::ZERO,
                 link_rate_bps: None,
                 window_bytes: None,
                 mtu_bytes: 1500,

@@ -102,9 +102,13 @@ pub struct PathHints {
     /// Round-trip propagation delay.
     #[serde(rename = "round_trip_delay_ns", with = "nanos")]
     pub round_trip_delay: Duration,
-    /// Longest that a packet can be under way in one direction: queue, propagation, jitter.
+    /// Longest that a packet can be under way in one direction: queue, propagation, jitter, at the worst moment of a
+    /// trace. Bounds what may still arrive.
     #[serde(rename = "longest_one_way_ns", with = "nanos")]
     pub longest_one_way: Duration,
+    /// Time of a packet in one direction behind a full queue that empties at the mean rate.
+    #[serde(rename = "typical_one_way_ns", with = "nanos")]
+    pub typical_one_way: Duration,
     /// Rate of the bottleneck towards the receiver; unlimited if absent.
     pub link_rate_bps: Option<u64>,
     /// Flow-control window of one flow, in bytes, the same for all drivers
@@ -132,6 +136,35 @@ pub struct PathHints {
 }
 
 impl PathHints {
+    /// Returns the time after which a message without an answer is sent again for the first time: the time-out of RFC
+    /// 6298 §2.2 for a first round trip as on the idle path, three times that, but no more than
+    /// [`PathHints::longest_round_trip`] and at least 25 ms.
+    #[must_use]
+    pub fn first_timeout(&self) -> Duration {
+        const LEAST: Duration = Duration::from_millis(25);
+        let estimated = self.round_trip_delay.saturating_mul(3);
+        estimated.min(self.longest_round_trip()).max(LEAST)
+    }
+
+    /// Returns the longest time that a packet and its answer can be under way, with 20 ms for the hosts to act.
+    #[must_use]
+    pub fn longest_round_trip(&self) -> Duration {
+        self.round_trip_of(self.longest_one_way)
+    }
+
+    /// Returns the time of a packet and its answer through full queues that empty at their mean rates, with 20 ms for
+    /// the hosts to act.
+    #[must_use]
+    pub fn typical_round_trip(&self) -> Duration {
+        self.round_trip_of(self.typical_one_way)
+    }
+
+    fn round_trip_of(&self, one_way: Duration) -> Duration {
+        const HOSTS: Duration = Duration::from_millis(20);
+        let both = one_way.saturating_mul(2).max(self.round_trip_delay);
+        both.saturating_add(HOSTS)
+    }
+
     /// Returns the bandwidth-delay product, in bytes; `None` where the path has no rate.
     #[must_use]
     pub fn bandwidth_delay_product(&self) -> Option<u64> {

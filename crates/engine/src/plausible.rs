@@ -179,6 +179,18 @@ pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<Str
     })
 }
 
+/// Returns the reason why a bulk transfer of which nothing was sent is no measurement.
+pub(crate) fn nothing_sent(kind: &WorkloadKind, merged: &Measurements) -> Option<String> {
+    let WorkloadKind::Bulk { size, .. } = kind else {
+        return None;
+    };
+    let sent = merged.metrics.get(id::BYTES_SENT).copied();
+    (size.0 > 0 && sent == Some(0.0)).then(|| {
+        "nothing was sent before the time of the transfer was over: it passed while its flow was being opened"
+            .to_owned()
+    })
+}
+
 /// Returns one warning about what a path check found wrong; `None` if nothing is. A check that the
 /// machine disturbed proves neither that the path is wrong nor that it is right. A network that is used as it
 /// is (`is_real`) has no tolerance but that of the first check.

@@ -40,7 +40,7 @@ pub(crate) fn warnings(
         let bits_per_second = stream_rate(transport, kind)?;
         let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
         let held = condition
-            .longest_one_way(&condition.forward)
+            .typical_one_way(&condition.forward)
             .saturating_add(condition.reverse.longest_propagation());
         // The sender does not send while the last message is under way through a queue that may be full.
         let sending_ns = end_ns - set_up_ns - held.as_nanos() as f64;

@@ -37,7 +37,7 @@ pub(crate) fn overflow(
     let samples = || retransmitted.t_ns.iter().zip(&retransmitted.values);
     let (first_ns, _) = samples().find(|(_, count)| **count > 0.0)?;
     let round_trip = condition
-        .longest_one_way(link)
+        .typical_one_way(link)
         .saturating_add(opposite.longest_propagation());
     let span = i64::try_from((RECOVERY_ROUND_TRIPS * round_trip).as_nanos()).ok()?;
     let again: f64 = samples()

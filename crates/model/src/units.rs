@@ -143,6 +143,23 @@ impl FromStr for BitRate {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         const HINT: &str = "write a rate such as `100Mbit/s` (1000 × 1000 bits per second)";
         let rate = scaled(text, "rate", HINT, |unit| {
+            if let Some(prefix) = unit.strip_suffix("B/s").or(unit.strip_suffix("Bps")) {
+                let bytes = match prefix {
+                    "" => 1.0,
+                    "k" | "K" => 1e3,
+                    "M" => 1e6,
+                    "G" => 1e9,
+                    "Ki" => 1024.0,
+                    "Mi" => 1024.0 * 1024.0,
+                    "Gi" => 1024.0 * 1024.0 * 1024.0,
+                    _ => return None,
+                };
+                return Some(bytes * 8.0);
+            }
+            // In capitals alone it could be either.
+            if unit.ends_with("BPS") || unit.ends_with("B/S") {
+                return None;
+            }
             Some(match unit.to_ascii_lowercase().as_str() {
                 "bit/s" | "bps" | "bit" => 1.0,
                 "kbit/s" | "kbps" | "kbit" => 1e3,
@@ -378,6 +395,18 @@ mod tests {
         assert_eq!(bare.message, "`5` has no unit of size");
         assert_eq!("100Mbit/s".parse(), Ok(BitRate(100_000_000)));
         assert_eq!("1 Gbps".parse(), Ok(BitRate(1_000_000_000)));
+        for (text, bits) in [
+            ("5KBps", 40_000),
+            ("5kB/s", 40_000),
+            ("2MBps", 16_000_000),
+            ("100B/s", 800),
+            ("1KiB/s", 8192),
+            ("2Mbps", 2_000_000),
+            ("2MBit/s", 2_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(BitRate(bits)), "{text}");
+        }
+        assert!("5MBPS".parse::<BitRate>().is_err());
     }
 
     #[test]

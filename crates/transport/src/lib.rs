@@ -37,6 +37,7 @@ mod stream_flows;
 mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod timeout;
 pub mod transfer;
 mod trial;
 pub mod wait;

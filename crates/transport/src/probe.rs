@@ -28,7 +28,7 @@ const PACKET_HEADERS_BYTES: u64 = 60;
 /// Part of the link's rate that the probe under load may take.
 const SHARE_OF_LINK: f64 = 0.01;
 
-/// Time after the transfer, beyond what the path can take, for which answers are waited for: one
+/// Time after the transfer, beyond a round trip through full queues, for which answers are waited for: one
 /// that needs a retransmission still comes.
 const RETRANSMISSION: Duration = Duration::from_millis(250);
 
@@ -48,8 +48,8 @@ pub(crate) struct ProbePlan {
     pub message: usize,
     /// Connection that the messages under load use: one of their own, or the transfer's.
     pub placement: ProbePlacement,
-    /// Longest that a message and its answer can be under way if nothing is lost.
-    pub longest_round_trip: Duration,
+    /// Time after the transfer for which the last answers are waited for, over any transport.
+    pub last_answers_within: Duration,
     /// Longest that probing before the transfer may take.
     pub idle_limit: Duration,
 }
@@ -63,7 +63,7 @@ impl ProbePlan {
             message,
             placement,
         } = order.workload.probe;
-        let longest_round_trip = longest_round_trip(order);
+        let longest_round_trip = order.path.longest_round_trip();
         let message = usize::try_from(message.0)
             .unwrap_or(LONGEST_PROBE)
             .clamp(PROBE_HEADER_BYTES, LONGEST_PROBE);
@@ -77,7 +77,7 @@ impl ProbePlan {
                 .max(least_interval(order, message)),
             message,
             placement,
-            longest_round_trip,
+            last_answers_within: order.path.typical_round_trip() + RETRANSMISSION,
             // Twice what it takes without loss, and room for a connection whose first packets
             // are lost.
             idle_limit: (Duration::from_secs(5) + longest_round_trip * 2 * idle_messages)
@@ -99,12 +99,6 @@ impl ProbePlan {
     /// that breaks before the transfer could not be replaced.
     pub(crate) fn keeps_flow(&self) -> bool {
         self.has_flow() && self.idle_interval.is_some()
-    }
-
-    /// Returns the time after the transfer for which the last answers are waited for, over any
-    /// transport.
-    pub(crate) fn last_answers_within(&self) -> Duration {
-        self.longest_round_trip + RETRANSMISSION
     }
 }
 
@@ -146,12 +140,6 @@ fn idle_interval(least: Duration) -> Duration {
     least.mul_f64(TRANSMISSIONS * SHARE_OF_LINK).max(SHORTEST)
 }
 
-/// Returns the longest time that a packet and its answer can be under way, with time for the hosts
-/// to act.
-pub(crate) fn longest_round_trip(order: &TrialOrder) -> Duration {
-    (order.path.longest_one_way * 2).max(order.path.round_trip_delay) + Duration::from_millis(20)
-}
-
 /// Returns the number of messages of the idle probe, where they may be under way at once; zero where one could hold
 /// up another.
 #[must_use]
@@ -190,7 +178,7 @@ impl Schedule {
         Self {
             next: since + plan.interval,
             interval: plan.interval,
-            patience: plan.last_answers_within(),
+            patience: plan.last_answers_within,
             end: None,
         }
     }

@@ -136,7 +136,7 @@ pub struct StreamWork(OverStreams);
 
 #[derive(Debug)]
 enum OverStreams {
-    Flows(Flows),
+    Flows(Box<Flows>),
     Connections(Exchanges),
 }
 
@@ -157,7 +157,7 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
             WorkloadKind::Bulk { .. }
             | WorkloadKind::StopAndWait { .. }
             | WorkloadKind::RequestResponse { .. }
-            | WorkloadKind::MultiStream { .. } => OverStreams::Flows(Flows::new(order)?),
+            | WorkloadKind::MultiStream { .. } => OverStreams::Flows(Box::new(Flows::new(order)?)),
         }))
     }
 
@@ -168,7 +168,9 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
     fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
         let (executor, carrier) = (endpoint.executor(), Streams(endpoint));
         match &self.0 {
-            OverStreams::Flows(work) => executor.block_on(trial::run(trial, &carrier, work, peer)),
+            OverStreams::Flows(work) => {
+                executor.block_on(trial::run(trial, &carrier, &**work, peer))
+            }
             OverStreams::Connections(work) => {
                 executor.block_on(trial::run(trial, &carrier, work, peer))
             }

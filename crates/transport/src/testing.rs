@@ -149,6 +149,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
         path: PathHints {
             round_trip_delay: Duration::from_micros(100),
             longest_one_way: Duration::from_millis(1),
+            typical_one_way: Duration::from_millis(1),
             link_rate_bps: None,
             window_bytes: None,
             mtu_bytes: 65_536,

@@ -96,6 +96,7 @@ mod tests {
         PathHints {
             round_trip_delay: round_trip,
             longest_one_way: round_trip,
+            typical_one_way: round_trip,
             link_rate_bps: window_bytes.map(|_| 100_000_000),
             window_bytes,
             mtu_bytes: 1500,

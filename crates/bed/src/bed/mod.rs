@@ -37,7 +37,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that writing the rest of a capture may take, on a slow disk.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longest time that a path check may take; its own limits are well below.
+/// Longest time that a path check may take on a path that holds no packet back; its own limits are well below.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Hint for a condition that cannot be had between two machines.
@@ -438,9 +438,12 @@ impl TestBed for Bed {
                 false => two_ends::check(self, condition),
             };
         }
+        // Round trips, and a train of packets in each direction.
+        let held_back = condition.longest_one_way_ever().saturating_mul(4);
         let condition = condition.clone();
         let request = ToDaemon::Check { condition };
-        self.request_one(&request, "check its path", CHECK_TIMEOUT)
+        let within = CHECK_TIMEOUT.saturating_add(held_back);
+        self.request_one(&request, "check its path", within)
     }
 }
 

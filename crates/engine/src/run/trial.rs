@@ -144,13 +144,21 @@ impl TrialRunner<'_> {
             let workload = self.plan.workload(trial.cell);
             clocks.finish(self.bed, workload, &mut measurements)?;
         }
-        let outcome = match plausible::unusable(self.plan.condition(trial.cell), &path) {
-            None => (Outcome::Measured, Vec::new(), String::new()),
-            Some(why) => (
+        let kind = &self.plan.workload(trial.cell).kind;
+        let unusable = plausible::unusable(self.plan.condition(trial.cell), &path);
+        let nothing_sent = plausible::nothing_sent(kind, &measurements);
+        let outcome = match (unusable, nothing_sent) {
+            (Some(why), _) => (
                 Outcome::Invalid,
                 vec![why],
                 "leave the machine alone during the run, or ask for a lower `--rate`".to_owned(),
             ),
+            (None, Some(why)) => (
+                Outcome::Failed,
+                vec![why],
+                "give the transfer a longer `--duration` or `--deadline`".to_owned(),
+            ),
+            (None, None) => (Outcome::Measured, Vec::new(), String::new()),
         };
         Ok(TrialRecord {
             measurements,
@@ -297,6 +305,7 @@ impl TrialRunner<'_> {
             path: PathHints {
                 round_trip_delay: condition.longest_round_trip_delay(),
                 longest_one_way: condition.longest_one_way_ever(),
+                typical_one_way: condition.typical_one_way_ever(),
                 link_rate_bps: bottleneck::rate(condition, workload),
                 window_bytes: window.map(|window| window.0),
                 mtu_bytes: condition.mtu_bytes,

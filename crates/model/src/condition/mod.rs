@@ -225,16 +225,34 @@ impl Condition {
     }
 
     /// Returns the longest time that a packet can stay in one direction under one of this
-    /// condition's links: full queue, propagation, jitter.
+    /// condition's links: a full queue that empties at the worst moment of a trace, propagation, jitter.
+    ///
+    /// It bounds what may still arrive. How long a transport has to wait, or how much it has to have under way, is a
+    /// matter of [`Condition::typical_one_way`] or of the delay of the idle path.
     #[must_use]
     pub fn longest_one_way(&self, link: &Link) -> Duration {
+        let Some(trace) = &link.trace else {
+            return self.typical_one_way(link);
+        };
+        let full_packet = DeliveryTrace::OPPORTUNITY_BYTES - DeliveryTrace::PACKET_HEADER_BYTES;
+        // The packet itself, which may not use up the rest of an opportunity.
+        let packets = self
+            .queue_limit(link)
+            .0
+            .div_ceil(full_packet)
+            .saturating_add(2);
+        let queueing = trace.longest_time_of(packets);
+        queueing.saturating_add(link.longest_propagation())
+    }
+
+    /// Returns the time that a packet stays in one direction under one of this condition's links behind a full queue
+    /// that empties at the link's mean rate, with the longest propagation and jitter.
+    #[must_use]
+    pub fn typical_one_way(&self, link: &Link) -> Duration {
         let mtu = u64::from(self.mtu_bytes);
         let bits = self.queue_limit(link).0.saturating_add(mtu) as f64 * 8.0;
-        let queueing = match (link.rate, &link.trace) {
-            (Some(rate), _) if rate.0 > 0 => seconds(bits / rate.0 as f64),
-            // A trace may pause for a whole period.
-            (_, Some(trace)) => seconds(bits / trace.mean_rate().0.max(1) as f64)
-                .saturating_add(Duration::from_millis(trace.period_ms().into())),
+        let queueing = match link.mean_rate() {
+            Some(rate) if rate.0 > 0 => seconds(bits / rate.0 as f64),
             _ => Duration::ZERO,
         };
         queueing.saturating_add(link.longest_propagation())
@@ -245,6 +263,13 @@ impl Condition {
     #[must_use]
     pub fn longest_one_way_ever(&self) -> Duration {
         let times = self.links().map(|link| self.longest_one_way(link));
+        times.max().unwrap_or_default()
+    }
+
+    /// Returns the larger of [`Condition::typical_one_way`] of both directions, over all settings of the path.
+    #[must_use]
+    pub fn typical_one_way_ever(&self) -> Duration {
+        let times = self.links().map(|link| self.typical_one_way(link));
         times.max().unwrap_or_default()
     }
 }
@@ -310,6 +335,35 @@ mod tests {
             condition.longest_one_way(&condition.forward),
             Duration::from_micros(15_000 + 30_000 + 120)
         );
+    }
+
+    #[test]
+    fn a_packet_waits_no_longer_than_a_trace_pauses() {
+        let mut condition = s0();
+        condition.forward.rate = None;
+        // A packet a millisecond for 100 ms, then none for 2 s.
+        let times = (1..=100).chain([2100]).collect();
+        condition.forward.trace = Some(DeliveryTrace {
+            name: "pause".to_owned(),
+            opportunities_ms: times,
+        });
+        condition.forward.queue = Some(Bytes(15_000));
+        let longest = condition.longest_one_way(&condition.forward).as_millis();
+        // 15 ms of propagation, the pause, and eleven more packets.
+        assert!((2015..2030).contains(&longest), "{longest}");
+        let typical = condition.typical_one_way(&condition.forward).as_millis();
+        // Eleven packets at 577 kbit/s.
+        assert!((230..250).contains(&typical), "{typical}");
+        for shipped in SHIPPED_TRACES {
+            condition.forward.trace = Some(shipped.trace());
+            condition.forward.queue = None;
+            let longest = condition.longest_one_way(&condition.forward);
+            assert!(
+                longest < Duration::from_secs(2),
+                "{}: {longest:?}",
+                shipped.name
+            );
+        }
     }
 
     #[test]

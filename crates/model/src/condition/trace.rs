@@ -1,5 +1,7 @@
 //! Delivery opportunities, as Mahimahi records them.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::{BitRate, UnitError, beginning};
@@ -81,11 +83,34 @@ impl DeliveryTrace {
         let bits = self.opportunities_ms.len() as u64 * bytes * 8;
         BitRate(bits * 1000 / u64::from(self.period_ms().max(1)))
     }
+
+    /// Returns the longest time that this number of opportunities takes to come, from any moment on.
+    #[must_use]
+    pub fn longest_time_of(&self, opportunities: u64) -> Duration {
+        let count = self.opportunities_ms.len() as u64;
+        // The moment of an opportunity, counted on from one repetition to the next.
+        let at = |number: u64| {
+            let of_period = self.opportunities_ms[(number % count) as usize];
+            u64::from(self.period_ms()) * (number / count) + u64::from(of_period)
+        };
+        // The worst moment to begin is just after an opportunity.
+        let times = (0..count).map(|missed| at(missed.saturating_add(opportunities)) - at(missed));
+        Duration::from_millis(times.max().unwrap_or(0))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_time_of_opportunities_is_that_of_the_worst_moment() {
+        let trace = DeliveryTrace::parse("t", "0\n0\n5\n10\n40\n").unwrap();
+        let times =
+            [0, 1, 2, 3, 4, 5, 6, 10].map(|number| trace.longest_time_of(number).as_millis());
+        // The worst moments for one to four of them are after 10, 5, 0 and 0 ms; five take a period.
+        assert_eq!(times, [0, 30, 35, 40, 40, 40, 70, 80]);
+    }
 
     #[test]
     fn a_trace_is_read_as_mahimahi_reads_it() {

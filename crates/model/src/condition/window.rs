@@ -37,7 +37,7 @@ impl Condition {
             for (link, opposite) in directions.into_iter().take(carry_data) {
                 let bytes_per_second = link.mean_rate()?.0 as f64 / 8.0;
                 let with_queue = self
-                    .longest_one_way(link)
+                    .typical_one_way(link)
                     .saturating_add(opposite.longest_propagation());
                 let span = with_queue
                     .max(2 * round_trip)
@@ -53,7 +53,7 @@ impl Condition {
 mod tests {
     use super::*;
     use crate::{
-        condition::{Link, Step},
+        condition::{Link, SHIPPED_TRACES, Step},
         units::BitRate,
     };
 
@@ -86,6 +86,20 @@ mod tests {
         let mut long_queue = path(30, 100_000_000);
         long_queue.forward.queue = Some(Bytes(2_000_000));
         assert_eq!(window(&long_queue), 2_376_500 * 15 / 16);
+    }
+
+    /// A transport that is not limited by its window then has the same queue ahead of it as over a constant rate.
+    #[test]
+    fn a_window_over_a_trace_is_that_of_its_mean_rate() {
+        for shipped in SHIPPED_TRACES {
+            let mut traced = path(20, 1);
+            for link in traced.links_mut() {
+                link.rate = None;
+                link.trace = Some(shipped.trace());
+            }
+            let rate = shipped.trace().mean_rate().0;
+            assert_eq!(window(&traced), window(&path(20, rate)), "{}", shipped.name);
+        }
     }
 
     #[test]

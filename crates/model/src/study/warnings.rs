@@ -23,7 +23,10 @@ impl Study {
     pub fn warnings(&self) -> Vec<Warning> {
         let first = [self.scaling_warning(), self.encryption_warning()];
         let first = first.into_iter().flatten();
-        first.chain(self.schedule_warnings()).collect()
+        first
+            .chain(self.schedule_warnings())
+            .chain(self.connection_warnings())
+            .collect()
     }
 
     /// Returns a warning about the short form of a study.
@@ -52,6 +55,25 @@ impl Study {
                 ),
                 "set an earlier step or a longer deadline",
             ))
+        })
+    }
+
+    /// Returns a warning for each condition over which no connection can be made in time.
+    fn connection_warnings(&self) -> impl Iterator<Item = Warning> {
+        self.conditions.iter().filter_map(|condition| {
+            let round_trip = condition.round_trip_delay();
+            (round_trip >= self.connect_deadline).then(|| {
+                Warning::new(
+                    "no_connection_in_time",
+                    format!(
+                        "a round trip over `{}` takes {}, and the connect deadline is {}: no transport can make a connection in that time",
+                        condition.name,
+                        format_duration(round_trip),
+                        format_duration(self.connect_deadline)
+                    ),
+                    "set a longer `--connect-deadline`, of several round trips",
+                )
+            })
         })
     }
 
@@ -133,6 +155,29 @@ mod tests {
         assert_eq!(warning(&["tcp", "tcp-tls", "quic-quinn"]), None);
         assert_eq!(warning(&["tcp", "udp", "sctp"]), None);
         assert_eq!(warning(&["udp", "quic-quinn"]), None);
+    }
+
+    #[test]
+    fn a_round_trip_above_the_connect_deadline_is_warned_of() {
+        let warned = |rtt: &str| {
+            let text = format!(
+                "name = \"a\"\nconnect_deadline = \"2s\"\n[[transport]]\ndriver = \"tcp\"\n\
+                 [[condition]]\nname = \"far\"\nrtt = \"{rtt}\"\n[[workload]]\nkind = \"bulk\"\n"
+            );
+            let study = StudyFile::parse(&text, "a.toml").expect("a study").study;
+            let warnings = study.warnings();
+            warnings
+                .into_iter()
+                .map(|it| it.message)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            warned("2s"),
+            [
+                "a round trip over `far` takes 2 s, and the connect deadline is 2 s: no transport can make a connection in that time"
+            ]
+        );
+        assert_eq!(warned("1.9s"), [""; 0]);
     }
 
     #[test]

@@ -27,13 +27,13 @@ use crate::{
         plan::{HEADER_BYTES, Plan},
     },
     driver::{Result, TransportError},
-    probe::longest_round_trip,
+    timeout::RetransmissionTimeout,
     trial::findings::Findings,
 };
 use tracker::{RequestTracker, Rules};
 
-/// Least time that an answer is waited for where a study gives none: over a path of any delay, no
-/// application that is there takes longer.
+/// Least and first time that an answer is waited for where a study gives none (RFC 6298 §2.1 and §2.4): over a path of
+/// any delay, no application that is there takes longer.
 const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes of requests, or of answers, that both ends and the path hold even if no application reads them,
@@ -59,8 +59,8 @@ pub(crate) struct Exchange {
     /// Answers of the listening end.
     responses: Plan,
     arrivals: Arrivals,
-    /// Time after which an answer that can be lost is given up.
-    patience: Duration,
+    /// Time after which an answer that can be lost is given up: the first one, and the shortest and the longest.
+    patience: (Duration, [Duration; 2]),
 }
 
 impl Exchange {
@@ -96,7 +96,7 @@ impl Exchange {
                     responses: part("answers", requests.count, acknowledgement, Pattern::Data)?,
                     requests,
                     arrivals: Arrivals::Closed { outstanding: 1 },
-                    patience: timeout,
+                    patience: (timeout, [timeout; 2]),
                 })
             }
             WorkloadKind::RequestResponse {
@@ -120,7 +120,10 @@ impl Exchange {
                     requests: part("", requests, request, Pattern::Data)?,
                     responses: part("answers", requests, response, Pattern::Data)?,
                     arrivals,
-                    patience: longest_round_trip(order).max(MIN_PATIENCE),
+                    patience: (
+                        order.path.first_timeout(),
+                        [MIN_PATIENCE, order.path.longest_round_trip()],
+                    ),
                 })
             }
             _ => {
@@ -171,7 +174,8 @@ impl Exchange {
         Rules {
             count: self.requests.count,
             arrivals: self.arrivals,
-            patience: patience.then_some(self.patience),
+            patience: patience
+                .then(|| RetransmissionTimeout::new(self.patience.0, self.patience.1)),
             gap,
         }
     }
@@ -186,8 +190,8 @@ pub(crate) struct ExchangeResult {
     stray: u64,
     /// Requests that waited because neither end may block the other.
     held_back: bool,
-    /// Time after which an answer was given up, where it can be lost.
-    patience: Option<Duration>,
+    /// Time after which an answer is given up, as at the beginning, where it can be lost.
+    patience: Option<RetransmissionTimeout>,
 }
 
 impl Exchange {
@@ -215,7 +219,11 @@ impl Exchange {
             }
         }
         if let Some(patience) = result.patience {
-            findings.fact("answers.timeout", format_duration(patience));
+            let mut timeout = format_duration(patience.get());
+            if !patience.is_fixed() {
+                timeout.push_str(" at first, then of RFC 6298");
+            }
+            findings.fact("answers.timeout", timeout);
             findings.count(id::LATE_ANSWERS, tracker.late);
         }
         if result.stray > 0 {

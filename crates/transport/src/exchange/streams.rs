@@ -11,7 +11,7 @@ use crate::{
         stream_check::{StreamCheck, encode_header},
     },
     driver::{Result, TransportError},
-    stream::{ByteStream, Received},
+    stream::{ByteStream, Received, send_now},
     stream_flows::{SCRATCH_BYTES, Sink},
     trial::Trial,
 };
@@ -19,13 +19,24 @@ use crate::{
 /// Most requests that are handed over before answers are read.
 const AT_ONCE: u64 = 64;
 
-/// Hands one message of a plan to a stream.
-async fn send_one<S: ByteStream>(plan: &Plan, number: u64, stream: &mut S) -> Result<usize> {
+/// Hands one message of a plan to a stream, with `before` in front of it.
+async fn send_one<S: ByteStream>(
+    plan: &Plan,
+    number: u64,
+    stream: &mut S,
+    before: &[u8],
+) -> Result<usize> {
     let length = plan.length(number);
     let header = Plan::header(length);
     let head = encode_header(plan, number, length);
     let payload = plan.payload(length);
-    stream.send_message(&head[..header], &payload).await?;
+    match before {
+        [] => stream.send_message(&head[..header], &payload).await?,
+        _ => {
+            let head = [before, &head[..header]].concat();
+            stream.send_message(&head, &payload).await?;
+        }
+    }
     Ok(length)
 }
 
@@ -63,7 +74,7 @@ impl Sink for Responder {
             return Ok(());
         }
         while self.answered < complete {
-            send_one(&self.responses, self.answered, stream).await?;
+            send_one(&self.responses, self.answered, stream, &[]).await?;
             self.answered += 1;
         }
         // The last answer leaves together with the acknowledgement of all.
@@ -75,12 +86,13 @@ impl Sink for Responder {
 }
 
 impl Exchange {
-    /// Sends all requests over a stream and waits for the acknowledgement of them; returns it with
-    /// the moment of its arrival.
+    /// Sends all requests over a stream, its opening with the first one, and waits for the acknowledgement of them;
+    /// returns it with the moment of its arrival.
     pub(crate) async fn ask<S: ByteStream>(
         &self,
         trial: &Trial,
         stream: &mut S,
+        opening: &[u8],
         result: &mut ExchangeResult,
     ) -> Result<(MonotonicTime, Acknowledgement)> {
         let live = &trial.context.live;
@@ -92,6 +104,9 @@ impl Exchange {
         let some_answers = self.responses.message.saturating_mul(16).max(4096);
         let mut scratch = vec![0; SCRATCH_BYTES.min(some_answers)];
         let (mut answered, mut bytes) = (0, 0);
+        if self.requests.count == 0 {
+            send_now(stream, opening).await?;
+        }
         while !answers.is_complete() {
             let due = tracker.due(MonotonicTime::now(), AT_ONCE);
             let mut held = false;
@@ -102,7 +117,8 @@ impl Exchange {
                     break;
                 }
                 let number = tracker.depart(MonotonicTime::now());
-                bytes += send_one(&self.requests, number, stream).await? as u64;
+                let before = if number == 0 { opening } else { &[] };
+                bytes += send_one(&self.requests, number, stream, before).await? as u64;
                 live.messages_sent.store(number + 1, Ordering::Relaxed);
                 live.bytes_sent.store(bytes, Ordering::Relaxed);
             }

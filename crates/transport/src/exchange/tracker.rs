@@ -5,7 +5,10 @@ use std::{collections::VecDeque, time::Duration};
 
 use regatta_model::Arrivals;
 
-use crate::{clock::MonotonicTime, content::BitSet, trial::distribution::Distribution};
+use crate::{
+    clock::MonotonicTime, content::BitSet, timeout::RetransmissionTimeout,
+    trial::distribution::Distribution,
+};
 
 /// The rules by which requests leave and are given up.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +19,7 @@ pub(crate) struct Rules {
     pub arrivals: Arrivals,
     /// Time after which a request without an answer is given up; `None` where an answer cannot be
     /// lost.
-    pub patience: Option<Duration>,
+    pub patience: Option<RetransmissionTimeout>,
     /// Least time between departures.
     pub gap: Duration,
 }
@@ -178,21 +181,29 @@ impl RequestTracker {
         };
         self.unanswered -= 1;
         self.delays.add(departure.counted_from, now);
+        if let Some(patience) = &mut self.rules.patience {
+            let round_trip = u64::try_from(now - departure.left).unwrap_or(0);
+            patience.answered(Duration::from_nanos(round_trip));
+        }
         self.forget_answered();
         Answered::InTime
     }
 
     /// Returns the moment at which the oldest request that waits is given up.
     pub(crate) fn next_given_up(&self) -> MonotonicTime {
-        match (self.rules.patience, self.waiting.front()) {
-            (Some(patience), Some(Some(oldest))) => oldest.left + patience,
+        match (&self.rules.patience, self.waiting.front()) {
+            (Some(patience), Some(Some(oldest))) => oldest.left + patience.get(),
             _ => MonotonicTime::NEVER,
         }
     }
 
     /// Gives up the requests that have waited too long at `now`.
     pub(crate) fn give_up(&mut self, now: MonotonicTime) {
-        while self.next_given_up() <= now {
+        while let (Some(patience), Some(Some(oldest))) =
+            (&mut self.rules.patience, self.waiting.front())
+            && oldest.left + patience.get() <= now
+        {
+            patience.lost(oldest.left, now);
             self.waiting.pop_front();
             self.unanswered -= 1;
             self.given_up += 1;
@@ -254,7 +265,10 @@ mod tests {
         let rules = Rules {
             count,
             arrivals,
-            patience: patience_ms.map(Duration::from_millis),
+            patience: patience_ms.map(|ms| {
+                let patience = Duration::from_millis(ms);
+                RetransmissionTimeout::new(patience, [patience; 2])
+            }),
             gap: Duration::ZERO,
         };
         RequestTracker::new(rules, at(0))

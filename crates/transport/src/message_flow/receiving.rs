@@ -367,7 +367,7 @@ async fn answer_markers<F: MessageFlow>(
     mut ending: Ending,
 ) -> Result<()> {
     let trial = shared.trial;
-    let silence = trial.probe.longest_round_trip * 2 + Duration::from_millis(100);
+    let silence = trial.order.path.typical_round_trip() * 2 + Duration::from_millis(100);
     let mut until = MonotonicTime::now() + silence;
     ending.unanswered = false;
     while !ending.done && !until.has_passed() && !trial.stop.is_stopped() {

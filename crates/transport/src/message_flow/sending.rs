@@ -231,7 +231,7 @@ pub(crate) async fn agree<F: MessageFlow>(
     {
         return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
     }
-    let patience = trial.probe.longest_round_trip * 4 + Duration::from_millis(500);
+    let patience = trial.order.path.typical_round_trip() * 4 + Duration::from_millis(500);
     if !over.has_passed() {
         // A receiver that has everything acknowledges it without a request, and may have closed before one.
         let early = await_acknowledgement(shared, flow, over).await?;

@@ -17,8 +17,10 @@ use crate::{
     driver::Result,
     exchange::ExchangeResult,
     executor::Executor as _,
-    opening::Purpose,
-    stream::{ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close},
+    opening::{self, Purpose},
+    stream::{
+        ByteStream as _, StreamConnection as _, StreamEndpoint, StreamOf, await_close, send_now,
+    },
     trial::{
         CONTROL_ANSWER, Carried, Trial,
         carrier::Carrier as _,
@@ -29,8 +31,15 @@ use crate::{
     },
 };
 
-/// Stream of a flow, and its connection unless that is another flow's.
-type Opened<E> = (Option<<E as StreamEndpoint>::Connection>, StreamOf<E>);
+/// Flow at the connecting end.
+struct Opened<E: StreamEndpoint> {
+    /// Its connection, unless that is another flow's.
+    connection: Option<E::Connection>,
+    stream: StreamOf<E>,
+    /// Opening that leaves together with the first message: alone it would take one of the packets of the initial
+    /// congestion window. Empty if it has left.
+    opening: Vec<u8>,
+}
 
 impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
     type Carried = Shared<'a>;
@@ -150,7 +159,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         for flow in flows.flows.iter().take(count) {
             let next = {
                 let first = opened.first().filter(|_| flows.share_connection());
-                let first = first.and_then(|first| first.as_ref().ok()?.0.as_ref());
+                let first = first.and_then(|first| first.as_ref().ok()?.connection.as_ref());
                 self.open(flow, begun, first).await
             };
             opened.push(next);
@@ -161,7 +170,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         }
         if flows.schedule().is_some() {
             for flow in &mut opened {
-                if let Ok((_, stream)) = flow
+                if let Ok(Opened { stream, .. }) = flow
                     && let Err(error) = shared.stop.unless_raised(await_welcome(stream)).await
                 {
                     *flow = Err(error);
@@ -208,20 +217,20 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     ) -> Option<(&'f Part, Opened<E>)> {
         let (shared, trial) = (self.shared, self.shared.trial);
         let with_probe = async {
-            let (connection, stream) = match opened {
+            let opened = match opened {
                 Some(opened) => opened?,
                 None => self.open(flow, MonotonicTime::now(), None).await?,
             };
             let mut probe = None;
-            if let Some(connection) = &connection
+            if let Some(connection) = &opened.connection
                 && shared.has_probe(flow)
             {
-                let opening = open_stream(trial, connection, Purpose::LoadProbe, &[]);
+                let opening = open_stream(trial, connection, Purpose::LoadProbe);
                 probe = Some(shared.stop.unless_raised(opening).await?);
             }
-            Ok((connection, stream, probe))
+            Ok((opened, probe))
         };
-        let (connection, mut stream, probe) = match with_probe.await {
+        let (mut opened, probe) = match with_probe.await {
             Ok(opened) => opened,
             Err(error) => {
                 self.ended(Err(error));
@@ -229,10 +238,10 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             }
         };
         let complete = match probe {
-            None => self.part(flow, &mut stream).await,
+            None => self.part(flow, &mut opened).await,
             Some(probe) => {
-                let stream = &mut stream;
-                let carrying = move || async move { self.part(flow, stream).await };
+                let opened = &mut opened;
+                let carrying = move || async move { self.part(flow, opened).await };
                 let probing =
                     move || async move { self.end.probe_on(&mut StreamFlow::new((), probe)).await };
                 let executor = self.end.carrier.executor();
@@ -244,11 +253,16 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 complete
             }
         };
-        (complete && !shared.abandons()).then_some((flow, (connection, stream)))
+        (complete && !shared.abandons()).then_some((flow, opened))
     }
 
     /// Closes the connection of a flow that came to its end.
-    async fn close(&self, flow: &Part, (connection, mut stream): Opened<E>) {
+    async fn close(&self, flow: &Part, opened: Opened<E>) {
+        let Opened {
+            connection,
+            mut stream,
+            ..
+        } = opened;
         let mut until = MonotonicTime::now();
         if !self.shared.sends(flow) {
             // The other end closes once it has the acknowledgement, which closing here would lose. After a
@@ -263,18 +277,21 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     }
 
     /// Carries a flow's part; returns whether it came to its end.
-    async fn part<S: ByteStream>(&self, flow: &Part, stream: &mut S) -> bool {
+    async fn part(&self, flow: &Part, opened: &mut Opened<E>) -> bool {
         let shared = self.shared;
+        let (stream, opening) = (&mut opened.stream, &opened.opening);
         let mut exchanged = ExchangeResult::default();
         let part = async {
             match &shared.flows.content {
                 Content::Exchange(exchange) => {
-                    let (at, got) = exchange.ask(shared.trial, stream, &mut exchanged).await?;
+                    let asking = exchange.ask(shared.trial, stream, opening, &mut exchanged);
+                    let (at, got) = asking.await?;
                     shared.tally().acknowledged = got.delivered;
                     Ok(at)
                 }
                 _ if shared.sends(flow) => {
-                    sending::send(shared, self.end.carrier.executor(), flow, stream).await
+                    let executor = self.end.carrier.executor();
+                    sending::send(shared, executor, flow, (stream, opening)).await
                 }
                 _ => shared.receive(flow, stream, &[]).await,
             }
@@ -305,6 +322,16 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             self.end.watch.acknowledged(at, shared.delivered());
         }
         shared.statistics.remember();
+    }
+
+    /// Whether this end sends the first message of a flow as soon as it is open. Where the probe has a stream of the
+    /// same connection, the other end tells the two by the order in which their openings come.
+    fn begins(&self, flow: &Part) -> bool {
+        let shared = self.shared;
+        let flows = shared.flows;
+        let asks = matches!(flows.content, Content::Exchange(_));
+        let waits = flows.schedule().is_some() || shared.abandons() || shared.has_probe(flow);
+        (asks || shared.sends(flow)) && !waits
     }
 
     /// Opens a flow's stream, with the flow's index, on `shared_connection` or on a connection of its
@@ -338,16 +365,22 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                     connection
                 }
             };
-            let index = flow.index.to_le_bytes();
-            let index = match shared.flows.have_indices() {
-                true => &index[..],
-                false => &[],
-            };
-            let mut stream = open_stream(end.trial, connection, Purpose::Transfer, index).await?;
+            let mut stream = connection.open_stream().await?;
+            let mut opening = opening::encode(end.trial.token, Purpose::Transfer).to_vec();
+            if shared.flows.have_indices() {
+                opening.extend_from_slice(&flow.index.to_le_bytes());
+            }
+            if !self.begins(flow) {
+                send_now(&mut stream, &std::mem::take(&mut opening)).await?;
+            }
             if shared.abandons() && shared.sends(flow) {
                 await_welcome(&mut stream).await?;
             }
-            Ok((own, stream))
+            Ok(Opened {
+                connection: own,
+                stream,
+                opening,
+            })
         };
         shared.stop.unless_raised(opening).await
     }

@@ -311,7 +311,10 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
     let shared = serving.shared;
     if shared.sends(flow) {
         let executor = serving.end.carrier.executor();
-        return Ok((true, sending::send(shared, executor, flow, stream).await?));
+        return Ok((
+            true,
+            sending::send(shared, executor, flow, (stream, &[])).await?,
+        ));
     }
     if shared.flows.are_welcomed() {
         send_now(stream, WELCOME).await?;

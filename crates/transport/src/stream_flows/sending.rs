@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use regatta_model::Verify;
 
 use super::{Shared, receiving::WELCOME};
@@ -30,12 +30,12 @@ fn clock_check_bytes(link_rate_bps: Option<u64>) -> u64 {
 }
 
 /// Sends a flow's part, and waits for its acknowledgement unless it is abandoned; returns the moment
-/// of its end.
+/// of its end. `opening` leaves with the first message.
 pub(super) async fn send<S: ByteStream>(
     shared: &Shared<'_>,
     executor: &impl Executor,
     flow: &Part,
-    stream: &mut S,
+    (stream, mut opening): (&mut S, &[u8]),
 ) -> Result<MonotonicTime> {
     let schedule = shared.flows.schedule().zip(shared.scheduled.get());
     if let Some((_, begun)) = schedule {
@@ -96,7 +96,13 @@ pub(super) async fn send<S: ByteStream>(
             digest.update(&head[..header]);
             digest.update(payload);
         }
-        stream.send_message(&head[..header], payload).await?;
+        match std::mem::take(&mut opening) {
+            [] => stream.send_message(&head[..header], payload).await?,
+            opening => {
+                let head = [opening, &head[..header]].concat();
+                stream.send_message(&head, payload).await?;
+            }
+        }
         if schedule.is_some() {
             stream.flush().await?;
             let now = MonotonicTime::now();
@@ -105,6 +111,9 @@ pub(super) async fn send<S: ByteStream>(
         sent += length as u64;
         live.messages_sent.fetch_add(1, Ordering::Relaxed);
         live.bytes_sent.fetch_add(length as u64, Ordering::Relaxed);
+    }
+    if !opening.is_empty() {
+        stream.send_message(opening, &Bytes::new()).await?;
     }
     stream.flush().await?;
     if options.duration.is_some() {

@@ -1,7 +1,7 @@
 //! Flows of a transport, of streams or of messages, as every trial opens, probes, admits and closes
 //! them.
 
-use std::{future::Future, net::SocketAddr, time::Duration};
+use std::{future::Future, net::SocketAddr};
 
 use super::{Trial, findings::Findings};
 use crate::{
@@ -31,8 +31,8 @@ pub(crate) struct Admission {
 
 /// A flow on which probe messages are sent.
 pub(crate) trait ProbeFlow {
-    /// Returns the time after which a message without an answer is lost; `None` if none is ever lost.
-    fn lost_after(&self, trial: &Trial) -> Option<Duration>;
+    /// Whether a message, or its answer, can be lost for good.
+    fn loses_messages(&self) -> bool;
 
     /// Whether a small message would leave at once, although others are under way.
     fn sends_at_once(&self) -> bool;

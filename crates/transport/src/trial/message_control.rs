@@ -1,7 +1,5 @@
 //! Control messages of a flow, sent in the flow: opening and end.
 
-use std::time::Duration;
-
 use super::{Trial, watch::Delivered};
 use crate::{
     clock::MonotonicTime,
@@ -112,7 +110,7 @@ pub(crate) async fn open<F: MessageFlow>(
     take: &mut (impl FnMut(&[u8]) -> bool + Send),
 ) -> Result<()> {
     let begun = MonotonicTime::now();
-    let again_after = (trial.probe.longest_round_trip).max(Duration::from_millis(25));
+    let mut again_after = trial.retransmission_timeout();
     let mut opened = false;
     while !opened {
         if until.has_passed() {
@@ -123,7 +121,8 @@ pub(crate) async fn open<F: MessageFlow>(
             return Err(TransportError::Cancelled);
         }
         send(trial, flow, purpose, Control::Open(index)).await?;
-        let again = until.min(MonotonicTime::now() + again_after);
+        let left = MonotonicTime::now();
+        let again = until.min(left + again_after.get());
         while !opened {
             let mut handle = |arrival: Arrival<'_>| {
                 let control = Control::decode(trial, arrival.data);
@@ -133,6 +132,7 @@ pub(crate) async fn open<F: MessageFlow>(
                 break;
             }
         }
+        again_after.lost(left, again);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Flows over messages that may be lost: opening, admission, and answers to probe messages.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use super::{
     Trial,
@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl<F: MessageFlow> ProbeFlow for F {
-    fn lost_after(&self, trial: &Trial) -> Option<Duration> {
-        Some(trial.probe.longest_round_trip)
+    fn loses_messages(&self) -> bool {
+        true
     }
 
     fn sends_at_once(&self) -> bool {
@@ -159,7 +159,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
             if until == MonotonicTime::NEVER && over.is_stopped() {
                 // The last messages are answered after the transfer as well; their sender notes when
                 // it has enough.
-                until = MonotonicTime::now() + trial.probe.last_answers_within();
+                until = MonotonicTime::now() + trial.probe.last_answers_within;
             }
             let mut take = |arrival: Arrival<'_>| match Control::decode(trial, arrival.data) {
                 Some((of, Control::Open(_))) if of == purpose => {

@@ -26,6 +26,7 @@ use crate::{
     opening::Token,
     probe::ProbePlan,
     stop::Stop,
+    timeout::RetransmissionTimeout,
 };
 use carrier::Carrier;
 use connecting::ConnectingWork;
@@ -114,6 +115,13 @@ impl Trial {
     pub(crate) fn limit(&self) -> Duration {
         let openings = self.order.connect_deadline.saturating_mul(OPENINGS);
         FIRST_FLOW + openings + self.probe.idle_limit + self.order.deadline + MARGIN
+    }
+
+    /// Returns the time-out of messages over the idle path, none of which is answered yet.
+    pub(crate) fn retransmission_timeout(&self) -> RetransmissionTimeout {
+        let path = &self.order.path;
+        let first = path.first_timeout();
+        RetransmissionTimeout::new(first, [first, path.longest_round_trip()])
     }
 
     /// Returns the moment until which a flow before the transfer's may take to open, from now.

@@ -42,6 +42,7 @@ pub(crate) async fn idle<F: ProbeFlow>(
     let probing = async {
         let mut message = vec![0; trial.probe.message];
         let mut lost_at = until;
+        let mut timeout = trial.retransmission_timeout();
         for _ in 0..trial.probe.idle_messages {
             if until.has_passed() || trial.stop.is_stopped() {
                 break;
@@ -49,15 +50,17 @@ pub(crate) async fn idle<F: ProbeFlow>(
             let now = MonotonicTime::now();
             write_probe(&mut message, delays.depart(now), now);
             flow.send(&message).await?;
-            lost_at = match flow.lost_after(trial) {
-                Some(after) => until.min(MonotonicTime::now() + after),
-                None => until,
-            };
+            if flow.loses_messages() {
+                lost_at = until.min(MonotonicTime::now() + timeout.get());
+            }
             let before = delays.answers();
             let Some(interval) = interval else {
                 while delays.answers() == before
                     && receive(trial, flow, lost_at, &mut delays).await?
                 {}
+                if delays.answers() == before {
+                    timeout.lost(now, lost_at);
+                }
                 continue;
             };
             let next = lost_at.min(now + interval);
@@ -114,7 +117,7 @@ async fn scheduled_messages<F: ProbeFlow>(
         let received = match received.unwrap_or(Ok(false)) {
             // The other end may close before this one knows that the transfer is over.
             Err(error @ TransportError::Closed { .. }) => {
-                let until = MonotonicTime::now() + trial.probe.last_answers_within();
+                let until = MonotonicTime::now() + trial.probe.last_answers_within;
                 if !executor.sleep_unless_stopped(until, over).await {
                     return Err(error);
                 }

@@ -27,7 +27,7 @@ const OPENING_TIME: Duration = Duration::from_secs(5);
 /// whose retransmissions an opening can need as well: those of SCTP come after 3 s, then after 6 s more.
 pub(crate) fn opening_until(trial: &Trial) -> MonotonicTime {
     let within = trial.order.connect_deadline.max(OPENING_TIME);
-    MonotonicTime::now() + within + trial.probe.longest_round_trip
+    MonotonicTime::now() + within + trial.order.path.longest_round_trip()
 }
 
 /// An open stream, its connection, and the bytes that came and are not used yet.
@@ -48,8 +48,8 @@ impl<C, S> StreamFlow<C, S> {
 }
 
 impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
-    fn lost_after(&self, _: &Trial) -> Option<Duration> {
-        None
+    fn loses_messages(&self) -> bool {
+        false
     }
 
     fn sends_at_once(&self) -> bool {
@@ -88,16 +88,14 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
     async fn send_done(&mut self, _: &Trial, _: Purpose) {}
 }
 
-/// Opens a stream of a connection and sends its opening, and `index` right after it.
+/// Opens a stream of a connection and sends its opening.
 pub(crate) async fn open_stream<C: StreamConnection>(
     trial: &Trial,
     connection: &C,
     purpose: Purpose,
-    index: &[u8],
 ) -> Result<C::Stream> {
     let mut stream = connection.open_stream().await?;
-    let head = [&opening::encode(trial.token, purpose)[..], index].concat();
-    send_now(&mut stream, &head).await?;
+    send_now(&mut stream, &opening::encode(trial.token, purpose)).await?;
     Ok(stream)
 }
 
@@ -222,7 +220,7 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         stop: &Stop,
     ) -> Result<Self::Flow> {
         let connection = self.0.connect(peer, purpose, until, stop).await?;
-        let stream = open_stream(trial, &connection, purpose, &[]).await?;
+        let stream = open_stream(trial, &connection, purpose).await?;
         Ok(StreamFlow::new(connection, stream))
     }
 
@@ -250,7 +248,7 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
     async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop, failed: bool) {
         // Those that are under way at the deadline still leave.
         if failed {
-            let until = MonotonicTime::now() + trial.probe.last_answers_within();
+            let until = MonotonicTime::now() + trial.probe.last_answers_within;
             let executor = self.0.executor();
             executor.sleep_unless_stopped(until, echoed).await;
         }

@@ -173,6 +173,7 @@ mod tests {
         PathHints {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),
+            typical_one_way: Duration::from_millis(45),
             link_rate_bps,
             window_bytes: link_rate_bps.map(|rate| rate / 8 * 60 / 1000),
             mtu_bytes,

@@ -218,6 +218,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
         path: PathHints {
             round_trip_delay: Duration::from_millis(1),
             longest_one_way: Duration::from_millis(50),
+            typical_one_way: Duration::from_millis(50),
             link_rate_bps: Some(1_000_000_000),
             window_bytes: Some(6_000_000),
             mtu_bytes: 1500,

@@ -74,13 +74,8 @@ pub(super) fn reach(condition: &Condition) -> (Duration, Duration) {
 
 /// Returns the longest time for which a trace makes a packet wait for an opportunity.
 pub(super) fn longest_wait(link: &Link) -> Duration {
-    let Some(trace) = &link.trace else {
-        return Duration::ZERO;
-    };
-    let times = &trace.opportunities_ms;
-    let first = times.first().copied().unwrap_or_default();
-    let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-    Duration::from_millis(gaps.max().unwrap_or_default().max(first).into())
+    let trace = link.trace.as_ref();
+    trace.map_or(Duration::ZERO, |trace| trace.longest_time_of(1))
 }
 
 /// Returns the longest queueing delay at which the link's discipline does not begin to drop

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Link};
+use regatta_model::{Condition, DeliveryTrace, Link};
 
 use super::expected::{self, LossPosition};
 
@@ -221,13 +221,20 @@ impl Train {
         let room = link
             .queue_packets
             .unwrap_or_else(|| condition.queue_limit(link).0 / packet_bytes);
+        let packets = (room / 2).clamp(1, TRAIN_PACKETS);
+        let bytes = packets * (packet_bytes + DeliveryTrace::PACKET_HEADER_BYTES);
+        let opportunities = bytes.div_ceil(DeliveryTrace::OPPORTUNITY_BYTES) + 1;
+        let queueing = link
+            .trace
+            .as_ref()
+            .map_or(Duration::ZERO, |trace| trace.longest_time_of(opportunities));
         Self {
-            packets: (room / 2).clamp(1, TRAIN_PACKETS),
+            packets,
             packet_bytes,
             head_start: 1,
             interval: Duration::from_micros(50),
             measures_rate: false,
-            longest: condition.longest_one_way(link),
+            longest: queueing + link.longest_propagation(),
         }
     }
 

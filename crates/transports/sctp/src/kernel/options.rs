@@ -404,6 +404,7 @@ mod tests {
         let path = |link_rate_bps: Option<u64>| PathHints {
             round_trip_delay: Duration::from_millis(30),
             longest_one_way: Duration::from_millis(45),
+            typical_one_way: Duration::from_millis(45),
             link_rate_bps,
             window_bytes: link_rate_bps.map(|_| 7_031_250),
             mtu_bytes: 1500,

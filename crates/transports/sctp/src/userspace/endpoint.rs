@@ -24,7 +24,7 @@ const LINGER: Duration = Duration::from_millis(500);
 pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
     let options = &order.transport.options;
     let sizes = Sizes::of(&order.path, order.local, options)?;
-    let linger = LINGER + 3 * 2 * order.path.longest_one_way;
+    let linger = LINGER + 3 * order.path.typical_round_trip();
     let transport = sizes.transport(options);
     let settings = Settings {
         receive_buffer_bytes: sizes.receive_buffer_bytes,
