@@ -11,7 +11,7 @@ use crate::capture::CaptureOrder;
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 10;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 11;
 
 /// Requests of the controller, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub(crate) enum ToDaemon {
     Begin,
     /// Send the counters since the condition was set ([`PathCounters`]).
     Counters,
+    /// Do not sample the queues until the next condition is set.
+    StopSampling,
     /// Capture every packet from now on; an earlier capture is ended.
     StartCapture { order: CaptureOrder },
     /// End the capture and send its summary (`Option<CaptureSummary>`; `None` if there was no capture).

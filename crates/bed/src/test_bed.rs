@@ -82,6 +82,14 @@ pub trait TestBed {
     /// # Errors
     /// If a path daemon does not answer.
     fn counters(&mut self) -> Result<PathCounters, BedError>;
+    /// Ends the sampling of the path's queues until the next [`TestBed::set_condition`]: in virtual time a pause is as
+    /// expensive as what runs in it.
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    fn stop_sampling(&mut self) -> Result<(), BedError> {
+        Ok(())
+    }
     /// Captures every packet of the path from now on, in a file.
     ///
     /// # Errors

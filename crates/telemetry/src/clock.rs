@@ -14,6 +14,13 @@ pub(crate) fn clock_ns(clock: ClockId) -> i64 {
     time.map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec())
 }
 
+/// Whether the clock of this system is virtual, as in a guest that the kernel's parameter makes so: time stands still while
+/// programs run.
+pub(crate) fn is_virtual() -> bool {
+    let parameters = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    parameters.contains("time-travel=inf-cpu")
+}
+
 /// State of the wall clock, as the NTP or PTP client that steers it has set it in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Synchronisation {

@@ -429,6 +429,10 @@ impl TestBed for Bed {
         })
     }
 
+    fn stop_sampling(&mut self) -> Result<(), BedError> {
+        self.request(&ToDaemon::StopSampling, "stop sampling its queues")
+    }
+
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
         if self.has_two_daemons() {
             self.checks += 1;

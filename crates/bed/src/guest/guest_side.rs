@@ -66,7 +66,7 @@ const TIMER_GRAIN: Duration = Duration::from_millis(5120);
 ///
 /// Work that starts then finds every timer in the same place, however long the work before it took:
 /// with a virtual clock a trial becomes the same whatever trials came before it, and the wait costs
-/// nothing.
+/// nothing if no program runs at intervals.
 pub fn wait_for_timers() {
     let grain = nanoseconds(TIMER_GRAIN);
     let remaining_ns = grain - monotonic_ns() % grain;

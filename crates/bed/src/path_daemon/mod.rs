@@ -125,6 +125,10 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
         }
         (ToDaemon::Begin, Some(daemon)) => daemon.path.begin().map(json),
         (ToDaemon::Counters, Some(daemon)) => daemon.counters().map(json),
+        (ToDaemon::StopSampling, Some(daemon)) => {
+            daemon.path.stop_sampling();
+            Ok(json(()))
+        }
         (ToDaemon::StartCapture { order }, Some(daemon)) => {
             daemon.path.start_capture(order).map(json)
         }
@@ -174,6 +178,9 @@ trait Path {
     fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
         Ok(Default::default())
     }
+
+    /// Ends the sampling of the queues until the next condition is set.
+    fn stop_sampling(&mut self) {}
 
     /// Restores what the path has changed of the host and does not end with this process.
     fn end(&mut self) {}

@@ -350,7 +350,7 @@ pub fn shared_trials(key: &str, study: &str) -> Vec<TrialRecord> {
     )
 }
 
-/// Runs `study` with its results in `dir/out`.
+/// Runs `study` with its results in `dir/out` and its standard error in `dir/stderr`.
 ///
 /// # Errors
 /// The output of the run, if it left no results or ended with another exit code than 0 or 1.
@@ -358,14 +358,10 @@ pub fn run_study(dir: &Path, study: &str) -> Result<(), String> {
     let bench = Bench::new();
     bench.write("study.toml", study);
     let out = dir.join("out");
-    let done = bench.run(&[
-        "run",
-        "study.toml",
-        "--no-progress",
-        "--out",
-        out.to_str().expect("UTF-8"),
-    ]);
+    let out_text = out.to_str().expect("UTF-8");
+    let done = bench.run(&["run", "study.toml", "--out", out_text]);
     bench.assert_nothing_left();
+    std::fs::write(dir.join("stderr"), &done.stderr).map_err(|error| error.to_string())?;
     // A trial that failed is judged by the test that reads it.
     let ended = matches!(done.code(), 0 | 1) && out.join("results.sqlite").exists();
     if ended {

@@ -1,9 +1,14 @@
-//! Tests of two guests of which one dies or hangs. They wait for most of half a minute until a
-//! stopped guest is given up, so that they do not count as `guests`, which each take a core.
+//! Tests of two guests of which one dies or hangs, of one run. It waits for a quarter of a minute until a
+//! stopped guest is given up, so that it does not count as `guests`, which each take a core.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use nix::sys::signal::Signal;
+use regatta_model::Outcome;
+use regatta_test_support::test_run::once_per_test_run;
 
 use crate::{
     guests::two::in_two_guests,
@@ -35,42 +40,59 @@ fn kernels(bench: &Bench) -> [i32; 2] {
     [receiver, sender]
 }
 
-/// Guest, signal that it is sent, and reason that its trial must give.
+/// Guest, signal that it is sent at the start of a trial, and reason that this trial must give.
 type Fault = (usize, Signal, &'static str);
 
-/// Checks that each fault costs a trial, and the next trial runs in other guests.
-#[track_caller]
-fn assert_fails_its_trial(faults: &[Fault]) {
+const RECEIVER_KILLED: Fault = (0, Signal::SIGKILL, "the receiver's guest ended");
+const RECEIVER_HUNG: Fault = (0, Signal::SIGSTOP, "the receiver's guest hung");
+const SENDER_HUNG: Fault = (1, Signal::SIGSTOP, "the guest hung");
+
+/// Faults of the first trials of a run, one each.
+const FAULTS: [Fault; 3] = [RECEIVER_KILLED, RECEIVER_HUNG, SENDER_HUNG];
+
+/// Runs a study of four trials with the faults, each of which the next trial's guests must survive.
+fn run_with_faults(dir: &Path) {
     let bench = Bench::new();
     bench.write("study.toml", &in_two_guests(SLOW));
-    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-    for (guest, fault_signal, expected) in faults {
+    let out = dir.join("out");
+    let out = out.to_str().expect("UTF-8");
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", out, "--json"]));
+    for (guest, fault_signal, _) in FAULTS {
         run.until(|event| is(event, "trial_started"));
-        signal(kernels(&bench)[*guest], *fault_signal);
+        signal(kernels(&bench)[guest], fault_signal);
         let at = Instant::now();
         let ended = run.until(|event| is(event, "trial_ended"));
         assert!(at.elapsed() < Duration::from_secs(30), "{ended:#}");
-        assert_eq!(ended["trial"]["outcome"], "failed", "{ended:#}");
-        let reasons = ended["trial"]["reasons"].to_string();
-        assert!(reasons.contains(expected), "{reasons}");
     }
     let done = run.finish();
     done.assert_code(1);
-    let all = trials(&bench.path("out"));
-    assert_eq!(all.len(), 4, "{done:#?}");
-    all[faults.len()..].iter().for_each(assert_ran);
     bench.assert_nothing_left();
+}
+
+/// Checks that a fault costs its trial, and that the trial after all faults runs in other guests.
+#[track_caller]
+fn assert_fails_its_trial(fault: Fault) {
+    let make = |dir: &Path| {
+        run_with_faults(dir);
+        Ok(())
+    };
+    let all = once_per_test_run("cli-hung", make, |dir| trials(&dir.join("out")));
+    assert_eq!(all.len(), 4, "{all:#?}");
+    let position = FAULTS.iter().position(|other| *other == fault);
+    let trial = &all[position.expect("a fault of the run")];
+    assert_eq!(trial.outcome, Outcome::Failed, "{trial:#?}");
+    let reasons = trial.reasons.concat();
+    assert!(reasons.contains(fault.2), "{reasons}");
+    all[FAULTS.len()..].iter().for_each(assert_ran);
 }
 
 #[test]
 fn killed_and_hung_receivers_fail_one_trial_each() {
-    assert_fails_its_trial(&[
-        (0, Signal::SIGKILL, "the receiver's guest ended"),
-        (0, Signal::SIGSTOP, "the receiver's guest hung"),
-    ]);
+    assert_fails_its_trial(RECEIVER_KILLED);
+    assert_fails_its_trial(RECEIVER_HUNG);
 }
 
 #[test]
 fn hung_sender_fails_its_trial() {
-    assert_fails_its_trial(&[(1, Signal::SIGSTOP, "the guest hung")]);
+    assert_fails_its_trial(SENDER_HUNG);
 }

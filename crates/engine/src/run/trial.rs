@@ -181,6 +181,7 @@ impl TrialRunner<'_> {
             ready => ready?,
         }
         if self.plan.study().guest.clock == Clock::Virtual {
+            self.bed.stop_sampling()?;
             wait_for_timers();
         }
         self.clocks = TrialClocks::start(self.bed)?;

@@ -126,8 +126,11 @@ impl Prober {
         packet_bytes: u64,
     ) -> Result<(), DaemonError> {
         let bytes = packet_bytes.saturating_sub(self.header_bytes) as usize;
-        let mut datagram = [number, held_ns].map(u64::to_le_bytes).concat();
-        datagram.resize(bytes.clamp(PAYLOAD_BYTES, MAX_BYTES), 0);
+        // Zeros from the allocator: this crate is not optimised, and would write byte for byte.
+        let mut datagram = vec![0; bytes.clamp(PAYLOAD_BYTES, MAX_BYTES)];
+        for (field, value) in datagram.chunks_exact_mut(8).zip([number, held_ns]) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
         match self.socket.send(&datagram) {
             // A full queue of the host is the path's affair: the datagram will be missing.
             Err(error) if error.raw_os_error() != Some(libc::ENOBUFS) => Err(failed("send")(error)),

@@ -119,6 +119,11 @@ impl Installed {
         Ok(())
     }
 
+    /// Ends the sampling of the queues until the next change.
+    pub(super) fn stop_sampling(&self) {
+        self.sampler.watch(Default::default(), false);
+    }
+
     /// Returns the interfaces of the bottleneck's queues: none on a link without a rate, and none
     /// at the ends, where the queue is not apart from loss and delay.
     fn watched(&self) -> [Watched; 2] {

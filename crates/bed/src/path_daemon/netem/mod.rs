@@ -169,6 +169,10 @@ impl Path for NetemPath {
         }
         self.installed.lock().counters()
     }
+
+    fn stop_sampling(&mut self) {
+        self.installed.lock().stop_sampling();
+    }
 }
 
 /// Prepares the wire for control messages to the other guest.

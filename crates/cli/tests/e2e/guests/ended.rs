@@ -6,8 +6,8 @@ use nix::{
 };
 use regatta_model::TrialRecord;
 
-use super::virtual_time::{head, sorted};
-use crate::help::{Bench, Watched, assert_ran, is, signal};
+use super::virtual_time::head;
+use crate::help::{Bench, Watched, assert_ran, is, shared_trials, signal, trials};
 
 /// Returns a study of a run that takes some seconds, with random losses, in one chunk of several trials.
 fn study() -> String {
@@ -30,9 +30,14 @@ fn kernel(bench: &Bench) -> Vec<i32> {
 fn assert_same_figures(disturb: impl Fn(&[i32])) {
     let bench = Bench::new();
     bench.write("study.toml", &study());
-    bench
-        .run(&["run", "study.toml", "--out", "alone"])
-        .assert_code(0);
+    let figures = |mut trials: Vec<TrialRecord>| {
+        for trial in &mut trials {
+            assert_ran(trial);
+            trial.started_unix_ns = 0;
+        }
+        trials
+    };
+    let alone = figures(shared_trials("cli-ended", &study()));
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
     run.until(|event| is(event, "trial_ended"));
     run.until(|event| is(event, "trial_started"));
@@ -40,15 +45,7 @@ fn assert_same_figures(disturb: impl Fn(&[i32])) {
     assert!(processes.len() > 1, "{processes:?}");
     disturb(&processes);
     run.finish().assert_code(0);
-    let figures = |out: &str| -> Vec<TrialRecord> {
-        let mut trials = sorted(&bench, out);
-        for trial in &mut trials {
-            assert_ran(trial);
-            trial.started_unix_ns = 0;
-        }
-        trials
-    };
-    assert_eq!(figures("out"), figures("alone"));
+    assert_eq!(figures(trials(&bench.path("out"))), alone);
     bench.assert_nothing_left();
 }
 

@@ -1,10 +1,10 @@
 //! Every driver with every workload over the emulated path, without loss, with 1 % and with 5 %: in
 //! virtual time, so that no pause of the machine makes a trial invalid, and on a kernel with SCTP.
 //!
-//! A case is `matrix::WORKLOAD::LOSS::DRIVER`. All cases of a driver look at one run of that driver,
-//! which the first of them makes; drivers alternate in the list, so that cases that run at the same
-//! time make runs of different drivers. A case that is run without a test run's directory runs a
-//! study of its own cell.
+//! A case is `matrix::WORKLOAD::LOSS::DRIVER`. All cases of a group of drivers look at one run of these
+//! drivers, which the first of them makes; the drivers of a group are not neighbours in the list, so that
+//! cases that run at the same time make runs of different groups. A case that is run without a test run's
+//! directory runs a study of its own cell.
 
 use regatta_model::{Outcome, STACK_FACTS, TrialRecord};
 use regatta_test_support::machine::MachineLoad;
@@ -51,20 +51,30 @@ pub const WORKLOADS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns a study of one round of a driver with those workloads and losses. The deadline is far
+/// Number of runs among which the drivers are divided: a run is one guest as long as the estimate of its work is below
+/// 40 s, and the start of a guest with the checks of its three paths costs as much as the trials of a driver.
+const GROUPS: usize = 3;
+
+/// Returns a study of one round of these drivers with those workloads and losses. The deadline is far
 /// above the time of a lossy trial: a reliable transport that reaches it has failed, and the case
 /// fails.
-fn study(driver: &str, workloads: &[(&str, &str)], losses: &[(&str, &str)]) -> String {
-    let mut text = format!(
-        "name = \"matrix\"\nrounds = 1\nseed = 11\nbed = \"uml\"\nclock = \"virtual\"\n\
-         emulator = \"userspace\"\ndeadline = \"60s\"\n\n[[transport]]\ndriver = \"{driver}\"\n"
-    );
-    match driver {
-        // As fast as it can it would only fill the queue of the path.
-        "udp" => text += "rate = \"16Mbit/s\"\n",
-        // The published second for each loss would make minutes of this.
-        "udp-reliable" => text += "max_wait = \"100ms\"\n",
-        _ => {}
+fn study<'a>(
+    drivers: impl Iterator<Item = &'a str>,
+    workloads: &[(&str, &str)],
+    losses: &[(&str, &str)],
+) -> String {
+    let mut text = "name = \"matrix\"\nrounds = 1\nseed = 11\nbed = \"uml\"\nclock = \"virtual\"\n\
+         emulator = \"userspace\"\ndeadline = \"60s\"\n"
+        .to_owned();
+    for driver in drivers {
+        text += &format!("\n[[transport]]\ndriver = \"{driver}\"\n");
+        match driver {
+            // As fast as it can it would only fill the queue of the path.
+            "udp" => text += "rate = \"16Mbit/s\"\n",
+            // The published second for each loss would make minutes of this.
+            "udp-reliable" => text += "max_wait = \"100ms\"\n",
+            _ => {}
+        }
     }
     for (name, loss) in losses {
         text += &format!(
@@ -117,13 +127,20 @@ pub fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
 fn case(workload: &str, loss: &str, driver: &str) {
     let _load = MachineLoad::watch();
     let shared = std::env::var_os(TEST_RUN_DIR).is_some_and(|directory| !directory.is_empty());
+    let position = DRIVERS.iter().position(|other| *other == driver);
+    let group = position.expect("a driver of the list") % GROUPS;
     let study = if shared {
-        study(driver, WORKLOADS, LOSSES)
+        let drivers = DRIVERS.iter().copied().skip(group).step_by(GROUPS);
+        study(drivers, WORKLOADS, LOSSES)
     } else {
-        study(driver, row(WORKLOADS, workload), row(LOSSES, loss))
+        study(
+            [driver].into_iter(),
+            row(WORKLOADS, workload),
+            row(LOSSES, loss),
+        )
     };
     once_per_test_run(
-        &format!("cli-matrix-{driver}"),
+        &format!("cli-matrix-{group}"),
         |dir| run_study(dir, &study),
         |dir| {
             let trials = trials(&dir.join("out"));

@@ -5,6 +5,7 @@ use regatta_model::Outcome;
 
 use crate::help::{cell, shared_trials};
 
+/// Study of TCP with the congestion control `CONTROL`.
 const STUDY: &str = r#"
 name = "offloads"
 rounds = 1
@@ -16,14 +17,8 @@ placement = "ends"
 deadline = "5s"
 
 [[transport]]
-label = "tcp-cubic"
 driver = "tcp"
-cc = "cubic"
-
-[[transport]]
-label = "tcp-bbr"
-driver = "tcp"
-cc = "bbr"
+cc = "CONTROL"
 
 [[condition]]
 name = "loss-5"
@@ -44,8 +39,8 @@ under_load = false
 
 /// Returns the number of netem's drops for each segment that TCP sent with BBR.
 fn drops_per_segment(name: &str, study: &str) -> f64 {
-    let trials = shared_trials(name, study);
-    let bbr = cell(&trials, "tcp-bbr", "bulk", "loss-5");
+    let trials = shared_trials(name, &study.replace("CONTROL", "bbr"));
+    let bbr = cell(&trials, "tcp", "bulk", "loss-5");
     assert_eq!(bbr.outcome, Outcome::Measured, "{bbr:#?}");
     // One netem counts what it loses and what finds it full as one.
     assert!(
@@ -77,9 +72,10 @@ fn loss_drops_super_packets_only_with_offloads() {
 fn queue_between_the_hosts_accepts_super_packets() {
     let study = STUDY
         .replace("placement = \"ends\"", "offloads = \"on\"")
-        .replace("loss = \"5%\"", "");
+        .replace("loss = \"5%\"", "")
+        .replace("CONTROL", "cubic");
     let trials = shared_trials("cli-offloads-between", &study);
-    let cubic = cell(&trials, "tcp-cubic", "bulk", "loss-5");
+    let cubic = cell(&trials, "tcp", "bulk", "loss-5");
     assert_eq!(cubic.outcome, Outcome::Measured, "{cubic:#?}");
     let goodput = cubic.measurements.metrics["goodput_bps"];
     assert!(goodput > 70e6, "{goodput}");

@@ -7,10 +7,11 @@ use std::{
 };
 
 use nix::sys::signal::Signal;
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::Outcome;
 use regatta_results::{Reader, RunState};
 use regatta_test_support::machine::repetitions;
 
+use super::virtual_time::again;
 use crate::{
     help::{Bench, Done, SLOW, SMALL, Watched, assert_ran, is, signal, trials},
     kills::assert_nothing_survives_kills,
@@ -64,45 +65,22 @@ fn a_study_runs_in_a_guest_with_another_congestion_control() {
     bench.assert_nothing_left();
 }
 
-/// Returns the measured data of a trial, without its start time.
-fn measured(trial: &TrialRecord) -> TrialRecord {
-    TrialRecord {
-        started_unix_ns: 0,
-        ..trial.clone()
-    }
-}
-
 #[test]
 fn runs_in_virtual_time_are_identical() {
-    let bench = Bench::new();
-    let study = in_guest(SMALL, "clock = \"virtual\"\nseed = 7\n")
-        .replacen(
-            "rate = \"50Mbit/s\"\n",
-            "rate = \"50Mbit/s\"\nloss = \"1%\"\n",
-            1,
-        )
-        .replacen(
-            "[[condition]]\n",
-            "[[transport]]\ndriver = \"sctp\"\n\n[[condition]]\n",
-            1,
-        );
-    bench.write("study.toml", &study);
-    let mut runs = Vec::new();
-    for out in ["one", "two"] {
-        let done = bench.run(&["run", "study.toml", "--out", out]);
-        let trials = trials(&bench.path(out));
-        assert_eq!(trials.len(), 6, "{done:#?}");
-        for trial in &trials {
+    let [one, two] = again::with_both(|dir| {
+        let stderr = std::fs::read_to_string(dir.join("stderr")).expect("standard error");
+        assert!(stderr.contains("time was virtual"), "{stderr}");
+        let mut trials = trials(&dir.join("out"));
+        trials.retain(|trial| again::PLAIN.contains(&&*trial.transport));
+        assert_eq!(trials.len(), again::PLAIN.len(), "{stderr}");
+        for trial in &mut trials {
             assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+            let metrics = &trial.measurements.metrics;
             assert!(
-                !trial
-                    .measurements
-                    .metrics
-                    .keys()
-                    .any(|name| name.starts_with("cpu_")),
-                "{:?}",
-                trial.measurements.metrics
+                !metrics.keys().any(|name| name.starts_with("cpu_")),
+                "{metrics:?}"
             );
+            trial.started_unix_ns = 0;
         }
         // 1 % of a thousand packets and more: none lost at all would be a path without loss.
         assert!(
@@ -110,10 +88,9 @@ fn runs_in_virtual_time_are_identical() {
                 .iter()
                 .any(|trial| trial.measurements.metrics["path_loss_drops"] > 0.0)
         );
-        done.assert_stderr_contains("time was virtual");
-        runs.push(trials.iter().map(measured).collect::<Vec<_>>());
-    }
-    for (one, two) in runs[0].iter().zip(&runs[1]) {
+        trials
+    });
+    for (one, two) in one.iter().zip(&two) {
         assert_eq!(
             one.measurements.metrics, two.measurements.metrics,
             "{}",
@@ -121,7 +98,6 @@ fn runs_in_virtual_time_are_identical() {
         );
         assert_eq!(one, two);
     }
-    bench.assert_nothing_left();
 }
 
 #[test]

@@ -1,15 +1,21 @@
 //! Comparisons of congestion controls and streams in virtual time, without the influence of a busy
 //! machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use nix::{
     sched::{CpuSet, sched_getaffinity},
     unistd::Pid,
 };
 use regatta_model::{Outcome, TrialRecord};
+use regatta_test_support::test_run::once_per_test_run;
 
-use crate::help::{Bench, Watched, assert_ran, cell, is, root, shared_trials, signal, trials};
+use crate::help::{
+    Bench, Watched, assert_ran, cell, is, root, run_study, shared_trials, signal, trials,
+};
 
 /// Returns the first lines of a study in virtual time.
 pub fn head(name: &str) -> String {
@@ -98,7 +104,7 @@ fn streams_keep_losses_apart(transport: &str) {
         [[condition]]\nname = \"lossy\"\nrtt = \"40ms\"\nrate = \"100Mbit/s\"\nloss = \"2%\"\n";
     for (name, streams) in [("one", 1), ("many", 8)] {
         study += &format!(
-            "[[workload]]\nname = \"{name}\"\nkind = \"multi-stream\"\nmessages = 2000\n\
+            "[[workload]]\nname = \"{name}\"\nkind = \"multi-stream\"\nmessages = 1000\n\
              message = \"200B\"\nmessages_per_second = 125\nstreams = {streams}\n\
              [workload.probe]\nidle_messages = 0\n"
         );
@@ -107,7 +113,7 @@ fn streams_keep_losses_apart(transport: &str) {
     let [one, many] = ["one", "many"].map(|workload| {
         let trial = cell(&trials, transport, workload, "lossy");
         assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
-        assert_eq!(trial.measurements.metrics["messages_delivered"], 2000.0);
+        assert_eq!(trial.measurements.metrics["messages_delivered"], 1000.0);
         trial.measurements.metrics["message_delay_p95_ns"] / 1e6
     });
     println!("95th percentile {one:.1} ms over one stream, {many:.1} over eight");
@@ -256,32 +262,48 @@ fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
     bench.assert_nothing_left();
 }
 
-/// Returns trials by cell and round, as two runs that are divided differently report them in
-/// another order.
-pub fn sorted(bench: &Bench, out: &str) -> Vec<TrialRecord> {
-    let mut all = trials(&bench.path(out));
+/// Returns the trials of a result directory by their position in the plan, as two runs that are divided differently report
+/// them in another order.
+fn sorted(dir: &Path) -> Vec<TrialRecord> {
+    let mut all = trials(dir);
     all.sort_by_key(|trial| trial.index);
     all
+}
+
+/// Returns a study that is divided in different ways. By the estimate it is 9 s of work: two chunks.
+fn divided() -> String {
+    let mut study = head("divided").replace("rounds = 1", "rounds = 4");
+    for transport in ["tcp", "sctp", "quic-quinn"] {
+        study += &format!("[[transport]]\ndriver = \"{transport}\"\n");
+    }
+    study
+        + "[[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
+        [[condition]]\nname = \"far\"\nrtt = \"60ms\"\nrate = \"20Mbit/s\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"300kB\"\nmessage = \"10kB\"\n"
+}
+
+/// Number of trials of [`divided`].
+const DIVIDED_TRIALS: usize = 24;
+
+/// Returns the result of `read` on the directory of a run of [`divided`] by one guest after another.
+fn with_serial_run<T>(read: impl FnOnce(&Path) -> T) -> T {
+    let make = |dir: &Path| run_study(dir, &divided());
+    once_per_test_run("cli-divided", make, read)
 }
 
 /// Compares one guest after another with two at once.
 #[test]
 fn figures_do_not_depend_on_the_number_of_guests() {
     let bench = Bench::new();
-    let mut study = head("divided").replace("rounds = 1", "rounds = 2")
-        + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"sctp\"\n\
-        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"500kB\"\nmessage = \"10kB\"\n";
-    for rtt in [10, 20, 30, 40, 50, 60] {
-        study += &format!(
-            "[[condition]]\nname = \"rtt-{rtt}\"\nrtt = \"{rtt}ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n"
-        );
-    }
-    bench.write("study.toml", &study);
-    let done = bench.run(&["run", "study.toml", "--out", "one"]);
-    done.assert_stderr_contains("the run took ");
+    bench.write("study.toml", &divided());
+    let one = with_serial_run(|dir| {
+        let stderr = std::fs::read_to_string(dir.join("stderr")).expect("standard error");
+        assert!(stderr.contains("the run took "), "{stderr}");
+        sorted(&dir.join("out"))
+    });
     bench.run(&["run", "study.toml", "--jobs", "2", "--out", "two"]);
-    let (one, two) = (sorted(&bench, "one"), sorted(&bench, "two"));
-    assert_eq!((one.len(), two.len()), (24, 24));
+    let two = sorted(&bench.path("two"));
+    assert_eq!((one.len(), two.len()), (DIVIDED_TRIALS, DIVIDED_TRIALS));
     for (index, (one, two)) in one.iter().zip(&two).enumerate() {
         assert_ran(one);
         assert_eq!(one.index as usize, index, "each trial once");
@@ -353,10 +375,10 @@ fn concurrent_guests_have_a_processor_each() {
     run.finish().assert_code(0);
 }
 
-/// Returns the summary of a run without what differs from run to run: identifiers, times of the clock,
+/// Returns the summary in a result directory without what differs from run to run: identifiers, times of the clock,
 /// and how long the guest took to start.
-fn summary(bench: &Bench, out: &str) -> serde_json::Value {
-    let text = std::fs::read_to_string(bench.path(out).join("summary.json")).expect("a summary");
+fn summary(dir: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(dir.join("summary.json")).expect("a summary");
     let mut summary: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let map = summary.as_object_mut().expect("an object");
     map.remove("run_id");
@@ -375,13 +397,7 @@ fn summary(bench: &Bench, out: &str) -> serde_json::Value {
 #[test]
 fn merged_shards_are_identical_to_the_serial_run() {
     let bench = Bench::new();
-    let study = head("shards").replace("rounds = 1", "rounds = 8")
-        + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
-        [[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
-        [[condition]]\nname = \"far\"\nrtt = \"60ms\"\nrate = \"20Mbit/s\"\n\
-        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"300kB\"\nmessage = \"10kB\"\n";
-    bench.write("study.toml", &study);
-    bench.run(&["run", "study.toml", "--out", "serial"]);
+    bench.write("study.toml", &divided());
     let strip = |mut trials: Vec<TrialRecord>| {
         for trial in &mut trials {
             assert_ran(trial);
@@ -389,9 +405,11 @@ fn merged_shards_are_identical_to_the_serial_run() {
         }
         trials
     };
-    let serial = strip(sorted(&bench, "serial"));
-    assert_eq!(serial.len(), 32);
-    // By the estimate 12 s of work: two chunks.
+    let (serial, serial_summary) = with_serial_run(|dir| {
+        let out = dir.join("out");
+        (strip(sorted(&out)), summary(&out))
+    });
+    assert_eq!(serial.len(), DIVIDED_TRIALS);
     let refused = bench.run(&["run", "study.toml", "--shard", "1/3", "--dry-run"]);
     refused.assert_code(2);
     refused.assert_stderr_contains("ask for at most 2 shards");
@@ -417,9 +435,10 @@ fn merged_shards_are_identical_to_the_serial_run() {
     let merged = bench.run(&["merge", "merged", "part-1", "part-2", "part-2-again"]);
     merged.assert_code(0);
     // Trials that had records were run again, and not stored again.
-    merged.assert_stderr_contains("32 of 32 trials are merged, from 3 files\n");
-    assert_eq!(strip(sorted(&bench, "merged")), serial);
-    assert_eq!(summary(&bench, "merged"), summary(&bench, "serial"));
+    merged.assert_stderr_contains("24 of 24 trials are merged, from 3 files\n");
+    let merged = bench.path("merged");
+    assert_eq!(strip(sorted(&merged)), serial);
+    assert_eq!(summary(&merged), serial_summary);
     bench.assert_nothing_left();
 }
 
@@ -436,7 +455,7 @@ macro_rules! again {
     };
 }
 
-mod again {
+pub mod again {
     use super::*;
 
     again! {
@@ -447,17 +466,29 @@ mod again {
         quic_noq = "quic-noq",
     }
 
-    #[track_caller]
-    fn runs_are_identical(driver: &str) {
+    /// Drivers without random numbers, of which [`crate::guests::one`] compares all that is recorded.
+    pub const PLAIN: &[&str] = &["tcp", "udp", "sctp"];
+
+    /// Returns the results of `read` on the directories of two runs of the same study with all these drivers.
+    pub fn with_both<T>(mut read: impl FnMut(&Path) -> T) -> [T; 2] {
         let mut study = head("again");
-        for driver in DRIVERS {
+        for driver in PLAIN.iter().chain(DRIVERS) {
             study += &format!("[[transport]]\ndriver = \"{driver}\"\n");
+            if *driver == "udp" {
+                study += "rate = \"40Mbit/s\"\n";
+            }
         }
         study += "[[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
             [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"1MB\"\nmessage = \"10kB\"\n";
-        let [one, two] = ["cli-again-one", "cli-again-two"].map(|key| {
-            let trials = shared_trials(key, &study);
-            assert_eq!(trials.len(), DRIVERS.len());
+        ["cli-again-one", "cli-again-two"]
+            .map(|key| once_per_test_run(key, |dir| run_study(dir, &study), &mut read))
+    }
+
+    #[track_caller]
+    fn runs_are_identical(driver: &str) {
+        let [one, two] = with_both(|dir| {
+            let trials = trials(&dir.join("out"));
+            assert_eq!(trials.len(), PLAIN.len() + DRIVERS.len());
             cell(&trials, driver, "bulk", "lossy").clone()
         });
         assert_eq!(one.outcome, Outcome::Measured, "{one:#?}");
