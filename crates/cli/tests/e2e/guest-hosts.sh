@@ -5,7 +5,8 @@
 #
 #     unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private bash guest-hosts.sh DIRECTORY PASSWORD
 #
-# A guest that ends is booted again. The key in DIRECTORY/key opens both.
+# A guest that ends is booted again. The key in DIRECTORY/key opens both. Regatta is sent to a guest that boots while there
+# is no program in DIRECTORY/program.
 set -euo pipefail
 dir=$1
 password=$2
@@ -42,6 +43,11 @@ mount -t tmpfs tmpfs /run
 mkdir -m 755 /run/sshd /run/netns
 mount -t tmpfs -o mode=700 tmpfs /root
 mount --bind $d/shadow /etc/shadow
+# As if it had been sent here. A file on /root would be memory of the guest's.
+for program in $dir/program/*; do
+  sent=/root/.cache/regatta/agents/\${program##*/}
+  [ -e "\$program" ] && mkdir -p "\${sent%/*}" && : >"\$sent" && mount --bind "\$program" "\$sent"
+done
 mount -t tmpfs tmpfs /mnt
 mkdir -p /mnt/lib
 ln -s /usr/lib/uml/modules /mnt/lib/modules
@@ -54,7 +60,8 @@ ip link set vec0 gso_max_segs 1
 ip link set vec0 up
 # For each 32 KB that come before they are read, sshd copies all that waits to new memory: 50 ms of page faults here.
 export MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TOP_PAD_=16777216 MALLOC_TRIM_THRESHOLD_=1073741824
-exec /usr/sbin/sshd -D -e -f $d/sshd_config
+# A connection does not execute it again (-r): in a guest that takes long.
+exec /usr/sbin/sshd -r -D -e -f $d/sshd_config
 INIT
   chmod 755 "$d/init"
   cat >"$d/sshd_config" <<CONFIG

@@ -61,7 +61,7 @@ cc = "reno"
 name = "as it is"
 [[workload]]
 kind = "multi-stream"
-messages = 30
+messages = 15
 message = "100kB"
 messages_per_second = 15
 streams = 3

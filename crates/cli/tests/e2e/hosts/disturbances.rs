@@ -332,7 +332,7 @@ impl Field {
                 Some(Duration::from_millis(ms))
             }
             Disturbance::Power(host) => {
-                let kernel = self.lab.bench.path(["a/kernel", "b/kernel"][host]);
+                let kernel = self.lab.directory.join(["a/kernel", "b/kernel"][host]);
                 for pid in running_with(&kernel.display().to_string()) {
                     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
                 }
