@@ -6,7 +6,7 @@
 #     unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private bash guest-hosts.sh DIRECTORY PASSWORD
 #
 # A guest that ends is booted again. The key in DIRECTORY/key opens both. Regatta is sent to a guest that boots while there
-# is no program in DIRECTORY/program.
+# is no program in DIRECTORY/HOST/program.
 set -euo pipefail
 dir=$1
 password=$2
@@ -44,7 +44,7 @@ mkdir -m 755 /run/sshd /run/netns
 mount -t tmpfs -o mode=700 tmpfs /root
 mount --bind $d/shadow /etc/shadow
 # As if it had been sent here. A file on /root would be memory of the guest's.
-for program in $dir/program/*; do
+for program in $d/program/*; do
   sent=/root/.cache/regatta/agents/\${program##*/}
   [ -e "\$program" ] && mkdir -p "\${sent%/*}" && : >"\$sent" && mount --bind "\$program" "\$sent"
 done
@@ -75,10 +75,11 @@ UsePAM no
 StrictModes no
 AuthorizedKeysFile .ssh/authorized_keys $dir/key.pub
 CONFIG
+  # A guest that boots again has the same Ethernet address, as a machine has: the controller would not find it for a minute.
   while true; do
     TMPDIR=$d/kernel LD_PRELOAD=$dir/ptrace.so linux.uml mem=512M root=/dev/root rootfstype=hostfs rootflags=/ \
       ro quiet con=null con0=null,fd:1 ssl=null noreboot panic=-1 umid=$host uml_dir="$d/kernel/" \
-      vec0:transport=tap,ifname=tap$number,depth=64,gro=0 init="$d/init" </dev/null >"$d/console" 2>&1 || true
+      vec0:transport=tap,ifname=tap$number,mac=02:00:00:00:00:0$number,depth=64,gro=0 init="$d/init" </dev/null >"$d/console" 2>&1 || true
     sleep 0.1
   done &
 done

@@ -1,6 +1,8 @@
 //! Hosts with a kernel of their own, which has netem, and on which the user is root: guests on one Ethernet with the
 //! controller.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use regatta_test_support::cases::{cases_below, judge_case, record_case};
 use serde_json::Value;
 
@@ -35,7 +37,8 @@ impl Lab {
 
     fn guests() -> Self {
         let bench = Bench::new();
-        place_program(&bench.path("program"));
+        place_program(&bench.path("a/program"));
+        place_program(&bench.path("b/program"));
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/guest-hosts.sh");
         let lab = Self::of(script, bench, WAYS);
         // A key that outlives the guests, which forget all that is written.
@@ -146,7 +149,8 @@ impl Lab {
     fn assert_restored(&self) {
         let booted = fs::read_to_string(self.directory.join("booted")).expect("a file");
         for host in ["a", "b"] {
-            eventually(CLEANUP_TIMEOUT, "the guest is as it was booted", || {
+            // Connections take seconds of it where the machine is busy.
+            eventually(2 * CLEANUP_TIMEOUT, "the guest is as it was booted", || {
                 self.state(host).as_ref() == Some(&booted)
             });
         }
@@ -171,10 +175,10 @@ fn record_cases(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the directory of the program that guests have when they boot.
+/// Makes the directory of the program that a guest has when it boots.
 fn place_program(directory: &Path) {
     if let Some(program) = program_on_hosts() {
-        fs::create_dir(directory).expect("a directory");
+        fs::create_dir_all(directory).expect("a directory");
         let name = program.file_name().expect("a name");
         fs::hard_link(&program, directory.join(name)).expect("a file");
     }
@@ -379,7 +383,7 @@ mod shared {
             .spawn()
             .expect("a run");
         let kernel = lab.directory.join("b/kernel").display().to_string();
-        let programs = lab.directory.join("program");
+        let programs = lab.directory.join("b/program");
         let mut trials = 0;
         let mut invalid = 0;
         let mut ended = String::new();
@@ -409,21 +413,25 @@ mod shared {
         place_program(&programs);
         lab.assert_restored();
     }
+}
+
+/// A machine that is busy makes the clocks of guests jump.
+mod real_time {
+    use super::*;
 
     /// Shortest one-way delay of the path, in nanoseconds.
-    const ONE_WAY_NS: f64 = 250e6;
+    const ONE_WAY_NS: f64 = 150e6;
 
     /// Checks that a delay is stated exactly if the clocks are known to a tenth of it: a guest that pauses makes the
     /// bound larger.
     #[test]
     fn delays_from_one_kernel_to_another_have_a_bound() {
-        let Some(lab) = Lab::shared("delays_from_one_kernel_to_another_have_a_bound", MACVLANS)
-        else {
+        let Some(lab) = Lab::shaped(MACVLANS) else {
             return;
         };
         let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
         run.args(["--transport", "udp:rate=2Mbit/s", "--size", "200kB"]);
-        run.args(["--rtt", "500ms", "--rate", "10Mbit/s", "--rounds", "3"]);
+        run.args(["--rtt", "300ms", "--rate", "10Mbit/s", "--rounds", "3"]);
         run.args(["--probe", "idle_messages=0:under_load=false"]);
         succeeds(&run.output().expect("a run"));
         let trials = crate::help::trials(&lab.bench.path("out"));
@@ -432,7 +440,6 @@ mod shared {
         for trial in &trials {
             let measured = &trial.measurements;
             let bound = measured.metrics["clock_offset_bound_ns"];
-            println!("the clocks are known to ± {bound} ns");
             assert!(bound > 0.0, "{bound}");
             let Some(&delay) = measured.metrics.get("one_way_delay_ns") else {
                 let reason = &measured.facts["one_way_delay"];
@@ -446,11 +453,10 @@ mod shared {
             stated += 1;
             assert!(bound <= 0.1 * delay, "{delay} {bound}");
             assert!(
-                (ONE_WAY_NS - bound..650e6).contains(&delay),
+                (ONE_WAY_NS - bound..550e6).contains(&delay),
                 "{delay} {bound}"
             );
         }
         assert!(stated > 0, "{trials:#?}");
-        lab.assert_restored();
     }
 }

@@ -18,7 +18,7 @@ use std::{
     os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use flate2::read::MultiGzDecoder;
@@ -549,7 +549,7 @@ fn cut_link_fails_one_trial_and_the_run_continues() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let mut run = lab
-        .race("out", &["--rounds", "40", "--json"])
+        .race("out", &["--rounds", "10", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -570,7 +570,7 @@ fn cut_link_fails_one_trial_and_the_run_continues() {
     }
     let run = run.wait_with_output().expect("an end");
     succeeds(&run);
-    assert!(trials > 40 && invalid >= 1, "{trials} {invalid}");
+    assert!(trials > 10 && invalid >= 1, "{trials} {invalid}");
 }
 
 #[test]
