@@ -27,6 +27,8 @@ for number in 1 2; do
   mkdir -p "$d/kernel"
   { grep -v ^root: /etc/shadow; echo "root:$(openssl passwd -6 "$password"):19000:0:99999:7:::"; } >"$d/shadow"
   chmod 600 "$d/shadow"
+  # A shell that starts in half the time.
+  sed 's|^\(root:.*:\)[^:]*$|\1/bin/sh|' /etc/passwd >"$d/passwd"
   ssh-keygen -q -t ed25519 -N '' -f "$d/hostkey"
   ip tuntap add tap$number mode tap
   ip link set tap$number master lan
@@ -43,6 +45,7 @@ mount -t tmpfs tmpfs /run
 mkdir -m 755 /run/sshd /run/netns
 mount -t tmpfs -o mode=700 tmpfs /root
 mount --bind $d/shadow /etc/shadow
+mount --bind $d/passwd /etc/passwd
 # As if it had been sent here. A file on /root would be memory of the guest's.
 for program in $d/program/*; do
   sent=/root/.cache/regatta/agents/\${program##*/}
