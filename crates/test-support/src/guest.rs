@@ -24,10 +24,9 @@ use std::{
     ffi::{c_char, c_int},
     fmt::Write as _,
     fs::{self, File},
-    io::{self, BufRead, BufReader, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
-    sync::mpsc,
+    process::ExitCode,
     thread,
     time::{Duration, Instant},
 };
@@ -39,16 +38,16 @@ use regatta_bed::guest::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::test_run::{TEST_RUN_DIR, Temporary, once_per_test_run, test_run_directory};
+use crate::{
+    cases::{cases_below, output_file, run_case, verdict_file},
+    test_run::{TEST_RUN_DIR, Temporary, once_per_test_run, test_run_directory},
+};
 
 /// First argument of the process that runs cases in a guest, before their names.
 const CASES_COMMAND: &str = "guest-cases";
 
 /// Longest time that one case may take in a guest, with the boot before it.
 const LONGEST_CASE: Duration = Duration::from_secs(180);
-
-/// Longest time that processes of a case may outlive it.
-const LONGEST_LEAK: Duration = Duration::from_secs(5);
 
 /// Returns whether this process runs in a guest, so that the test is to be run here. Otherwise runs
 /// the test in a new guest and returns `false` when it has succeeded.
@@ -91,7 +90,7 @@ pub fn in_shared_guest(module: &str, case: &str, clock: Clock) -> bool {
         return false;
     }
     let executable = env::current_exe().expect("this program's file");
-    let cases = cases_below(&executable, module);
+    let cases = cases_below(module);
     let index = cases.iter().position(|other| *other == name);
     let index = index.unwrap_or_else(|| panic!("there is no test `{name}`"));
     let guests = thread::available_parallelism().map_or(1, usize::from);
@@ -115,23 +114,6 @@ fn alone(case: &str, clock: Clock) {
     judge(&directory.0, case);
 }
 
-/// Returns the names of the tests below a module, in the order of the test program's list.
-fn cases_below(executable: &Path, module: &str) -> Vec<String> {
-    let output = Command::new(executable)
-        .args(["--list", "--format", "terse"])
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("this program runs");
-    assert!(output.status.success(), "the list of this program's tests");
-    let prefix = format!("{module}::");
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .filter(|name| name.starts_with(&prefix))
-        .map(str::to_owned)
-        .collect()
-}
-
 /// Message of the process that runs cases in a guest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -140,17 +122,6 @@ enum Progress {
     Line { case: String, line: String },
     /// The case has ended.
     Ended { case: String, passed: bool },
-}
-
-/// Returns the path of the file with a case's output, in the directory of a guest's verdicts.
-fn output_file(directory: &Path, case: &str) -> PathBuf {
-    directory.join(format!("{}.output", case.replace("::", ".")))
-}
-
-/// Returns the path of the file that exists if a case has passed, or failed.
-fn verdict_file(directory: &Path, case: &str, passed: bool) -> PathBuf {
-    let verdict = if passed { "passed" } else { "failed" };
-    directory.join(format!("{}.{verdict}", case.replace("::", ".")))
 }
 
 /// Returns the path of the file with all messages of the guest itself; its last line is the guest's
@@ -277,10 +248,8 @@ fn cases_main() -> ExitCode {
         if is_virtual {
             wait_for_timers();
         }
-        let passed = run_case(&case).unwrap_or_else(|error| {
-            send_line(&case, format!("cannot run `{case}`: {error}"));
-            false
-        });
+        let name = case.clone();
+        let passed = run_case(&case, &[], move |line| send_line(&name, line));
         send(&Progress::Ended { case, passed });
     }
     ExitCode::SUCCESS
@@ -295,47 +264,6 @@ fn send(progress: &Progress) {
 fn send_line(case: &str, line: String) {
     let case = case.to_owned();
     send(&Progress::Line { case, line });
-}
-
-/// Runs a test case in a process of its own and returns whether it passed.
-fn run_case(case: &str) -> io::Result<bool> {
-    let (reader, writer) = io::pipe()?;
-    let mut child = Command::new(env::current_exe()?)
-        .args([case, "--exact", "--include-ignored", "--nocapture"])
-        .arg("--test-threads=1")
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
-        .spawn()?;
-    let (sender, finished) = mpsc::channel();
-    let name = case.to_owned();
-    let forward_output = move || {
-        // A name that no test has would succeed, too.
-        let mut ran = false;
-        for line in BufReader::new(reader).split(b'\n') {
-            let Ok(line) = line else { break };
-            let line = String::from_utf8_lossy(&line).into_owned();
-            ran |= line.starts_with("test result: ok. 1 passed;");
-            send_line(&name, line);
-        }
-        // Nobody waits any more for what comes too late.
-        let _ = sender.send(ran);
-    };
-    thread::Builder::new()
-        .name("output of a case".into())
-        .spawn(forward_output)?;
-    let status = child.wait()?;
-    let Ok(ran) = finished.recv_timeout(LONGEST_LEAK) else {
-        let line = format!("a process that it started outlives it by {LONGEST_LEAK:?}");
-        send_line(case, line);
-        return Ok(false);
-    };
-    if !status.success() {
-        send_line(case, format!("it ended with {status}"));
-    } else if !ran {
-        send_line(case, format!("no test ran: is `{case}` its whole name?"));
-    }
-    Ok(ran && status.success())
 }
 
 /// Function that runs before `main`, as a test program has a `main` that is not ours: it makes the

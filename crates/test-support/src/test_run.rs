@@ -53,7 +53,8 @@ pub fn once_per_test_run<T>(
 }
 
 /// Returns the directory of this test run, if there is one.
-pub(crate) fn test_run_directory() -> Option<PathBuf> {
+#[must_use]
+pub fn test_run_directory() -> Option<PathBuf> {
     let directory = env::var_os(TEST_RUN_DIR)?;
     (!directory.is_empty()).then(|| PathBuf::from(directory))
 }

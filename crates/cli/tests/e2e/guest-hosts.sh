@@ -5,7 +5,8 @@
 #
 #     unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private bash guest-hosts.sh DIRECTORY PASSWORD
 #
-# A guest that ends is booted again. The key in DIRECTORY/key opens both.
+# A guest that ends is booted again. The key in DIRECTORY/key opens both. Regatta is sent to a guest that boots while there
+# is no program in DIRECTORY/HOST/program.
 set -euo pipefail
 dir=$1
 password=$2
@@ -26,6 +27,8 @@ for number in 1 2; do
   mkdir -p "$d/kernel"
   { grep -v ^root: /etc/shadow; echo "root:$(openssl passwd -6 "$password"):19000:0:99999:7:::"; } >"$d/shadow"
   chmod 600 "$d/shadow"
+  # A shell that starts in half the time.
+  sed 's|^\(root:.*:\)[^:]*$|\1/bin/sh|' /etc/passwd >"$d/passwd"
   ssh-keygen -q -t ed25519 -N '' -f "$d/hostkey"
   ip tuntap add tap$number mode tap
   ip link set tap$number master lan
@@ -42,6 +45,12 @@ mount -t tmpfs tmpfs /run
 mkdir -m 755 /run/sshd /run/netns
 mount -t tmpfs -o mode=700 tmpfs /root
 mount --bind $d/shadow /etc/shadow
+mount --bind $d/passwd /etc/passwd
+# As if it had been sent here. A file on /root would be memory of the guest's.
+for program in $d/program/*; do
+  sent=/root/.cache/regatta/agents/\${program##*/}
+  [ -e "\$program" ] && mkdir -p "\${sent%/*}" && : >"\$sent" && mount --bind "\$program" "\$sent"
+done
 mount -t tmpfs tmpfs /mnt
 mkdir -p /mnt/lib
 ln -s /usr/lib/uml/modules /mnt/lib/modules
@@ -54,11 +63,14 @@ ip link set vec0 gso_max_segs 1
 ip link set vec0 up
 # For each 32 KB that come before they are read, sshd copies all that waits to new memory: 50 ms of page faults here.
 export MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TOP_PAD_=16777216 MALLOC_TRIM_THRESHOLD_=1073741824
-exec /usr/sbin/sshd -D -e -f $d/sshd_config
+# A connection does not execute it again (-r): in a guest that takes long.
+exec /usr/sbin/sshd -r -D -e -f $d/sshd_config
 INIT
   chmod 755 "$d/init"
   cat >"$d/sshd_config" <<CONFIG
 HostKey $d/hostkey
+# The default takes longest of all that a connection does.
+KexAlgorithms curve25519-sha256
 PidFile none
 PermitRootLogin yes
 UsePAM no
@@ -66,10 +78,11 @@ UsePAM no
 StrictModes no
 AuthorizedKeysFile .ssh/authorized_keys $dir/key.pub
 CONFIG
+  # A guest that boots again has the same Ethernet address, as a machine has: the controller would not find it for a minute.
   while true; do
     TMPDIR=$d/kernel LD_PRELOAD=$dir/ptrace.so linux.uml mem=512M root=/dev/root rootfstype=hostfs rootflags=/ \
       ro quiet con=null con0=null,fd:1 ssl=null noreboot panic=-1 umid=$host uml_dir="$d/kernel/" \
-      vec0:transport=tap,ifname=tap$number,depth=64,gro=0 init="$d/init" </dev/null >"$d/console" 2>&1 || true
+      vec0:transport=tap,ifname=tap$number,mac=02:00:00:00:00:0$number,depth=64,gro=0 init="$d/init" </dev/null >"$d/console" 2>&1 || true
     sleep 0.1
   done &
 done

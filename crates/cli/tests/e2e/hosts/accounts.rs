@@ -90,7 +90,9 @@ fn assert_fails_with(output: &Output, expected: &[&str]) {
 
 #[test]
 fn one_session_is_enough() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     lab.configure("a", "MaxSessions 1");
     lab.configure("b", "MaxSessions 1\nMaxStartups 1:100:1");
     lab.add_both();
@@ -225,7 +227,9 @@ fn interface_name_resolves_to_its_address() {
 
 #[test]
 fn interrupted_upload_is_resumed() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     lab.add_both();
     fs::write(lab.home("a").join(".bashrc"), "ulimit -f 4000\n").expect("a file");
     let broken = lab.run(&["hosts", "check", "a"]);
@@ -435,7 +439,9 @@ fn a_server_that_is_stopped_while_it_starts_through_sudo_is_killed() {
 
 #[test]
 fn read_only_home_is_reported() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     lab.add_both();
     let home = lab.home("a").display().to_string();
     lab.in_host(
@@ -448,7 +454,9 @@ fn read_only_home_is_reported() {
 
 #[test]
 fn a_host_whose_temporary_directory_cannot_be_written_runs_a_study() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     lab.add_both();
     // The hosts' homes are below it.
     let all = lab.bench.path(".").display().to_string();
@@ -467,7 +475,9 @@ fn a_host_whose_temporary_directory_cannot_be_written_runs_a_study() {
 
 #[test]
 fn host_is_reached_over_a_jump_host() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     lab.add_both();
     // Regatta's own key forwards nothing; a jump host is opened by a key of the user's.
     let keys = lab.keys("a").replace("restrict ", "");

@@ -7,7 +7,7 @@ use crate::help::trials;
 
 impl Lab {
     /// Gives the data path this rate in each direction, by a token bucket on each host's interface.
-    fn limit_rate(&self, rate: &str) {
+    pub(super) fn limit_rate(&self, rate: &str) {
         for host in ["a", "b"] {
             let pid = fs::read_to_string(self.bench.path(host).join("pid")).expect("a file");
             // The number is that of the fixture's process namespace.
@@ -61,7 +61,7 @@ cc = "reno"
 name = "as it is"
 [[workload]]
 kind = "multi-stream"
-messages = 30
+messages = 15
 message = "100kB"
 messages_per_second = 15
 streams = 3

@@ -236,8 +236,8 @@ impl Field {
 
     /// Returns what of a host's network Regatta may change.
     fn interfaces(&self) -> [Option<String>; 2] {
-        // A guest that boots again has another Ethernet address, and the kernel finds the carrier of a new link later.
-        let sed = "sed -E 's/link.ether [^ ]*//; s/NO-CARRIER,|,LOWER_UP//g; s/ state [A-Z]+//'";
+        // The kernel finds the carrier of a new link later.
+        let sed = "sed -E 's/NO-CARRIER,|,LOWER_UP//g; s/ state [A-Z]+//'";
         let command = format!("ip -o -details link | {sed}; ip -o -4 addr; tc qdisc show");
         ["a", "b"].map(|host| match self.is_guests {
             true => self.lab.in_guest(host, &command),
@@ -332,7 +332,7 @@ impl Field {
                 Some(Duration::from_millis(ms))
             }
             Disturbance::Power(host) => {
-                let kernel = self.lab.bench.path(["a/kernel", "b/kernel"][host]);
+                let kernel = self.lab.directory.join(["a/kernel", "b/kernel"][host]);
                 for pid in running_with(&kernel.display().to_string()) {
                     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
                 }

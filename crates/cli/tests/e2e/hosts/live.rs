@@ -86,6 +86,8 @@ fn assert_succeeds(mut child: Child, mut stderr: impl BufRead) -> String {
 fn live_views_show_a_run_on_hosts_and_its_resumption() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
+    // Without a limit the trials take whole processors.
+    lab.limit_rate("100mbit");
     let metrics = "127.0.0.1:9187";
     // More rounds than it runs: it is interrupted when all was seen.
     let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--rounds", "99"]);

@@ -12,17 +12,24 @@ mod samples;
 mod stops;
 
 use std::{
+    error::Error,
     fs,
-    io::{BufRead, BufReader, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    io::{self, BufRead, BufReader, Write as _},
+    os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
-use regatta_test_support::processes::{running_with, surviving_with};
+use flate2::read::MultiGzDecoder;
+use regatta_process::StopRequest;
+use regatta_ssh::AgentFile;
+use regatta_test_support::{
+    processes::{running_with, surviving_with},
+    test_run::{once_per_test_run, test_run_directory},
+};
 
-use crate::help::Bench;
+use crate::help::{Bench, root};
 
 /// Longest time for anything that is waited for.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +42,10 @@ struct Lab {
     bench: Bench,
     /// Password of the hosts' user, another one in each test.
     password: String,
-    machines: Child,
+    /// Directory of the machines: that of `bench`, unless this lab is another process's.
+    directory: PathBuf,
+    /// Process that ends the machines with its standard input; `None` in a lab of another process.
+    machines: Option<Child>,
     /// Process in whose network the controller is.
     controller: i32,
     /// SSH destinations and data addresses of both.
@@ -43,35 +53,52 @@ struct Lab {
 }
 
 impl Lab {
-    /// Starts hosts in namespaces; `None` without the rights for it.
+    /// Starts hosts in namespaces, to which Regatta was sent before; `None` without the rights for it.
     fn start() -> Option<Self> {
-        Self::of(
-            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/hosts.sh"),
-            [
-                ("racer@10.98.1.2", "10.98.3.1"),
-                ("racer@10.98.2.2", "10.98.3.2"),
-            ],
-        )
+        let lab = Self::start_empty()?;
+        if let Some(program) = program_on_hosts() {
+            for host in ["a", "b"] {
+                let mut directory = lab.home(host);
+                for name in [".cache", "regatta", "agents"] {
+                    directory.push(name);
+                    fs::create_dir(&directory).expect("a directory");
+                    chown(&directory, Some(RACER), Some(RACER)).expect("a directory");
+                }
+                directory.push(program.file_name().expect("a name"));
+                fs::hard_link(&program, directory).expect("a file");
+            }
+        }
+        Some(lab)
     }
 
-    /// Starts the hosts that a script makes; `None` without the rights for it.
-    fn of(script: &str, ways: [(&'static str, &'static str); 2]) -> Option<Self> {
-        if !nix::unistd::geteuid().is_root() {
-            eprintln!("not tested: hosts in namespaces of their own need root");
-            return None;
-        }
-        let bench = Bench::new();
+    /// Starts hosts in namespaces, to which Regatta is still to be sent; `None` without the rights for it.
+    fn start_empty() -> Option<Self> {
+        has_rights().then(|| {
+            Self::of(
+                concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/hosts.sh"),
+                Bench::new(),
+                [
+                    ("racer@10.98.1.2", "10.98.3.1"),
+                    ("racer@10.98.2.2", "10.98.3.2"),
+                ],
+            )
+        })
+    }
+
+    /// Starts the hosts that a script makes in the directory of `bench`.
+    fn of(script: &str, bench: Bench, ways: [(&'static str, &'static str); 2]) -> Self {
         let password = format!("correct-horse-{}", std::process::id());
         // The hosts' users have to reach their homes in it.
         let open = fs::Permissions::from_mode(0o711);
         fs::set_permissions(bench.path("."), open).expect("a directory");
         fs::create_dir(bench.path("home")).expect("a directory");
+        let directory = bench.path("home").parent().expect("a directory").to_owned();
         let mut machines = bench
             .command("unshare")
             .args(["--net", "--mount", "--pid", "--fork", "--kill-child"])
             .args(["--mount-proc", "--propagation", "private", "bash"])
             .arg(script)
-            .arg(bench.path("a").parent().expect("a directory"))
+            .arg(&directory)
             .arg(&password)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -82,13 +109,14 @@ impl Lab {
         BufReader::new(out).read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
         let controller = regatta_process::children(machines.id().cast_signed())[0];
-        Some(Self {
+        Self {
+            directory,
             bench,
             password,
-            machines,
+            machines: Some(machines),
             controller,
             ways,
-        })
+        }
     }
 
     /// Returns a `regatta` command of the controller, with a home of its own.
@@ -196,11 +224,45 @@ impl Lab {
     }
 }
 
+/// User and group of `racer`.
+const RACER: u32 = 4242;
+
+/// Returns whether this test may make hosts, and says if it may not.
+fn has_rights() -> bool {
+    let may = root();
+    if !may {
+        eprintln!("not tested: hosts in namespaces of their own need root");
+    }
+    may
+}
+
+/// Returns Regatta's program as it is on a host to which it was sent, with the name that it has there. All tests of a test
+/// run share it: sending it takes seconds of a processor. `None` without a directory of the test run.
+fn program_on_hosts() -> Option<PathBuf> {
+    let cache = test_run_directory()?.join("cli-hosts-cache/regatta/agents");
+    let unpack = |directory: &Path| -> Result<(), Box<dyn Error>> {
+        let executable = Path::new(env!("CARGO_BIN_EXE_regatta"));
+        let file = AgentFile::prepare(executable, &cache, &StopRequest::default())?;
+        let program = directory.join(file.digest);
+        let mut compressed = MultiGzDecoder::new(fs::File::open(file.compressed)?);
+        io::copy(&mut compressed, &mut fs::File::create(&program)?)?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700))?;
+        Ok(chown(&program, Some(RACER), Some(RACER))?)
+    };
+    Some(once_per_test_run(
+        "cli-hosts-program",
+        |directory| unpack(directory).map_err(|error| error.to_string()),
+        |directory| {
+            let mut programs = fs::read_dir(directory).expect("a directory");
+            programs.next().expect("a program").expect("a file").path()
+        },
+    ))
+}
+
 /// Returns the directory of the file that is sent to hosts, which all tests of a test run share: making it takes a
 /// processor for seconds.
 fn shared_cache(bench: &Bench) -> PathBuf {
-    let shared = std::env::var_os("REGATTA_TEST_RUN_DIR").map(PathBuf::from);
-    shared.map_or_else(
+    test_run_directory().map_or_else(
         || bench.path("home/.cache"),
         |shared| shared.join("cli-hosts-cache"),
     )
@@ -208,9 +270,11 @@ fn shared_cache(bench: &Bench) -> PathBuf {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // The end of its input ends it, and with it both hosts.
-        drop(self.machines.stdin.take());
-        let _ = self.machines.wait();
+        if let Some(mut machines) = self.machines.take() {
+            // The end of its input ends it, and with it both hosts.
+            drop(machines.stdin.take());
+            let _ = machines.wait();
+        }
     }
 }
 
@@ -246,7 +310,9 @@ fn eventually(within: Duration, condition: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn two_hosts_are_added_by_password_and_run_a_study() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     // One takes passwords, the other keyboard-interactive alone.
     lab.add_both();
     for host in ["a", "b"] {
@@ -364,7 +430,9 @@ fn home_writable_by_others_is_reported() {
 
 #[test]
 fn login_script_output_is_ignored_and_a_failed_upload_is_reported() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     lab.add_both();
     let noise = "head -c 65536 /dev/zero | tr '\\0' x; echo; echo noise >&2\n";
     fs::write(lab.home("a").join(".bashrc"), noise).expect("a file");
@@ -405,14 +473,16 @@ fn another_version_on_the_host_is_refused() {
 
 #[test]
 fn the_password_is_in_no_command_line_environment_or_file() {
-    let Some(lab) = Lab::start() else { return };
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
     let searched = std::sync::atomic::AtomicU64::new(0);
     let is_over = std::sync::atomic::AtomicBool::new(false);
     use std::sync::atomic::Ordering::SeqCst;
     std::thread::scope(|scope| {
         let searching = scope.spawn(|| {
             // The script that made the hosts was given it.
-            let own = lab.machines.id().cast_signed();
+            let own = lab.machines.as_ref().expect("a process").id().cast_signed();
             let makers = [own, lab.controller];
             while !is_over.load(SeqCst) {
                 for process in fs::read_dir("/proc").expect("/proc").flatten() {
@@ -479,7 +549,7 @@ fn cut_link_fails_one_trial_and_the_run_continues() {
     let Some(lab) = Lab::start() else { return };
     lab.add_both();
     let mut run = lab
-        .race("out", &["--rounds", "40", "--json"])
+        .race("out", &["--rounds", "10", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -500,7 +570,7 @@ fn cut_link_fails_one_trial_and_the_run_continues() {
     }
     let run = run.wait_with_output().expect("an end");
     succeeds(&run);
-    assert!(trials > 40 && invalid >= 1, "{trials} {invalid}");
+    assert!(trials > 10 && invalid >= 1, "{trials} {invalid}");
 }
 
 #[test]

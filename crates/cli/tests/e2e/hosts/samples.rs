@@ -71,6 +71,7 @@ fn a_monitor_that_is_killed_has_written_its_samples() {
     let bench = Bench::new();
     let args = ["monitor", "local", "--for", "10min", "--interval", "100ms"];
     let mut monitor = bench.regatta(&args);
+    monitor.env("XDG_CACHE_HOME", shared_cache(&bench));
     let mut monitor = monitor.args(["--out", "out"]).spawn().expect("a monitor");
     let csv = || fs::read_to_string(bench.path("out/hosts.csv")).unwrap_or_default();
     eventually(TIMEOUT, "samples are written", || csv().lines().count() > 5);
@@ -96,6 +97,7 @@ fn a_monitor_whose_disk_is_full_keeps_the_samples_before() {
     );
     let mut monitor = bench.command("unshare");
     monitor.args(["--map-root-user", "--mount", "sh", "-c", &script]);
+    monitor.env("XDG_CACHE_HOME", shared_cache(&bench));
     let monitor = monitor.output().expect("unshare");
     let output = text(&monitor);
     assert_eq!(monitor.status.code(), Some(1), "{output}");
