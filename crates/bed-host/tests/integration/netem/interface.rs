@@ -40,7 +40,7 @@ const RESTORE_TIMEOUT: Duration = Duration::from_secs(15);
 const SSH_PORT: u16 = 2222;
 
 fn is_here(case: &str) -> bool {
-    in_shared_guest("netem::interface", case, Clock::Real)
+    in_shared_guest("netem::interface", case, Clock::Virtual)
 }
 
 /// Returns two machines on one Ethernet, each with an address of the path and another one.
@@ -312,6 +312,7 @@ fn netem_acts_on_packets_of_the_wire() {
             break waiting;
         }
         assert!(Instant::now() < until, "nothing waits: {shown}");
+        thread::sleep(Duration::from_millis(10));
     };
     assert!(
         bytes / packets <= 1518,
