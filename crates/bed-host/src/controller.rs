@@ -100,7 +100,7 @@ fn transfer(bed: &Bed, a: &mut Launched, b: &mut Launched) -> io::Result<String>
         .next()
         .unwrap_or_default()
         .to_owned();
-    writeln!(a.input, "send {}:{port} 2 cubic", bed.address(Host::Server))?;
+    writeln!(a.input, "send {}:{port} 1 cubic", bed.address(Host::Server))?;
     line.clear();
     output.read_line(&mut line)?;
     Ok(line.trim().to_owned())

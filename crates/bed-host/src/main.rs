@@ -30,6 +30,10 @@ use std::{
     os::fd::AsRawFd,
     process::ExitCode,
     str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -210,10 +214,19 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
     socket.connect(peer)?;
     socket.set_read_timeout(Some(QUIET))?;
     let receiving = socket.try_clone()?;
+    let all_sent = Arc::new(AtomicBool::new(false));
+    let no_more = Arc::clone(&all_sent);
     let receiver = thread::spawn(move || {
         let mut answers = Vec::new();
         let mut buffer = [0; 65536];
-        while let Ok((length, _, arrived)) = receive(&receiving, &mut buffer) {
+        loop {
+            let Ok((length, _, arrived)) = receive(&receiving, &mut buffer) else {
+                // Before the last one is sent, the sender may have been kept waiting.
+                if no_more.load(Ordering::Relaxed) {
+                    break;
+                }
+                continue;
+            };
             let [departed, there, back] = [0, 1, 2].map(|index| field(&buffer[..length], index));
             let delay = there.saturating_sub(departed) + arrived.saturating_sub(back);
             answers.push(format!("{departed}:{delay}"));
@@ -233,6 +246,7 @@ fn ping(peer: &str, count: &str, bytes: &str, interval: &str) -> io::Result<Stri
             socket.send(&datagram)
         })?;
     }
+    all_sent.store(true, Ordering::Relaxed);
     let answers = receiver
         .join()
         .map_err(|_| io::Error::other("the receiving thread panicked"))?;

@@ -49,6 +49,9 @@ const CASES_COMMAND: &str = "guest-cases";
 /// Longest time that one case may take in a guest, with the boot before it.
 const LONGEST_CASE: Duration = Duration::from_secs(180);
 
+/// Number of cases from which on another guest is booted for them: a boot costs as much as some cases.
+const CASES_PER_GUEST: usize = 6;
+
 /// Returns whether this process runs in a guest, so that the test is to be run here. Otherwise runs
 /// the test in a new guest and returns `false` when it has succeeded.
 ///
@@ -74,8 +77,8 @@ pub fn in_guest(case: &str, clock: Clock) -> bool {
 /// `clock` the same in all of the module's tests. The first process of a test run that needs the
 /// guest boots it and runs the module's tests in it, each in a process of its own; the others wait
 /// for that and find their verdict and output there. As many guests share the module's tests as
-/// this machine has cores: test *i* of the module is run by guest *i* modulo the cores. Without a
-/// directory of the test run ([`TEST_RUN_DIR`]) a guest is booted for this test alone.
+/// this machine has cores, but at most one for every six tests: test *i* of the module is run by guest *i* modulo
+/// their number. Without a directory of the test run ([`TEST_RUN_DIR`]) a guest is booted for this test alone.
 ///
 /// # Panics
 /// As [`in_guest`], and if there is no such test below `module`.
@@ -93,7 +96,8 @@ pub fn in_shared_guest(module: &str, case: &str, clock: Clock) -> bool {
     let cases = cases_below(module);
     let index = cases.iter().position(|other| *other == name);
     let index = index.unwrap_or_else(|| panic!("there is no test `{name}`"));
-    let guests = thread::available_parallelism().map_or(1, usize::from);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let guests = cores.min(cases.len().div_ceil(CASES_PER_GUEST));
     let share = index % guests;
     let program = executable.file_name().expect("a file's name");
     let program = program.to_string_lossy();

@@ -44,10 +44,10 @@ pub(super) fn forward(name: &str, link: Link) -> Condition {
 /// Name, forward link and load of a case.
 type Row = (&'static str, Link, Sending);
 
-/// Returns a load of 10 000 packets of 1000 bytes; 5000 in the short form.
+/// Returns a load of 10 000 packets of 1000 bytes; 3000 in the short form.
 fn packets(interval: Duration) -> Sending {
     Sending {
-        packets: if is_long() { 10_000 } else { 5000 },
+        packets: if is_long() { 10_000 } else { 3000 },
         packet_bytes: 1000,
         interval,
     }

@@ -18,7 +18,8 @@ use super::{
 const FALSE_ALARMS: f64 = 1e-4;
 
 /// Tolerance of a goodput against a response function at the loss that the flow met: of some 100
-/// losses their number is 10 % of chance, which is no fault of the flow's.
+/// losses their number is 10 % of chance, which is no fault of the flow's. In the short form some 30 are
+/// met, and goodputs of other seeds are within 8 %.
 const RESPONSE_TOLERANCE: f64 = 0.2;
 
 /// Payload of a full segment over Ethernet with time stamps.
@@ -117,9 +118,10 @@ fn queues(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table
         let waiting = packets.unwrap_or(bytes / PACKET_BYTES) as f64;
         // Those that wait, and its own; before them one may be under transmission.
         let theory = DELAY.as_nanos() as f64 + (waiting + 1.0) * transmission_ns;
-        // Half more than the rate carries, for as long as takes to fill the queue twice.
+        // Half more than the rate carries, for longer than takes to fill the queue.
+        let longer = if is_long() { 2.0 } else { 1.25 };
         let sending = Sending {
-            packets: (2.0 * waiting * 3.0) as u64,
+            packets: (longer * waiting * 3.0) as u64,
             packet_bytes: PACKET_BYTES,
             interval: Duration::from_nanos((transmission_ns / 1.5) as u64),
         };
@@ -207,7 +209,7 @@ fn flows() -> [Response; 4] {
             loss: 0.005,
             round_trip: ms(50),
             lasts: [secs(5), secs(60)],
-            lasts_in_short: [secs(5), secs(30)],
+            lasts_in_short: [secs(4), secs(16)],
             window: reno,
         },
         Response {
@@ -216,7 +218,7 @@ fn flows() -> [Response; 4] {
             loss: 0.002,
             round_trip: ms(50),
             lasts: [secs(10), secs(60)],
-            lasts_in_short: [secs(8), secs(40)],
+            lasts_in_short: [secs(6), secs(24)],
             window: reno,
         },
         Response {
@@ -225,7 +227,7 @@ fn flows() -> [Response; 4] {
             loss: 0.001,
             round_trip: ms(300),
             lasts: [secs(30), secs(200)],
-            lasts_in_short: [secs(15), secs(80)],
+            lasts_in_short: [secs(10), secs(40)],
             window: cubic_at_random,
         },
         Response {
@@ -234,7 +236,7 @@ fn flows() -> [Response; 4] {
             loss: 0.0003,
             round_trip: ms(300),
             lasts: [secs(60), secs(120)],
-            lasts_in_short: [secs(20), secs(25)],
+            lasts_in_short: [secs(8), secs(16)],
             window: cubic,
         },
     ]
@@ -268,7 +270,12 @@ fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Ta
             }
             Losses::Even => {
                 let every = (1.0 / loss).round() as u64;
-                link.loss_list = (1..1000).map(|number| number * every).collect();
+                // The first one ends slow start near the mean window, which is reached by tens of thousands of packets
+                // otherwise.
+                link.loss_list = [200]
+                    .into_iter()
+                    .chain((1..1000).map(|number| number * every))
+                    .collect();
                 "every 1/p-th"
             }
         };
@@ -332,7 +339,8 @@ fn met(
     let n = found.len() as f64;
     let goodput = found.iter().map(|(goodput, _)| goodput).sum::<f64>() / n;
     let loss = found.iter().map(|(_, loss)| loss).sum::<f64>() / n;
-    let theory = rate_of(response, loss);
+    // The one that ends slow start is none of the even losses.
+    let theory = rate_of(response, if is_even { response.loss } else { loss });
     let apart = goodput / theory - 1.0;
     if apart.abs() > RESPONSE_TOLERANCE {
         differences.push(format!(

@@ -1,5 +1,4 @@
-//! Tests of captures of the path: their packets and times. Those in `real_time` compare times and
-//! need the machine for themselves.
+//! Tests of captures of the path: their packets and times, which are compared in virtual time.
 
 use std::{fs, ops::ControlFlow, time::Duration};
 
@@ -8,6 +7,7 @@ use regatta_bed::{
     capture::{CaptureOrder, CaptureSummary, read},
 };
 use regatta_model::{BedKind, Emulator, PathSetup, Ratio};
+use regatta_test_support::guest::{Clock, in_guest};
 
 use crate::{
     common,
@@ -77,87 +77,84 @@ fn checksums_are_right(packet: &[u8]) -> bool {
     sum(header) == 0xffff && sum(&pseudo) == 0xffff
 }
 
-mod real_time {
-    use regatta_test_support::machine::MachineLoad;
+#[test]
+fn a_capture_has_every_packet_with_its_time_and_outcome() {
+    if !in_guest(
+        "capture::a_capture_has_every_packet_with_its_time_and_outcome",
+        Clock::Virtual,
+    ) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("one.pcapng");
+    let mut bed = bed();
+    let mut condition = condition(20, 100, 0.0);
+    condition.forward.loss_list = vec![2, 5];
+    condition.reverse.loss_list = vec![3];
+    bed.set_condition(&condition, 1).expect("a condition");
+    bed.start_capture(order(&file, None)).expect("a capture");
+    let round_trips = ping(&mut bed, 10);
+    let counters = bed.counters().expect("counters");
+    let summary = bed.end_capture().expect("an end").expect("a capture");
+    assert!(bed.end_capture().expect("an end").is_none());
 
-    use super::*;
-
-    #[test]
-    fn a_capture_has_every_packet_with_its_time_and_outcome() {
-        let _load = MachineLoad::watch();
-        let directory = tempfile::tempdir().expect("a directory");
-        let file = directory.path().join("one.pcapng");
-        let mut bed = bed();
-        let mut condition = condition(20, 100, 0.0);
-        condition.forward.loss_list = vec![2, 5];
-        condition.reverse.loss_list = vec![3];
-        bed.set_condition(&condition, 1).expect("a condition");
-        bed.start_capture(order(&file, None)).expect("a capture");
-        let round_trips = ping(&mut bed, 10);
-        let counters = bed.counters().expect("counters");
-        let summary = bed.end_capture().expect("an end").expect("a capture");
-        assert!(bed.end_capture().expect("an end").is_none());
-
-        let packets = packets(&file);
-        assert_eq!(
-            summary,
-            CaptureSummary {
-                packets: packets.len() as u64,
-                missed: 0,
-                bytes: fs::metadata(&file).expect("the file").len(),
-                failure: None,
-            }
-        );
-        let of = |forward: bool| {
-            packets
-                .iter()
-                .filter(move |packet| packet.forward == forward)
-        };
-        assert_eq!(of(true).count() as u64, counters.forward.offered);
-        assert_eq!(of(false).count() as u64, counters.reverse.offered);
-        assert!(packets.is_sorted_by_key(|packet| packet.unix_ns));
-        for packet in &packets {
-            assert_eq!(packet.size, 228, "{packet:?}");
-            assert!(checksums_are_right(&packet.bytes), "{packet:?}");
+    let packets = packets(&file);
+    assert_eq!(
+        summary,
+        CaptureSummary {
+            packets: packets.len() as u64,
+            missed: 0,
+            bytes: fs::metadata(&file).expect("the file").len(),
+            failure: None,
         }
-        let lost: Vec<_> = of(true)
-            .enumerate()
-            .filter(|(_, packet)| packet.comment == "lost by list")
-            .map(|(index, _)| index + 1)
-            .collect();
-        assert_eq!(lost, [2, 5]);
-        assert_eq!(of(false).nth(2).expect("a third").comment, "lost by list");
-
-        // What each way took, against what the sockets saw of both, and when a packet entered, against
-        // its departure, which stands in it. The kernel and the processes take a little more.
-        let field = |packet: &Packet, at: usize| {
-            u64::from_ne_bytes(packet.bytes[at..at + 8].try_into().expect("eight bytes"))
-        };
-        let took = |packet: &Packet| -> Option<u64> {
-            let text = packet.comment.strip_prefix("passed in ")?;
-            let milliseconds: f64 = text.strip_suffix(" ms")?.parse().ok()?;
-            Some((milliseconds * 1e6).round() as u64)
-        };
-        let (mut round_trips_captured, mut departures) = (Vec::new(), Vec::new());
-        for back in of(false).filter(|back| took(back).is_some()) {
-            let there = of(true).find(|there| field(there, 28) == field(back, 28));
-            let there = there.expect("its question");
-            departures.push(there.unix_ns.cast_signed() - field(there, 28).cast_signed());
-            round_trips_captured
-                .push(took(there).expect("it passed") + took(back).expect("it passed"));
-        }
-        assert_eq!(round_trips_captured.len(), round_trips.len());
-        let mut longer: Vec<i64> = round_trips_captured
+    );
+    let of = |forward: bool| {
+        packets
             .iter()
-            .zip(&round_trips)
-            .map(|(captured, measured)| measured.cast_signed() - captured.cast_signed())
-            .collect();
-        // A busy machine lets single ones wait.
-        for differences in [&mut longer, &mut departures] {
-            differences.sort_unstable();
-            let median = differences[differences.len() / 2];
-            assert!((0..1_000_000).contains(&median), "{differences:?}");
-        }
+            .filter(move |packet| packet.forward == forward)
+    };
+    assert_eq!(of(true).count() as u64, counters.forward.offered);
+    assert_eq!(of(false).count() as u64, counters.reverse.offered);
+    assert!(packets.is_sorted_by_key(|packet| packet.unix_ns));
+    for packet in &packets {
+        assert_eq!(packet.size, 228, "{packet:?}");
+        assert!(checksums_are_right(&packet.bytes), "{packet:?}");
+    }
+    let lost: Vec<_> = of(true)
+        .enumerate()
+        .filter(|(_, packet)| packet.comment == "lost by list")
+        .map(|(index, _)| index + 1)
+        .collect();
+    assert_eq!(lost, [2, 5]);
+    assert_eq!(of(false).nth(2).expect("a third").comment, "lost by list");
+
+    // What each way took, against what the sockets saw of both, and when a packet entered, against
+    // its departure, which stands in it. The kernel and the processes take a little more.
+    let field = |packet: &Packet, at: usize| {
+        u64::from_ne_bytes(packet.bytes[at..at + 8].try_into().expect("eight bytes"))
+    };
+    let took = |packet: &Packet| -> Option<u64> {
+        let text = packet.comment.strip_prefix("passed in ")?;
+        let milliseconds: f64 = text.strip_suffix(" ms")?.parse().ok()?;
+        Some((milliseconds * 1e6).round() as u64)
+    };
+    let (mut round_trips_captured, mut departures) = (Vec::new(), Vec::new());
+    for back in of(false).filter(|back| took(back).is_some()) {
+        let there = of(true).find(|there| field(there, 28) == field(back, 28));
+        let there = there.expect("its question");
+        departures.push(there.unix_ns.cast_signed() - field(there, 28).cast_signed());
+        round_trips_captured.push(took(there).expect("it passed") + took(back).expect("it passed"));
+    }
+    assert_eq!(round_trips_captured.len(), round_trips.len());
+    let mut longer: Vec<i64> = round_trips_captured
+        .iter()
+        .zip(&round_trips)
+        .map(|(captured, measured)| measured.cast_signed() - captured.cast_signed())
+        .collect();
+    for differences in [&mut longer, &mut departures] {
+        differences.sort_unstable();
+        let median = differences[differences.len() / 2];
+        assert!((0..1_000_000).contains(&median), "{differences:?}");
     }
 }
 

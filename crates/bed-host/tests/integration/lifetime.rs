@@ -127,40 +127,30 @@ fn an_agent_runs_the_original_program_after_its_file_was_removed_or_replaced() {
     assert_eq!(a.receive().split_whitespace().count(), 5);
 }
 
-/// Ends within five seconds.
-mod real_time {
-    use regatta_test_support::machine::MachineLoad;
+#[test]
+fn sigkill_of_the_controller_ends_everything() {
+    let mut held = hold();
+    held.controller.kill().expect("a signal");
+    held.controller.wait().expect("an end");
+    assert_all_ended(&held);
+}
 
-    use super::*;
+#[test]
+fn the_controller_s_end_ends_everything() {
+    let mut held = hold();
+    held.controller.stdin = None;
+    assert!(held.controller.wait().expect("an end").success());
+    assert_all_ended(&held);
+}
 
-    #[test]
-    fn sigkill_of_the_controller_ends_everything() {
-        let _load = MachineLoad::watch();
-        let mut held = hold();
-        held.controller.kill().expect("a signal");
-        held.controller.wait().expect("an end");
-        assert_all_ended(&held);
-    }
-
-    #[test]
-    fn the_controller_s_end_ends_everything() {
-        let _load = MachineLoad::watch();
-        let mut held = hold();
-        held.controller.stdin = None;
-        assert!(held.controller.wait().expect("an end").success());
-        assert_all_ended(&held);
-    }
-
-    #[test]
-    fn dropping_the_bed_ends_its_daemon() {
-        let _load = MachineLoad::watch();
-        let daemon = {
-            let bed = bed();
-            assert!(is_running(bed.daemon_pid().cast_signed()));
-            bed.daemon_pid().cast_signed()
-        };
-        soon("the daemon has ended", || !is_running(daemon));
-    }
+#[test]
+fn dropping_the_bed_ends_its_daemon() {
+    let daemon = {
+        let bed = bed();
+        assert!(is_running(bed.daemon_pid().cast_signed()));
+        bed.daemon_pid().cast_signed()
+    };
+    soon("the daemon has ended", || !is_running(daemon));
 }
 
 #[test]

@@ -67,8 +67,8 @@ fn an_ordinary_user_can_use_all_of_the_bed() {
     }
     let received = text.lines().find_map(|line| line.strip_prefix("received "));
     let bytes: Option<u64> = received.and_then(|r| r.split(' ').next()?.parse().ok());
-    // Two seconds at 100 Mbit/s are 25 MB; that data flowed at all is the point here.
-    assert!(bytes.is_some_and(|bytes| bytes > 5_000_000), "{received:?}");
+    // A second at 100 Mbit/s is 12.5 MB; that data flowed at all is the point here.
+    assert!(bytes.is_some_and(|bytes| bytes > 1_000_000), "{received:?}");
 }
 
 #[test]

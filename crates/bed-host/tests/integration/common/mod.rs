@@ -206,14 +206,23 @@ pub fn undisturbed<T>(mut measure: impl FnMut() -> T) -> Option<T> {
     })
 }
 
-/// Makes a measurement three times, to be judged by the medians.
+/// Makes a measurement twice, and a third time unless both are good, to be judged by the medians: those of two good ones
+/// and any third one are good.
 #[must_use]
-pub fn three<T>(mut measure: impl FnMut() -> Option<T>) -> Option<[T; 3]> {
-    Some([measure()?, measure()?, measure()?])
+pub fn two_or_three<T>(
+    mut measure: impl FnMut() -> Option<T>,
+    is_good: impl Fn(&T) -> bool,
+) -> Option<Vec<T>> {
+    let mut found = vec![measure()?, measure()?];
+    if !found.iter().all(is_good) {
+        found.push(measure()?);
+    }
+    Some(found)
 }
 
-/// Returns the median of three values.
-pub fn median(mut values: [f64; 3]) -> f64 {
+/// Returns the median of three values, or the larger one of two.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    values[1]
+    values[values.len() / 2]
 }

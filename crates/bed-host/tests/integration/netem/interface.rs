@@ -9,6 +9,7 @@ use std::{
 };
 
 use nix::{
+    net::if_::if_nametoindex,
     sys::{
         signal::{Signal, kill},
         socket::{
@@ -39,21 +40,27 @@ const RESTORE_TIMEOUT: Duration = Duration::from_secs(15);
 const SSH_PORT: u16 = 2222;
 
 fn is_here(case: &str) -> bool {
-    in_shared_guest("netem::interface", case, Clock::Real)
+    in_shared_guest("netem::interface", case, Clock::Virtual)
 }
 
 /// Returns two machines on one Ethernet, each with an address of the path and another one.
 fn machines() -> [Machine; 2] {
     let machines = [Machine::start(), Machine::start()];
-    machines[0].run(&format!(
-        "ip link add e0 type veth peer name e0 netns {}",
-        machines[1].id()
-    ));
+    machines[0].run(
+        "ip",
+        &format!(
+            "link add e0 type veth peer name e0 netns {}",
+            machines[1].netns()
+        ),
+    );
     for (machine, [own, other, theirs]) in machines.iter().zip([[1, 3, 4], [2, 4, 3]]) {
-        machine.run(&format!(
-            "ip link set lo up; ip link set e0 up; ip addr add 10.7.0.{own}/24 dev e0; ip addr add 10.7.0.{other}/24 \
-             dev e0; ip route add 10.7.0.{theirs}/32 dev e0 src 10.7.0.{other}"
-        ));
+        machine.run(
+            "ip",
+            &format!(
+                "link set lo up\nlink set e0 up\naddr add 10.7.0.{own}/24 dev e0\naddr add 10.7.0.{other}/24 dev e0\n\
+                 route add 10.7.0.{theirs}/32 dev e0 src 10.7.0.{other}"
+            ),
+        );
     }
     machines
 }
@@ -95,20 +102,23 @@ fn shaped(machines: &[Machine; 2]) -> Bed {
     bed
 }
 
+/// Disciplines and filters of an interface.
+type Shown = [Vec<Vec<u8>>; 2];
+
+/// `RTM_GETQDISC` and `RTM_GETTFILTER`.
+const DISCIPLINES: u16 = 38;
+const FILTERS: u16 = 46;
+
 /// Returns the disciplines and the filters of a machine's interface `e0` as the kernel shows them: of each discipline
-/// index, handle and parent, kind and options.
-fn shown(machine: &Machine) -> (Vec<Vec<u8>>, String) {
-    let index = machine.run("cat /sys/class/net/e0/ifindex 2>/dev/null || ip -o link show e0");
-    let index: u32 = index
-        .split(':')
-        .next()
-        .and_then(|it| it.trim().parse().ok())
-        .expect("an index");
-    let disciplines = machine.within(|| dump(index));
-    (disciplines, machine.run("tc filter show dev e0"))
+/// index, handle and parent, kind and options; of each filter the same with the class instead of the options.
+fn shown(machine: &Machine) -> Shown {
+    machine.within(|| {
+        let index = if_nametoindex("e0").expect("an index");
+        [DISCIPLINES, FILTERS].map(|request| dump(request, index))
+    })
 }
 
-fn dump(index: u32) -> Vec<Vec<u8>> {
+fn dump(kind: u16, index: u32) -> Vec<Vec<u8>> {
     let socket = socket(
         AddressFamily::Netlink,
         SockType::Raw,
@@ -116,10 +126,12 @@ fn dump(index: u32) -> Vec<Vec<u8>> {
         SockProtocol::NetlinkRoute,
     )
     .expect("a socket");
-    // `struct nlmsghdr` of `RTM_GETQDISC` with `NLM_F_REQUEST | NLM_F_DUMP`, and `struct tcmsg`.
+    // `struct nlmsghdr` with `NLM_F_REQUEST | NLM_F_DUMP`, and `struct tcmsg`.
     let mut request = 36u32.to_ne_bytes().to_vec();
-    request.extend(38u16.to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
     request.extend(0x301u16.to_ne_bytes());
+    request.resize(20, 0);
+    request.extend(index.to_ne_bytes());
     request.resize(36, 0);
     let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
     let kernel = NetlinkAddr::new(0, 0);
@@ -131,42 +143,54 @@ fn dump(index: u32) -> Vec<Vec<u8>> {
         let mut rest = &bytes[..length];
         while let Some(head) = rest.get(..16) {
             let length = u32::from_ne_bytes(head[..4].try_into().expect("four")) as usize;
-            let kind = u16::from_ne_bytes(head[4..6].try_into().expect("two"));
-            if kind == 3 {
+            let answer = u16::from_ne_bytes(head[4..6].try_into().expect("two"));
+            assert_ne!(answer, 2, "the kernel refuses");
+            if answer == 3 {
                 return found;
             }
             let message = &rest[16..length];
             if message[4..8] == index.to_ne_bytes() {
-                // Not the counters, which come after kind and options.
-                let mut discipline = message[4..16].to_vec();
-                let mut attributes = &message[20..];
-                while let Some(head) = attributes.get(..4) {
-                    let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-                    let number = u16::from_ne_bytes([head[2], head[3]]);
-                    if number <= 2 {
-                        discipline.extend(&attributes[..length]);
+                // Not the counters, which come after kind and options of a discipline, and in those of a filter.
+                let mut shown = message[4..16].to_vec();
+                for (number, attribute) in attributes(&message[20..]) {
+                    match (number, kind) {
+                        (1, _) | (2, DISCIPLINES) => shown.extend(attribute),
+                        (2, _) => {
+                            let inside = attributes(&attribute[4..]);
+                            let class = inside.into_iter().filter(|(number, _)| *number == 1);
+                            shown.extend(class.flat_map(|(_, class)| class));
+                        }
+                        _ => {}
                     }
-                    attributes = attributes
-                        .get(length.next_multiple_of(4)..)
-                        .unwrap_or_default();
                 }
-                found.push(discipline);
+                found.push(shown);
             }
             rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
     }
 }
 
+/// Returns the number of each attribute, and the attribute with its head.
+fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
+    let mut found = Vec::new();
+    while let Some(head) = bytes.get(..4) {
+        let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        found.push((u16::from_ne_bytes([head[2], head[3]]), &bytes[..length]));
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    found
+}
+
 /// Waits until the interfaces of both machines show `before`.
 #[track_caller]
-fn restored(machines: &[Machine], before: &[(Vec<Vec<u8>>, String)]) {
+fn restored(machines: &[Machine], before: &[Shown]) {
     let until = Instant::now() + RESTORE_TIMEOUT;
     for (machine, before) in machines.iter().zip(before) {
         while shown(machine) != *before {
             assert!(
                 Instant::now() < until,
                 "{}",
-                machine.run("tc qdisc show dev e0")
+                machine.run("tc", "qdisc show dev e0")
             );
             thread::sleep(Duration::from_millis(50));
         }
@@ -226,21 +250,22 @@ fn addresses_of_ipv6_are_shaped() {
     }
     let machines = machines();
     for (machine, address) in machines.iter().zip(["fd07::1", "fd07::2"]) {
-        machine.run(&format!("ip addr add {address}/64 dev e0 nodad"));
+        machine.run("ip", &format!("addr add {address}/64 dev e0 nodad"));
     }
     // An interface that is new takes no part in neighbour discovery for a second.
     let others = [(&machines[1], "fd07::2"), (&machines[0], "fd07::1")];
     for (machine, (other, address)) in machines.iter().zip(others) {
-        let link = other.run("ip -o link show e0");
+        let link = other.run("ip", "link show e0");
         let fields: Vec<&str> = link.split_ascii_whitespace().collect();
         let ethernet = fields
             .iter()
             .skip_while(|field| **field != "link/ether")
             .nth(1);
         let ethernet = ethernet.expect(&link);
-        machine.run(&format!(
-            "ip neigh add {address} lladdr {ethernet} nud permanent dev e0"
-        ));
+        machine.run(
+            "ip",
+            &format!("neigh add {address} lladdr {ethernet} nud permanent dev e0"),
+        );
     }
     let bed = shape_between(["fd07::1", "fd07::2"], &machines, "e0");
     let mut bed = bed.unwrap_or_else(|e| panic!("{}", explain(&e)));
@@ -276,7 +301,7 @@ fn netem_acts_on_packets_of_the_wire() {
     // What waits in netem: the kernel counts the packets that left by what they become on the wire.
     let until = Instant::now() + Duration::from_secs(60);
     let [bytes, packets] = loop {
-        let shown = machines[0].run("tc -s -j qdisc show dev e0 parent 7e9b:1");
+        let shown = machines[0].run("tc -s -j", "qdisc show dev e0 parent 7e9b:1");
         let number = |name: &str| -> u64 {
             let rest = shown.split(&format!("\"{name}\":")).nth(1).expect(&shown);
             let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
@@ -287,6 +312,7 @@ fn netem_acts_on_packets_of_the_wire() {
             break waiting;
         }
         assert!(Instant::now() < until, "nothing waits: {shown}");
+        thread::sleep(Duration::from_millis(10));
     };
     assert!(
         bytes / packets <= 1518,
@@ -339,11 +365,10 @@ fn ssh_between_the_same_addresses_is_not_shaped() {
 fn is_found_again(discipline: &str) {
     let machines = machines();
     for machine in &machines {
-        if !discipline.is_empty() {
-            machine.run(&format!("tc qdisc replace dev e0 root {discipline}"));
-        }
-        // It is for arriving packets, and nobody's business.
-        machine.run("tc qdisc add dev e0 ingress");
+        let replaced = format!("qdisc replace dev e0 root {discipline}\n");
+        let replaced = if discipline.is_empty() { "" } else { &replaced };
+        // The other one is for arriving packets, and nobody's business.
+        machine.run("tc", &format!("{replaced}qdisc add dev e0 ingress"));
     }
     let before = machines.each_ref().map(shown);
     let bed = shaped(&machines);
@@ -370,13 +395,16 @@ cases! {
 fn of_the_kernel_is_found_again(queues: u32) {
     let machines = [Machine::start(), Machine::start()];
     for (machine, own) in machines.iter().zip([1, 2]) {
-        machine.run(&format!(
-            "ip link add e0 numtxqueues {queues} type ifb; ip link set e0 up; ip addr add 10.7.0.{own}/24 dev e0"
-        ));
+        machine.run(
+            "ip",
+            &format!(
+                "link add e0 numtxqueues {queues} type ifb\nlink set e0 up\naddr add 10.7.0.{own}/24 dev e0"
+            ),
+        );
     }
     let before = machines.each_ref().map(shown);
     assert_eq!(
-        before[0].0.len() as u32,
+        before[0][0].len() as u32,
         if queues > 1 { queues + 1 } else { 1 }
     );
     drop(shaped(&machines));
@@ -392,7 +420,7 @@ cases! {
 /// Does something to the processes of the first machine, and expects that its interface is restored.
 fn is_restored_after(to: &str, signal: Signal) {
     let machines = machines();
-    machines[0].run("tc qdisc replace dev e0 root fq_codel limit 700");
+    machines[0].run("tc", "qdisc replace dev e0 root fq_codel limit 700");
     let before = machines.each_ref().map(shown);
     let bed = shaped(&machines);
     let process = *processes(to).first().expect("a process");
@@ -454,7 +482,7 @@ fn a_shaped_interface_is_restored_by_the_next_run() {
         return;
     }
     let machines = machines();
-    machines[0].run("tc qdisc replace dev e0 root handle 9: fq limit 700");
+    machines[0].run("tc", "qdisc replace dev e0 root handle 9: fq limit 700");
     let before = machines.each_ref().map(shown);
     let bed = shaped(&machines);
     let guards = processes("interface-guard");
@@ -472,11 +500,11 @@ fn a_shaped_interface_is_restored_by_the_next_run() {
     restored(&machines, &before);
 }
 
-/// Prepares the interface of the first machine with a command and expects that the bed is refused for a reason, with
+/// Prepares the interface of the first machine with commands of `tc` or `ip` and expects that the bed is refused for a reason, with
 /// the interface as it was.
-fn is_refused(command: &str, interface: &str, reason: &str) {
+fn is_refused((program, commands): (&str, &str), interface: &str, reason: &str) {
     let machines = machines();
-    machines[0].run(command);
+    machines[0].run(program, commands);
     let before = machines.each_ref().map(shown);
     let error = shape(&machines, interface).expect_err("a reason");
     let message = explain(&error);
@@ -490,32 +518,32 @@ fn is_refused(command: &str, interface: &str, reason: &str) {
 cases! {
     is_refused:
     classes(
-        "tc qdisc add dev e0 root handle 1: htb default 10; tc class add dev e0 parent 1: classid 1:10 htb rate 10mbit",
+        ("tc", "qdisc add dev e0 root handle 1: htb default 10\nclass add dev e0 parent 1: classid 1:10 htb rate 10mbit"),
         "e0",
         "the queueing discipline `htb` of `e0` could not be restored exactly: only bfifo",
     )
     a_discipline_inside(
-        "tc qdisc add dev e0 root handle 1: tbf rate 1gbit burst 100k latency 50ms; tc qdisc add dev e0 parent 1:1 codel",
+        ("tc", "qdisc add dev e0 root handle 1: tbf rate 1gbit burst 100k latency 50ms\nqdisc add dev e0 parent 1:1 codel"),
         "e0",
         "there are disciplines inside of it",
     )
     filters(
-        "tc qdisc add dev e0 root handle 1: fq_codel; tc filter add dev e0 parent 1: matchall classid 1:1",
+        ("tc", "qdisc add dev e0 root handle 1: fq_codel\nfilter add dev e0 parent 1: matchall classid 1:1"),
         "e0",
         "it has filters",
     )
     a_table_of_sizes(
-        "tc qdisc add dev e0 root stab overhead 20 linklayer ethernet pfifo limit 10",
+        ("tc", "qdisc add dev e0 root stab overhead 20 linklayer ethernet pfifo limit 10"),
         "e0",
         "it has a table of sizes",
     )
     a_shaper_of_somebody_else(
-        "tc qdisc add dev e0 root handle 7e9a: prio",
+        ("tc", "qdisc add dev e0 root handle 7e9a: prio"),
         "e0",
         "no record of its queueing discipline",
     )
-    another_route("ip link add e1 type veth; ip link set e1 up", "e1", "do not leave by `e1`")
-    no_interface("true", "e7", "there is no interface `e7`")
+    another_route(("ip", "link add e1 type veth\nlink set e1 up"), "e1", "do not leave by `e1`")
+    no_interface(("ip", ""), "e7", "there is no interface `e7`")
 }
 
 #[test]

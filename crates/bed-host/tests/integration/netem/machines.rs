@@ -2,99 +2,95 @@
 
 use std::{
     fs::File,
-    process::{Child, Command, Stdio},
+    io::Write as _,
+    os::fd::AsRawFd as _,
+    process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
-use nix::sched::{CloneFlags, setns};
+use nix::sched::{CloneFlags, setns, unshare};
 use regatta_bed::{
     Bed, BedError, TestBed as _,
     hosts::Connect,
     session::{SILENCE, Session},
 };
 use regatta_model::PathCheck;
+use regatta_process::Preparation;
 
 use crate::common::{check_path, condition, executable, quantity};
 
-/// Machine: a process in a network namespace of its own, with the interface `e0`.
+/// Machine: a network namespace, with the interface `e0`.
 #[derive(Debug)]
-pub struct Machine(Child);
+pub struct Machine(File);
 
 impl Machine {
     pub fn start() -> Self {
-        let mut child = Command::new("unshare")
-            .args(["--net", "sh", "-c", "echo up; cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("unshare");
-        let mut up = [0; 3];
-        let out = child.stdout.as_mut().expect("a pipe");
-        std::io::Read::read_exact(out, &mut up).expect("a line");
-        Self(child)
+        let make = || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("root");
+            Self(File::open("/proc/thread-self/ns/net").expect("a network"))
+        };
+        // Only that thread enters it.
+        thread::spawn(make).join().expect("no panic")
     }
 
-    /// Returns the process that holds the network.
-    pub fn id(&self) -> u32 {
-        self.0.id()
+    /// Returns the name of the network for `ip`.
+    pub fn netns(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
     /// Returns a way to the machine.
     pub fn enter(&self) -> Box<dyn Connect> {
-        Box::new(Enter(self.id()))
+        Box::new(Enter(self.0.try_clone().expect("a descriptor")))
     }
 
     /// Runs a function in the machine's network.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let network = File::open(format!("/proc/{}/ns/net", self.id())).expect("a network");
         // Only that thread enters it.
         thread::scope(|scope| {
             let working = scope.spawn(|| {
-                setns(network, CloneFlags::CLONE_NEWNET).expect("root");
+                setns(&self.0, CloneFlags::CLONE_NEWNET).expect("root");
                 work()
             });
             working.join().expect("no panic")
         })
     }
 
-    /// Runs a command in the machine's network and returns its output.
-    pub fn run(&self, command: &str) -> String {
-        let output = Command::new("nsenter")
-            .args([
-                "--target",
-                &self.0.id().to_string(),
-                "--net",
-                "--",
-                "sh",
-                "-c",
-            ])
-            .arg(command)
-            .output()
-            .expect("nsenter");
+    /// Runs `ip` or `tc`, given with its options, in the machine's network on commands, one on each line, and returns its
+    /// output. One process for all of them, as each takes a guest tens of milliseconds.
+    pub fn run(&self, program: &str, commands: &str) -> String {
+        let output = self.within(|| {
+            let mut words = program.split(' ');
+            let mut process = Command::new(words.next().expect("a program"))
+                .args(words.chain(["-batch", "-"]))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect(program);
+            let mut input = process.stdin.take().expect("a pipe");
+            input.write_all(commands.as_bytes()).expect("it reads");
+            drop(input);
+            process.wait_with_output().expect("an end")
+        });
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command}: {errors}");
+        assert!(output.status.success(), "{program} {commands}: {errors}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[derive(Debug)]
-struct Enter(u32);
+struct Enter(File);
 
 impl Connect for Enter {
     fn connect(&self) -> Result<Session, BedError> {
-        let mut command = Command::new("nsenter");
-        command
-            .args(["--target", &self.0.to_string(), "--net", "--"])
-            .arg(executable())
-            .arg("host-server");
+        let mut command = Command::new(executable());
+        command.arg("host-server");
+        Preparation {
+            namespaces: vec![(self.0.as_raw_fd(), CloneFlags::CLONE_NEWNET)],
+            ..Preparation::default()
+        }
+        .apply(&mut command);
         let session = Session::start(
             command,
             Duration::from_secs(60),

@@ -1,6 +1,8 @@
 //! Tests of hosts that are shaped on macvlans: two network namespaces of a guest, joined by an Ethernet, are in the
 //! place of two machines.
 
+use std::fs;
+
 use regatta_bed::{
     Bed, Host, TestBed as _,
     hosts::{HostEnd, Shaping},
@@ -20,11 +22,14 @@ fn is_here(case: &str) -> bool {
 /// Returns two machines on one Ethernet, and a bed of them with netem on macvlans.
 fn shaped() -> ([Machine; 2], Bed) {
     let machines = [Machine::start(), Machine::start()];
-    machines[0].run(&format!(
-        "ip link add e0 type veth peer name e0 netns {}; ip link set e0 up",
-        machines[1].id()
-    ));
-    machines[1].run("ip link set e0 up");
+    machines[0].run(
+        "ip",
+        &format!(
+            "link add e0 type veth peer name e0 netns {}\nlink set e0 up",
+            machines[1].netns()
+        ),
+    );
+    machines[1].run("ip", "link set e0 up");
     let end = |name: &str, address: &str, machine: &Machine| HostEnd {
         name: name.into(),
         address: address.parse().expect("an address"),
@@ -90,20 +95,26 @@ fn the_interface_is_unchanged_during_and_after() {
     bed.set_condition(&condition(10, 10, 0.1), 1)
         .expect("a condition");
     let interfaces = |machine: &Machine| {
-        let interfaces = machine.run("tail -n +3 /proc/net/dev | cut -d: -f1 | sort | xargs echo");
-        format!("{interfaces}{}", machine.run("tc qdisc show dev e0"))
+        let table = machine.within(|| fs::read_to_string("/proc/thread-self/net/dev"));
+        let table = table.expect("a table");
+        let mut names: Vec<_> = (table.lines().skip(2))
+            .filter_map(|line| Some(line.split_once(':')?.0.trim()))
+            .collect();
+        names.sort_unstable();
+        let disciplines = machine.run("tc", "qdisc show dev e0");
+        format!("{}\n{disciplines}", names.join(" "))
     };
     let untouched = "e0 lo\nqdisc noqueue 0: root refcnt 2 \n";
     for machine in &machines {
         assert_eq!(interfaces(machine), untouched);
     }
     // The kernel removes the macvlans with the daemons, which it then no longer shows.
-    let peer = machines[0].run("ip -o link show e0");
+    let peer = machines[0].run("ip", "link show e0");
     drop(bed);
     for machine in &machines {
         assert_eq!(interfaces(machine), untouched);
     }
-    assert_eq!(machines[0].run("ip -o link show e0"), peer);
+    assert_eq!(machines[0].run("ip", "link show e0"), peer);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Paths of netem, in guests whose kernel has it. Needs User Mode Linux kernels, as
 //! `scripts/need linux.uml` and `make lab-kernel` provide them.
 //!
-//! In real time a guest on a busy machine keeps no exact time, so that only counters are asserted
-//! there. In virtual time everything is exact, and most tests are there.
+//! In virtual time everything is exact, and the kernel for it starts and runs processes with a third of the CPU time of
+//! Debian's, so that most tests are there.
 
 /// Makes one test for each of these arguments of a function, run in the guest of the function's
 /// module.
@@ -23,11 +23,11 @@ macro_rules! cases {
     };
 }
 
+mod counters;
 mod interface;
 mod machines;
 mod macvlan;
 mod path_check;
-mod real_time;
 mod virtual_time;
 
 use std::time::Duration;

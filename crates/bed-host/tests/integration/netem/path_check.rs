@@ -1,17 +1,17 @@
 //! Path checks in virtual time: a sound path is found sound, with every setting of a link.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use regatta_bed::TestBed as _;
 use regatta_model::{
-    Bytes, Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, LossBy, PathSetup,
-    Placement, QueueDiscipline, Ratio,
+    BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, LossBy,
+    PathSetup, Placement, QueueDiscipline, Ratio,
 };
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use super::{
     NETEM,
-    common::{bed_of, condition, explain, quantity},
+    common::{bed, bed_of, condition, explain, quantity},
     with,
 };
 
@@ -63,6 +63,59 @@ fn losses_on_the_ends_do_not_disturb_the_check(loss_by: LossBy, loss: f64) {
         let rate = quantity(&check, name).expect("a rate");
         assert!((rate.achieved / rate.asked - 1.0).abs() < 0.01, "{rate:?}");
     }
+}
+
+#[test]
+fn jitter_widens_only_the_tolerance() {
+    if !is_here("jitter_widens_only_the_tolerance") {
+        return;
+    }
+    let path = with(condition(60, 100, 0.0), |link| {
+        link.jitter = Duration::from_millis(5);
+    });
+    let check = bed().check_path(&path).expect("a check");
+    let names: Vec<_> = check.quantities.iter().map(|q| q.name.as_str()).collect();
+    let expected = [
+        "round_trip_delay_ns",
+        "round_trip_delay_near_ratio",
+        "forward_loss_ratio",
+        "forward_link_rate_bps",
+        "reverse_loss_ratio",
+        "reverse_link_rate_bps",
+        "train_round_trip_delay_ns",
+        "forward_train_delay_deviation_ns",
+        "forward_train_reordered_ratio",
+        "reverse_train_delay_deviation_ns",
+        "reverse_train_reordered_ratio",
+    ];
+    assert_eq!(names, expected);
+    for quantity in &check.quantities {
+        assert!(quantity.within, "{quantity:?}");
+    }
+    assert!(check.within);
+    let delay = quantity(&check, "round_trip_delay_ns").expect("a delay");
+    let width = delay.highest - delay.lowest;
+    assert!((1.1e6..12e6).contains(&width), "{delay:?}");
+}
+
+/// 64 kbit/s and two seconds: slow, but bounded.
+#[test]
+fn a_slow_path_is_checked_in_bounded_time() {
+    if !is_here("a_slow_path_is_checked_in_bounded_time") {
+        return;
+    }
+    let path = with(condition(2000, 0, 0.0), |link| {
+        link.rate = Some(BitRate(64_000));
+    });
+    let mut bed = bed();
+    let started = Instant::now();
+    let check = bed.check_path(&path).expect("a check");
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    for quantity in &check.quantities {
+        assert!(quantity.within, "{quantity:?}");
+    }
+    assert_eq!(check.quantities.len(), 6);
 }
 
 fn jitter_of_each_packet(link: &mut Link) {
