@@ -236,7 +236,7 @@ fn flows() -> [Response; 4] {
             loss: 0.0003,
             round_trip: ms(300),
             lasts: [secs(60), secs(120)],
-            lasts_in_short: [secs(8), secs(16)],
+            lasts_in_short: [secs(20), secs(25)],
             window: cubic,
         },
     ]
@@ -270,12 +270,7 @@ fn responses(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Ta
             }
             Losses::Even => {
                 let every = (1.0 / loss).round() as u64;
-                // The first one ends slow start near the mean window, which is reached by tens of thousands of packets
-                // otherwise.
-                link.loss_list = [200]
-                    .into_iter()
-                    .chain((1..1000).map(|number| number * every))
-                    .collect();
+                link.loss_list = (1..1000).map(|number| number * every).collect();
                 "every 1/p-th"
             }
         };
@@ -339,8 +334,7 @@ fn met(
     let n = found.len() as f64;
     let goodput = found.iter().map(|(goodput, _)| goodput).sum::<f64>() / n;
     let loss = found.iter().map(|(_, loss)| loss).sum::<f64>() / n;
-    // The one that ends slow start is none of the even losses.
-    let theory = rate_of(response, if is_even { response.loss } else { loss });
+    let theory = rate_of(response, loss);
     let apart = goodput / theory - 1.0;
     if apart.abs() > RESPONSE_TOLERANCE {
         differences.push(format!(
