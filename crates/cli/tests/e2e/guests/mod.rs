@@ -8,6 +8,7 @@ mod capture;
 mod ended;
 mod handshakes;
 mod idle_probe;
+mod initial_window;
 pub mod losses;
 pub mod matrix;
 mod offloads;
