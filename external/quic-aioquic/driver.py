@@ -11,6 +11,7 @@ import socket
 import time
 
 import aioquic
+from aioquic import tls
 from aioquic.asyncio import QuicConnectionProtocol
 from aioquic.asyncio.server import QuicServer
 from aioquic.quic.configuration import QuicConfiguration
@@ -18,7 +19,7 @@ from aioquic.quic.connection import QuicConnection
 from aioquic.quic.congestion import cubic, reno
 from aioquic.quic.congestion.base import K_INITIAL_WINDOW
 from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StreamDataReceived
-from aioquic.tls import CipherSuite
+from aioquic.tls import CipherSuite, Group
 
 # Otherwise it would be loaded in the first handshake and count as set-up time.
 import cryptography.hazmat.backends.openssl.backend  # noqa: F401
@@ -88,6 +89,18 @@ async def open_endpoint(protocol, order):
     return sock
 
 
+class Context(tls.Context):
+    """TLS with the one group of key exchange that all stacks use. aioquic has no option for it and would offer
+    secp256r1 first."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._supported_groups = [Group.X25519]
+
+
+tls.Context = Context
+
+
 class Protocol(QuicConnectionProtocol):
     """Functions that both ends share."""
 
@@ -116,6 +129,7 @@ class Protocol(QuicConnectionProtocol):
             f"congestion_control.{role}": CONGESTION_CONTROLS.get(algorithm, algorithm.__name__),
             "tls.version": "1.3",
             "tls.cipher_suite": f"TLS_{suite.name}",
+            "tls.key_exchange": "X25519",
         } | contract.stack_facts(role, stack)
 
     def on_end(self, event):

@@ -179,7 +179,12 @@ func (o *order) tlsConfig() *tls.Config {
 	if err != nil {
 		fail(err)
 	}
-	config := &tls.Config{NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13}
+	config := &tls.Config{
+		NextProtos: []string{protocol},
+		MinVersion: tls.VersionTLS13,
+		// Go would add X25519MLKEM768, whose key takes a second Initial packet; all stacks use the same group.
+		CurvePreferences: []tls.CurveID{tls.X25519},
+	}
 	if o.TLS.KeyFile == "" {
 		// Only the run's certificate is trusted.
 		config.RootCAs = x509.NewCertPool()
@@ -259,6 +264,7 @@ func (o *order) facts(connection *quic.Conn, role string) map[string]string {
 		"congestion_control." + role: congestionControl,
 		"tls.version":                "1.3",
 		"tls.cipher_suite":           tls.CipherSuiteName(state.TLS.CipherSuite),
+		"tls.key_exchange":           state.TLS.CurveID.String(),
 		"gso." + role:                fmt.Sprint(state.GSO),
 		"threads." + role:            fmt.Sprintf("Go's runtime on %d cores, protocol in it", runtime.GOMAXPROCS(0)),
 	}

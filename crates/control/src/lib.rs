@@ -468,4 +468,28 @@ mod tests {
         assert_eq!(report.measurements.metrics["bytes_sent"], 10.0);
         assert_eq!(serde_json::to_string(&report).expect("JSON"), text);
     }
+
+    /// A queue or a trace that can hold a packet for seconds makes no message wait that long to be sent again.
+    #[test]
+    fn the_first_timeout_is_that_of_the_idle_path() {
+        let path = |round_trip_ms, longest_one_way_ms| PathHints {
+            round_trip_delay: Duration::from_millis(round_trip_ms),
+            longest_one_way: Duration::from_millis(longest_one_way_ms),
+            typical_one_way: Duration::from_millis(longest_one_way_ms),
+            link_rate_bps: None,
+            window_bytes: None,
+            mtu_bytes: 1500,
+            is_real_network: false,
+            clock_offset_ns: None,
+            keeps_order: true,
+            treats_alike: true,
+        };
+        assert_eq!(
+            path(100, 21_000).first_timeout(),
+            Duration::from_millis(300)
+        );
+        // No packet takes longer than this.
+        assert_eq!(path(100, 50).first_timeout(), Duration::from_millis(120));
+        assert_eq!(path(0, 0).first_timeout(), Duration::from_millis(25));
+    }
 }

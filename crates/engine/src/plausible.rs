@@ -385,6 +385,24 @@ mod tests {
     }
 
     #[test]
+    fn a_bulk_transfer_of_which_nothing_was_sent_is_no_measurement() {
+        let kind = crate::tests::fake_bed::study(1, 1, 1).workloads[0]
+            .kind
+            .clone();
+        let found = |sent: Option<f64>| {
+            let sent = sent.map(|bytes| (id::BYTES_SENT.to_owned(), bytes));
+            let merged = Measurements {
+                metrics: sent.into_iter().collect(),
+                ..Measurements::default()
+            };
+            nothing_sent(&kind, &merged).is_some()
+        };
+        assert!(found(Some(0.0)));
+        assert!(!found(Some(1.0)));
+        assert!(!found(None));
+    }
+
+    #[test]
     fn late_packets_mark_a_trial_and_many_make_it_unusable() {
         let path = |late_packets| PathCounters {
             forward: regatta_bed::LinkCounters {

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Display, net::IpAddr};
 
 use regatta_model::{StackFacts, stack};
 use regatta_transport_sockets::socket::Buffers;
+use regatta_transport_tls as tls;
 
 use crate::{
     options::{Common, Mode},
@@ -57,6 +58,10 @@ impl ConnectionFacts<'_> {
             ("tls.version", Some("1.3")),
             ("quic.version", Some("1")),
             ("tls.cipher_suite", self.cipher_suite),
+            (
+                "tls.key_exchange",
+                self.cipher_suite.map(|_| tls::KEY_EXCHANGE),
+            ),
             ("cipher.sender", cipher.as_deref()),
             ("tls.alpn", alpn.as_deref()),
         ];

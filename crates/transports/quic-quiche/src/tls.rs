@@ -34,9 +34,6 @@ const CONNECTION_IDS: u64 = 4;
 /// Datagrams that quiche holds for the application and for the network.
 pub(crate) const DATAGRAM_QUEUE: usize = 4096;
 
-/// Supported key-agreement groups; the first is the one that every stack of the bench prefers.
-const GROUPS: &str = "X25519:P-256:P-384";
-
 /// The alert of an end that does not accept the other's certificate, as QUIC carries it: 0x100 and
 /// the alert `bad_certificate` (RFC 9001 §4.8).
 pub(crate) const BAD_CERTIFICATE: u64 = 0x100 + 42;
@@ -99,7 +96,7 @@ pub(crate) fn config(
     }
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, builder)
         .map_err(refused)?;
-    config.set_curves_list(GROUPS).map_err(refused)?;
+    config.set_curves_list(tls::KEY_EXCHANGE).map_err(refused)?;
     config
         .set_application_protos(&[tls::ALPN])
         .map_err(refused)?;

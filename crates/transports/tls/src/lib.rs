@@ -36,6 +36,9 @@ pub const ALPN: &[u8] = b"regatta";
 /// cannot do without, as it protects Initial packets (RFC 9001 §5.2).
 pub const CIPHER_SUITE: &str = "TLS13_AES_128_GCM_SHA256";
 
+/// The one group of key exchange that is offered: others take more computation, or a second Initial packet.
+pub const KEY_EXCHANGE: &str = "X25519";
+
 /// The only version that is supported.
 const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
@@ -84,7 +87,7 @@ impl Crypto {
         name.unwrap_or_default()
     }
 
-    /// Returns the provider for rustls, with the one cipher suite, seeded.
+    /// Returns the provider for rustls, with the one cipher suite and the one group of key exchange, seeded.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -95,12 +98,14 @@ impl Crypto {
             Self::AwsLc => AWS_LC.get_or_init(|| {
                 Arc::new(CryptoProvider {
                     cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
+                    kx_groups: vec![aws_lc_rs::kx_group::X25519],
                     ..aws_lc_rs::default_provider()
                 })
             }),
             Self::Ring => RING.get_or_init(|| {
                 Arc::new(CryptoProvider {
                     cipher_suites: vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
+                    kx_groups: vec![ring::kx_group::X25519],
                     ..ring::default_provider()
                 })
             }),
