@@ -116,12 +116,12 @@ impl<'a, C: Carrier> Listening<'a, C> {
         admitted
     }
 
-    /// Admits flows until one comes that is not an idle probe's, which is answered meanwhile.
-    async fn admit_after_idle(&self) -> Result<Admitted<C::Flow>> {
+    /// Admits flows until one comes that has none of these purposes; those are answered meanwhile.
+    async fn admit_after(&self, probes: &[Purpose]) -> Result<Admitted<C::Flow>> {
         let mut next = self.admit().await?;
-        while next.purpose == Purpose::IdleProbe {
+        while probes.contains(&next.purpose) {
             let (stop, idle) = (next.stop.clone(), &mut next);
-            // The next flow is admitted even if the end of the idle probe's is under way still: its
+            // The next flow is admitted even if the end of the probe's is under way still: its
             // last packet may be lost and come again much later.
             let admitting = move || async move {
                 let admitted = self.admit().await;
@@ -149,7 +149,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
     where
         F: Future<Output = T>,
     {
-        let first = self.admit_after_idle().await?;
+        let first = self.admit_after(&[Purpose::IdleProbe]).await?;
         let (mut probe, transfer) = match first.purpose {
             Purpose::LoadProbe => (Some(first), None),
             _ => (None, Some(first)),
@@ -159,7 +159,11 @@ impl<'a, C: Carrier> Listening<'a, C> {
         let transfer_it = move || async move {
             let transfer = match transfer {
                 Some(transfer) => transfer,
-                None => self.admit_after_idle().await?,
+                // Another one of the probe under load is there where the sender has given up the first.
+                None => {
+                    let probes = [Purpose::IdleProbe, Purpose::LoadProbe];
+                    self.admit_after(&probes).await?
+                }
             };
             if transfer.purpose != Purpose::Transfer {
                 let opened = transfer.purpose.name();
