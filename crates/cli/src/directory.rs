@@ -107,8 +107,7 @@ pub fn make(requested: Option<&Path>, study: &str) -> Result<PathBuf> {
         with_context(dir, fs::create_dir_all(dir))?;
         return Ok(dir.to_owned());
     }
-    let time = Timestamp::now().to_zoned(TimeZone::UTC);
-    let first = format!("{study}-{}", time.strftime("%Y%m%dT%H%M%SZ"));
+    let first = new_name(study, Timestamp::now());
     let parent = Path::new(RESULTS);
     with_context(parent, fs::create_dir_all(parent))?;
     let mut dir = parent.join(&first);
@@ -125,6 +124,12 @@ pub fn make(requested: Option<&Path>, study: &str) -> Result<PathBuf> {
         }
     }
     Ok(dir)
+}
+
+/// Returns the name of the directory of a run that begins at this time, which is the same in every time zone.
+fn new_name(study: &str, begun: Timestamp) -> String {
+    let time = begun.to_zoned(TimeZone::UTC);
+    format!("{study}-{}", time.strftime("%Y%m%dT%H%M%SZ"))
 }
 
 /// Returns the absolute path, which the processes of a run receive as text.
@@ -153,4 +158,18 @@ fn with_context(dir: &Path, result: io::Result<()>) -> Result<()> {
         .bad()
         .cannot("make the result directory", dir)
         .hint(ANOTHER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `make tests` runs in a time zone that is not UTC.
+    #[test]
+    fn the_name_of_a_new_run_has_the_time_in_utc() {
+        assert_eq!(
+            new_name("race", Timestamp::UNIX_EPOCH),
+            "race-19700101T000000Z"
+        );
+    }
 }

@@ -20,6 +20,8 @@ mod exact;
 mod exit;
 mod export;
 mod figures;
+#[cfg(test)]
+mod hints;
 mod host_address;
 mod host_check;
 mod hosts;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use regatta_bed::Host;
-use regatta_control::{FailureKind, FromAgent, ToAgent};
+use regatta_control::{FailureKind, FromAgent, PROTOCOL_VERSION, ToAgent};
 use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord};
 
 use crate::{
@@ -324,33 +324,31 @@ fn an_agent_with_malformed_output_is_replaced() {
 }
 
 #[test]
-fn another_protocol_version_is_reported() {
+fn a_newer_protocol_version_is_reported() {
+    assert_protocol_is_refused(PROTOCOL_VERSION + 1);
+}
+
+#[test]
+fn an_older_protocol_version_is_reported() {
+    assert_protocol_is_refused(PROTOCOL_VERSION - 1);
+}
+
+fn assert_protocol_is_refused(theirs: u32) {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
-    let mut bed = FakeBed::new(Box::new(|_, _| {
-        Box::new(|_| {
-            let FromAgent::Hello {
-                version,
-                pid,
-                monotonic_ns,
-                facts,
-                ..
-            } = hello()
-            else {
+    let mut bed = FakeBed::new(Box::new(move |_, _| {
+        Box::new(move |_| {
+            let mut greeting = hello();
+            let FromAgent::Hello { protocol, .. } = &mut greeting else {
                 unreachable!("hello is a hello")
             };
-            vec![Action::Send(FromAgent::Hello {
-                protocol: 99,
-                version,
-                pid,
-                monotonic_ns,
-                facts,
-            })]
+            *protocol = theirs;
+            vec![Action::Send(greeting)]
         })
     }));
     let (ending, recorded) = run(&mut bed, &plan);
     let error = ending.unwrap_err().to_string();
     assert!(
-        error.contains("version 99 of the control protocol"),
+        error.contains(&format!("version {theirs} of the control protocol")),
         "{error}"
     );
     assert!(recorded.events.is_empty(), "no run was started");

@@ -514,6 +514,37 @@ fn last_answer_of_a_finished_end_is_awaited() {
 }
 
 #[test]
+fn counting_after_the_last_answer_is_not_in_the_time() {
+    static CONTROLS: AtomicU32 = AtomicU32::new(0);
+    let wire = Lossy::new(
+        |length, number| match (length, number) {
+            (100, 1) => Impairment::Lost,
+            _ => Impairment::Delivered,
+        },
+        // The answer to the opening comes, and no acknowledgement: the sender waits longer than a timeout for the count
+        // of the receiver.
+        |length, _| match length {
+            16 => Impairment::Delivered,
+            _ if CONTROLS.fetch_add(1, Ordering::Relaxed) == 0 => Impairment::Delivered,
+            _ => Impairment::Lost,
+        },
+    );
+    let kind = WorkloadKind::StopAndWait {
+        size: Bytes(300),
+        message: Bytes(100),
+        pattern: Pattern::Data,
+        timeout: TIMEOUT,
+    };
+    let sender = run(&wire, &kind).sender.expect("the sender's report");
+    assert!(CONTROLS.load(Ordering::Relaxed) > 1);
+    let time_ns = sender.measurements.metrics["transfer_time_ns"];
+    assert!(
+        time_ns < 2.0 * TIMEOUT.as_nanos() as f64,
+        "{time_ns} ns with one timeout"
+    );
+}
+
+#[test]
 fn messages_queued_in_the_transport_at_the_deadline_are_not_lost() {
     const DELIVERED: u64 = 1020;
     let wire = Lossy::new(
