@@ -135,7 +135,7 @@ build: tools-build
 	@if [ -e "$(BUILT)/regatta" ]; then \
 	  echo "$(call step,2) compile what has changed"; \
 	else \
-	  echo "$(call step,2) compile Regatta and $$(grep -c '^name = ' Cargo.lock) crates, once: seven minutes on two cores"; \
+	  echo "$(call step,2) compile Regatta and $$(grep -c '^name = ' Cargo.lock) crates, once: six minutes on two cores"; \
 	fi
 	cargo build --release --locked --package regatta-cli
 	@$(call place,$(BUILT)/regatta)
