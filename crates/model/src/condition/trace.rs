@@ -91,7 +91,8 @@ impl DeliveryTrace {
         // The moment of an opportunity, counted on from one repetition to the next.
         let at = |number: u64| {
             let of_period = self.opportunities_ms[(number % count) as usize];
-            u64::from(self.period_ms()) * (number / count) + u64::from(of_period)
+            let periods = u64::from(self.period_ms()).saturating_mul(number / count);
+            periods.saturating_add(of_period.into())
         };
         // The worst moment to begin is just after an opportunity.
         let times = (0..count).map(|missed| at(missed.saturating_add(opportunities)) - at(missed));
@@ -110,6 +111,7 @@ mod tests {
             [0, 1, 2, 3, 4, 5, 6, 10].map(|number| trace.longest_time_of(number).as_millis());
         // The worst moments for one to four of them are after 10, 5, 0 and 0 ms; five take a period.
         assert_eq!(times, [0, 30, 35, 40, 40, 40, 70, 80]);
+        assert!(trace.longest_time_of(u64::MAX) > Duration::from_secs(1 << 40));
     }
 
     #[test]
