@@ -60,6 +60,8 @@ pub(crate) async fn idle<F: ProbeFlow>(
                 {}
                 if delays.answers() == before {
                     timeout.lost(now, lost_at);
+                } else {
+                    timeout = trial.retransmission_timeout();
                 }
                 continue;
             };
