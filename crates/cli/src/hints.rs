@@ -28,8 +28,8 @@ fn add_names(command: &Command, commands: &mut BTreeSet<String>, options: &mut B
 
 /// Adds the Rust files below a directory.
 fn add_sources(directory: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
         match path.is_dir() {
             true => add_sources(&path, files),
             false if path.extension().is_some_and(|it| it == "rs") => files.push(path),
@@ -47,15 +47,15 @@ fn messages_name_only_commands_and_options_that_exist() {
     commands.extend(INTERNAL.map(str::to_owned));
     options.extend(FOREIGN.map(str::to_owned));
     let mut files = Vec::new();
-    for each in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).unwrap() {
-        let source = each.unwrap().path().join("src");
+    for each in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).expect("crates") {
+        let source = each.expect("an entry").path().join("src");
         if source.is_dir() {
             add_sources(&source, &mut files);
         }
     }
     let (mut found, mut unknown) = (0, Vec::new());
     for file in files {
-        let text = fs::read_to_string(&file).unwrap();
+        let text = fs::read_to_string(&file).expect("text");
         let lines = text.lines().zip(1..);
         for (line, number) in lines.filter(|(line, _)| !line.trim_start().starts_with("//")) {
             for quoted in line.split('`').skip(1).step_by(2) {
