@@ -9,7 +9,10 @@ use regatta_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::output::{counted, in_lines};
+use crate::{
+    client_hints as hints,
+    output::{counted, in_lines},
+};
 
 /// Version of the events' form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -137,12 +140,12 @@ impl From<&TrialRecord> for Ended {
             transport: record.transport.clone(),
             outcome: record.outcome,
             reasons: record.reasons.clone(),
-            hint: record.hint.clone(),
+            hint: hints::of_client(&record.hint),
             metrics: metrics.clone(),
             round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_NS)),
             idle_round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_IDLE_NS)),
             facts: measurements.facts.clone(),
-            warnings: measurements.warnings.clone(),
+            warnings: hints::in_warnings(&measurements.warnings),
         }
     }
 }

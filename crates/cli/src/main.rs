@@ -8,6 +8,7 @@ mod charset;
 mod checks;
 mod client;
 mod client_events;
+mod client_hints;
 mod cluster;
 mod compare;
 mod config;

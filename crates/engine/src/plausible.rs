@@ -179,16 +179,23 @@ pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<Str
     })
 }
 
-/// Returns the reason why a bulk transfer of which nothing was sent is no measurement.
-pub(crate) fn nothing_sent(kind: &WorkloadKind, merged: &Measurements) -> Option<String> {
+/// Returns the reason why a bulk transfer of which nothing was sent is no measurement, or one of which nothing was
+/// delivered, although its transport sends again what is lost and waits for its delivery.
+pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) -> Option<String> {
     let WorkloadKind::Bulk { size, .. } = kind else {
         return None;
     };
-    let sent = merged.metrics.get(id::BYTES_SENT).copied();
-    (size.0 > 0 && sent == Some(0.0)).then(|| {
+    let is_zero = |name: &str| size.0 > 0 && merged.metrics.get(name) == Some(&0.0);
+    let retransmission = merged.facts.get("retransmission").map(String::as_str);
+    let delivers = !kind.abandons() && !matches!(retransmission, None | Some("none"));
+    let reason = if is_zero(id::BYTES_SENT) {
         "nothing was sent before the time of the transfer was over: it passed while its flow was being opened"
-            .to_owned()
-    })
+    } else if is_zero(id::BYTES_DELIVERED) && delivers {
+        "nothing was delivered before the time of the transfer was over"
+    } else {
+        return None;
+    };
+    Some(reason.to_owned())
 }
 
 /// Returns one warning about what a path check found wrong; `None` if nothing is. A check that the
@@ -384,22 +391,36 @@ mod tests {
         assert_eq!(unusable(&condition(None), &path(500)), None);
     }
 
+    /// Returns why a bulk transfer with these bytes sent and delivered is no measurement.
+    fn transferred(metrics: &[(&str, f64)], retransmission: &str) -> Option<String> {
+        let kind = &crate::tests::fake_bed::study(1, 1, 1).workloads[0].kind;
+        let metrics = metrics
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
+        let retransmission = ("retransmission".to_owned(), retransmission.to_owned());
+        let merged = Measurements {
+            metrics: metrics.collect(),
+            facts: [retransmission].into(),
+            ..Measurements::default()
+        };
+        nothing_transferred(kind, &merged)
+    }
+
     #[test]
     fn a_bulk_transfer_of_which_nothing_was_sent_is_no_measurement() {
-        let kind = crate::tests::fake_bed::study(1, 1, 1).workloads[0]
-            .kind
-            .clone();
-        let found = |sent: Option<f64>| {
-            let sent = sent.map(|bytes| (id::BYTES_SENT.to_owned(), bytes));
-            let merged = Measurements {
-                metrics: sent.into_iter().collect(),
-                ..Measurements::default()
-            };
-            nothing_sent(&kind, &merged).is_some()
-        };
-        assert!(found(Some(0.0)));
-        assert!(!found(Some(1.0)));
-        assert!(!found(None));
+        let nothing = transferred(&[(id::BYTES_SENT, 0.0), (id::BYTES_DELIVERED, 0.0)], "none");
+        assert!(nothing.is_some_and(|why| why.contains("sent")));
+        assert_eq!(transferred(&[(id::BYTES_SENT, 1.0)], "none"), None);
+        assert_eq!(transferred(&[], "none"), None);
+    }
+
+    #[test]
+    fn a_bulk_transfer_of_which_nothing_was_delivered_is_no_measurement() {
+        let metrics = [(id::BYTES_SENT, 1.0), (id::BYTES_DELIVERED, 0.0)];
+        let nothing = transferred(&metrics, "selective");
+        assert!(nothing.is_some_and(|why| why.contains("delivered")));
+        // Without retransmission that is what the path does to it.
+        assert_eq!(transferred(&metrics, "none"), None);
     }
 
     #[test]

@@ -259,17 +259,18 @@ impl StateBuilder {
         };
         let cell = &mut self.run.cells[position];
         let rounds = &mut self.rounds[position];
-        let value = trial.measurements.metrics.get(&cell.metric).copied();
-        let value = value.filter(|value| value.is_finite());
+        let value = regatta_report::value_of(trial, &cell.metric, true);
         rounds.insert(trial.round, (trial.outcome, value));
         cell.outcomes.clear();
         for (outcome, _) in rounds.values() {
             *cell.outcomes.entry(outcome.name().to_owned()).or_default() += 1;
         }
         let measured = rounds.values().filter(|it| it.0 == Outcome::Measured);
-        let values: Vec<f64> = measured.filter_map(|(_, value)| *value).collect();
+        let values = measured.filter_map(|(_, value)| *value);
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        let of_all: Vec<f64> = rounds.values().filter_map(|(_, value)| *value).collect();
         let described = metric::find(&cell.metric)
-            .and_then(|metric| regatta_report::describe_metric(metric, &values));
+            .and_then(|metric| regatta_report::describe_metric(metric, &values, &of_all));
         cell.n = values.len() as u64;
         let compared = described.map(|it| it.compared());
         cell.value = compared.map(|(value, _)| value);
@@ -342,7 +343,7 @@ mod tests {
         let mut builder = under_way();
         let cell = &builder.run.cells[0];
         let metric = metric::find(id::GOODPUT_BPS).expect("a metric");
-        let reported = regatta_report::describe_metric(metric, &[40e6, 44e6]).expect("a mean");
+        let reported = regatta_report::describe_metric(metric, &[40e6, 44e6], &[]).expect("a mean");
         assert_eq!((cell.n, cell.value), (2, reported.geometric_mean));
         assert_eq!(cell.interval, reported.geometric_ci95);
         assert!(cell.interval.is_some());

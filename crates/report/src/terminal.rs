@@ -14,7 +14,7 @@ use regatta_results::{FILE_NAME, has_log, is_being_written};
 
 use crate::{
     RunData, Summary,
-    analysis::{Cell, SweepResult},
+    analysis::{Cell, SweepResult, other_means},
     format::{Scale, capital, grouped},
     labels::Labels,
     language::{self, plural, quantity, tr},
@@ -142,6 +142,8 @@ fn tables(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     if summary.cells.iter().any(of_clocks) {
         legend += &tr!("; ± largest error from the offset between the hosts' clocks");
     }
+    let all: Vec<&Cell> = summary.cells.iter().collect();
+    legend += &other_means(&all).unwrap_or_default();
     if deadlines {
         legend += &tr!("; * trials that the deadline stopped, measured on what was delivered");
     }
@@ -369,7 +371,9 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
             row.push(right(match cell.shown(column.name) {
                 Some(shown) => {
                     let text = cell.text(column.name, shown.0, column.scale);
-                    mean(text, shown, column.scale, wide)
+                    let kind = cell.kind_of_mean(column.name);
+                    let kind = kind.map(|kind| format!("\n{kind}")).unwrap_or_default();
+                    mean(text, shown, column.scale, wide) + &kind
                 }
                 None if cell.n == 0 && position == 0 => cell.outcomes_text(),
                 None => "–".to_owned(),

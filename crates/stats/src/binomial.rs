@@ -1,5 +1,7 @@
 //! Intervals of proportions, and counts that a proportion can explain.
 
+use statrs::stats_tests::{Alternative, fishers_exact};
+
 use crate::{
     distribution::{bisect, incomplete_beta},
     usable,
@@ -34,6 +36,19 @@ pub fn binomial_interval(successes: u64, trials: u64, confidence: f64) -> [f64; 
         })
     };
     [low, high]
+}
+
+/// Returns the one-sided p-value of "no larger share failed in `to` than in `from`", each a number of failures and of
+/// trials, by the exact test of a table of two rows. More failures than trials count as all of them.
+///
+/// Source: Fisher 1935, J. R. Statist. Soc. 98, 39–82.
+#[must_use]
+pub fn more_failures_p_value(from: [u64; 2], to: [u64; 2]) -> f64 {
+    let [from, to] =
+        [from, to].map(|[failed, trials]| [failed.min(trials), trials - failed.min(trials)]);
+    // As few failures as these, or fewer, in `from`: a sum over the failures, of which there are few.
+    let table = [from[0], from[1], to[0], to[1]];
+    fishers_exact(&table, Alternative::Less).map_or(1.0, |p_value| p_value.min(1.0))
 }
 
 /// Returns the smallest and largest number of successes out of `n` at a probability of `p`, such
@@ -78,6 +93,21 @@ mod tests {
     fn agrees_with_tabulated_values() {
         assert_eq!(plausible_counts(20, 0.5, 0.05), (6, 14));
         assert_eq!(plausible_counts(20, 0.5, 0.12), (7, 13));
+    }
+
+    /// The tasting of eight cups of tea (Fisher 1935, The Design of Experiments): 17 of 70 and 1 of 70.
+    #[test]
+    fn more_failures_are_tested_exactly() {
+        let is = |from, to, p_value: f64| {
+            let found = more_failures_p_value(from, to);
+            assert!((found - p_value).abs() < 1e-12, "{from:?} {to:?}: {found}");
+        };
+        is([1, 4], [3, 4], 17.0 / 70.0);
+        is([0, 4], [4, 4], 1.0 / 70.0);
+        is([4, 4], [0, 4], 1.0);
+        is([0, 6], [0, 6], 1.0);
+        is([0, 0], [3, 3], 1.0);
+        is([9, 4], [9, 4], 1.0);
     }
 
     #[test]

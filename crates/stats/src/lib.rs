@@ -18,7 +18,7 @@ mod letters;
 mod serial;
 mod settling;
 
-pub use binomial::{binomial_interval, plausible_counts};
+pub use binomial::{binomial_interval, more_failures_p_value, plausible_counts};
 pub use correction::{Decision, Test, holm};
 pub use crossing::{Crossing, MAX_RESAMPLED_ROUNDS, crossings};
 pub use describe::{Description, describe, mean_interval, quantile};

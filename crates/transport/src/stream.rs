@@ -101,6 +101,10 @@ pub trait StreamConnection: Send + Sync {
         Some(HandshakeMade::Full)
     }
 
+    /// Lifts the rate that an option of the driver sets, if there is one: the connection is a probe's, whose few messages
+    /// would wait for their turn at a low rate and show a delay that the path does not have.
+    fn lift_rate(&self) {}
+
     /// Returns the connection's statistics, which must not keep the connection open.
     fn statistics(&self) -> Arc<dyn StatisticsSource>;
 

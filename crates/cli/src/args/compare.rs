@@ -3,22 +3,25 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use regatta_model::Ratio;
+use regatta_report::compare::FailOn;
 
 use super::{directory, quantity};
 
 const AFTER_HELP: &str = "Exit codes: 0 compared, whatever was found; 1 a cell fails the gate of --fail-on; \
                           2 bad usage, or runs without a cell in common.";
 
-/// Worsening that fails a gate: `slower:5%`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Regression(pub Ratio);
-
-fn regression(text: &str) -> Result<Regression, String> {
-    let Some(("slower", least)) = text.split_once(':') else {
-        return Err("`slower:` and a percentage are asked for, such as `slower:5%`".to_owned());
-    };
-    quantity(least).map(Regression)
+/// Reads what fails a gate: `slower:5%`, or `failed` for failures alone.
+fn fail_on(text: &str) -> Result<FailOn, String> {
+    match text.split_once(':') {
+        Some(("slower", least)) => Ok(FailOn {
+            slower: Some(quantity(least)?),
+        }),
+        None if text == "failed" => Ok(FailOn { slower: None }),
+        _ => Err(
+            "`failed`, or `slower:` and a percentage, are asked for, such as `slower:5%`"
+                .to_owned(),
+        ),
+    }
 }
 
 /// `regatta compare`.
@@ -28,13 +31,14 @@ pub struct CompareArgs {
     /// Directories of the runs, at most 26; the first is the baseline
     #[arg(required = true, num_args = 2..=26, value_name = "DIR", value_parser = directory())]
     pub dirs: Vec<PathBuf>,
-    /// Exit with 1 if a cell of a later run is slower than in the first one by this percentage or
-    /// more: by the metric of its workload's ranking, and by a difference that was detected, whose
-    /// interval, corrected for the number of cells, is wholly beyond 0. Also if a cell of the first run
-    /// was not measured again. Where nothing has changed, the gate fails by chance in at most 5 % of
-    /// all comparisons (about 2 %, since a false difference is as often `faster`)
-    #[arg(long, value_name = "slower:PERCENT", value_parser = regression)]
-    pub fail_on: Option<Regression>,
+    /// Exit with 1 if more trials failed in a later run than in the first one, by an exact test, corrected for the number
+    /// of cells and transports; in virtual time by any trial. With `slower:PERCENT` also if a cell is slower by this
+    /// percentage or more: by the metric of its workload's ranking, over all trials, and by a difference that was
+    /// detected, whose interval, corrected for the number of cells, is wholly beyond 0. Also if a cell of the first run was
+    /// not measured again. Where nothing has changed, each of the two fails by chance in at most 5 % of all comparisons
+    /// (that of rates in about 2 %, since a false difference is as often `faster`)
+    #[arg(long, value_name = "failed|slower:PERCENT", value_parser = fail_on)]
+    pub fail_on: Option<FailOn>,
     /// Write the comparison as a page to this file as well
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

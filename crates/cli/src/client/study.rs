@@ -30,6 +30,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Size of a message over streams, as of iperf3.
 const STREAM_MESSAGE: Bytes = Bytes(128 << 10);
 
+/// Least size of a message over streams that a low rate chooses, in bytes.
+const MIN_STREAM_MESSAGE: u64 = 64;
+
 /// Default rate of UDP, that of iperf3.
 const UDP_RATE: BitRate = BitRate(1_000_000);
 
@@ -77,18 +80,30 @@ pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyF
     let condition = adhoc::table([("name", Some("path as it is".into()))]);
     root.insert("condition".into(), adhoc::one(condition));
     let message = args.length.unwrap_or(match (messages, address) {
-        (false, _) => STREAM_MESSAGE,
+        (false, _) => stream_message(args.bitrate),
         (true, IpAddr::V4(_)) => DATAGRAM_V4,
         (true, IpAddr::V6(_)) => DATAGRAM_V6,
     });
     if let (true, Some(label), None) = (messages, over_streams, args.length) {
         output::err(&format!(
-            "note: all transports have messages of {message}, of one packet; `{label}` alone has {STREAM_MESSAGE}: `-l` sets \
-             the size"
+            "note: all transports have messages of {message}, of one packet; `{label}` alone has {}: `-l` sets \
+             the size",
+            stream_message(args.bitrate)
         ));
     }
     root.insert("workload".into(), adhoc::one(workload(args, message)));
     adhoc::parse(&root)
+}
+
+/// Size of a message over streams at a rate: that of iperf3, or less, so that a message takes a twentieth of a second at
+/// most and the time of a transfer is kept.
+fn stream_message(rate: Option<BitRate>) -> Bytes {
+    match rate {
+        None | Some(BitRate(0)) => STREAM_MESSAGE,
+        Some(BitRate(bits_per_second)) => {
+            Bytes((bits_per_second / 8 / 20).clamp(MIN_STREAM_MESSAGE, STREAM_MESSAGE.0))
+        }
+    }
 }
 
 /// Name of the server in the study, which cannot have all characters of an address.

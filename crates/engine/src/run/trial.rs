@@ -146,8 +146,8 @@ impl TrialRunner<'_> {
         }
         let kind = &self.plan.workload(trial.cell).kind;
         let unusable = plausible::unusable(self.plan.condition(trial.cell), &path);
-        let nothing_sent = plausible::nothing_sent(kind, &measurements);
-        let outcome = match (unusable, nothing_sent) {
+        let nothing_transferred = plausible::nothing_transferred(kind, &measurements);
+        let outcome = match (unusable, nothing_transferred) {
             (Some(why), _) => (
                 Outcome::Invalid,
                 vec![why],

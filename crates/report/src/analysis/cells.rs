@@ -13,6 +13,7 @@ use super::{
     claims::CORRELATED_CELL,
     failures,
     index::{ByCell, Index},
+    mean::{MeanKind, MeanOfAll, value_of},
     summary::{Cell, CountedReason, MetricSummary},
 };
 use crate::{
@@ -72,8 +73,13 @@ fn cell(
     let measured: Vec<&TrialRecord> = with(Outcome::Measured).collect();
     let outcomes = Outcome::ALL.map(|it| (it.name().to_owned(), with(it).count() as u64));
     let study = &index.data.header.study;
-    let logs = index.logs(group.cell(&transport.label), study.primary_metric(work));
-    let logs: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
+    let primary = study.primary_metric(work);
+    let values = index.values(group.cell(&transport.label), primary);
+    let values: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    let kind = MeanKind::of(values.iter().copied());
+    let logs = kind
+        .and_then(|kind| kind.series(&values))
+        .unwrap_or_default();
     let drifts = trend_p_value(&logs).is_some_and(|p_value| p_value < CORRELATED_CELL);
     let slope = drifts.then(|| sen_slope(&logs)).flatten();
     Cell {
@@ -89,7 +95,7 @@ fn cell(
         autocorrelation: autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL),
         trend_ratio: slope.map(|slope| (slope * (logs.len() - 1) as f64).exp_m1()),
         reasons: reasons(trials),
-        metrics: descriptions(&measured),
+        metrics: descriptions(trials, primary),
         clock_errors_ns: clock_errors(&measured, work),
         ranked_by: study.rank_by.clone(),
     }
@@ -122,25 +128,42 @@ fn reasons(trials: &[&TrialRecord]) -> Vec<CountedReason> {
     counted.collect()
 }
 
-fn descriptions(measured: &[&TrialRecord]) -> BTreeMap<String, MetricSummary> {
+fn descriptions(trials: &[&TrialRecord], primary: &str) -> BTreeMap<String, MetricSummary> {
+    let measured = trials.iter().filter(|it| it.outcome == Outcome::Measured);
     // Of more than a hundred metrics a trial has few.
     let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for (name, value) in measured.iter().flat_map(|it| &it.measurements.metrics) {
+    for (name, value) in measured.flat_map(|it| &it.measurements.metrics) {
         if value.is_finite() {
             values.entry(name).or_default().push(*value);
         }
     }
     let described = regatta_model::METRICS.iter().filter_map(|metric| {
-        let described = describe_metric(metric, values.get(metric.name)?)?;
-        Some((metric.name.to_owned(), described))
+        let of_measured = values.get(metric.name)?;
+        let is_primary = metric.name == primary;
+        let of_all: Vec<f64> = match is_primary || super::is_compared(metric.name) {
+            true => (trials.iter())
+                .filter_map(|it| value_of(it, metric.name, is_primary))
+                .collect(),
+            false => Vec::new(),
+        };
+        let described = match metric.name {
+            // A share of all.
+            id::WHOLE_TRANSFER_RATIO if is_primary => describe_metric(metric, &of_all, &[]),
+            _ => describe_metric(metric, of_measured, &of_all),
+        };
+        Some((metric.name.to_owned(), described?))
     });
     described.collect()
 }
 
-/// Describes the finite values of one metric of the measured trials of a cell, in the order of the rounds. `None` without
-/// any.
+/// Describes the finite values of one metric of the measured trials of a cell, in the order of the rounds; `of_all` are those
+/// of every trial that was started ([`value_of`]), if cells are compared by this metric. `None` without any measured one.
 #[must_use]
-pub fn describe_metric(metric: &MetricDefinition, values: &[f64]) -> Option<MetricSummary> {
+pub fn describe_metric(
+    metric: &MetricDefinition,
+    values: &[f64],
+    of_all: &[f64],
+) -> Option<MetricSummary> {
     let description = regatta_stats::describe(values)?;
     let series = |values: Vec<f64>| {
         let rho = autocorrelation(std::slice::from_ref(&values), 1, CORRELATED_CELL);
@@ -168,6 +191,7 @@ pub fn describe_metric(metric: &MetricDefinition, values: &[f64]) -> Option<Metr
         geometric_ci95: geometric
             .and_then(|g| shown_interval(&g))
             .map(|interval| possible(metric.unit, interval.map(f64::exp))),
+        of_all: MeanOfAll::of(of_all).filter(|all| all.kind != MeanKind::Geometric),
         median: description.median,
         q1: description.q1,
         q3: description.q3,
@@ -178,7 +202,7 @@ pub fn describe_metric(metric: &MetricDefinition, values: &[f64]) -> Option<Metr
 
 /// Returns the 95 % interval of one cell. Equal values give an interval of zero width: it shows that
 /// the values did not vary, not that they cannot.
-fn shown_interval(estimate: &Estimate) -> Option<[f64; 2]> {
+pub(super) fn shown_interval(estimate: &Estimate) -> Option<[f64; 2]> {
     match estimate.is_constant() {
         true => Some([estimate.mean; 2]),
         false => estimate.interval(CONFIDENCE),

@@ -194,6 +194,7 @@ fn undecided(
     let ratio = estimate.map(|estimate| estimate.mean.exp());
     let claim = Claim {
         n: shared.ratios.len() as u64,
+        mean_kind: shared.kind,
         ratio: ratio.filter(|ratio| ratio.is_finite()),
         interval: None,
         confidence: CONFIDENCE,
@@ -236,8 +237,8 @@ fn comparisons(index: &Index<'_>) -> Vec<(Comparison, Tested)> {
                         metric: (*metric).to_owned(),
                         a: a.to_owned(),
                         b: b.to_owned(),
-                        geometric_mean_a: shared.means[0],
-                        geometric_mean_b: shared.means[1],
+                        mean_a: shared.means[0],
+                        mean_b: shared.means[1],
                         claim,
                     };
                     comparisons.push((comparison, tested));
@@ -261,7 +262,7 @@ fn differences(index: &Index<'_>) -> Vec<(Difference, Tested)> {
         for (other, (_, memory)) in others.iter().zip(by_condition.iter().skip(1)) {
             for transport in &study.transports {
                 let under = |condition: &str| {
-                    index.logs([&transport.label, condition, &workload.name], metric)
+                    index.values([&transport.label, condition, &workload.name], metric)
                 };
                 let shared = Shared::of(under(&other.name), under(&first.name));
                 let [Some(to), Some(from)] = shared.means else {
@@ -283,8 +284,8 @@ fn differences(index: &Index<'_>) -> Vec<(Difference, Tested)> {
                     metric: metric.to_owned(),
                     from: first.name.clone(),
                     to: other.name.clone(),
-                    geometric_mean_from: from,
-                    geometric_mean_to: to,
+                    mean_from: from,
+                    mean_to: to,
                     claim,
                 };
                 differences.push((difference, tested));
@@ -306,7 +307,7 @@ fn between_workloads(index: &Index<'_>) -> Vec<(WorkloadDifference, Tested)> {
             workloads::conditions(data).cartesian_product(&study.transports)
         {
             let with = |workload: &Workload| {
-                index.logs([&transport.label, &condition.name, &workload.name], metric)
+                index.values([&transport.label, &condition.name, &workload.name], metric)
             };
             let shared = Shared::of(with(to), with(from));
             let [Some(mean_to), Some(mean_from)] = shared.means else {
@@ -321,8 +322,8 @@ fn between_workloads(index: &Index<'_>) -> Vec<(WorkloadDifference, Tested)> {
                 metric: metric.to_owned(),
                 from: from.name.clone(),
                 to: to.name.clone(),
-                geometric_mean_from: mean_from,
-                geometric_mean_to: mean_to,
+                mean_from,
+                mean_to,
                 claim,
             };
             differences.push((difference, tested));

@@ -3,6 +3,8 @@
 use regatta_model::{Better, metric};
 use serde::{Deserialize, Serialize};
 
+use super::mean::MeanKind;
+
 /// Conclusion of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Conclusion {
@@ -55,7 +57,9 @@ impl Conclusion {
 pub struct Claim {
     /// Number of rounds that have both sides.
     pub n: u64,
-    /// Ratio of geometric means.
+    /// Kind of the means.
+    pub mean_kind: MeanKind,
+    /// Ratio of the means.
     pub ratio: Option<f64>,
     /// Interval of the ratio at `confidence`: it leaves out 1 exactly where a difference is
     /// claimed.
@@ -90,10 +94,10 @@ pub struct Comparison {
     pub a: String,
     /// Label of the other.
     pub b: String,
-    /// Geometric mean of `a` over the rounds that both have.
-    pub geometric_mean_a: Option<f64>,
-    /// Geometric mean of `b` over the same rounds.
-    pub geometric_mean_b: Option<f64>,
+    /// Mean of `a` over the rounds that both have.
+    pub mean_a: Option<f64>,
+    /// Mean of `b` over the same rounds.
+    pub mean_b: Option<f64>,
     /// Ratio and the claim about it.
     #[serde(flatten)]
     pub claim: Claim,
@@ -113,10 +117,10 @@ pub struct Difference {
     pub from: String,
     /// Name of the other condition.
     pub to: String,
-    /// Geometric mean under `from` over the rounds that have both.
-    pub geometric_mean_from: f64,
-    /// Geometric mean under `to` over the same rounds.
-    pub geometric_mean_to: f64,
+    /// Mean under `from` over the rounds that have both.
+    pub mean_from: f64,
+    /// Mean under `to` over the same rounds.
+    pub mean_to: f64,
     /// Ratio and the claim about it.
     #[serde(flatten)]
     pub claim: Claim,
@@ -136,10 +140,10 @@ pub struct WorkloadDifference {
     pub from: String,
     /// Name of the other workload.
     pub to: String,
-    /// Geometric mean with `from` over the rounds that have both.
-    pub geometric_mean_from: f64,
-    /// Geometric mean with `to` over the same rounds.
-    pub geometric_mean_to: f64,
+    /// Mean with `from` over the rounds that have both.
+    pub mean_from: f64,
+    /// Mean with `to` over the same rounds.
+    pub mean_to: f64,
     /// Ratio and the claim about it.
     #[serde(flatten)]
     pub claim: Claim,

@@ -1,12 +1,62 @@
 //! Failures: work of a cell that was not done.
 
-use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric, metric::id};
+use regatta_model::{
+    Better, Outcome, TrialRecord, Unit, Workload, WorkloadKind, metric, metric::id,
+};
 
 use super::summary::{Failure, FailureKind};
-use crate::{format::quantity, language::tr};
+use crate::{data::reached_deadline, format::quantity, language::tr};
 
 /// Largest failed share of any kind of work with which a transport is still ranked by the rest.
 pub const TOLERATED: f64 = 0.01;
+
+/// Share of the goodput of the cell's best trial below which a bulk transfer that the deadline stopped delivered little. A
+/// transport that is slow in every trial delivers more than that, one that hangs now and then does not.
+const LITTLE: f64 = 0.1;
+
+fn goodput_bps(trial: &TrialRecord) -> f64 {
+    let goodput = trial.measurements.metrics.get(id::GOODPUT_BPS).copied();
+    goodput
+        .filter(|_| trial.outcome == Outcome::Measured)
+        .unwrap_or(0.0)
+}
+
+/// Returns the goodput of the best one of some trials, in bits per second.
+fn best_goodput_bps(trials: &[&TrialRecord]) -> f64 {
+    trials
+        .iter()
+        .map(|trial| goodput_bps(trial))
+        .fold(0.0, f64::max)
+}
+
+/// Whether the deadline stopped a transfer that had delivered something, but little. `best_bps` is the goodput of the best
+/// trial of its cell.
+fn is_little(trial: &TrialRecord, workload: &Workload, best_bps: f64) -> bool {
+    let goodput_bps = goodput_bps(trial);
+    matches!(&workload.kind, WorkloadKind::Bulk { options, .. } if options.duration.is_none())
+        && reached_deadline(trial)
+        && goodput_bps > 0.0
+        && goodput_bps < LITTLE * best_bps
+}
+
+/// Counts the trials of a cell that were started, and those of them that did not do their work: that failed, timed out,
+/// delivered nothing or little, or left more than [`TOLERATED`] of their connections, requests or acknowledgements.
+/// Messages that a transport does not send again are no part of it.
+pub fn started_and_failed(trials: &[&TrialRecord], workload: &Workload) -> [u64; 2] {
+    use Outcome::{Failed, Measured, TimedOut};
+    let started =
+        || (trials.iter()).filter(|it| matches!(it.outcome, Measured | Failed | TimedOut));
+    let best_bps = best_goodput_bps(trials);
+    let failed = started().filter(|trial| {
+        let of_trial = of(std::slice::from_ref(*trial), workload);
+        is_little(trial, workload, best_bps)
+            || of_trial.iter().any(|failure| match failure.kind {
+                FailureKind::Messages | FailureKind::Undelivered => false,
+                _ => failure.ratio() > TOLERATED,
+            })
+    });
+    [started().count() as u64, failed.count() as u64]
+}
 
 /// Returns the kinds of failure that occurred in the trials of a cell.
 pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
@@ -21,6 +71,9 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
         value.is_none_or(|value| value.is_nan() || *value <= 0.0)
     });
     let nothing = nothing.count() as f64;
+    let best_bps = best_goodput_bps(trials);
+    let little = trials.iter().filter(|it| is_little(it, workload, best_bps));
+    let little = little.count() as f64;
     let sum = |name: &str| -> f64 {
         let values = measured.iter().filter_map(|metrics| metrics.get(name));
         values.filter(|v| v.is_finite()).sum()
@@ -45,6 +98,7 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
     [
         (FailureKind::Trials, failed, measured.len() as f64 + failed),
         (FailureKind::Nothing, nothing, measured.len() as f64),
+        (FailureKind::Little, little, measured.len() as f64),
         (FailureKind::Connections, refused, connections),
         (FailureKind::Requests, unanswered, sent),
         (FailureKind::Acknowledgements, unacknowledged, sent),
@@ -78,6 +132,13 @@ impl Failure {
             FailureKind::Trials => tr!("failed {} of {} trials", count, of),
             FailureKind::Nothing if count == of => tr!("delivered nothing"),
             FailureKind::Nothing => tr!("delivered nothing in {} of {} trials", count, of),
+            FailureKind::Little => {
+                tr!(
+                    "had delivered little by the deadline in {} of {} trials",
+                    count,
+                    of
+                )
+            }
             FailureKind::Connections => tr!("failed {} of {} connections", count, of),
             FailureKind::Requests => tr!("left {} of {} requests without answer", count, of),
             FailureKind::Acknowledgements => {

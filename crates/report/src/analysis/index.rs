@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::TrialRecord;
 use regatta_stats::{autocorrelation, blocks_differ};
 
-use super::{CONFIDENCE, DIFFERENCE_METRICS, compared_metrics};
+use super::{
+    CONFIDENCE, DIFFERENCE_METRICS, compared_metrics,
+    mean::{MeanKind, value_of},
+};
 use crate::{
     RunData,
     data::{CellKey, cell_of},
@@ -16,12 +19,11 @@ use crate::{
 /// One-sided level at which the rounds under one condition count as correlated.
 pub const CORRELATED: f64 = 0.05;
 
-/// Logarithms of a metric of a cell, by round, ascending. Values that are not above zero are left out: trials that
-/// delivered nothing are among the failures of their cell.
-pub type Logs = [(u32, f64)];
+/// Values of a metric of a cell ([`value_of`]), by round, ascending.
+pub type Values = [(u32, f64)];
 
-/// Logarithms of each metric.
-pub type MetricLogs<'a> = BTreeMap<&'a str, Vec<(u32, f64)>>;
+/// Values of each metric.
+pub type MetricValues<'a> = BTreeMap<&'a str, Vec<(u32, f64)>>;
 
 /// Trials by transport, condition and workload, in the order of the plan.
 pub type ByCell<'a> = BTreeMap<CellKey<'a>, Vec<&'a TrialRecord>>;
@@ -35,11 +37,11 @@ pub fn trials_by_cell(data: &RunData) -> ByCell<'_> {
     cells
 }
 
-/// Index of what is compared of the measured trials of each cell.
+/// Index of what is compared of the trials of each cell.
 pub struct Index<'a> {
     pub(super) data: &'a RunData,
-    /// Logarithms of the metrics that are compared, by metric, of each cell in order.
-    logs: Vec<(CellKey<'a>, MetricLogs<'a>)>,
+    /// Values of the metrics that are compared, by metric, of each cell in order.
+    values: Vec<(CellKey<'a>, MetricValues<'a>)>,
     /// Number of the machine that ran a round, by condition, where there were several.
     nodes: BTreeMap<&'a str, BTreeMap<u32, u32>>,
 }
@@ -57,8 +59,14 @@ impl<'a> Index<'a> {
             .chain(DIFFERENCE_METRICS)
             .chain(primary)
             .collect();
-        let logs = (trials.iter())
-            .map(|(cell, trials)| (*cell, logs_by_metric(&metrics, trials)))
+        let primary_of: BTreeMap<&str, &str> = (study.workloads.iter())
+            .map(|it| (it.name.as_str(), study.primary_metric(it)))
+            .collect();
+        let values = (trials.iter())
+            .map(|(cell, trials)| {
+                let primary = primary_of.get(cell[2]).copied();
+                (*cell, values_by_metric(&metrics, primary, trials))
+            })
             .collect();
         let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
         let mut nodes: BTreeMap<&str, BTreeMap<u32, u32>> = BTreeMap::new();
@@ -71,7 +79,11 @@ impl<'a> Index<'a> {
             let of_condition = nodes.entry(&trial.condition).or_default();
             of_condition.insert(trial.round, number);
         }
-        Self { data, logs, nodes }
+        Self {
+            data,
+            values,
+            nodes,
+        }
     }
 
     /// Returns the machines of some rounds under one condition.
@@ -107,13 +119,13 @@ impl<'a> Index<'a> {
         differing.map(|(_, name)| name).collect()
     }
 
-    /// Returns the logarithms of a metric of a cell that is compared by it, or that workloads are ranked by.
-    pub fn logs(&self, cell: CellKey<'_>, metric: &str) -> &Logs {
-        let position = self.logs.binary_search_by(|(known, _)| known.cmp(&cell));
-        let logs = position
+    /// Returns the values of a metric of a cell that is compared by it, or that workloads are ranked by.
+    pub fn values(&self, cell: CellKey<'_>, metric: &str) -> &Values {
+        let position = self.values.binary_search_by(|(known, _)| known.cmp(&cell));
+        let values = position
             .ok()
-            .and_then(|position| self.logs[position].1.get(metric));
-        logs.map_or(&[], Vec::as_slice)
+            .and_then(|position| self.values[position].1.get(metric));
+        values.map_or(&[], Vec::as_slice)
     }
 
     /// Returns the pairs of each condition by one metric, with the autocorrelation of their ratios:
@@ -124,9 +136,14 @@ impl<'a> Index<'a> {
         let mut all = (Vec::new(), 0);
         let by_condition: Vec<(Vec<Pair<'a>>, f64)> = (study.conditions.iter())
             .map(|condition| {
-                let columns: Vec<(&str, &Logs)> = (study.transports.iter())
+                let columns: Vec<(&str, &Values)> = (study.transports.iter())
                     .map(|transport| transport.label.as_str())
-                    .map(|label| (label, self.logs([label, &condition.name, workload], metric)))
+                    .map(|label| {
+                        (
+                            label,
+                            self.values([label, &condition.name, workload], metric),
+                        )
+                    })
                     .filter(|(_, values)| !values.is_empty())
                     .collect();
                 let pairs = columns.iter().tuple_combinations();
@@ -149,22 +166,23 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Returns the logarithms of some metrics of the measured ones of some trials.
-pub fn logs_by_metric<'a>(metrics: &BTreeSet<&'a str>, trials: &[&TrialRecord]) -> MetricLogs<'a> {
-    let mut logs = MetricLogs::new();
-    for trial in trials.iter().filter(|it| it.outcome == Outcome::Measured) {
-        for (name, value) in &trial.measurements.metrics {
-            let log = value.ln();
-            if let Some(metric) = metrics.get(name).filter(|_| log.is_finite()) {
-                logs.entry(metric).or_default().push((trial.round, log));
-            }
+/// Returns the values of some metrics of some trials, whose work is ranked by the metric `primary`.
+pub fn values_by_metric<'a>(
+    metrics: &BTreeSet<&'a str>,
+    primary: Option<&str>,
+    trials: &[&TrialRecord],
+) -> MetricValues<'a> {
+    let mut values = MetricValues::new();
+    for (trial, metric) in trials.iter().cartesian_product(metrics) {
+        if let Some(value) = value_of(trial, metric, primary == Some(*metric)) {
+            values.entry(metric).or_default().push((trial.round, value));
         }
     }
-    for logs in logs.values_mut() {
-        if !logs.is_sorted_by(|a, b| a.0 < b.0) {
+    for values in values.values_mut() {
+        if !values.is_sorted_by(|a, b| a.0 < b.0) {
             // Stable, so that the last one of a round stays the last, which counts.
-            logs.sort_by_key(|(round, _)| *round);
-            logs.dedup_by(|later, previous| {
+            values.sort_by_key(|(round, _)| *round);
+            values.dedup_by(|later, previous| {
                 let same = later.0 == previous.0;
                 if same {
                     *previous = *later;
@@ -173,37 +191,53 @@ pub fn logs_by_metric<'a>(metrics: &BTreeSet<&'a str>, trials: &[&TrialRecord]) 
             });
         }
     }
-    logs
+    values
 }
 
 /// Values of two cells in the rounds that both have.
 pub(super) struct Shared {
-    /// Rounds that both have.
+    /// Rounds that both have; none where a mean of either cell is zero or infinite.
     pub(super) rounds: Vec<u32>,
-    /// Logarithms of the ratios, in the order of the rounds.
+    /// Logarithms of the ratios, in the order of the rounds: their mean is that of the ratio of the two means.
     pub(super) ratios: Vec<f64>,
-    /// Geometric means of the two cells.
+    /// Kind of both means.
+    pub(super) kind: MeanKind,
+    /// Means of the two cells.
     pub(super) means: [Option<f64>; 2],
 }
 
 impl Shared {
-    pub(super) fn of(a: &Logs, b: &Logs) -> Self {
+    pub(super) fn of(a: &Values, b: &Values) -> Self {
         let mut b = b.iter().peekable();
-        let (rounds, both): (Vec<u32>, Vec<[f64; 2]>) = (a.iter())
-            .filter_map(|(round, value)| {
-                while b.next_if(|(other, _)| other < round).is_some() {}
-                let (_, other) = b.next_if(|(other, _)| other == round)?;
-                Some((*round, [*value, *other]))
-            })
-            .unzip();
-        let mean = |side: usize| {
-            let sum: f64 = both.iter().map(|pair| pair[side]).sum();
-            (!both.is_empty()).then(|| (sum / both.len() as f64).exp())
+        let mut rounds = Vec::new();
+        let mut both = [Vec::new(), Vec::new()];
+        for (round, value) in a {
+            while b.next_if(|(other, _)| other < round).is_some() {}
+            if let Some((_, other)) = b.next_if(|(other, _)| other == round) {
+                rounds.push(*round);
+                both[0].push(*value);
+                both[1].push(*other);
+            }
+        }
+        let kind = MeanKind::of(both.iter().flatten().copied());
+        let series = kind.and_then(|kind| {
+            let [a, b] = both.each_ref().map(|side| kind.series(side));
+            Some([a?, b?])
+        });
+        let Some([a, b]) = series.filter(|_| !rounds.is_empty()) else {
+            return Self {
+                rounds: Vec::new(),
+                ratios: Vec::new(),
+                kind: MeanKind::Geometric,
+                means: [None; 2],
+            };
         };
+        let mean = |series: &[f64]| Some((series.iter().sum::<f64>() / series.len() as f64).exp());
         Self {
             rounds,
-            ratios: both.iter().map(|[a, b]| a - b).collect(),
-            means: [mean(0), mean(1)],
+            kind: kind.unwrap_or(MeanKind::Geometric),
+            means: [mean(&a), mean(&b)],
+            ratios: a.iter().zip(&b).map(|(a, b)| a - b).collect(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod comparison;
 mod failures;
 mod gates;
 mod index;
+mod mean;
 mod noise;
 mod published;
 mod ranking;
@@ -33,14 +34,16 @@ pub use cells::describe_metric;
 pub(crate) use claims::{CORRELATED_CELL, Tested, decide};
 pub use claims::{POWER, PairSpread, pair_spreads, strictest_confidence};
 pub(crate) use comparison::better;
-pub(crate) use index::{ByCell, logs_by_metric, trials_by_cell};
-pub(crate) use summary::path_quantity;
+pub(crate) use failures::started_and_failed;
+pub(crate) use index::{ByCell, trials_by_cell, values_by_metric};
+pub use mean::{MeanKind, MeanOfAll, value_of};
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
     Ranked, SCHEMA_VERSION, StackRow, State, Statistics, Summary, Verdict, WorkloadDifference,
     out_of_tolerance,
 };
+pub(crate) use summary::{other_means, path_quantity};
 pub(crate) use summary_index::SummaryIndex;
 pub(crate) use sweep_family::line_label;
 pub use sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue};
@@ -156,6 +159,9 @@ fn method(data: &RunData) -> Vec<String> {
             "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %"
         ),
         tr!(
+            "A trial that failed, timed out or delivered nothing counts in the metric of the ranking and in goodput: as a rate of zero, or as a time without end. The mean is then the arithmetic one of rates, or the harmonic one of times, over every trial that was started, and its row says so; intervals of such means and of their ratios are by the delta method"
+        ),
+        tr!(
             "Percentiles are those of RFC 2330, 11.3: the smallest value that this part of the values does not exceed; the median of an even number of values is the mean of the middle two. A 99th percentile is given of 100 values or more"
         ),
         tr!(
@@ -171,7 +177,7 @@ fn method(data: &RunData) -> Vec<String> {
             "Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where no difference between them was detected (compact letter display, Piepho 2004)"
         ),
         tr!(
-            "A transport that does not retransmit, or delivered nothing in a trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked"
+            "A transport that does not retransmit, or delivered nothing in a trial, or by its deadline at less than a tenth of the goodput of its best trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked"
         ),
         tr!(
             "`No difference detected` does not mean that there is none: the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen"
@@ -180,7 +186,7 @@ fn method(data: &RunData) -> Vec<String> {
             "Where the rounds of a place, or of a cell, show a positive lag-1 autocorrelation (Moran 1948; levels 5 % for a place and for all of them together, 1 % for a cell), their intervals are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946) and a warning says so; a steady drift shows as such a correlation and is tested by Mann and Kendall's test (1 %) as well"
         ),
         tr!(
-            "Only measured trials enter a figure. A trial that reached its deadline is measured on what had been delivered by then"
+            "Only measured trials enter any other figure. A trial that reached its deadline is measured on what had been delivered by then"
         ),
     ];
     if !data.nodes.is_empty() {

@@ -9,7 +9,7 @@ use regatta_stats::compact_letters;
 
 use super::{
     failures,
-    summary::{Cell, Claim, Comparison, Conclusion, Failure, FailureKind, NotRanked, Ranked},
+    summary::{Cell, Claim, Comparison, Conclusion, Failure, NotRanked, Ranked},
     summary_index::SummaryIndex,
 };
 use crate::{data::CellGroup, language::tr};
@@ -18,7 +18,7 @@ use crate::{data::CellGroup, language::tr};
 pub fn reasons(cell: &Cell) -> Vec<String> {
     let gives_up = (!cell.retransmits && cell.n > 0).then(|| tr!("does not retransmit"));
     let failed = (cell.failures.iter())
-        .filter(|f| f.ratio() > failures::TOLERATED || f.kind == FailureKind::Nothing);
+        .filter(|f| f.ratio() > failures::TOLERATED || f.kind.is_of_measured_trials());
     (gives_up.into_iter())
         .chain(failed.map(Failure::text))
         .collect()
@@ -91,12 +91,14 @@ impl<'a> RankedGroup<'a> {
         Some(group)
     }
 
-    /// Returns the geometric mean of the metric of the ranking; of transfers that arrived whole their share.
+    /// Returns the mean of the metric of the ranking over every trial that was started; of transfers that arrived whole
+    /// their share.
     fn value(&self, cell: &Cell) -> Option<f64> {
         let metric = cell.metrics.get(self.metric.name)?;
+        let of_all = metric.of_all.as_ref().map(|all| all.mean);
         match self.metric.name {
             id::WHOLE_TRANSFER_RATIO => Some(metric.mean),
-            _ => metric.geometric_mean,
+            _ => of_all.or(metric.geometric_mean),
         }
     }
 

@@ -7,7 +7,10 @@ use regatta_model::{AskedAchieved, Outcome, PathCheck, Unit, Warning};
 use serde::{Deserialize, Serialize};
 
 pub use super::comparison::{Claim, Comparison, Conclusion, Difference, WorkloadDifference};
-use super::sweep_result::SweepResult;
+use super::{
+    mean::{MeanKind, MeanOfAll},
+    sweep_result::SweepResult,
+};
 use crate::{
     RunData,
     data::CellKey,
@@ -16,7 +19,7 @@ use crate::{
 };
 
 /// Version of `summary.json`; raised when a reader of an older version would misread it.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Summary of the trials of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -289,6 +292,8 @@ pub enum FailureKind {
     Trials,
     /// Measured trials in which nothing was delivered.
     Nothing,
+    /// Measured trials that the deadline stopped when little was delivered.
+    Little,
     /// Connections that failed or were refused.
     Connections,
     /// Requests without an answer, or with a late one.
@@ -299,6 +304,14 @@ pub enum FailureKind {
     Messages,
     /// Messages that were not delivered by the deadline.
     Undelivered,
+}
+
+impl FailureKind {
+    /// Whether measured trials fail in this way, which no share of the trials makes tolerable.
+    #[must_use]
+    pub const fn is_of_measured_trials(self) -> bool {
+        matches!(self, Self::Nothing | Self::Little)
+    }
 }
 
 /// Work of one kind that was not done.
@@ -345,6 +358,11 @@ pub struct MetricSummary {
     pub geometric_mean: Option<f64>,
     /// 95 % confidence interval of the geometric mean, Student's t of the logarithms.
     pub geometric_ci95: Option<[f64; 2]>,
+    /// Mean over every trial that was started, if cells are compared by this metric and some trial failed or delivered
+    /// nothing; it then takes the place of the geometric mean in tables and comparisons. All other values are of measured
+    /// trials alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_all: Option<MeanOfAll>,
     /// Median.
     pub median: f64,
     /// Lower quartile.
@@ -358,13 +376,14 @@ pub struct MetricSummary {
 }
 
 impl MetricSummary {
-    /// Returns value and interval of a metric by which transports are compared: the geometric mean, or the mean where
-    /// there is none.
+    /// Returns value and interval of a metric by which transports are compared: the mean over every trial that was
+    /// started if some failed, else the geometric mean, or the mean where there is none.
     #[must_use]
     pub fn compared(&self) -> (f64, Option<[f64; 2]>) {
-        match self.geometric_mean {
-            Some(mean) => (mean, self.geometric_ci95),
-            None => (self.mean, self.ci95),
+        match (&self.of_all, self.geometric_mean) {
+            (Some(all), _) => (all.mean, all.ci95),
+            (None, Some(mean)) => (mean, self.geometric_ci95),
+            (None, None) => (self.mean, self.ci95),
         }
     }
 }
@@ -520,8 +539,19 @@ impl Cell {
         }
     }
 
-    /// Returns value and interval of a metric for tables and figures: the geometric mean for a metric by
-    /// which transports or conditions are compared, as in the comparisons, and the mean for any other.
+    /// Returns the kind of the mean that is shown of a metric, if trials that failed make it another one than of the other
+    /// cells.
+    #[must_use]
+    pub fn kind_of_mean(&self, metric: &str) -> Option<String> {
+        match self.metrics.get(metric)?.of_all.as_ref()?.kind {
+            MeanKind::Geometric => None,
+            MeanKind::Arithmetic => Some(tr!("arithmetic mean")),
+            MeanKind::Harmonic => Some(tr!("harmonic mean")),
+        }
+    }
+
+    /// Returns value and interval of a metric for tables and figures: the mean of its comparisons for a metric by which
+    /// transports or conditions are compared, and the arithmetic mean of the measured trials for any other.
     #[must_use]
     pub fn shown(&self, metric: &str) -> Option<(f64, Option<[f64; 2]>)> {
         let summary = self.metrics.get(metric)?;
@@ -531,6 +561,16 @@ impl Cell {
             false => (summary.mean, summary.ci95),
         })
     }
+}
+
+/// Returns the part of a caption about means that are not geometric, if some of these cells have such.
+pub(crate) fn other_means(cells: &[&Cell]) -> Option<String> {
+    let mut described = cells.iter().flat_map(|cell| cell.metrics.values());
+    described.any(|metric| metric.of_all.is_some()).then(|| {
+        tr!(
+            "; an arithmetic or harmonic mean is over every trial that was started, one that failed as a rate of 0 or a time without end"
+        )
+    })
 }
 
 /// Returns the quantities of a condition's path that were out of tolerance.

@@ -8,7 +8,7 @@ use regatta_stats::crossings;
 
 use super::{
     CONFIDENCE,
-    index::{Index, Logs, Shared},
+    index::{Index, Shared, Values},
     sweep_family::{Family, order},
     sweep_result::{SweepCrossing, SweepResult},
 };
@@ -22,8 +22,8 @@ use crate::{
 /// Most crossings of one pair along one axis that have a sentence each; more of them share one.
 const MAX_SINGLE: usize = 3;
 
-/// Label of a line, and the logarithms of its cells by their positions on the axes.
-type LineLogs<'a> = (&'a str, BTreeMap<&'a [usize], &'a Logs>);
+/// Label of a line, and the values of its cells by their positions on the axes.
+type LineValues<'a> = (&'a str, BTreeMap<&'a [usize], &'a Values>);
 
 /// Returns the crossings of every pair of lines along each axis of quantities, for each combination of values on the other axes.
 /// Cells that are not `ranked` have no values.
@@ -35,10 +35,10 @@ pub fn all(
 ) -> Vec<SweepCrossing> {
     let lines = family.lines.iter().map(|line| {
         let cells = line.cells.iter().filter(|(_, cell)| ranked.contains(*cell));
-        let logs = cells.map(|(at, cell)| (at.as_slice(), index.logs(*cell, definition.name)));
+        let logs = cells.map(|(at, cell)| (at.as_slice(), index.values(*cell, definition.name)));
         (line.label.as_str(), logs.collect())
     });
-    let lines: Vec<LineLogs<'_>> = lines.collect();
+    let lines: Vec<LineValues<'_>> = lines.collect();
     let higher_is_better = definition.better != Better::Lower;
     let axes = 0..family.axes.len();
     axes.flat_map(|axis| along(index.data, family, &lines, axis, higher_is_better))
@@ -49,7 +49,7 @@ pub fn all(
 fn along<'l>(
     data: &RunData,
     family: &Family<'_>,
-    lines: &[LineLogs<'l>],
+    lines: &[LineValues<'l>],
     axis: usize,
     higher_is_better: bool,
 ) -> Vec<SweepCrossing> {
@@ -72,7 +72,7 @@ fn along<'l>(
     };
     let mut all = Vec::new();
     for combination in combinations(family, axis) {
-        let points = |logs: &BTreeMap<&[usize], &'l Logs>| -> Vec<&'l Logs> {
+        let points = |logs: &BTreeMap<&[usize], &'l Values>| -> Vec<&'l Values> {
             let at = |value: &usize| {
                 let mut at = combination.clone();
                 at.insert(axis, *value);
@@ -83,7 +83,7 @@ fn along<'l>(
                 .map(|logs| logs.copied().unwrap_or_default())
                 .collect()
         };
-        let lines: Vec<(&str, Vec<&Logs>)> = (lines.iter())
+        let lines: Vec<(&str, Vec<&Values>)> = (lines.iter())
             .map(|(label, logs)| (*label, points(logs)))
             .collect();
         for (a, b) in lines.iter().tuple_combinations() {
@@ -135,10 +135,10 @@ fn others(family: &Family<'_>, axis: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the log ratios of two lines, by point and round; rounds that no point has are left out.
-fn ratios(a: &[&Logs], b: &[&Logs]) -> Vec<Vec<Option<f64>>> {
+fn ratios(a: &[&Values], b: &[&Values]) -> Vec<Vec<Option<f64>>> {
     let rounds = a.iter().copied().flatten().map(|(round, _)| *round);
     let rounds: BTreeSet<u32> = rounds.collect();
-    let point = |(a, b): (&&Logs, &&Logs)| {
+    let point = |(a, b): (&&Values, &&Values)| {
         let shared = Shared::of(a, b);
         let mut found = shared.rounds.into_iter().zip(shared.ratios).peekable();
         let ratio = |round: &u32| Some(found.next_if(|(next, _)| next == round)?.1);

@@ -9,8 +9,8 @@ use super::types::{CellName, CellPair, MetricPair};
 use crate::{
     RunData, Summary,
     analysis::{
-        ByCell, CONFIDENCE, CORRELATED_CELL, Cell, Conclusion, DIFFERENCE_METRICS, Failure, Tested,
-        better, decide, logs_by_metric, trials_by_cell,
+        ByCell, CONFIDENCE, CORRELATED_CELL, Cell, Conclusion, DIFFERENCE_METRICS, Failure,
+        MeanKind, Tested, better, decide, started_and_failed, trials_by_cell, values_by_metric,
     },
     data::CellKey,
 };
@@ -34,13 +34,23 @@ impl<'a> Indexed<'a> {
         }
     }
 
-    /// Estimates the mean logarithm of a metric in a cell, over its rounds.
-    fn estimate(&self, cell: CellKey<'_>, metric: &str) -> Option<Estimate> {
-        let mut logs = logs_by_metric(&BTreeSet::from([metric]), self.trials.get(&cell)?);
-        let logs = logs.remove(metric)?.into_iter();
-        let logs: Vec<f64> = logs.map(|(_, log)| log).collect();
-        let rho = autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL);
-        Estimate::of(&logs, rho)
+    /// Returns the values of a metric in every trial of a cell that was started, in the order of the rounds.
+    fn values(&self, cell: CellKey<'_>, (metric, primary): (&str, bool)) -> Vec<f64> {
+        let trials = self.trials.get(&cell).map_or(&[][..], Vec::as_slice);
+        let values = values_by_metric(&BTreeSet::from([metric]), primary.then_some(metric), trials);
+        let values = values.into_values().flatten();
+        values.map(|(_, value)| value).collect()
+    }
+
+    /// Returns the numbers of trials of a cell that were started, and that failed.
+    fn started_and_failed(&self, cell: &Cell) -> [u64; 2] {
+        let mut workloads = self.data.header.study.workloads.iter();
+        let workload = workloads.find(|it| it.name == cell.workload);
+        let trials = self.trials.get(&cell.key());
+        let both = workload.zip(trials);
+        both.map_or([0, 0], |(workload, trials)| {
+            started_and_failed(trials, workload)
+        })
     }
 
     /// Returns the cells of the run by name.
@@ -90,15 +100,18 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
         };
         let mut metrics = Vec::new();
         for (metric, primary) in metrics_of(from.data, &cell.workload) {
-            let sides = [from, to].map(|run| run.estimate(cell.key(), metric));
-            let Some((pair, tested)) = undecided(metric, primary, sides) else {
+            let sides = [from, to].map(|run| run.values(cell.key(), (metric, primary)));
+            let Some((pair, tested)) = undecided(metric, primary, &sides) else {
                 continue;
             };
             metrics.push(pair);
             matched.tested.push(tested);
         }
+        let trials = [(from, cell), (to, *other)].map(|(run, cell)| run.started_and_failed(cell));
         matched.cells.push(CellPair {
             name: name_of(cell),
+            started: trials.map(|[started, _]| started),
+            failed: trials.map(|[_, failed]| failed),
             settings_differ: changed.touch(cell),
             measured: [cell.n, other.n],
             failures: [cell, *other].map(|cell| cell.failures.iter().map(Failure::text).collect()),
@@ -157,28 +170,31 @@ impl ChangedSettings {
 }
 
 /// Returns the values of one metric without a conclusion; `None` if neither run has any.
-fn undecided(
-    name: &str,
-    primary: bool,
-    sides: [Option<Estimate>; 2],
-) -> Option<(MetricPair, Tested)> {
+fn undecided(name: &str, primary: bool, sides: &[Vec<f64>; 2]) -> Option<(MetricPair, Tested)> {
     let known = metric::find(name)?;
-    if sides.iter().all(Option::is_none) {
+    if sides.iter().all(Vec::is_empty) {
         return None;
     }
-    let estimate = match sides {
+    let kind = MeanKind::of(sides.iter().flatten().copied());
+    let estimates = sides.each_ref().map(|values| {
+        let series = [kind?.series(values)?];
+        let rho = autocorrelation(&series, 1, CORRELATED_CELL);
+        Estimate::of(&series[0], rho)
+    });
+    let estimate = match estimates {
         [Some(from), Some(to)] => Some(to.less(&from)),
         _ => None,
     };
     let finite = |log: f64| Some(log.exp()).filter(|value| value.is_finite());
-    let [from, to] = sides.map(|side| side.and_then(|side| finite(side.mean)));
+    let [from, to] = estimates.map(|side| side.and_then(|side| finite(side.mean)));
     let pair = MetricPair {
         metric: name.to_owned(),
         unit: known.unit,
         primary,
-        n: sides.map(|side| side.map_or(0, |side| side.n as u64)),
-        geometric_mean_from: from,
-        geometric_mean_to: to,
+        n: sides.each_ref().map(|values| values.len() as u64),
+        mean_kind: kind.unwrap_or(MeanKind::Geometric),
+        mean_from: from,
+        mean_to: to,
         ratio: estimate.and_then(|estimate| finite(estimate.mean)),
         interval: None,
         confidence: CONFIDENCE,

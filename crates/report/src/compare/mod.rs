@@ -6,20 +6,21 @@
 
 mod cells;
 mod changes;
+mod failures;
 mod table;
 mod types;
 mod verdict;
 
 use itertools::Itertools as _;
-use regatta_model::Ratio;
+use regatta_model::Clock;
 
 use self::cells::Indexed;
-pub(crate) use self::table::{conclusion, figures, left_out, listed, title};
+pub(crate) use self::table::{conclusion, figures, left_out, listed, title_with_mean};
 pub use self::{
     table::render,
     types::{
-        CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns,
-        RegressionGate, RunComparison, SCHEMA_VERSION,
+        CellName, CellPair, Change, ChangeKind, ComparedRun, FailOn, MetricPair, MoreFailures,
+        PairOfRuns, RegressionGate, RunComparison, SCHEMA_VERSION,
     },
 };
 use crate::{
@@ -62,13 +63,13 @@ impl CompareError {
     }
 }
 
-/// Compares runs, each with its directory, pair by pair; `least` is the threshold of a gate.
+/// Compares runs, each with its directory, pair by pair; `fail_on` asks for a gate.
 ///
 /// # Errors
 /// [`CompareError`] for runs that cannot be compared.
 pub fn compare(
     runs: &[(String, RunData)],
-    least: Option<Ratio>,
+    fail_on: Option<FailOn>,
 ) -> Result<RunComparison, CompareError> {
     let indexed: Vec<Indexed<'_>> = runs.iter().map(|(_, data)| Indexed::of(data)).collect();
     let positions = || (0..runs.len()).tuple_combinations();
@@ -98,14 +99,18 @@ pub fn compare(
                 cells: matched.cells,
                 only_from: matched.only_from,
                 only_to: matched.only_to,
+                more_failures: Vec::new(),
                 verdict: String::new(),
             };
+            let is_virtual = |at: usize| runs[at].1.header.study.guest.clock == Clock::Virtual;
+            pair.more_failures = failures::detected(&pair.cells, is_virtual(a) && is_virtual(b));
             pair.verdict = verdict::of_pair(&pair);
             pair
         })
         .collect();
     let baseline = of_runs.first().map_or("A", |run| run.name.as_str());
-    if least.is_some() && !verdict::can_judge(&pairs, baseline) {
+    let asks_for_rates = fail_on.is_some_and(|fail_on| fail_on.slower.is_some());
+    if asks_for_rates && !verdict::can_judge(&pairs, baseline) {
         return Err(CompareError::TooFewRounds);
     }
     Ok(RunComparison {
@@ -115,7 +120,7 @@ pub fn compare(
             tests,
             method: method(),
         },
-        gate: least.map(|least| verdict::gate(&pairs, baseline, least)),
+        gate: fail_on.map(|fail_on| verdict::gate(&pairs, baseline, fail_on)),
         runs: of_runs,
         pairs,
     })
@@ -141,6 +146,8 @@ fn compared(position: usize, directory: &str, run: &Indexed<'_>) -> ComparedRun 
 fn method() -> Vec<String> {
     [
         "Each cell is compared by the metric of its workload's ranking and by goodput, round-trip delay under load, CPU of the host and goodput per 1 % of a core: the ratio of geometric means over the rounds of each run, as two independent samples, tested by Welch's t-test of the logarithms (1947)",
+        "A trial that failed, timed out or delivered nothing counts in the metric of the ranking and in goodput: as a rate of zero, or as a time without end. Means are then arithmetic ones of rates, or harmonic ones of times, and the logarithm of their ratio has its error from the delta method",
+        "Failed trials are counted against those that were started, by Fisher's exact test (1935), one-sided, for each cell and for all cells of a transport, corrected by Holm's procedure at 5 %; in virtual time nothing fails by chance, and any further failed trial counts",
         "All these tests are one family, decided by Holm's step-down procedure (1979) with weights: the metrics of the rankings share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole comparison is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed",
         "Where the rounds of a cell show a positive lag-1 autocorrelation (Moran 1948; 1 %), its standard error is widened (Bayley and Hammersley 1946)",
         "The rounds of a run show how much rounds differ within it. What differs from one run to the next on the same machine without any change (its load, its temperature) shows as a difference: a second run before the change shows how much that is",

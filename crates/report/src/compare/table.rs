@@ -10,7 +10,7 @@ use super::{
     verdict::change_text,
 };
 use crate::{
-    analysis::Conclusion,
+    analysis::{Conclusion, MeanKind},
     format::{grouped, list, moment, quantity},
     labels::Labels,
     text::{TerminalOptions, TerminalText, fit, natural_width, new_table, pad, right},
@@ -41,8 +41,11 @@ pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
     if let Some(gate) = &comparison.gate {
         text.out.push('\n');
         if gate.passed {
-            let least = quantity(Unit::Ratio, gate.slower_ratio.0);
-            let passed = format!("no cell is slower by {least} or more");
+            let slower = gate.slower_ratio.map(|least| {
+                let least = quantity(Unit::Ratio, least.0);
+                format!("no cell is slower by {least} or more, and ")
+            });
+            let passed = slower.unwrap_or_default() + "no more trials failed";
             add_line(&mut text, "pass  ", &passed);
         }
         for miss in gate.misses.iter().take(MAX_CELLS) {
@@ -77,7 +80,7 @@ fn run_text(run: &ComparedRun) -> String {
 }
 
 /// Legend of the tables.
-const LEGEND: &str = "geometric means; change with the interval that belongs to the decision; – no difference detected";
+const LEGEND: &str = "geometric means, where a row says nothing else; arithmetic and harmonic ones are over every trial that was started, a failed one as a rate of 0 or a time without end; change with the interval that belongs to the decision; – no difference detected";
 
 /// Adds a text after a first word, wrapped and indented as far.
 fn add_line(out: &mut TerminalText, first: &str, text: &str) {
@@ -230,7 +233,7 @@ fn table(pair: &PairOfRuns, cells: &[&CellPair]) -> Table {
             let [from, to, change] = figures(metric).map(right);
             table.add_row(vec![
                 TableCell::new(if position == 0 { &name } else { "" }),
-                TableCell::new(title(metric)),
+                TableCell::new(title_with_mean(metric)),
                 from,
                 to,
                 change,
@@ -247,10 +250,20 @@ pub fn title(metric: &MetricPair) -> &'static str {
     metric::find(&metric.metric).map_or("", |metric| metric.title)
 }
 
-/// Returns both geometric means and the change, each a dash where there is none.
+/// Returns the title of a metric, with the kind of its means where that is not the geometric one.
+pub fn title_with_mean(metric: &MetricPair) -> String {
+    let mean = match metric.mean_kind {
+        MeanKind::Geometric => "",
+        MeanKind::Arithmetic => ", arithmetic mean",
+        MeanKind::Harmonic => ", harmonic mean",
+    };
+    format!("{}{mean}", title(metric))
+}
+
+/// Returns both means and the change, each a dash where there is none.
 pub fn figures(metric: &MetricPair) -> [String; 3] {
     let value = |value: Option<f64>| value.map(|value| quantity(metric.unit, value));
-    let [from, to] = [metric.geometric_mean_from, metric.geometric_mean_to].map(value);
+    let [from, to] = [metric.mean_from, metric.mean_to].map(value);
     [from, to, change_text(metric)].map(|text| text.unwrap_or_else(|| "–".to_owned()))
 }
 

@@ -4,10 +4,10 @@
 use regatta_model::{Better, Ratio, Unit};
 use serde::Serialize;
 
-use crate::analysis::{Build, Conclusion, State, Statistics, better};
+use crate::analysis::{Build, Conclusion, MeanKind, State, Statistics, better};
 
 /// Version of the comparison's JSON; raised when a reader of an older version would misread it.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Comparison of several runs, each pair by itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -66,8 +66,34 @@ pub struct PairOfRuns {
     pub only_from: Vec<CellName>,
     /// Cells of `to` alone.
     pub only_to: Vec<CellName>,
+    /// Cells, and transports over all their cells, of which more trials failed in `to`.
+    pub more_failures: Vec<MoreFailures>,
     /// Verdict in sentences.
     pub verdict: String,
+}
+
+/// More failed trials in one run than in another, of a cell or of all cells of a transport: detected by an exact test,
+/// or seen in virtual time, where nothing fails by chance.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MoreFailures {
+    /// Label of the transport.
+    pub transport: String,
+    /// The cell; `None` for all of the transport's.
+    pub cell: Option<CellName>,
+    /// Number of trials in `from` and in `to` that were started.
+    pub started: [u64; 2],
+    /// Number of these that did not do their work.
+    pub failed: [u64; 2],
+    /// One-sided p-value of Fisher's exact test, adjusted by Holm's procedure for all cells and transports; `None` in
+    /// virtual time.
+    pub p_holm: Option<f64>,
+}
+
+/// What makes a gate fail beside more failed trials.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FailOn {
+    /// Smallest worsening of a cell's primary metric, as a ratio; `None` for failures alone.
+    pub slower: Option<Ratio>,
 }
 
 /// Name of a cell.
@@ -135,6 +161,11 @@ pub struct CellPair {
     pub settings_differ: bool,
     /// Number of measured trials in `from` and in `to`.
     pub measured: [u64; 2],
+    /// Number of trials in `from` and in `to` that were started: measured, failed or timed out.
+    pub started: [u64; 2],
+    /// Number of these that did not do their work: failed, timed out, delivered nothing or little by the deadline, or left
+    /// more than 1 % of their connections, requests or acknowledgements.
+    pub failed: [u64; 2],
     /// Descriptions of the work that was not done in `from` and in `to`.
     pub failures: [Vec<String>; 2],
     /// Whether a larger share of some work failed in `to` than in `from`. Counted, not tested.
@@ -175,18 +206,20 @@ impl CellPair {
 pub struct MetricPair {
     /// Name of the metric.
     pub metric: String,
-    /// Unit of the geometric means.
+    /// Unit of the means.
     #[serde(serialize_with = "unit_name")]
     pub unit: Unit,
     /// Whether the workload's ranking is by this metric.
     pub primary: bool,
     /// Number of rounds in `from` and in `to`.
     pub n: [u64; 2],
-    /// Geometric mean in `from`.
-    pub geometric_mean_from: Option<f64>,
-    /// Geometric mean in `to`.
-    pub geometric_mean_to: Option<f64>,
-    /// Ratio of geometric means, `to / from`.
+    /// Kind of both means: geometric, unless a trial failed in either run.
+    pub mean_kind: MeanKind,
+    /// Mean in `from` over every trial that was started.
+    pub mean_from: Option<f64>,
+    /// Mean in `to` over every trial that was started.
+    pub mean_to: Option<f64>,
+    /// Ratio of the means, `to / from`.
     pub ratio: Option<f64>,
     /// Interval of the ratio at `confidence`.
     pub interval: Option<[f64; 2]>,
@@ -230,11 +263,11 @@ impl MetricPair {
     }
 }
 
-/// Gate of `--fail-on slower:5%`: each further run against the first.
+/// Gate of `--fail-on`: each further run against the first. More failed trials miss every gate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RegressionGate {
-    /// Smallest worsening of a cell's primary metric that misses the gate, as a ratio.
-    pub slower_ratio: Ratio,
+    /// Smallest worsening of a cell's primary metric that misses the gate, as a ratio; `None` where only failures do.
+    pub slower_ratio: Option<Ratio>,
     /// Whether no cell misses it.
     pub passed: bool,
     /// Cells that miss it, each with the reason, one sentence each.

@@ -1,9 +1,9 @@
 //! Sentences about a pair of runs, and the gate on regressions.
 
 use itertools::Itertools as _;
-use regatta_model::{Ratio, metric};
+use regatta_model::metric;
 
-use super::types::{CellPair, MetricPair, PairOfRuns, RegressionGate};
+use super::types::{CellPair, FailOn, MetricPair, MoreFailures, PairOfRuns, RegressionGate};
 use crate::{
     analysis::Conclusion,
     format::{list, ratio_end, ratio_number, signed, signed_percent},
@@ -55,6 +55,14 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             named(&lost, |cell| cell.name.text())
         ));
     }
+    if !pair.more_failures.is_empty() {
+        let texts: Vec<String> = pair.more_failures.iter().map(MoreFailures::text).collect();
+        sentences.push(format!(
+            "More trials failed in {to} than in {}: {}",
+            pair.from,
+            some(&texts)
+        ));
+    }
     let failing = cells(&|cell| cell.fails_more);
     if !failing.is_empty() {
         sentences.push(format!(
@@ -88,8 +96,14 @@ fn part(count: usize, total: usize) -> String {
 }
 
 fn named(cells: &[&CellPair], text: impl Fn(&CellPair) -> String) -> String {
-    let shown = cells.iter().take(NAMED).map(|cell| text(cell)).join("; ");
-    match cells.len().saturating_sub(NAMED) {
+    let texts: Vec<String> = cells.iter().map(|cell| text(cell)).collect();
+    some(&texts)
+}
+
+/// Lists the first of some texts, and counts the others.
+fn some(texts: &[String]) -> String {
+    let shown = texts.iter().take(NAMED).join("; ");
+    match texts.len().saturating_sub(NAMED) {
         0 => shown,
         more => format!("{shown}; and {more} more"),
     }
@@ -139,27 +153,30 @@ pub fn change_text(metric: &MetricPair) -> Option<String> {
 
 /// Decides the gate over the pairs of the first run with each other one.
 ///
-/// A cell misses it if its primary metric is worse after Holm's correction, so that the interval is
-/// wholly beyond no change, and the estimated worsening is at least `least`. A cell that was measured
-/// in the first run and not at all in the other one misses it too.
-pub fn gate(pairs: &[PairOfRuns], baseline: &str, least: Ratio) -> RegressionGate {
+/// A cell misses it if more of its trials failed ([`MoreFailures`]), or if its primary metric is worse after Holm's
+/// correction, so that the interval is wholly beyond no change, and the estimated worsening is at least
+/// `fail_on.slower`. A cell that was measured in the first run and not at all in the other one misses it too.
+pub fn gate(pairs: &[PairOfRuns], baseline: &str, fail_on: FailOn) -> RegressionGate {
     let mut misses = Vec::new();
     for pair in pairs.iter().filter(|pair| pair.from == baseline) {
+        let to = &pair.to;
         for cell in &pair.cells {
             let is_slower = cell.primary().is_some_and(|metric| {
+                let worse = metric.worse_by().zip(fail_on.slower);
                 metric.conclusion == Conclusion::Slower
-                    && metric.worse_by().is_some_and(|worse| worse >= least.0)
+                    && worse.is_some_and(|(worse, least)| worse >= least.0)
             });
-            let (to, name) = (&pair.to, cell.name.text());
             if is_slower {
                 misses.push(format!("slower in {to}: {}", detail(cell)));
             } else if cell.is_lost() {
-                misses.push(format!("not measured in {to}: {name}"));
+                misses.push(format!("not measured in {to}: {}", cell.name.text()));
             }
         }
+        let failures = pair.more_failures.iter();
+        misses.extend(failures.map(|it| format!("more failures in {to}: {}", it.text())));
     }
     RegressionGate {
-        slower_ratio: least,
+        slower_ratio: fail_on.slower,
         passed: misses.is_empty(),
         misses,
     }

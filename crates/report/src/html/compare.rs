@@ -8,7 +8,7 @@ use crate::{
     ReportError,
     compare::{
         CellPair, MetricPair, PairOfRuns, RunComparison, conclusion, figures, left_out, listed,
-        title,
+        title_with_mean,
     },
     format,
 };
@@ -78,7 +78,10 @@ fn rows(cell: &CellPair) -> Vec<Value> {
     let metrics = cell.metrics.iter();
     let of_metric = |pair: &MetricPair| {
         let [from, to, change] = figures(pair);
-        row(title(pair), [from, to, change, conclusion(pair).to_owned()])
+        row(
+            &title_with_mean(pair),
+            [from, to, change, conclusion(pair).to_owned()],
+        )
     };
     metrics.map(of_metric).collect()
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{HostFacts, Outcome, Ratio, TrialRecord};
+use regatta_model::{
+    Clock, HostFacts, MetricValues, Outcome, Ratio, TrialRecord, Warning, warning_code,
+};
 use regatta_report::{
     RunData,
-    analysis::Conclusion,
-    compare::{ChangeKind, CompareError, RunComparison, compare, render},
+    analysis::{Conclusion, MeanKind},
+    compare::{ChangeKind, CompareError, FailOn, RunComparison, compare, render},
     html,
     terminal::TerminalOptions,
 };
@@ -49,7 +51,10 @@ fn compared(runs: Vec<RunData>, least: Option<f64>) -> Result<RunComparison, Com
     let runs: Vec<(String, RunData)> = named
         .map(|(position, data)| (format!("out/{position}"), data))
         .collect();
-    compare(&runs, least.map(Ratio))
+    let fail_on = least.map(|least| FailOn {
+        slower: Some(Ratio(least)),
+    });
+    compare(&runs, fail_on)
 }
 
 fn unchanged(_: &TrialRecord) -> f64 {
@@ -148,7 +153,8 @@ fn a_cell_that_was_not_measured_again_fails_the_gate() {
     }
     let comparison = compared(vec![run(1, 5, unchanged), later], Some(0.05)).expect("shared cells");
     let gate = comparison.gate.expect("it was asked for");
-    assert_eq!(gate.misses.len(), 3, "{gate:?}");
+    // Each cell, and the transport over all of them.
+    assert_eq!(gate.misses.len(), 4, "{gate:?}");
     let verdict = &comparison.pairs[0].verdict;
     assert!(
         verdict.contains("3 of 12 cells are not measured at all in B"),
@@ -306,5 +312,104 @@ fn every_comparison_follows_the_schema() {
         // A schema that lets everything through would not be one.
         value["pairs"][0]["cells"][0]["metrics"][0]["ratio"] = "slow".into();
         assert!(!validator.is_valid(&value));
+    }
+}
+
+/// Makes each trial of transport `t1` of some rounds one that failed.
+fn with_failures(mut data: RunData, rounds: &[u32], fail: fn(&mut TrialRecord)) -> RunData {
+    let failing = |it: &&mut TrialRecord| it.transport == "t1" && rounds.contains(&it.round);
+    data.trials.iter_mut().filter(failing).for_each(fail);
+    data
+}
+
+fn crash(trial: &mut TrialRecord) {
+    trial.outcome = Outcome::Failed;
+    trial.measurements.metrics = MetricValues::default();
+}
+
+/// The deadline stopped the trial after its first bytes.
+fn stall(trial: &mut TrialRecord) {
+    trial.measurements.metrics.insert("goodput_bps", 1e4);
+    trial.measurements.metrics.insert("bytes_delivered", 1e4);
+    let warning = Warning::new(warning_code::DEADLINE_REACHED, "stopped", "");
+    trial.measurements.warnings.push(warning);
+}
+
+fn hang(trial: &mut TrialRecord) {
+    trial.measurements.metrics.insert("goodput_bps", 0.0);
+}
+
+/// Returns the misses of the gate, with no threshold for rates, of a run of six rounds in some of which `t1` fails.
+fn misses_after(rounds: &[u32], fail: fn(&mut TrialRecord), clock: Clock) -> Vec<String> {
+    let at = |mut data: RunData| {
+        data.header.study.guest.clock = clock;
+        data
+    };
+    let before = at(run(1, 6, unchanged));
+    let after = at(with_failures(run(2, 6, unchanged), rounds, fail));
+    let runs = [("a".to_owned(), before), ("b".to_owned(), after)];
+    let comparison = compare(&runs, Some(FailOn { slower: None })).expect("shared cells");
+    comparison.gate.expect("it was asked for").misses
+}
+
+#[test]
+fn one_crash_in_virtual_time_fails_every_gate() {
+    let misses = misses_after(&[3], crash, Clock::Virtual);
+    assert_eq!(misses.len(), 4, "{misses:#?}");
+    assert!(
+        misses[0].contains("1 of 6 trials failed against 0 of 6"),
+        "{misses:#?}"
+    );
+}
+
+#[test]
+fn one_trial_that_hangs_in_virtual_time_fails_every_gate() {
+    assert_eq!(misses_after(&[3], hang, Clock::Virtual).len(), 4);
+}
+
+#[test]
+fn one_trial_that_stalls_in_virtual_time_fails_every_gate() {
+    assert_eq!(misses_after(&[3], stall, Clock::Virtual).len(), 4);
+}
+
+/// One of six is chance in each cell, and three of eighteen too; all of twelve in three cells are not.
+#[test]
+fn failures_in_real_time_are_tested() {
+    assert_eq!(misses_after(&[3], crash, Clock::Real), [""; 0]);
+    let misses = misses_after(&[0, 1, 2, 3], crash, Clock::Real);
+    assert_eq!(misses.len(), 1, "{misses:#?}");
+    assert!(
+        misses[0].contains("`t1` over all its cells: 12 of 18 trials failed"),
+        "{misses:#?}"
+    );
+}
+
+#[test]
+fn fewer_failures_pass() {
+    let runs = vec![
+        with_failures(run(1, 6, unchanged), &[1, 2], crash),
+        with_failures(run(2, 6, unchanged), &[1], crash),
+    ];
+    let gate = compared(runs, Some(0.05)).expect("shared cells").gate;
+    assert!(gate.expect("it was asked for").passed);
+}
+
+/// A failed trial is a rate of zero: five of six at 10 Mbit/s are 8.3 on average.
+#[test]
+fn means_are_over_every_trial_that_was_started() {
+    for fail in [crash, hang] {
+        let after = with_failures(run(2, 6, unchanged), &[3], fail);
+        let comparison = compared(vec![run(1, 6, unchanged), after], None).expect("shared cells");
+        let mut cells = comparison.pairs[0].cells.iter();
+        let cell = cells.find(|it| it.name.transport == "t1").expect("a cell");
+        let primary = cell.primary().expect("it is measured");
+        assert_eq!(
+            (primary.mean_kind, primary.n),
+            (MeanKind::Arithmetic, [6, 6])
+        );
+        let ratio = primary.ratio.expect("a ratio");
+        assert!((ratio - 5.0 / 6.0).abs() < 0.03, "{ratio}");
+        let text = render(&comparison, &TerminalOptions::default());
+        assert!(text.contains("arithmetic"), "{text}");
     }
 }

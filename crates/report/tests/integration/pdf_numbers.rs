@@ -85,7 +85,11 @@ impl Allowed {
     /// Adds the values of a metric of one cell.
     fn metric(&mut self, of: &MetricSummary, divisors: &[f64]) {
         let pairs = [of.ci95, of.geometric_ci95].into_iter().flatten().flatten();
-        let single = [of.sd, of.geometric_mean].into_iter().flatten();
+        let all = of.of_all.as_ref();
+        let pairs = pairs.chain(all.and_then(|all| all.ci95).into_iter().flatten());
+        let single = [of.sd, of.geometric_mean, all.map(|all| all.mean)]
+            .into_iter()
+            .flatten();
         let values = [of.mean, of.median, of.q1, of.q3, of.min, of.max];
         self.scaled(values.into_iter().chain(pairs).chain(single), divisors);
         self.scaled(of.cv, &[0.01]);
@@ -179,7 +183,7 @@ impl Allowed {
             })
             .expect("a comparison");
         self.claim(&found.claim);
-        let means = [found.geometric_mean_a, found.geometric_mean_b];
+        let means = [found.mean_a, found.mean_b];
         let unit = ["first", "second"]
             .iter()
             .find_map(|it| head.strip_prefix(it));

@@ -16,15 +16,18 @@ use crate::{
     },
     driver::{Result, TransportError},
     executor::Executor,
+    options::RATE,
     stream::{ByteStream, Received, send_now},
 };
 
 /// Most bytes between two looks at the clock, where a transfer ends by it.
 const CLOCK_CHECK_BYTES: u64 = 64 << 10;
 
-/// Bytes between two looks at the clock over a link of this rate: those of a millisecond at most.
-fn clock_check_bytes(link_rate_bps: Option<u64>) -> u64 {
-    link_rate_bps.map_or(CLOCK_CHECK_BYTES, |rate| {
+/// Bytes between two looks at the clock at the lowest of these rates, of the link and of the option `rate`: those of a
+/// millisecond at most.
+fn clock_check_bytes(rates_bps: [Option<u64>; 2]) -> u64 {
+    let lowest = rates_bps.into_iter().flatten().min();
+    lowest.map_or(CLOCK_CHECK_BYTES, |rate| {
         (rate / 8 / 1000).min(CLOCK_CHECK_BYTES)
     })
 }
@@ -44,7 +47,9 @@ pub(super) async fn send<S: ByteStream>(
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
     let options = &shared.flows.options;
     let checks_clock = options.duration.is_some() || !options.warm_up.is_zero();
-    let clock_check_bytes = clock_check_bytes(shared.trial.order.path.link_rate_bps);
+    let order = &shared.trial.order;
+    let rate_bps = RATE.rate(&order.transport.options).map(|rate| rate.0);
+    let clock_check_bytes = clock_check_bytes([order.path.link_rate_bps, rate_bps]);
     let until = options
         .duration
         .map_or(MonotonicTime::NEVER, |time| shared.started + time);
@@ -153,9 +158,17 @@ mod tests {
 
     #[test]
     fn clock_is_read_each_millisecond_on_a_slow_link() {
-        assert_eq!(clock_check_bytes(None), CLOCK_CHECK_BYTES);
-        assert_eq!(clock_check_bytes(Some(10_000_000_000)), CLOCK_CHECK_BYTES);
-        assert_eq!(clock_check_bytes(Some(20_000_000)), 2500);
-        assert_eq!(clock_check_bytes(Some(1000)), 0);
+        assert_eq!(clock_check_bytes([None; 2]), CLOCK_CHECK_BYTES);
+        let fast = Some(10_000_000_000);
+        assert_eq!(clock_check_bytes([fast, None]), CLOCK_CHECK_BYTES);
+        assert_eq!(clock_check_bytes([Some(20_000_000), None]), 2500);
+        assert_eq!(clock_check_bytes([Some(1000), None]), 0);
+    }
+
+    #[test]
+    fn clock_is_read_each_millisecond_at_a_low_rate() {
+        assert_eq!(clock_check_bytes([None, Some(20_000_000)]), 2500);
+        let both = [Some(1_000_000_000), Some(10_000)];
+        assert_eq!(clock_check_bytes(both), 1);
     }
 }

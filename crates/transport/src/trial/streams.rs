@@ -177,6 +177,9 @@ impl<E: StreamEndpoint> Streams<'_, E> {
             };
             match accept_stream(trial, &connection, opening_until(trial)).await {
                 Ok((Some(purpose), stream, rest)) => {
+                    if purpose != Purpose::Transfer {
+                        connection.lift_rate();
+                    }
                     let flow = StreamFlow {
                         connection,
                         stream,

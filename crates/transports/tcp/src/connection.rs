@@ -15,7 +15,7 @@ use regatta_transport::{
 use crate::{
     info,
     layered::{Layered, Opened},
-    mptcp,
+    mptcp, settings,
     socket::Connected,
 };
 
@@ -68,6 +68,13 @@ impl<S: ByteStream> StreamConnection for Connection<S> {
 
     fn handshake(&self) -> Option<HandshakeMade> {
         self.statistics.opened.get()?.handshake
+    }
+
+    fn lift_rate(&self) {
+        if let Some(socket) = self.statistics.socket.upgrade() {
+            // What the kernel lets everybody set to any value.
+            let _ = settings::set_rate(&socket.0, u64::MAX);
+        }
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {

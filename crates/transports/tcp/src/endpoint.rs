@@ -12,8 +12,8 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::Warning;
 use regatta_transport::{
-    Blocking, MonotonicTime, Purpose, Result, Stop, StreamEndpoint, TransportError,
-    stream::Accepted, wait,
+    Blocking, MonotonicTime, Purpose, Result, Stop, StreamConnection as _, StreamEndpoint,
+    TransportError, stream::Accepted, wait,
 };
 use socket2::Socket;
 
@@ -179,12 +179,16 @@ impl StreamEndpoint for Endpoint {
         }
         let facts = self.sockets.facts(socket.0.as_fd())?;
         let layered = self.layer.open(Arc::clone(&socket), holds_back, until)?;
+        let connection = self.connection(&socket, layered, facts);
+        if purpose != Purpose::Transfer {
+            connection.lift_rate();
+        }
         if let (Some(paths), Some(time)) = (&self.paths, self.down_after)
             && purpose == Purpose::Transfer
         {
             paths.take_down_after(time, stop);
         }
-        Ok(self.connection(&socket, layered, facts))
+        Ok(connection)
     }
 
     async fn accept(

@@ -88,8 +88,11 @@ pub fn check_congestion_control(options: &OptionValues) -> Result<(), Unsupporte
 /// after the end of a transfer with a duration.
 const UNSENT_PER_SECOND: u64 = 50;
 
-/// Least number of bytes that a paced socket takes in advance.
-const MIN_UNSENT: u64 = 4096;
+/// Sets the largest rate at which a socket sends, in bytes per second; `u64::MAX` is no limit.
+pub(crate) fn set_rate(socket: &Socket, bytes_per_second: u64) -> io::Result<()> {
+    let option = libc::SO_MAX_PACING_RATE;
+    socket_option::set(socket, libc::SOL_SOCKET, option, &bytes_per_second)
+}
 
 /// Settings of the sockets of one end, as the options ask for them.
 #[derive(Debug, Clone, Default)]
@@ -119,10 +122,11 @@ impl SocketSettings {
             result.map_err(TransportError::io(format!("cannot set {what}")))
         };
         if let Some(rate) = self.bytes_per_second {
-            let option = libc::SO_MAX_PACING_RATE;
-            let set = socket_option::set(socket, libc::SOL_SOCKET, option, &rate);
-            done("the largest rate (SO_MAX_PACING_RATE)", set)?;
-            let unsent = (rate / UNSENT_PER_SECOND).clamp(MIN_UNSENT, u32::MAX.into()) as u32;
+            done(
+                "the largest rate (SO_MAX_PACING_RATE)",
+                set_rate(socket, rate),
+            )?;
+            let unsent = (rate / UNSENT_PER_SECOND).clamp(1, u32::MAX.into()) as u32;
             let set = socket.set_tcp_notsent_lowat(unsent);
             done("the bytes that wait (TCP_NOTSENT_LOWAT)", set)?;
         }

@@ -11,7 +11,7 @@ use super::{
     under,
 };
 use crate::{
-    compare::{CellPair, MetricPair, PairOfRuns, figures, title},
+    compare::{CellPair, MetricPair, PairOfRuns, figures, title_with_mean},
     format::{grouped, signed_percent},
     labels::Labels,
 };
@@ -55,7 +55,7 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
         id: format!("figure-{id}"),
         title: format!("Change of each cell from {} to {}", pair.from, pair.to),
         caption: format!(
-            "Mark and bar: change of the geometric mean from {} to {} with the interval that belongs to \
+            "Mark and bar: change of the mean from {} to {} with the interval that belongs to \
              the decision (Welch's t of the logarithms, Holm's correction). Filled: a difference was \
              detected. Hollow: none was. By the metric of each workload's ranking.",
             pair.from, pair.to
@@ -119,7 +119,7 @@ fn panel(
     (rows, labels): (&[Row<'_>], &Labels),
     end: f64,
 ) -> DrawnPanel {
-    let title = title(rows[0].metric);
+    let title = title_with_mean(rows[0].metric);
     // Nothing falls by more than all of it.
     let x_axis = -end.min(100.0)..end;
     let changes = rows.iter();

@@ -153,7 +153,7 @@ fn figure(
         id: format!("figure-{id}"),
         title,
         caption: tr!(
-            "Large mark and bar: geometric mean and its 95 % confidence interval (Student's t). Small dots: every measured trial.{} {}",
+            "Large mark and bar: mean and its 95 % confidence interval, as in the table. Small dots: every measured trial.{} {}",
             published,
             language::text(definition.definition)
         ),

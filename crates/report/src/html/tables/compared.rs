@@ -127,8 +127,8 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
             sub: ends,
             ..times(claim.ratio, &number)
         },
-        mean(c.geometric_mean_a),
-        mean(c.geometric_mean_b),
+        mean(c.mean_a),
+        mean(c.mean_b),
         claim.p_holm.map_or_else(none, |p| figure(p_value(p))),
         figure(claim.n.to_string()),
         times(claim.detectable_ratio, &end),

@@ -5,6 +5,7 @@ mod compared;
 mod results;
 mod sweeps;
 
+use itertools::Itertools as _;
 use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
 
@@ -186,5 +187,11 @@ fn mean_entry(cell: &Cell, name: &str, scale: Scale) -> Entry {
         Some([low, high]) if low >= high => String::new(),
         Some(ends) => interval(Some(scale.ends(value, ends))),
     };
+    let kind = cell.kind_of_mean(name).into_iter();
+    let sub = [sub]
+        .into_iter()
+        .filter(|sub| !sub.is_empty())
+        .chain(kind)
+        .join(", ");
     figure_over(cell.text(name, value, scale), sub)
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     RunData, Summary,
-    analysis::{Cell, compared_metrics},
+    analysis::{Cell, compared_metrics, other_means},
     data::CellGroup,
     format::number,
     html::figures::Styles,
@@ -52,8 +52,9 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         let of_groups = of_groups.unwrap_or_default();
         let errors = of_clocks(&cells);
         let caption = tr!(
-            "Geometric means under {} (of loss the means), with their 95 % confidence interval{}{}",
+            "Geometric means under {} (of loss the means), with their 95 % confidence interval{}{}{}",
             group.text(),
+            other_means(&cells).unwrap_or_default(),
             of_groups,
             errors
         );

@@ -1,0 +1,149 @@
+//! Means over every trial of a cell that was started, those included that failed.
+//!
+//! A failed trial has the worst value of the metric that its work is ranked by: a rate of zero, or a time without end.
+//! Means without these trials would call a transport that hangs now and then as fast as one that does not.
+
+use regatta_model::{Better, Outcome, TrialRecord, metric::id};
+use regatta_stats::Estimate;
+use serde::{Deserialize, Serialize};
+
+use super::{claims::CORRELATED_CELL, comparison::better};
+
+/// Kind of a mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MeanKind {
+    /// Geometric mean, of values that are all finite and above zero.
+    Geometric,
+    /// Arithmetic mean, where a value is zero: the rate of a trial that failed.
+    Arithmetic,
+    /// Harmonic mean, the inverse of the mean rate, where a value is infinite: the time of a trial that failed.
+    Harmonic,
+}
+
+impl MeanKind {
+    /// Returns the kind of mean that all of some values have; `None` where none is defined, as of zero and infinity.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let (mut zero, mut endless) = (false, false);
+        for value in values {
+            zero |= value == 0.0;
+            endless |= value == f64::INFINITY;
+            if value < 0.0 || value.is_nan() {
+                return None;
+            }
+        }
+        match (zero, endless) {
+            (false, false) => Some(Self::Geometric),
+            (true, false) => Some(Self::Arithmetic),
+            (false, true) => Some(Self::Harmonic),
+            (true, true) => None,
+        }
+    }
+
+    /// Returns a series whose mean is the logarithm of the mean of the values, and whose spread is that of this logarithm
+    /// to first order (the delta method; Casella and Berger 2002, 5.5.4). `None` if the mean is zero or infinite.
+    #[must_use]
+    pub fn series(self, values: &[f64]) -> Option<Vec<f64>> {
+        let about = |rates: Vec<f64>, sign: f64| -> Vec<f64> {
+            let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+            let deviation = rates
+                .iter()
+                .map(|rate| sign * (rate / mean - 1.0 + mean.ln()));
+            deviation.collect()
+        };
+        let series: Vec<f64> = match self {
+            Self::Geometric => values.iter().map(|value| value.ln()).collect(),
+            Self::Arithmetic => about(values.to_vec(), 1.0),
+            Self::Harmonic => about(values.iter().map(|value| value.recip()).collect(), -1.0),
+        };
+        series
+            .iter()
+            .all(|value| value.is_finite())
+            .then_some(series)
+    }
+}
+
+/// Mean of a metric over every trial of a cell that was started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeanOfAll {
+    /// Kind of the mean.
+    pub kind: MeanKind,
+    /// Number of trials, those included that failed or delivered nothing.
+    pub n: u64,
+    /// The mean, in the unit of the metric.
+    pub mean: f64,
+    /// 95 % confidence interval, Student's t of the logarithm.
+    pub ci95: Option<[f64; 2]>,
+}
+
+impl MeanOfAll {
+    /// Returns the mean of these values, in the order of the rounds; `None` without any, and where the mean is zero or
+    /// infinite.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let kind = MeanKind::of(values.iter().copied())?;
+        let series = [kind.series(values)?];
+        let rho = regatta_stats::autocorrelation(&series, 1, CORRELATED_CELL);
+        let estimate = Estimate::of(&series[0], rho)?;
+        Some(Self {
+            kind,
+            n: values.len() as u64,
+            mean: estimate.mean.exp(),
+            ci95: super::cells::shown_interval(&estimate).map(|interval| interval.map(f64::exp)),
+        })
+    }
+}
+
+/// Returns the value of a metric with which a trial enters means and comparisons: of a measured trial its own, of one
+/// that failed or timed out, or was measured without the metric, the worst if the work is ranked by this metric
+/// (`is_primary`), or if it is the goodput.
+#[must_use]
+pub fn value_of(trial: &TrialRecord, metric: &str, is_primary: bool) -> Option<f64> {
+    let value = trial.measurements.metrics.get(metric).copied();
+    let value = value.filter(|value| value.is_finite() && *value >= 0.0);
+    let worst = || match better(metric) {
+        Better::Higher => Some(0.0),
+        Better::Lower => Some(f64::INFINITY),
+        Better::Neither => None,
+    };
+    match trial.outcome {
+        Outcome::Measured => value.or_else(|| worst().filter(|_| is_primary)),
+        Outcome::Failed | Outcome::TimedOut if is_primary || metric == id::GOODPUT_BPS => worst(),
+        Outcome::Failed | Outcome::TimedOut | Outcome::Unsupported | Outcome::Invalid => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_of_all_trials_are_those_of_their_kind() {
+        let cases = [
+            ([2.0, 8.0], MeanKind::Geometric, 4.0),
+            ([0.0, 8.0], MeanKind::Arithmetic, 4.0),
+            ([4.0, f64::INFINITY], MeanKind::Harmonic, 8.0),
+        ];
+        for (values, kind, mean) in cases {
+            let found = MeanOfAll::of(&values).expect("a mean");
+            assert_eq!((found.kind, found.n), (kind, 2));
+            assert!((found.mean - mean).abs() < 1e-12, "{found:?}");
+        }
+        assert_eq!(MeanOfAll::of(&[0.0, 0.0]), None);
+        assert_eq!(MeanOfAll::of(&[f64::INFINITY; 2]), None);
+        assert_eq!(MeanOfAll::of(&[0.0, f64::INFINITY]), None);
+    }
+
+    /// A rate and the time that is its inverse are the same figure.
+    #[test]
+    fn harmonic_means_mirror_arithmetic_ones() {
+        let rates = [0.0, 5.0, 8.0, 7.0];
+        let of_rates = MeanOfAll::of(&rates).expect("a mean");
+        let of_times = MeanOfAll::of(&rates.map(f64::recip)).expect("a mean");
+        assert!((of_rates.mean * of_times.mean - 1.0).abs() < 1e-12);
+        let [low, high] = of_rates.ci95.expect("an interval");
+        let [from, to] = of_times.ci95.expect("an interval");
+        assert!((low * to - 1.0).abs() < 1e-12 && (high * from - 1.0).abs() < 1e-12);
+    }
+}
