@@ -13,7 +13,7 @@ use super::{
     claims::CORRELATED_CELL,
     failures,
     index::{ByCell, Index},
-    mean::{MeanKind, MeanOfAll, value_of},
+    mean::{MeanKind, MeanOfAll, values_of},
     summary::{Cell, CountedReason, MetricSummary},
 };
 use crate::{
@@ -141,9 +141,10 @@ fn descriptions(trials: &[&TrialRecord], primary: &str) -> BTreeMap<String, Metr
         let of_measured = values.get(metric.name)?;
         let is_primary = metric.name == primary;
         let of_all: Vec<f64> = match is_primary || super::is_compared(metric.name) {
-            true => (trials.iter())
-                .filter_map(|it| value_of(it, metric.name, is_primary))
-                .collect(),
+            true => {
+                let values = values_of(trials, metric.name, is_primary).into_iter();
+                values.map(|(_, value)| value).collect()
+            }
             false => Vec::new(),
         };
         let described = match metric.name {
@@ -157,7 +158,7 @@ fn descriptions(trials: &[&TrialRecord], primary: &str) -> BTreeMap<String, Metr
 }
 
 /// Describes the finite values of one metric of the measured trials of a cell, in the order of the rounds; `of_all` are those
-/// of every trial that was started ([`value_of`]), if cells are compared by this metric. `None` without any measured one.
+/// of every trial that was started ([`super::value_of`]), if cells are compared by this metric. `None` without any measured one.
 #[must_use]
 pub fn describe_metric(
     metric: &MetricDefinition,

@@ -1,8 +1,6 @@
 //! Failures: work of a cell that was not done.
 
-use regatta_model::{
-    Better, Outcome, TrialRecord, Unit, Workload, WorkloadKind, metric, metric::id,
-};
+use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric, metric::id};
 
 use super::summary::{Failure, FailureKind};
 use crate::{data::reached_deadline, format::quantity, language::tr};
@@ -10,7 +8,7 @@ use crate::{data::reached_deadline, format::quantity, language::tr};
 /// Largest failed share of any kind of work with which a transport is still ranked by the rest.
 pub const TOLERATED: f64 = 0.01;
 
-/// Share of the goodput of the cell's best trial below which a bulk transfer that the deadline stopped delivered little. A
+/// Share of the goodput of the cell's best trial below which a trial that the deadline stopped delivered little. A
 /// transport that is slow in every trial delivers more than that, one that hangs now and then does not.
 const LITTLE: f64 = 0.1;
 
@@ -22,21 +20,18 @@ fn goodput_bps(trial: &TrialRecord) -> f64 {
 }
 
 /// Returns the goodput of the best one of some trials, in bits per second.
-fn best_goodput_bps(trials: &[&TrialRecord]) -> f64 {
+pub fn best_goodput_bps(trials: &[&TrialRecord]) -> f64 {
     trials
         .iter()
         .map(|trial| goodput_bps(trial))
         .fold(0.0, f64::max)
 }
 
-/// Whether the deadline stopped a transfer that had delivered something, but little. `best_bps` is the goodput of the best
+/// Whether the deadline stopped a trial that had delivered something, but little. `best_bps` is the goodput of the best
 /// trial of its cell.
-fn is_little(trial: &TrialRecord, workload: &Workload, best_bps: f64) -> bool {
+pub fn is_little(trial: &TrialRecord, best_bps: f64) -> bool {
     let goodput_bps = goodput_bps(trial);
-    matches!(&workload.kind, WorkloadKind::Bulk { options, .. } if options.duration.is_none())
-        && reached_deadline(trial)
-        && goodput_bps > 0.0
-        && goodput_bps < LITTLE * best_bps
+    goodput_bps > 0.0 && goodput_bps < LITTLE * best_bps && reached_deadline(trial)
 }
 
 /// Counts the trials of a cell that were started, and those of them that did not do their work: that failed, timed out,
@@ -49,7 +44,7 @@ pub fn started_and_failed(trials: &[&TrialRecord], workload: &Workload) -> [u64;
     let best_bps = best_goodput_bps(trials);
     let failed = started().filter(|trial| {
         let of_trial = of(std::slice::from_ref(*trial), workload);
-        is_little(trial, workload, best_bps)
+        is_little(trial, best_bps)
             || of_trial.iter().any(|failure| match failure.kind {
                 FailureKind::Messages | FailureKind::Undelivered => false,
                 _ => failure.ratio() > TOLERATED,
@@ -72,7 +67,7 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
     });
     let nothing = nothing.count() as f64;
     let best_bps = best_goodput_bps(trials);
-    let little = trials.iter().filter(|it| is_little(it, workload, best_bps));
+    let little = trials.iter().filter(|it| is_little(it, best_bps));
     let little = little.count() as f64;
     let sum = |name: &str| -> f64 {
         let values = measured.iter().filter_map(|metrics| metrics.get(name));

@@ -8,7 +8,7 @@ use regatta_stats::{autocorrelation, blocks_differ};
 
 use super::{
     CONFIDENCE, DIFFERENCE_METRICS, compared_metrics,
-    mean::{MeanKind, value_of},
+    mean::{MeanKind, values_of},
 };
 use crate::{
     RunData,
@@ -19,7 +19,7 @@ use crate::{
 /// One-sided level at which the rounds under one condition count as correlated.
 pub const CORRELATED: f64 = 0.05;
 
-/// Values of a metric of a cell ([`value_of`]), by round, ascending.
+/// Values of a metric of a cell ([`values_of`]), by round, ascending.
 pub type Values = [(u32, f64)];
 
 /// Values of each metric.
@@ -172,12 +172,10 @@ pub fn values_by_metric<'a>(
     primary: Option<&str>,
     trials: &[&TrialRecord],
 ) -> MetricValues<'a> {
-    let mut values = MetricValues::new();
-    for (trial, metric) in trials.iter().cartesian_product(metrics) {
-        if let Some(value) = value_of(trial, metric, primary == Some(*metric)) {
-            values.entry(metric).or_default().push((trial.round, value));
-        }
-    }
+    let of_metric =
+        |metric: &&'a str| (*metric, values_of(trials, metric, primary == Some(*metric)));
+    let mut values: MetricValues<'_> = metrics.iter().map(of_metric).collect();
+    values.retain(|_, values| !values.is_empty());
     for values in values.values_mut() {
         if !values.is_sorted_by(|a, b| a.0 < b.0) {
             // Stable, so that the last one of a round stays the last, which counts.

@@ -159,7 +159,7 @@ fn method(data: &RunData) -> Vec<String> {
             "What transports and conditions are compared by is shown as its geometric mean, with a 95 % confidence interval by Student's t of the logarithms; every other metric as its mean, with Student's interval cut at zero and, for parts of a whole, at 100 %"
         ),
         tr!(
-            "A trial that failed, timed out or delivered nothing counts in the metric of the ranking and in goodput: as a rate of zero, or as a time without end. The mean is then the arithmetic one of rates, or the harmonic one of times, over every trial that was started, and its row says so; intervals of such means and of their ratios are by the delta method"
+            "A trial that failed, timed out, or delivered nothing, or by its deadline little, counts in the metric of the ranking and in goodput: as a rate of zero, or as a time without end. The mean is then the arithmetic one of rates, or the harmonic one of times, over every trial that was started, and its row says so; intervals of such means and of their ratios are by the delta method"
         ),
         tr!(
             "Percentiles are those of RFC 2330, 11.3: the smallest value that this part of the values does not exceed; the median of an even number of values is the mean of the middle two. A 99th percentile is given of 100 values or more"
@@ -177,7 +177,7 @@ fn method(data: &RunData) -> Vec<String> {
             "Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where no difference between them was detected (compact letter display, Piepho 2004)"
         ),
         tr!(
-            "A transport that does not retransmit, or delivered nothing in a trial, or by its deadline at less than a tenth of the goodput of its best trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked"
+            "A transport that does not retransmit, or delivered nothing in a trial, or by its deadline little, which is less than a tenth of the goodput of its best trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked"
         ),
         tr!(
             "`No difference detected` does not mean that there is none: the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen"

@@ -37,8 +37,9 @@ impl<'a> Indexed<'a> {
     /// Returns the values of a metric in every trial of a cell that was started, in the order of the rounds.
     fn values(&self, cell: CellKey<'_>, (metric, primary): (&str, bool)) -> Vec<f64> {
         let trials = self.trials.get(&cell).map_or(&[][..], Vec::as_slice);
-        let values = values_by_metric(&BTreeSet::from([metric]), primary.then_some(metric), trials);
-        let values = values.into_values().flatten();
+        let mut values =
+            values_by_metric(&BTreeSet::from([metric]), primary.then_some(metric), trials);
+        let values = values.remove(metric).unwrap_or_default().into_iter();
         values.map(|(_, value)| value).collect()
     }
 

@@ -397,7 +397,7 @@ fn fewer_failures_pass() {
 /// A failed trial is a rate of zero: five of six at 10 Mbit/s are 8.3 on average.
 #[test]
 fn means_are_over_every_trial_that_was_started() {
-    for fail in [crash, hang] {
+    for fail in [crash, hang, stall] {
         let after = with_failures(run(2, 6, unchanged), &[3], fail);
         let comparison = compared(vec![run(1, 6, unchanged), after], None).expect("shared cells");
         let mut cells = comparison.pairs[0].cells.iter();
