@@ -159,6 +159,25 @@ fn packets_are_corrupted() {
     assert!(back < 20, "{back}");
 }
 
+/// netem corrupts the first piece of a packet; of what the kernel cut out of a larger packet that would be the headers,
+/// of which the sender's Ethernet address, 6 of 42 bytes, does not matter.
+#[test]
+fn segments_of_a_udp_socket_are_corrupted_as_a_whole() {
+    if !is_here("segments_of_a_udp_socket_are_corrupted_as_a_whole") {
+        return;
+    }
+    let mut pings = Pings::over(NETEM);
+    let mut path = condition(10, 50, 0.0);
+    path.forward.corrupt_ratio = Ratio(1.0);
+    pings.set(&path, 3);
+    let back: usize = (0..10)
+        .map(|_| pings.send(20, 1000, Duration::ZERO).len())
+        .sum();
+    println!("{back} of 200");
+    // 1.2 are expected; of headers alone 29.
+    assert!(back < 10, "{back}");
+}
+
 #[test]
 fn packets_are_lost_in_bursts() {
     if !is_here("packets_are_lost_in_bursts") {

@@ -16,8 +16,10 @@ use nix::{
 
 use crate::path_daemon::tun::request;
 
-/// Commands of `linux/ethtool.h` that set one switch: of TSO, GSO, GRO, and a group with LRO.
-const SWITCHES: [u32; 4] = [
+/// Commands of `linux/ethtool.h` that set one switch: of scatter and gather, TSO, GSO, GRO, and a group with LRO. Without the
+/// first a packet is in one piece: netem corrupts only the first, which of a segment are the headers alone.
+const SWITCHES: [u32; 5] = [
+    0x19, // ETHTOOL_SSG
     0x1f, // ETHTOOL_STSO
     0x24, // ETHTOOL_SGSO
     0x2c, // ETHTOOL_SGRO
