@@ -38,7 +38,7 @@ pub(crate) fn warnings(
     let messages = shortfall(id::MESSAGE_RATE_RATIO, requested);
     let bulk = get(id::BYTES_SENT).and_then(|sent| {
         let bits_per_second = stream_rate(transport, kind)?;
-        let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
+        let set_up_ns = get(id::SET_UP_TIME_MEAN_NS).unwrap_or(0.0);
         let held = condition
             .typical_one_way(&condition.forward)
             .saturating_add(condition.reverse.longest_propagation());

@@ -500,14 +500,12 @@ impl WorkloadKind {
         matches!(self, Self::Bulk { .. } | Self::StopAndWait { .. })
     }
 
-    /// Returns the families of metrics that are delays from one host to the other, which depend on the clocks of both:
-    /// the names of the family and that of its median.
+    /// Returns the families of metrics that are delays from one host to the other, which depend on the clocks of both.
     #[must_use]
-    pub fn one_way_delays(&self) -> Vec<(Vec<&'static str>, &'static str)> {
-        let mut families = vec![(vec![id::ONE_WAY_DELAY_NS], id::ONE_WAY_DELAY_NS)];
+    pub fn one_way_delays(&self) -> Vec<DelayMetrics> {
+        let mut families = vec![DelayMetrics::ONE_WAY];
         if let Self::MultiStream { .. } = self {
-            let names = DelayMetrics::MESSAGE;
-            families.push((names.names().collect(), names.p50));
+            families.push(DelayMetrics::MESSAGE);
         }
         families
     }

@@ -91,7 +91,7 @@ impl Span {
 
     /// Returns the mean delay of the probe's answers. An end that left out the counters of a moment says of the time
     /// around it how many there were, and not in which of its intervals.
-    fn round_trip_delay_ns(&self) -> Option<f64> {
+    fn round_trip_delay_mean_ns(&self) -> Option<f64> {
         let (before, after) = (self.from, self.beyond);
         let answers = after.probe_answers.saturating_sub(before.probe_answers);
         let delays = after.probe_delay_ns.saturating_sub(before.probe_delay_ns);
@@ -206,7 +206,7 @@ impl Intervals {
             to_ns: now.elapsed_ns,
             forward: (server.delivered()).filter(|_| self.direction != Direction::Reverse),
             reverse: (client.delivered()).filter(|_| self.direction != Direction::Forward),
-            round_trip_delay_ns: client.round_trip_delay_ns(),
+            round_trip_delay_mean_ns: client.round_trip_delay_mean_ns(),
             retransmitted_packets: (known().filter_map(Span::retransmitted_packets))
                 .reduce(|a, b| a + b),
             congestion_window_bytes: windows.reduce(|a, b| a + b),
@@ -254,7 +254,7 @@ mod tests {
         let forward = first.forward.expect("bytes");
         assert_eq!((forward.bytes, forward.goodput_bps), (1_000_000, 8e6));
         assert_eq!(first.reverse, None);
-        assert_eq!(first.round_trip_delay_ns, Some(2e6));
+        assert_eq!(first.round_trip_delay_mean_ns, Some(2e6));
         assert_eq!(first.retransmitted_packets, Some(3));
         let sender = Progress {
             retransmitted_packets: Some(5),
@@ -265,7 +265,10 @@ mod tests {
         let second = add(&mut intervals, Host::Client, sender).expect("both are here");
         assert_eq!(second.forward.map(|it| it.bytes), Some(2_000_000));
         assert_eq!(
-            (second.retransmitted_packets, second.round_trip_delay_ns),
+            (
+                second.retransmitted_packets,
+                second.round_trip_delay_mean_ns
+            ),
             (Some(2), None)
         );
     }
@@ -302,7 +305,7 @@ mod tests {
         let intervals = complete.iter();
         intervals
             .map(|it| {
-                let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
+                let delay = it.round_trip_delay_mean_ns.map(|delay| delay / 1e6);
                 (it.to_ns / SECOND, delay)
             })
             .collect()
@@ -384,7 +387,7 @@ mod tests {
                 ..Progress::default()
             };
             for it in intervals.add(host, progress) {
-                assert_eq!(it.round_trip_delay_ns, Some(1e6), "{it:?}");
+                assert_eq!(it.round_trip_delay_mean_ns, Some(1e6), "{it:?}");
                 let resent = match it.to_ns * 100 / SECOND {
                     11 | 26 | 30 => Some(10),
                     _ => None,
