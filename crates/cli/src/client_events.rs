@@ -148,9 +148,9 @@ impl From<&TrialRecord> for Ended {
 }
 
 /// Header of the lines of intervals.
-const HEADER: &str = "  interval   delivered         goodput  delay under load  resent      cwnd\n";
+const HEADER: &str = "  interval   delivered         goodput   mean round trip  resent      cwnd\n";
 const HEADER_BOTH: &str =
-    "  interval         to server         to client  delay under load  resent\n";
+    "  interval         to server         to client   mean round trip  resent\n";
 
 impl ClientEvent {
     /// Returns the lines of the event for people; `verbose` adds what the stacks read back. Rates have the unit, if one
@@ -397,7 +397,11 @@ impl Ended {
             id::ROUND_TRIP_DELAY_P50_NS,
         ];
         let [idle, loaded] = names.map(|name| self.metric(name));
-        Self::idle_and_loaded(idle, loaded, |ns| delay(Some(ns)))
+        let medians = Self::idle_and_loaded(idle, loaded, |ns| delay(Some(ns)))?;
+        Some(match self.metric(id::ROUND_TRIP_DELAY_P95_NS) {
+            Some(p95) => format!("median {medians} (95th percentile {})", delay(Some(p95))),
+            None => format!("median {medians}"),
+        })
     }
 
     fn round_trips(&self) -> Option<String> {

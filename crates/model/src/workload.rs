@@ -493,6 +493,15 @@ impl WorkloadKind {
         )
     }
 
+    /// Returns the time from the beginning of a transfer that its goodput leaves out.
+    #[must_use]
+    pub const fn warm_up(&self) -> Duration {
+        match self {
+            Self::Bulk { options, .. } => options.warm_up,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether goodput ranks transports: it does not where the rate is given or each
     /// exchange is small.
     #[must_use]

@@ -37,12 +37,12 @@ const COLUMNS: [(&str, &str); 11] = [
         "time to\ncompletion,\nmedian",
     ),
     (id::ROUND_TRIP_DELAY_P50_NS, "delay under\nload,\nmedian"),
-    (id::ROUND_TRIP_DELAY_P95_NS, "its 95th\npercentile"),
+    (id::ROUND_TRIP_DELAY_P95_NS, "its p95"),
     (
         id::STREAM_ROUND_TRIP_DELAY_P50_NS,
         "delay on a\nstream,\nmedian",
     ),
-    (id::STREAM_ROUND_TRIP_DELAY_P95_NS, "its 95th\npercentile"),
+    (id::STREAM_ROUND_TRIP_DELAY_P95_NS, "its p95"),
     (
         id::GOODPUT_PER_CORE_PERCENT_BPS,
         "goodput per\n1 % of a\ncore",

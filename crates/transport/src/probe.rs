@@ -382,6 +382,9 @@ pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<His
 #[derive(Debug)]
 pub(crate) struct Probed {
     pub delays: Delays,
+    /// Packets that this end of the flow's connection sent again after the warm-up, under load; `None` where it is not
+    /// known.
+    pub retransmitted: Option<u64>,
     /// Error that broke the flow before its end, if any.
     pub error: Option<TransportError>,
 }

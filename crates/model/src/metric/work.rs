@@ -44,7 +44,7 @@ super::metrics! {
     ROUND_TRIP_DELAY_IDLE_MAX_NS = "round_trip_delay_idle_max_ns" [Nanoseconds, Lower] "round-trip delay, idle, maximum":
         "Maximum of the same messages.";
     ROUND_TRIP_DELAY_MEAN_NS = "round_trip_delay_mean_ns" [Nanoseconds, Lower] "delay under load, mean":
-        "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the transfer, its warm-up included, from the moment when its first connection can carry data to the arrival of the acknowledgement or the deadline; their answers may come later.";
+        "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the time of goodput: from the moment when the transfer's first connection can carry data, and from the end of the warm-up, to the arrival of the acknowledgement or the deadline; their answers may come later. A message or an answer that is lost and sent again by the transport takes longer than the path does, which a mean shows more than a median: see `probe_packets_retransmitted`.";
     ROUND_TRIP_DELAY_P50_NS = "round_trip_delay_p50_ns" [Nanoseconds, Lower] "delay under load, median":
         "Median of the same messages; of an even number the mean of the middle two.";
     ROUND_TRIP_DELAY_P95_NS = "round_trip_delay_p95_ns" [Nanoseconds, Lower] "delay under load, 95th percentile":
@@ -64,9 +64,11 @@ super::metrics! {
     STREAM_ROUND_TRIP_DELAY_MAX_NS = "stream_round_trip_delay_max_ns" [Nanoseconds, Lower] "delay under load, on a stream, maximum":
         "Maximum of the same messages.";
     PROBE_MESSAGES_SENT = "probe_messages_sent" [Count, Neither] "probe messages sent":
-        "Messages that measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_mean_ns`); those are among them that the transport did not take in time.";
+        "Messages that measure the round-trip delay under load, with a scheduled departure in the time of goodput (see `round_trip_delay_mean_ns`); those are among them that the transport did not take in time.";
     PROBE_MESSAGES_LOST = "probe_messages_lost" [Count, Lower] "probe messages without answer":
         "Of these, the ones without an answer. After the end of the transfer answers are waited for as long as the path can hold a message and its answer, and 250 ms more for a retransmission.";
+    PROBE_PACKETS_RETRANSMITTED = "probe_packets_retransmitted" [Count, Lower, Sum] "probe packets sent again":
+        "Packets of the probe's own connection that its two ends had to send again since the beginning of the time of goodput (see `round_trip_delay_mean_ns`), where their stack counts them: TCP's retransmissions, packets that QUIC declares lost. What they carried arrived a round trip later or more. 0 where the transport sends nothing again; not known for a probe on a stream of the transfer's connection, and where the stack does not count.";
     SERIES_TIME_NS = "series_time_ns" [Nanoseconds, Neither] "time in the series":
         "Of a series (`every`): from the beginning of its first round to the beginning of this trial, by the clock of the run, which is virtual in virtual time.";
     SERIES_PERIOD = "series_period" [Count, Neither] "period of the series":

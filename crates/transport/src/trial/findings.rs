@@ -289,15 +289,16 @@ impl Findings {
         }
     }
 
-    /// The figures of the probe under load, of the messages scheduled while the transfer could carry data. On a stream of
-    /// the transfer's connection they are other metrics, since its messages wait for another window.
+    /// Adds the figures of the probe under load, of the messages scheduled from `since`, when the transfer could carry data
+    /// and its warm-up was over, to its end. On a stream of the transfer's connection they are other metrics, since its
+    /// messages wait for another window.
     pub(crate) fn load_probe(
         &mut self,
         trial: &Trial,
         probed: &Probed,
-        (loaded, end): (MonotonicTime, &SenderEnd),
+        (since, end): (MonotonicTime, &SenderEnd),
     ) {
-        let delays = probed.delays.scheduled_within(loaded, end.at());
+        let delays = probed.delays.scheduled_within(since, end.at());
         let placement = trial.probe.placement;
         let names = match placement {
             ProbePlacement::Connection => DelayMetrics::ROUND_TRIP,
@@ -308,6 +309,7 @@ impl Findings {
         self.delays(names, &delays);
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
+        self.probe_retransmitted(probed.retransmitted);
         if delays.answers() > 0 {
             let series = delays.series(names.distribution);
             self.0.measurements.series.push(series);
@@ -318,6 +320,12 @@ impl Findings {
             let message = format!("the probe under load ended before the transfer: {error}");
             self.warn("probe_broken", message, "");
         }
+    }
+
+    /// Adds the number of packets of the probe's connection that this end sent again, where it is known.
+    pub(crate) fn probe_retransmitted(&mut self, packets: Option<u64>) {
+        let packets = packets.map(|packets| packets as f64);
+        self.metric(id::PROBE_PACKETS_RETRANSMITTED, packets);
     }
 
     /// Adds the receiver's metrics of the transfer.
