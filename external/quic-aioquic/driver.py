@@ -179,7 +179,7 @@ class Sender(Protocol):
             at_ns=now_ns,
             bytes=int.from_bytes(self.answer[:ACKNOWLEDGEMENT_BYTES], "big"),
             facts=self.facts("sender"),
-            metrics={"smoothed_rtt_ns": loss._rtt_smoothed * 1e9, "min_rtt_ns": loss._rtt_min * 1e9},
+            metrics={"smoothed_rtt_last_ns": loss._rtt_smoothed * 1e9, "min_rtt_ns": loss._rtt_min * 1e9},
         )
 
     async def abandon(self, messages):

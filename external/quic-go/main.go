@@ -350,7 +350,7 @@ func send(o order) {
 		"bytes": binary.BigEndian.Uint64(answer[:]),
 		"facts": o.facts(connection, "sender"),
 		"metrics": map[string]float64{
-			"smoothed_rtt_ns":       float64(statistics.SmoothedRTT),
+			"smoothed_rtt_last_ns": float64(statistics.SmoothedRTT),
 			"min_rtt_ns":            float64(statistics.MinRTT),
 			"retransmitted_packets": float64(statistics.PacketsLost),
 			"retransmit_ratio":      float64(statistics.PacketsLost) / float64(max(1, statistics.PacketsSent)),

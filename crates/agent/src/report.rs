@@ -152,9 +152,9 @@ fn interface_metrics(
     metrics
 }
 
-/// Returns the means and maxima of the sender's levels over the samples of the window, for a
+/// Returns the statistics of the sender's levels over the samples of the window, for a
 /// session that has not reported its own.
-fn level_metrics(series: &[Series]) -> [(&'static str, Option<f64>); 4] {
+fn level_metrics(series: &[Series]) -> [(&'static str, Option<f64>); 6] {
     let values = |name: &str| {
         let found = series.iter().find(|series| series.name == name);
         found.map_or(&[][..], |series| &series.values)
@@ -167,10 +167,16 @@ fn level_metrics(series: &[Series]) -> [(&'static str, Option<f64>); 4] {
         values(series_id::SMOOTHED_RTT_NS),
         values(series_id::BYTES_IN_FLIGHT_BYTES),
     );
+    let mut sorted = rtt.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.get(sorted.len() / 2);
+    let median = upper.map(|upper| f64::midpoint(sorted[(sorted.len() - 1) / 2], *upper));
     [
         (id::CONGESTION_WINDOW_MEAN_BYTES, mean(window)),
         (id::CONGESTION_WINDOW_MAX_BYTES, largest(window)),
-        (id::SMOOTHED_RTT_NS, mean(rtt)),
+        (id::SMOOTHED_RTT_MEAN_NS, mean(rtt)),
+        (id::SMOOTHED_RTT_P50_NS, median),
+        (id::SMOOTHED_RTT_LAST_NS, rtt.last().copied()),
         (id::BYTES_IN_FLIGHT_MAX_BYTES, largest(in_flight)),
     ]
 }

@@ -23,7 +23,7 @@ const EXCHANGES: usize = 10;
 /// Longest time for these exchanges.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Largest change of the mean round-trip delay between two checks, as a share and at least this long in nanoseconds.
+/// Largest change of the median round-trip delay between two checks, as a share and at least this long in nanoseconds.
 const DELAY_CHANGE: f64 = 0.5;
 const MIN_DELAY_CHANGE_NS: f64 = 10e6;
 
@@ -38,7 +38,7 @@ pub struct ServerBed {
     name: String,
     /// Addresses of this machine and of the server, as this machine reaches it.
     addresses: [IpAddr; 2],
-    /// Mean round-trip delay of the first check.
+    /// Median round-trip delay of the first check.
     first_ns: Option<f64>,
 }
 
@@ -133,14 +133,14 @@ impl TestBed for ServerBed {
         let delays = exchanges.iter().map(|[sent, arrived, answered, received]| {
             ((received - sent) - (answered - arrived)) as f64
         });
-        let sum: f64 = delays.sum();
+        let delays: Vec<f64> = delays.collect();
         let mut quantities = Vec::new();
         if n > 0 {
-            let achieved = sum / n as f64;
+            let achieved = check::real::median(&delays);
             let expected = *self.first_ns.get_or_insert(achieved);
             let tolerance = (DELAY_CHANGE * expected).max(MIN_DELAY_CHANGE_NS);
             let range = (expected - tolerance, expected + tolerance);
-            let name = "round_trip_delay_ns";
+            let name = "round_trip_delay_p50_ns";
             quantities.push(check::quantity(name, expected, achieved, range, n));
         }
         let checked_unix_ns = unix_ns().cast_signed();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Version of the events' form.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Event of a measurement, a line of `--json-stream`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ pub struct Interval {
     pub reverse: Option<Delivered>,
     /// Mean round-trip delay of the probe beside the transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round_trip_delay_ns: Option<f64>,
+    pub round_trip_delay_mean_ns: Option<f64>,
     /// Packets that the senders sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmitted_packets: Option<u64>,
@@ -114,7 +114,7 @@ pub struct Ended {
     pub hint: String,
     /// Metrics by name, as `regatta list metrics` defines them.
     pub metrics: regatta_model::MetricValues,
-    /// Round trips per minute under load: 60 s over the mean round-trip delay.
+    /// Round trips per minute under load: 60 s over the median round-trip delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trips_per_minute: Option<f64>,
     /// The same before the transfer.
@@ -142,8 +142,8 @@ impl From<&TrialRecord> for Ended {
             reasons: record.reasons.clone(),
             hint: hints::of_client(&record.hint),
             metrics: metrics.clone(),
-            round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_NS)),
-            idle_round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_IDLE_NS)),
+            round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_P50_NS)),
+            idle_round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_IDLE_P50_NS)),
             facts: measurements.facts.clone(),
             warnings: hints::in_warnings(&measurements.warnings),
         }
@@ -151,9 +151,9 @@ impl From<&TrialRecord> for Ended {
 }
 
 /// Header of the lines of intervals.
-const HEADER: &str = "  interval   delivered         goodput  delay under load  resent      cwnd\n";
+const HEADER: &str = "  interval   delivered         goodput   mean round trip  resent      cwnd\n";
 const HEADER_BOTH: &str =
-    "  interval         to server         to client  delay under load  resent\n";
+    "  interval         to server         to client   mean round trip  resent\n";
 
 impl ClientEvent {
     /// Returns the lines of the event for people; `verbose` adds what the stacks read back. Rates have the unit, if one
@@ -281,7 +281,7 @@ impl Interval {
         }
         let _ = write!(text, "{span:>10}");
         let resent = count(self.retransmitted_packets);
-        let delay = delay(self.round_trip_delay_ns);
+        let delay = delay(self.round_trip_delay_mean_ns);
         if self.is_both_ways() {
             for one in [self.forward, self.reverse] {
                 let one = one.map_or("-".to_owned(), |one| rate(one.goodput_bps, unit));
@@ -395,9 +395,16 @@ impl Ended {
     }
 
     fn delays(&self) -> Option<String> {
-        let names = [id::ROUND_TRIP_DELAY_IDLE_NS, id::ROUND_TRIP_DELAY_NS];
+        let names = [
+            id::ROUND_TRIP_DELAY_IDLE_P50_NS,
+            id::ROUND_TRIP_DELAY_P50_NS,
+        ];
         let [idle, loaded] = names.map(|name| self.metric(name));
-        Self::idle_and_loaded(idle, loaded, |ns| delay(Some(ns)))
+        let medians = Self::idle_and_loaded(idle, loaded, |ns| delay(Some(ns)))?;
+        Some(match self.metric(id::ROUND_TRIP_DELAY_P95_NS) {
+            Some(p95) => format!("median {medians} (95th percentile {})", delay(Some(p95))),
+            None => format!("median {medians}"),
+        })
     }
 
     fn round_trips(&self) -> Option<String> {

@@ -265,7 +265,7 @@ fn path(check: &PathCheck, is_shaped: bool) -> String {
     for quantity in &check.quantities {
         let value = quantity.achieved;
         let line = match &*quantity.name {
-            "round_trip_delay_ns" => format!("Round-trip delay: {}", milliseconds(value)),
+            "round_trip_delay_p50_ns" => format!("Round-trip delay: {}", milliseconds(value)),
             "forward_loss_ratio" => format!("Loss there: {:.2} %", value * 100.0),
             "reverse_loss_ratio" => format!("Loss back: {:.2} %", value * 100.0),
             "clock_offset_ns" => format!(

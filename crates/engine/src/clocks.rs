@@ -14,7 +14,10 @@ use hdrhistogram::{
 use regatta_bed::{BedError, HostClocks, TestBed};
 use regatta_control::{Host, Role};
 use regatta_model::{
-    Histogram, Measurements, Warning, Workload, metric::id, units::format_duration, warning_code,
+    Histogram, Measurements, Warning, Workload,
+    metric::{DelayMetrics, id},
+    units::format_duration,
+    warning_code,
 };
 use regatta_stats::clocks::{ClockBound, LARGEST_DRIFT, OffsetReading, is_reportable};
 
@@ -172,19 +175,19 @@ fn correct(
         corrections[host as usize]
     };
     let bound_ns = bound.as_ref().map(|bound| bound.offset.bound_ns());
-    for (metrics, median) in workload.kind.one_way_delays() {
-        let Some(measured) = measurements.metrics.get(median).copied() else {
+    for family in workload.kind.one_way_delays() {
+        let Some(measured) = measurements.metrics.get(family.p50).copied() else {
             continue;
         };
         let found = correction_of(Role::Receiver).zip(bound_ns);
         let reason = match found {
             Some((correction, bound)) if is_reportable(measured - correction, bound) => {
-                for name in &metrics {
+                for name in family.names() {
                     if let Some(value) = measurements.metrics.get_mut(name) {
                         *value = (*value - correction).max(0.0);
                     }
                 }
-                shift(measurements, metrics[0], correction_of);
+                shift(measurements, family.distribution, correction_of);
                 continue;
             }
             Some((correction, bound)) => format!(
@@ -196,17 +199,19 @@ fn correct(
                 "the offset between the clocks of the hosts changed too much during the trial, or could not be read",
             ),
         };
-        for name in &metrics {
+        for name in family.names() {
             measurements.metrics.remove(name);
         }
-        measurements.histograms.retain(|it| it.name != metrics[0]);
-        leave_out(measurements, median, reason);
+        measurements
+            .histograms
+            .retain(|it| it.name != family.distribution);
+        leave_out(measurements, family, reason);
     }
 }
 
 /// States why a delay is left out.
-fn leave_out(measurements: &mut Measurements, name: &str, reason: String) {
-    if name == id::ONE_WAY_DELAY_NS {
+fn leave_out(measurements: &mut Measurements, family: DelayMetrics, reason: String) {
+    if family == DelayMetrics::ONE_WAY {
         let fact = format!("left out: {reason}");
         measurements.facts.insert("one_way_delay".to_owned(), fact);
         return;
@@ -306,8 +311,8 @@ mod tests {
     fn measured() -> Measurements {
         Measurements {
             metrics: MetricValues::from([
-                ("one_way_delay_ns".to_owned(), 23.0 * MS),
-                ("message_delay_ns".to_owned(), 33.0 * MS),
+                ("one_way_delay_p50_ns".to_owned(), 23.0 * MS),
+                ("message_delay_mean_ns".to_owned(), 33.0 * MS),
                 ("message_delay_p50_ns".to_owned(), 23.0 * MS),
                 ("message_delay_max_ns".to_owned(), 43.0 * MS),
             ]),
@@ -323,8 +328,8 @@ mod tests {
         let mut measurements = measured();
         correct(&mut measurements, &multi_stream(), bound(MS), HINTS);
         let metrics = &measurements.metrics;
-        assert_eq!(metrics["one_way_delay_ns"], 20.0 * MS);
-        assert_eq!(metrics["message_delay_ns"], 30.0 * MS);
+        assert_eq!(metrics["one_way_delay_p50_ns"], 20.0 * MS);
+        assert_eq!(metrics["message_delay_mean_ns"], 30.0 * MS);
         assert_eq!(metrics["message_delay_max_ns"], 40.0 * MS);
         for histogram in &measurements.histograms {
             let bytes = STANDARD.decode(&histogram.hdr_v2_base64).expect("base64");
@@ -352,7 +357,7 @@ mod tests {
             },
         };
         correct(&mut measurements, &workload, bound(MS), HINTS);
-        assert_eq!(measurements.metrics["one_way_delay_ns"], 20.0 * MS);
+        assert_eq!(measurements.metrics["one_way_delay_p50_ns"], 20.0 * MS);
         // The delays of its messages are not from one host to the other.
         assert_eq!(measurements.metrics["message_delay_p50_ns"], 23.0 * MS);
     }

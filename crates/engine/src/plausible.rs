@@ -51,7 +51,7 @@ pub(crate) fn check(
 
     let mut warnings = merged.warnings.iter();
     let flagged = warnings.any(|warning| warning.code == warning_code::DEADLINE_REACHED);
-    let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
+    let set_up_ns = get(id::SET_UP_TIME_MEAN_NS).unwrap_or(0.0);
     let deadline_ns = study.deadline.as_nanos() as f64;
     if !flagged && get(id::TRANSFER_TIME_NS).is_some_and(|t| t - set_up_ns >= deadline_ns) {
         found.push(deadline_reached(kind, study.deadline));

@@ -48,7 +48,11 @@ pub(crate) fn add(condition: &Condition, transfer_ns: f64, merged: &mut Measurem
     let n = settled.values.len();
     if n > 0 {
         let mean = settled.values.iter().sum::<f64>() / n as f64;
-        merged.metrics.insert(id::SETTLING_TIME_NS, mean);
+        let mut sorted = settled.values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]);
+        merged.metrics.insert(id::SETTLING_TIME_MEAN_NS, mean);
+        merged.metrics.insert(id::SETTLING_TIME_P50_NS, median);
         merged.series.push(settled);
     }
     if n > 0 || unsettled > 0 {
@@ -112,7 +116,7 @@ mod tests {
         let series = merged.series.last().expect("settling times");
         assert_eq!(series.t_ns, [5_000_000_000, 10_000_000_000]);
         assert_eq!(series.values, [0.5e9, 0.0]);
-        assert_eq!(merged.metrics["settling_time_ns"], 0.25e9);
+        assert_eq!(merged.metrics["settling_time_mean_ns"], 0.25e9);
         assert_eq!(merged.metrics["unsettled_steps"], 1.0);
     }
 
@@ -130,7 +134,7 @@ mod tests {
             .collect();
         merged.series.insert(0, series("goodput_bps", goodput));
         add(&steps_at(&[5, 10, 15]), 20e9, &mut merged);
-        assert_eq!(merged.metrics["settling_time_ns"], 0.0);
+        assert_eq!(merged.metrics["settling_time_mean_ns"], 0.0);
         assert_eq!(merged.metrics["unsettled_steps"], 0.0);
     }
 

@@ -7,8 +7,13 @@ use regatta_model::{
     metric::id, units::format_duration,
 };
 
-/// Least ratio of the achieved to the requested rate at which the rate was kept.
-const MIN_RATE_RATIO: f64 = 0.95;
+/// Least ratio of the achieved to the requested rate at which the rate was kept, and least ratio in any case.
+const MIN_RATE_RATIO: f64 = 0.995;
+const MIN_SHORT_RATE_RATIO: f64 = 0.95;
+
+/// Time that a sender may lose without a warning, if its rate is at least [`MIN_SHORT_RATE_RATIO`]: in a short transfer one
+/// late message is more than half a per cent.
+const MAX_LOST_NS: f64 = 20e6;
 
 /// As [`MIN_RATE_RATIO`], for a paced stream: its rate counts headers, and it has slow start.
 const MIN_STREAM_RATE_RATIO: f64 = 0.85;
@@ -27,7 +32,11 @@ pub(crate) fn warnings(
         return Vec::new();
     };
     let shortfall = |name, requested| {
-        let ratio = get(name).filter(|ratio| *ratio < MIN_RATE_RATIO)?;
+        let is_short = |ratio: &f64| {
+            let lost_ns = (1.0 - ratio) * end_ns;
+            *ratio < MIN_SHORT_RATE_RATIO || *ratio < MIN_RATE_RATIO && lost_ns > MAX_LOST_NS
+        };
+        let ratio = get(name).filter(is_short)?;
         Some(rate_not_kept(ratio, requested, HELD_UP))
     };
     let requests = shortfall(id::REQUEST_RATE_RATIO, "the option `requests_per_second`");
@@ -38,7 +47,7 @@ pub(crate) fn warnings(
     let messages = shortfall(id::MESSAGE_RATE_RATIO, requested);
     let bulk = get(id::BYTES_SENT).and_then(|sent| {
         let bits_per_second = stream_rate(transport, kind)?;
-        let set_up_ns = get(id::SET_UP_TIME_NS).unwrap_or(0.0);
+        let set_up_ns = get(id::SET_UP_TIME_MEAN_NS).unwrap_or(0.0);
         let held = condition
             .typical_one_way(&condition.forward)
             .saturating_add(condition.reverse.longest_propagation());
@@ -175,7 +184,13 @@ mod tests {
         );
         let rate_ratio =
             |ratio: f64| [(id::MESSAGE_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 9e9)];
-        assert_eq!(codes(&udp, &rate_ratio(0.99)).len(), 0);
+        assert_eq!(codes(&udp, &rate_ratio(0.996)).len(), 0);
+        assert_eq!(
+            codes(&udp, &rate_ratio(0.982)),
+            [
+                "rate_not_kept: the sender did not keep its rate: it reached 98.2 % of the rate that was asked for"
+            ]
+        );
         assert_eq!(
             codes(&udp, &rate_ratio(0.5)),
             [

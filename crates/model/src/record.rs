@@ -67,7 +67,8 @@ impl RunHeader {
 /// Configured and achieved value of one quantity of the path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskedAchieved {
-    /// Name of the quantity: `round_trip_delay_ns` (mean), `round_trip_delay_near_ratio`,
+    /// Name of the quantity: `round_trip_delay_mean_ns`, of a network as it is `round_trip_delay_p50_ns` (its
+    /// median; results files before version 6 have `round_trip_delay_ns` for both), `round_trip_delay_near_ratio`,
     /// `forward_loss_ratio`, `reverse_loss_ratio`, `forward_link_rate_bps`,
     /// `reverse_link_rate_bps`.
     pub name: String,
@@ -123,7 +124,8 @@ pub struct Series {
 /// A distribution, as an HDR histogram.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Name of the quantity: `round_trip_delay_idle_ns`, `round_trip_delay_ns`, `one_way_delay_ns`.
+    /// Name of the quantity: `round_trip_delay_idle_ns`, `round_trip_delay_ns`, `one_way_delay_ns`. The metrics of its
+    /// statistics have the statistic in their names.
     pub name: String,
     /// End that measured: `sender` or `receiver`.
     pub side: String,

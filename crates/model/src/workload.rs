@@ -493,6 +493,15 @@ impl WorkloadKind {
         )
     }
 
+    /// Returns the time from the beginning of a transfer that its goodput leaves out.
+    #[must_use]
+    pub const fn warm_up(&self) -> Duration {
+        match self {
+            Self::Bulk { options, .. } => options.warm_up,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether goodput ranks transports: it does not where the rate is given or each
     /// exchange is small.
     #[must_use]
@@ -500,14 +509,12 @@ impl WorkloadKind {
         matches!(self, Self::Bulk { .. } | Self::StopAndWait { .. })
     }
 
-    /// Returns the families of metrics that are delays from one host to the other, which depend on the clocks of both:
-    /// the names of the family and that of its median.
+    /// Returns the families of metrics that are delays from one host to the other, which depend on the clocks of both.
     #[must_use]
-    pub fn one_way_delays(&self) -> Vec<(Vec<&'static str>, &'static str)> {
-        let mut families = vec![(vec![id::ONE_WAY_DELAY_NS], id::ONE_WAY_DELAY_NS)];
+    pub fn one_way_delays(&self) -> Vec<DelayMetrics> {
+        let mut families = vec![DelayMetrics::ONE_WAY];
         if let Self::MultiStream { .. } = self {
-            let names = DelayMetrics::MESSAGE;
-            families.push((names.names().collect(), names.p50));
+            families.push(DelayMetrics::MESSAGE);
         }
         families
     }

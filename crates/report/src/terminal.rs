@@ -14,7 +14,7 @@ use regatta_results::{FILE_NAME, has_log, is_being_written};
 
 use crate::{
     RunData, Summary,
-    analysis::{Cell, SweepResult, other_means},
+    analysis::{BESIDE_METRICS, Cell, SweepResult, other_means},
     format::{Scale, capital, grouped},
     labels::Labels,
     language::{self, plural, quantity, tr},
@@ -24,7 +24,7 @@ use crate::{
 pub use crate::text::TerminalOptions;
 
 /// Columns of the tables: name of the metric, and its heading over several lines.
-const COLUMNS: [(&str, &str); 9] = [
+const COLUMNS: [(&str, &str); 11] = [
     (id::GOODPUT_BPS, "goodput"),
     (id::REQUESTS_PER_SECOND, "requests\nper second"),
     (id::MESSAGE_DELAY_P95_NS, "message\ndelay, 95th\npercentile"),
@@ -36,11 +36,13 @@ const COLUMNS: [(&str, &str); 9] = [
         id::TIME_TO_COMPLETION_P50_NS,
         "time to\ncompletion,\nmedian",
     ),
-    (id::ROUND_TRIP_DELAY_NS, "round-trip\ndelay under\nload"),
+    (id::ROUND_TRIP_DELAY_P50_NS, "delay under\nload,\nmedian"),
+    (id::ROUND_TRIP_DELAY_P95_NS, "its p95"),
     (
-        id::STREAM_ROUND_TRIP_DELAY_NS,
-        "round-trip\ndelay on a\nstream",
+        id::STREAM_ROUND_TRIP_DELAY_P50_NS,
+        "delay on a\nstream,\nmedian",
     ),
+    (id::STREAM_ROUND_TRIP_DELAY_P95_NS, "its p95"),
     (
         id::GOODPUT_PER_CORE_PERCENT_BPS,
         "goodput per\n1 % of a\ncore",
@@ -373,7 +375,10 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
                     let text = cell.text(column.name, shown.0, column.scale);
                     let kind = cell.kind_of_mean(column.name);
                     let kind = kind.map(|kind| format!("\n{kind}")).unwrap_or_default();
-                    mean(text, shown, column.scale, wide) + &kind
+                    match BESIDE_METRICS.contains(&column.name) {
+                        true => text,
+                        false => mean(text, shown, column.scale, wide) + &kind,
+                    }
                 }
                 None if cell.n == 0 && position == 0 => cell.outcomes_text(),
                 None => "–".to_owned(),

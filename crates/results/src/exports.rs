@@ -45,12 +45,16 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     let text = |sql: &str| reader.rows(sql, |row| row.get::<_, String>(0));
     // Names that this version does not know, from a file of another version, come last, in their own order.
     let mut metrics = text(OCCURRING_METRICS)?;
+    for name in &mut metrics {
+        *name = metric::current_name(name).to_owned();
+    }
     let rank = |name: &String| {
         metric::METRICS
             .iter()
             .position(|metric| metric.name == name)
     };
     metrics.sort_by_cached_key(|name| (rank(name).unwrap_or(usize::MAX), name.clone()));
+    metrics.dedup();
     let facts = text("SELECT DISTINCT name FROM fact ORDER BY name")?;
 
     let sweeps = reader.header()?.study.sweeps;

@@ -9,7 +9,7 @@ use std::{
 
 use regatta_model::{
     AskedAchieved, Histogram, HostFacts, Measurements, Named as _, Outcome, PathCheck, RunHeader,
-    RunPart, Series, Shard, TrialRecord, Warning,
+    RunPart, Series, Shard, TrialRecord, Warning, metric,
 };
 use rusqlite::{Connection, Params, Row};
 
@@ -340,7 +340,7 @@ impl RunFile {
             span,
             "SELECT trial, name, value FROM metric WHERE {IN_SPAN} ORDER BY trial, name",
             |row| {
-                let name = row.get_ref(1)?.as_str()?;
+                let name = metric::current_name(row.get_ref(1)?.as_str()?);
                 if let Some(known) = names.get(name) {
                     return Ok((known.clone(), row.get(2)?));
                 }

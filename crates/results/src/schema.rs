@@ -48,6 +48,10 @@
 //! In `part`, `shard` and `shards` are null for a run of the whole plan. `plan_sha256` is the digest of
 //! the study and of all trials of its plan. A run that was begun before version 5 has no row there.
 //!
+//! Since version 6 the name of a metric says its statistic (`round_trip_delay_mean_ns`, before that
+//! `round_trip_delay_ns`): an older Regatta would miss the delays of such a file. Readers take the earlier
+//! names of older files for those of now.
+//!
 //! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version`
 //! ([`VERSION`]) is the version of its tables.
 
@@ -55,7 +59,7 @@
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 5;
+pub const VERSION: i32 = 6;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE run (

@@ -423,6 +423,8 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
         (3, schema::SINCE_3),
         (4, schema::SINCE_4),
         (5, schema::SINCE_5),
+        // Metrics keep the names that they were stored under.
+        (6, ""),
     ];
     for (since, tables) in added.into_iter().filter(|(since, _)| version < *since) {
         transaction.execute_batch(tables)?;

@@ -326,7 +326,7 @@ impl Delays {
     pub(crate) fn histogram(&self, name: &str) -> Option<Histogram> {
         let mut histogram = new_histogram();
         for (_, delay) in self.answered() {
-            record(&mut histogram, delay, 1);
+            record(&mut histogram, delay);
         }
         encode(name, "sender", &histogram)
     }
@@ -354,14 +354,14 @@ pub(crate) fn new_histogram() -> Hdr<u64> {
     }
 }
 
-/// Records a delay in nanoseconds `count` times; one below zero counts as zero.
-pub(crate) fn record(histogram: &mut Hdr<u64>, delay: i64, count: u64) {
+/// Records a delay in nanoseconds; one below zero counts as zero.
+pub(crate) fn record(histogram: &mut Hdr<u64>, delay: i64) {
     // An hour is longer than any deadline's delay; without a bound one wrong time would take
     // the histogram's memory to its largest.
     const LONGEST: u64 = 3_600_000_000_000;
     let delay = u64::try_from(delay).unwrap_or(0).min(LONGEST);
     // A histogram that resizes itself takes every value.
-    let _ = histogram.record_n(delay, count);
+    let _ = histogram.record(delay);
 }
 
 /// Returns the HdrHistogram V2 encoding in base64; `None` for an empty one.
@@ -382,6 +382,9 @@ pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<His
 #[derive(Debug)]
 pub(crate) struct Probed {
     pub delays: Delays,
+    /// Packets that this end of the flow's connection sent again after the warm-up, under load; `None` where it is not
+    /// known.
+    pub retransmitted: Option<u64>,
     /// Error that broke the flow before its end, if any.
     pub error: Option<TransportError>,
 }

@@ -107,7 +107,7 @@ impl StatisticsSource for AllConnections {
             (series_id::CONGESTION_WINDOW_BYTES, |it| {
                 it.congestion_window_bytes
             }),
-            (id::SMOOTHED_RTT_NS, |it| {
+            (series_id::SMOOTHED_RTT_NS, |it| {
                 let rtt = it.smoothed_rtt?.as_nanos();
                 Some(u64::try_from(rtt).unwrap_or(u64::MAX))
             }),

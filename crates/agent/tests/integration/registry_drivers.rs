@@ -205,7 +205,7 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
     if !PROGRAMS.contains(&driver) {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         for (metric, name) in [
-            ("smoothed_rtt_ns", "smoothed_rtt_ns"),
+            ("smoothed_rtt_mean_ns", "smoothed_rtt_ns"),
             ("congestion_window_mean_bytes", "congestion_window_bytes"),
         ] {
             let stored = series(sender, name).map(|series| mean(&series.values));

@@ -60,7 +60,7 @@ fn an_ordinary_user_can_use_all_of_the_bed() {
         return;
     };
     for name in [
-        "round_trip_delay_ns asked 30000000 ",
+        "round_trip_delay_mean_ns asked 30000000 ",
         "forward_link_rate_bps asked 100000000 ",
     ] {
         assert!(text.contains(name), "{name}");

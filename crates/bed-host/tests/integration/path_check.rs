@@ -24,7 +24,7 @@ mod real_time {
             check.quantities.iter().map(|q| q.name.clone()).collect()
         };
         let expected = [
-            "round_trip_delay_ns",
+            "round_trip_delay_mean_ns",
             "round_trip_delay_near_ratio",
             "forward_loss_ratio",
             "forward_link_rate_bps",

@@ -117,7 +117,7 @@ fn a_real_network_is_described() {
     assert_eq!(
         names,
         [
-            "round_trip_delay_ns",
+            "round_trip_delay_p50_ns",
             "forward_loss_ratio",
             "reverse_loss_ratio",
             "clock_offset_ns"

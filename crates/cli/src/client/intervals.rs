@@ -8,8 +8,8 @@ use regatta_model::{Direction, units::nanoseconds};
 
 use crate::client_events::{Delivered, Interval};
 
-/// Share of an interval below which the last one is not shown, as of iperf3.
-const MIN_SHARE: u64 = 10;
+/// Share of an interval by which the end of the omitted time may differ from that of an interval.
+const OMIT_SHARE: u64 = 10;
 
 /// Longest time for which short intervals wait for the counters of an end.
 const SECOND: u64 = 1_000_000_000;
@@ -91,7 +91,7 @@ impl Span {
 
     /// Returns the mean delay of the probe's answers. An end that left out the counters of a moment says of the time
     /// around it how many there were, and not in which of its intervals.
-    fn round_trip_delay_ns(&self) -> Option<f64> {
+    fn round_trip_delay_mean_ns(&self) -> Option<f64> {
         let (before, after) = (self.from, self.beyond);
         let answers = after.probe_answers.saturating_sub(before.probe_answers);
         let delays = after.probe_delay_ns.saturating_sub(before.probe_delay_ns);
@@ -166,21 +166,36 @@ impl Intervals {
         self.interval_ns / TOLERANCE
     }
 
+    /// Whether the next interval is the last one.
+    fn is_last(&self) -> bool {
+        self.timing().waiting.front().is_some_and(|it| it.has_ended)
+    }
+
     /// Whether the counters of both ends up to this moment are here, or those of the other end are late: they hold back
     /// lines for an interval, or a second of short ones. Those of an end that receives as well may be an interval later.
     fn is_complete(&self, to: u64) -> bool {
         let other = &self.ends[self.bounding().other() as usize];
+        if self.is_last() {
+            return other.waiting.back().unwrap_or(&other.last).has_ended;
+        }
         let longest = SECOND.div_ceil(self.interval_ns.max(1)).max(1)
             + u64::from(self.direction == Direction::Both);
         self.timing().waiting.len() as u64 > longest || other.has_reached(to, self.tolerance())
     }
 
-    /// Advances to the end of the next interval, and returns it unless it is a last one that is too short to be shown.
+    /// Advances to the end of the next interval, and returns it unless it takes no time.
     fn next(&mut self, to: u64) -> Option<Interval> {
         let (bounding, tolerance) = (self.bounding(), self.tolerance());
         let from = self.timing().last.elapsed_ns;
+        let is_last = self.is_last();
         let [client, server] = Host::BOTH.map(|host| {
             let tolerance = if host == bounding { 0 } else { tolerance };
+            // What the other end has still is of the last interval.
+            let to = if host != bounding && is_last {
+                u64::MAX
+            } else {
+                to
+            };
             self.ends[host as usize].advance([from, to], tolerance)
         });
         let Span { before, now, .. } = match bounding {
@@ -188,7 +203,8 @@ impl Intervals {
             Host::Server => server,
         };
         let span = now.elapsed_ns.saturating_sub(before.elapsed_ns);
-        if span == 0 || (now.has_ended && span < self.interval_ns / MIN_SHARE) {
+        // However short the last one is: the intervals have all bytes that were delivered.
+        if span == 0 {
             return None;
         }
         let senders = match self.direction {
@@ -206,11 +222,11 @@ impl Intervals {
             to_ns: now.elapsed_ns,
             forward: (server.delivered()).filter(|_| self.direction != Direction::Reverse),
             reverse: (client.delivered()).filter(|_| self.direction != Direction::Forward),
-            round_trip_delay_ns: client.round_trip_delay_ns(),
+            round_trip_delay_mean_ns: client.round_trip_delay_mean_ns(),
             retransmitted_packets: (known().filter_map(Span::retransmitted_packets))
                 .reduce(|a, b| a + b),
             congestion_window_bytes: windows.reduce(|a, b| a + b),
-            omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / MIN_SHARE
+            omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / OMIT_SHARE
                 && self.omit_ns > 0,
         })
     }
@@ -254,7 +270,7 @@ mod tests {
         let forward = first.forward.expect("bytes");
         assert_eq!((forward.bytes, forward.goodput_bps), (1_000_000, 8e6));
         assert_eq!(first.reverse, None);
-        assert_eq!(first.round_trip_delay_ns, Some(2e6));
+        assert_eq!(first.round_trip_delay_mean_ns, Some(2e6));
         assert_eq!(first.retransmitted_packets, Some(3));
         let sender = Progress {
             retransmitted_packets: Some(5),
@@ -265,7 +281,10 @@ mod tests {
         let second = add(&mut intervals, Host::Client, sender).expect("both are here");
         assert_eq!(second.forward.map(|it| it.bytes), Some(2_000_000));
         assert_eq!(
-            (second.retransmitted_packets, second.round_trip_delay_ns),
+            (
+                second.retransmitted_packets,
+                second.round_trip_delay_mean_ns
+            ),
             (Some(2), None)
         );
     }
@@ -302,7 +321,7 @@ mod tests {
         let intervals = complete.iter();
         intervals
             .map(|it| {
-                let delay = it.round_trip_delay_ns.map(|delay| delay / 1e6);
+                let delay = it.round_trip_delay_mean_ns.map(|delay| delay / 1e6);
                 (it.to_ns / SECOND, delay)
             })
             .collect()
@@ -384,7 +403,7 @@ mod tests {
                 ..Progress::default()
             };
             for it in intervals.add(host, progress) {
-                assert_eq!(it.round_trip_delay_ns, Some(1e6), "{it:?}");
+                assert_eq!(it.round_trip_delay_mean_ns, Some(1e6), "{it:?}");
                 let resent = match it.to_ns * 100 / SECOND {
                     11 | 26 | 30 => Some(10),
                     _ => None,
@@ -463,22 +482,29 @@ mod tests {
     }
 
     #[test]
-    fn short_last_interval_is_dropped_and_a_long_one_is_kept() {
+    fn intervals_have_all_bytes_however_short_the_last_one_is() {
         let ended = |ns: u64| Progress {
             has_ended: true,
             elapsed_ns: ns,
             ..at(0, 20)
         };
-        for (ns, shown) in [(SECOND + SECOND / 20, false), (SECOND + SECOND / 2, true)] {
+        for ns in [SECOND + SECOND / 20, SECOND + SECOND / 2] {
             let mut intervals = one_second_intervals(Direction::Both);
             add(&mut intervals, Host::Client, at(1, 10));
             let first = add(&mut intervals, Host::Server, at(1, 10)).expect("both");
             assert!(first.forward.is_some() && first.reverse.is_some());
-            add(&mut intervals, Host::Client, ended(ns));
-            assert_eq!(
-                add(&mut intervals, Host::Server, ended(ns)).is_some(),
-                shown
-            );
+            // An end that receives as well may end later than the other by more than the tolerance.
+            let later = ended(ns + SECOND);
+            assert_eq!(add(&mut intervals, Host::Server, ended(ns)), None);
+            let last = add(&mut intervals, Host::Client, later).expect("a last one");
+            assert_eq!(last.to_ns, ns);
+            for (first, last) in [(first.forward, last.forward), (first.reverse, last.reverse)] {
+                let sum = [first, last]
+                    .map(|it| it.expect("counters").bytes)
+                    .iter()
+                    .sum::<u64>();
+                assert_eq!(sum, 20);
+            }
         }
     }
 }

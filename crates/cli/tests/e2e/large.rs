@@ -50,7 +50,7 @@ fn record(plan: &Plan, trial: &PlannedTrial) -> TrialRecord {
         ("transfer_time_ns", 8e7 / goodput * 1e9),
         ("bytes_delivered", 1e7),
         ("bytes_sent", 1e7),
-        ("set_up_time_ns", seconds * 1e9),
+        ("set_up_time_mean_ns", seconds * 1e9),
     ];
     TrialRecord {
         index: trial.index,

@@ -542,7 +542,7 @@ impl TrialRunner<'_> {
                 };
                 warnings.extend(plausible::path_warning(&check, self.is_unknown()));
                 let delay = (check.quantities.iter())
-                    .find(|quantity| quantity.name == "round_trip_delay_ns");
+                    .find(|quantity| quantity.name == "round_trip_delay_p50_ns");
                 if let (Some(delay), true) = (delay, self.bed.is_real()) {
                     let delay = Duration::from_nanos(delay.achieved.max(0.0) as u64);
                     self.round_trips.insert(position, delay);

@@ -75,7 +75,9 @@ family! {
 /// Names of the metrics of one distribution of delays, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayMetrics {
-    /// Mean; also the name of the histogram.
+    /// The distribution itself: the histogram, and the series if there is one.
+    pub distribution: &'static str,
+    /// Mean.
     pub mean: &'static str,
     /// Median.
     pub p50: &'static str,
@@ -88,7 +90,7 @@ pub struct DelayMetrics {
 }
 
 impl DelayMetrics {
-    /// Returns all names, that of the mean first.
+    /// Returns the names of all metrics, that of the mean first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         let all = [
             Some(self.mean),
@@ -107,7 +109,8 @@ macro_rules! delays {
     ($($(#[$meaning:meta])* $family:ident = $beginning:literal $(and $maximum:literal)?;)*) => {
         impl DelayMetrics {
             $($(#[$meaning])* pub const $family: Self = Self {
-                mean: concat!($beginning, "_ns"),
+                distribution: concat!($beginning, "_ns"),
+                mean: concat!($beginning, "_mean_ns"),
                 p50: concat!($beginning, "_p50_ns"),
                 p95: concat!($beginning, "_p95_ns"),
                 p99: concat!($beginning, "_p99_ns"),
@@ -118,12 +121,16 @@ macro_rules! delays {
 }
 
 delays! {
+    /// Probe messages before the transfer.
+    IDLE_ROUND_TRIP = "round_trip_delay_idle" and "_max_ns";
     /// Probe messages on a connection of their own.
     ROUND_TRIP = "round_trip_delay" and "_max_ns";
     /// Probe messages on a stream of the transfer's connection.
     STREAM_ROUND_TRIP = "stream_round_trip_delay" and "_max_ns";
     /// Messages, or requests and their answers.
     MESSAGE = "message_delay" and "_max_ns";
+    /// Messages from one host to the other.
+    ONE_WAY = "one_way_delay" and "_max_ns";
     /// Set-up of connections.
     SET_UP = "set_up_time";
     /// Connections, to the first byte of the answer.
@@ -139,6 +146,8 @@ mod tests {
     #[test]
     fn every_name_of_a_family_is_that_of_a_metric() {
         let families = [
+            DelayMetrics::IDLE_ROUND_TRIP,
+            DelayMetrics::ONE_WAY,
             DelayMetrics::ROUND_TRIP,
             DelayMetrics::STREAM_ROUND_TRIP,
             DelayMetrics::MESSAGE,

@@ -9,8 +9,12 @@ super::metrics! {
         "Mean of the stored samples, each counted once (series `congestion_window_bytes`, which begins with the transfer, or after its warm-up); of an external driver what its program says.";
     CONGESTION_WINDOW_MAX_BYTES = "congestion_window_max_bytes" [Bytes, Neither] "congestion window, maximum":
         "Maximum of the stored samples (series `congestion_window_bytes`); of an external driver what its program says.";
-    SMOOTHED_RTT_NS = "smoothed_rtt_ns" [Nanoseconds, Lower] "smoothed RTT, mean":
+    SMOOTHED_RTT_MEAN_NS = "smoothed_rtt_mean_ns" [Nanoseconds, Lower] "smoothed RTT, mean":
         "Mean of the stored samples of the sender's smoothed_rtt, each counted once (series `smoothed_rtt_ns`, which begins with the transfer, or after its warm-up; RFC 9002, TCP: tcpi_rtt); of an external driver what its program says.";
+    SMOOTHED_RTT_P50_NS = "smoothed_rtt_p50_ns" [Nanoseconds, Lower] "smoothed RTT, median":
+        "Median of the same samples; of an even number the mean of the middle two.";
+    SMOOTHED_RTT_LAST_NS = "smoothed_rtt_last_ns" [Nanoseconds, Lower] "smoothed RTT at the end":
+        "The last of the same samples; of an external driver what its program says of the end of the transfer.";
     MIN_RTT_NS = "min_rtt_ns" [Nanoseconds, Lower] "minimum RTT":
         "The sender's own min_rtt at the end of the transfer, since the connection began.";
     BYTES_IN_FLIGHT_MAX_BYTES = "bytes_in_flight_max_bytes" [Bytes, Neither] "bytes in flight, maximum":

@@ -43,7 +43,7 @@ series! {
     RECEIVED_BPS = "received_bps" [BitsPerSecond] "bits received":
         "Bits of IP packets, headers included, that the end's interface got in the interval over its length: retransmissions, acknowledgments and probes too. Where offloads are on, headers are counted once for each packet that the interface hands over.";
     ROUND_TRIP_DELAY_NS = "round_trip_delay_ns" [Nanoseconds] "round-trip delay":
-        "Delay of one probe message under load, at its scheduled departure, which lies in the transfer (see the metric of this name).";
+        "Delay of one probe message under load, at its scheduled departure, which lies in the time of goodput (see `round_trip_delay_mean_ns`).";
     STREAM_ROUND_TRIP_DELAY_NS = "stream_round_trip_delay_ns" [Nanoseconds] "round-trip delay on a stream":
         "The same on a stream of the transfer's own connection.";
     CPU_RATIO = "cpu_ratio" [CoreRatio] "CPU of the process":
@@ -73,7 +73,7 @@ series! {
     BYTES_IN_FLIGHT_BYTES = "bytes_in_flight_bytes" [Bytes] "bytes in flight":
         "Bytes sent and not yet acknowledged or declared lost.";
     SETTLING_TIME_NS = "settling_time_ns" [Nanoseconds] "settling time after a step":
-        "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See the metric of this name.";
+        "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See `settling_time_mean_ns`.";
 }
 
 /// Looks a series up by its name.

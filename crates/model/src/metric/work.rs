@@ -21,10 +21,10 @@ super::metrics! {
         "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.";
     WARM_UP_BYTES = "warm_up_bytes" [Bytes, Neither, SenderOrSum] "bytes in the warm-up":
         "Bytes delivered during the warm-up: they count as delivered, but not towards goodput.";
-    SET_UP_TIME_NS = "set_up_time_ns" [Nanoseconds, Lower] "set-up time":
-        "From the connect call until the connection can carry data: TCP's handshake, with TLS's where it is used; QUIC's handshake; for UDP the exchange that opens the flow. Of several connections the mean.";
+    SET_UP_TIME_MEAN_NS = "set_up_time_mean_ns" [Nanoseconds, Lower] "set-up time, mean":
+        "From the connect call until the connection can carry data: TCP's handshake, with TLS's where it is used; QUIC's handshake; for UDP the exchange that opens the flow. Mean over the connections; of one, its time.";
     SET_UP_TIME_P50_NS = "set_up_time_p50_ns" [Nanoseconds, Lower] "set-up time, median":
-        "Median over the measured connections, where there are several; `set_up_time_ns` is their mean then.";
+        "Median over the measured connections, where there are several; `set_up_time_mean_ns` is their mean then. Percentiles are interpolated as `message_delay_p50_ns` is.";
     SET_UP_TIME_P95_NS = "set_up_time_p95_ns" [Nanoseconds, Lower] "set-up time, 95th percentile":
         "95th percentile of the same connections.";
     SET_UP_TIME_P99_NS = "set_up_time_p99_ns" [Nanoseconds, Lower] "set-up time, 99th percentile":
@@ -33,34 +33,42 @@ super::metrics! {
         "Measured connections that had their whole answer. One connection before them is not measured: it brings the ticket where one is needed, and warms the caches of both ends.";
     CONNECTIONS_FAILED = "connections_failed" [Count, Lower] "connections failed":
         "Connections that broke, or were refused, before their whole answer was there; they are in no distribution. The one that the deadline stops is not among them.";
-    ROUND_TRIP_DELAY_IDLE_NS = "round_trip_delay_idle_ns" [Nanoseconds, Lower] "round-trip delay, idle":
-        "Median over the messages that were sent and sent back one at a time before the transfer, on a connection of their own.";
+    ROUND_TRIP_DELAY_IDLE_MEAN_NS = "round_trip_delay_idle_mean_ns" [Nanoseconds, Lower] "round-trip delay, idle, mean":
+        "Mean over the messages that were sent and sent back one at a time before the transfer, on a connection of their own.";
+    ROUND_TRIP_DELAY_IDLE_P50_NS = "round_trip_delay_idle_p50_ns" [Nanoseconds, Lower] "round-trip delay, idle, median":
+        "Median of the same messages; of an even number the mean of the middle two.";
+    ROUND_TRIP_DELAY_IDLE_P95_NS = "round_trip_delay_idle_p95_ns" [Nanoseconds, Lower] "round-trip delay, idle, 95th percentile":
+        "95th percentile of the same messages; of fewer than 20 their maximum.";
     ROUND_TRIP_DELAY_IDLE_P99_NS = "round_trip_delay_idle_p99_ns" [Nanoseconds, Lower] "round-trip delay, idle, 99th percentile":
         "99th percentile of the same messages, of 100 or more.";
-    ROUND_TRIP_DELAY_NS = "round_trip_delay_ns" [Nanoseconds, Lower] "round-trip delay under load":
-        "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the transfer, its warm-up included, from the moment when its first connection can carry data to the arrival of the acknowledgement or the deadline; their answers may come later.";
-    ROUND_TRIP_DELAY_P50_NS = "round_trip_delay_p50_ns" [Nanoseconds, Lower] "round-trip delay under load, median":
-        "Median of the same messages.";
-    ROUND_TRIP_DELAY_P95_NS = "round_trip_delay_p95_ns" [Nanoseconds, Lower] "round-trip delay under load, 95th percentile":
-        "95th percentile of the same messages.";
-    ROUND_TRIP_DELAY_P99_NS = "round_trip_delay_p99_ns" [Nanoseconds, Lower] "round-trip delay under load, 99th percentile":
-        "99th percentile of the same messages, of 100 or more.";
-    ROUND_TRIP_DELAY_MAX_NS = "round_trip_delay_max_ns" [Nanoseconds, Lower] "round-trip delay under load, maximum":
+    ROUND_TRIP_DELAY_IDLE_MAX_NS = "round_trip_delay_idle_max_ns" [Nanoseconds, Lower] "round-trip delay, idle, maximum":
         "Maximum of the same messages.";
-    STREAM_ROUND_TRIP_DELAY_NS = "stream_round_trip_delay_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream":
-        "Mean over the probe messages on a stream of the transfer's own connection (`probe.placement = \"stream\"`), which wait for its congestion window, too. Counted as in `round_trip_delay_ns`.";
-    STREAM_ROUND_TRIP_DELAY_P50_NS = "stream_round_trip_delay_p50_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, median":
-        "Median of the same messages.";
-    STREAM_ROUND_TRIP_DELAY_P95_NS = "stream_round_trip_delay_p95_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, 95th percentile":
+    ROUND_TRIP_DELAY_MEAN_NS = "round_trip_delay_mean_ns" [Nanoseconds, Lower] "delay under load, mean":
+        "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the time of goodput: from the moment when the transfer's first connection can carry data, and from the end of the warm-up, to the arrival of the acknowledgement or the deadline; their answers may come later. A message or an answer that is lost and sent again by the transport takes longer than the path does, which a mean shows more than a median: see `probe_packets_retransmitted`.";
+    ROUND_TRIP_DELAY_P50_NS = "round_trip_delay_p50_ns" [Nanoseconds, Lower] "delay under load, median":
+        "Median of the same messages; of an even number the mean of the middle two.";
+    ROUND_TRIP_DELAY_P95_NS = "round_trip_delay_p95_ns" [Nanoseconds, Lower] "delay under load, 95th percentile":
         "95th percentile of the same messages.";
-    STREAM_ROUND_TRIP_DELAY_P99_NS = "stream_round_trip_delay_p99_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, 99th percentile":
+    ROUND_TRIP_DELAY_P99_NS = "round_trip_delay_p99_ns" [Nanoseconds, Lower] "delay under load, 99th percentile":
         "99th percentile of the same messages, of 100 or more.";
-    STREAM_ROUND_TRIP_DELAY_MAX_NS = "stream_round_trip_delay_max_ns" [Nanoseconds, Lower] "round-trip delay under load, on a stream, maximum":
+    ROUND_TRIP_DELAY_MAX_NS = "round_trip_delay_max_ns" [Nanoseconds, Lower] "delay under load, maximum":
+        "Maximum of the same messages.";
+    STREAM_ROUND_TRIP_DELAY_MEAN_NS = "stream_round_trip_delay_mean_ns" [Nanoseconds, Lower] "delay under load, on a stream, mean":
+        "Mean over the probe messages on a stream of the transfer's own connection (`probe.placement = \"stream\"`), which wait for its congestion window, too. Counted as in `round_trip_delay_mean_ns`.";
+    STREAM_ROUND_TRIP_DELAY_P50_NS = "stream_round_trip_delay_p50_ns" [Nanoseconds, Lower] "delay under load, on a stream, median":
+        "Median of the same messages; of an even number the mean of the middle two.";
+    STREAM_ROUND_TRIP_DELAY_P95_NS = "stream_round_trip_delay_p95_ns" [Nanoseconds, Lower] "delay under load, on a stream, 95th percentile":
+        "95th percentile of the same messages.";
+    STREAM_ROUND_TRIP_DELAY_P99_NS = "stream_round_trip_delay_p99_ns" [Nanoseconds, Lower] "delay under load, on a stream, 99th percentile":
+        "99th percentile of the same messages, of 100 or more.";
+    STREAM_ROUND_TRIP_DELAY_MAX_NS = "stream_round_trip_delay_max_ns" [Nanoseconds, Lower] "delay under load, on a stream, maximum":
         "Maximum of the same messages.";
     PROBE_MESSAGES_SENT = "probe_messages_sent" [Count, Neither] "probe messages sent":
-        "Messages that measure the round-trip delay under load, with a scheduled departure in the transfer (see `round_trip_delay_ns`); those are among them that the transport did not take in time.";
+        "Messages that measure the round-trip delay under load, with a scheduled departure in the time of goodput (see `round_trip_delay_mean_ns`); those are among them that the transport did not take in time.";
     PROBE_MESSAGES_LOST = "probe_messages_lost" [Count, Lower] "probe messages without answer":
         "Of these, the ones without an answer. After the end of the transfer answers are waited for as long as the path can hold a message and its answer, and 250 ms more for a retransmission.";
+    PROBE_PACKETS_RETRANSMITTED = "probe_packets_retransmitted" [Count, Lower, Sum] "probe packets sent again":
+        "Packets of the probe's own connection that its two ends had to send again since the beginning of the time of goodput (see `round_trip_delay_mean_ns`), where their stack counts them: TCP's retransmissions, packets that QUIC declares lost. What they carried arrived a round trip later or more. 0 where the transport sends nothing again; not known for a probe on a stream of the transfer's connection, and where the stack does not count.";
     SERIES_TIME_NS = "series_time_ns" [Nanoseconds, Neither] "time in the series":
         "Of a series (`every`): from the beginning of its first round to the beginning of this trial, by the clock of the run, which is virtual in virtual time.";
     SERIES_PERIOD = "series_period" [Count, Neither] "period of the series":
@@ -89,14 +97,14 @@ super::metrics! {
         "Messages that arrived after one with a higher sequence number (RFC 4737, Type-P-Reordered).";
     MESSAGES_CORRUPTED = "messages_corrupted" [Count, Lower, ReceiverOrSum] "messages corrupted":
         "Messages whose check failed at the receiver: the header is checked whole, the content at the beginning and the end of every piece that arrives.";
-    MESSAGE_DELAY_NS = "message_delay_ns" [Nanoseconds, Lower] "message delay":
-        "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival; between hosts with a clock each as `one_way_delay_ns` is. What was not answered in time has none.";
+    MESSAGE_DELAY_MEAN_NS = "message_delay_mean_ns" [Nanoseconds, Lower] "message delay, mean":
+        "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival; between hosts with a clock each as `one_way_delay_p50_ns` is. What was not answered in time has none.";
     MESSAGE_DELAY_P50_NS = "message_delay_p50_ns" [Nanoseconds, Lower] "message delay, median":
-        "Median of the same messages, from a histogram of three significant digits.";
+        "Median of the same messages, from a histogram of three significant digits (HdrHistogram): interpolated within the bucket in which the rank lies, and so to less than 0.1 %. Of equal delays it is their value.";
     MESSAGE_DELAY_P95_NS = "message_delay_p95_ns" [Nanoseconds, Lower] "message delay, 95th percentile":
-        "95th percentile of the same messages, from the same histogram.";
+        "95th percentile of the same messages, from the same histogram, interpolated as the median.";
     MESSAGE_DELAY_P99_NS = "message_delay_p99_ns" [Nanoseconds, Lower] "message delay, 99th percentile":
-        "99th percentile of the same messages, of 100 or more, from the same histogram.";
+        "99th percentile of the same messages, of 100 or more, from the same histogram, interpolated as the median.";
     MESSAGE_DELAY_MAX_NS = "message_delay_max_ns" [Nanoseconds, Lower] "message delay, maximum":
         "Maximum of the same messages.";
     MESSAGES_UNACKNOWLEDGED = "messages_unacknowledged" [Count, Lower] "messages without acknowledgement":
@@ -112,41 +120,51 @@ super::metrics! {
     REQUESTS_UNANSWERED = "requests_unanswered" [Count, Lower] "requests without answer":
         "Requests that left and had no answer within the time-out, or by the end of the trial.";
     INTERARRIVAL_JITTER_NS = "interarrival_jitter_ns" [Nanoseconds, Lower, Receiver] "interarrival jitter":
-        "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages. Of both directions at once each has its own instead.";
+        "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages, as it is after the last one; of several flows the mean of theirs. Of both directions at once each has its own instead.";
     INTERARRIVAL_JITTER_FORWARD_NS = "interarrival_jitter_forward_ns" [Nanoseconds, Lower] "interarrival jitter from the connecting host":
         "Of messages in both directions at once: smoothed interarrival jitter of those that the connecting host sent (RFC 3550, 6.4.1).";
     INTERARRIVAL_JITTER_REVERSE_NS = "interarrival_jitter_reverse_ns" [Nanoseconds, Lower] "interarrival jitter to the connecting host":
         "Of the same messages: that of those that the listening host sent.";
-    ONE_WAY_DELAY_NS = "one_way_delay_ns" [Nanoseconds, Lower, Receiver] "one-way delay":
-        "Median one-way delay of the messages (RFC 7679); of both directions at once, of those that the connecting host sent. Where each host has a clock of its own it is corrected by their offset, whose error is at most `clock_offset_bound_ns`, and left out if that is more than a tenth of it.";
+    ONE_WAY_DELAY_MEAN_NS = "one_way_delay_mean_ns" [Nanoseconds, Lower, Receiver] "one-way delay, mean":
+        "Mean one-way delay of the messages (RFC 7679); of both directions at once, of those that the connecting host sent. Where each host has a clock of its own it and its percentiles are corrected by their offset, whose error is at most `clock_offset_bound_ns`, and left out if that is more than a tenth of the median.";
+    ONE_WAY_DELAY_P50_NS = "one_way_delay_p50_ns" [Nanoseconds, Lower, Receiver] "one-way delay, median":
+        "Median of the same messages, from a histogram of three significant digits, interpolated as `message_delay_p50_ns` is.";
+    ONE_WAY_DELAY_P95_NS = "one_way_delay_p95_ns" [Nanoseconds, Lower, Receiver] "one-way delay, 95th percentile":
+        "95th percentile of the same messages, from the same histogram.";
+    ONE_WAY_DELAY_P99_NS = "one_way_delay_p99_ns" [Nanoseconds, Lower, Receiver] "one-way delay, 99th percentile":
+        "99th percentile of the same messages, of 100 or more, from the same histogram.";
+    ONE_WAY_DELAY_MAX_NS = "one_way_delay_max_ns" [Nanoseconds, Lower, Receiver] "one-way delay, maximum":
+        "Maximum of the same messages.";
     CLOCK_OFFSET_BOUND_NS = "clock_offset_bound_ns" [Nanoseconds, Lower] "bound of the clocks' offset":
-        "Largest error of the offset between the hosts' monotonic clocks at any moment of the trial, and with it of one-way delays (`one_way_delay_ns`, and `message_delay_ns` and its percentiles of multi-stream): half of the interval that exchanges of the time before, during and after the trial leave, as no message arrives before it was sent (the fact `clock.method` says over what). Absent where both ends share one clock.";
+        "Largest error of the offset between the hosts' monotonic clocks at any moment of the trial, and with it of one-way delays (`one_way_delay_p50_ns` and the like, and `message_delay_p50_ns` and the like of multi-stream): half of the interval that exchanges of the time before, during and after the trial leave, as no message arrives before it was sent (the fact `clock.method` says over what). Absent where both ends share one clock.";
     CLOCK_DRIFT_RATIO = "clock_drift_ratio" [Ratio, Neither] "drift of the clocks":
         "Mean drift of the listening host's monotonic clock against the connecting host's from before the trial to after it, in seconds per second: the middle of the interval that the same exchanges leave.";
     CLOCK_DRIFT_BOUND_RATIO = "clock_drift_bound_ratio" [Ratio, Neither] "bound of the clocks' drift":
         "Largest error of `clock_drift_ratio`: half of its interval.";
-    TIME_TO_FIRST_BYTE_NS = "time_to_first_byte_ns" [Nanoseconds, Lower] "time to first byte":
+    TIME_TO_FIRST_BYTE_MEAN_NS = "time_to_first_byte_mean_ns" [Nanoseconds, Lower] "time to first byte, mean":
         "Mean over the measured connections of the time from the connect call to the arrival of the answer's first byte.";
     TIME_TO_FIRST_BYTE_P50_NS = "time_to_first_byte_p50_ns" [Nanoseconds, Lower] "time to first byte, median":
-        "Median of the same connections.";
+        "Median of the same connections. Percentiles are interpolated as `message_delay_p50_ns` is.";
     TIME_TO_FIRST_BYTE_P95_NS = "time_to_first_byte_p95_ns" [Nanoseconds, Lower] "time to first byte, 95th percentile":
         "95th percentile of the same connections.";
     TIME_TO_FIRST_BYTE_P99_NS = "time_to_first_byte_p99_ns" [Nanoseconds, Lower] "time to first byte, 99th percentile":
         "99th percentile of the same connections, of 100 or more.";
     TIME_TO_FIRST_BYTE_MAX_NS = "time_to_first_byte_max_ns" [Nanoseconds, Lower] "time to first byte, maximum":
         "Maximum of the same connections.";
-    TIME_TO_COMPLETION_NS = "time_to_completion_ns" [Nanoseconds, Lower] "time to completion":
+    TIME_TO_COMPLETION_MEAN_NS = "time_to_completion_mean_ns" [Nanoseconds, Lower] "time to completion, mean":
         "Mean over the measured connections of the time from the connect call to the arrival of the whole answer.";
     TIME_TO_COMPLETION_P50_NS = "time_to_completion_p50_ns" [Nanoseconds, Lower] "time to completion, median":
-        "Median of the same connections.";
+        "Median of the same connections. Percentiles are interpolated as `message_delay_p50_ns` is.";
     TIME_TO_COMPLETION_P95_NS = "time_to_completion_p95_ns" [Nanoseconds, Lower] "time to completion, 95th percentile":
         "95th percentile of the same connections.";
     TIME_TO_COMPLETION_P99_NS = "time_to_completion_p99_ns" [Nanoseconds, Lower] "time to completion, 99th percentile":
         "99th percentile of the same connections, of 100 or more.";
     TIME_TO_COMPLETION_MAX_NS = "time_to_completion_max_ns" [Nanoseconds, Lower] "time to completion, maximum":
         "Maximum of the same connections.";
-    SETTLING_TIME_NS = "settling_time_ns" [Nanoseconds, Lower] "settling time after a step":
+    SETTLING_TIME_MEAN_NS = "settling_time_mean_ns" [Nanoseconds, Lower] "settling time after a step, mean":
         "Mean over the steps of the path's schedule after which the rate of arrivals settled: time from the step until the last sample of what the receiver's interface gets (received_bps, running median of three) that lies more than 10 % away from the final rate, which is the mean of the second half of the time until the next step. Arrivals and not goodput, because in-order delivery stops after a lost packet while the link stays full. To the accuracy of the sample interval. Sources: response to changes, RFC 5166 section 2.2.1; settling time as in control engineering (Ogata, Modern Control Engineering, 5-3), with a band of 10 %.";
+    SETTLING_TIME_P50_NS = "settling_time_p50_ns" [Nanoseconds, Lower] "settling time after a step, median":
+        "Median over the same steps.";
     UNSETTLED_STEPS = "unsettled_steps" [Count, Lower] "steps without settling":
-        "Steps of the path's schedule after which the rate of arrivals did not settle (see settling_time_ns): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.";
+        "Steps of the path's schedule after which the rate of arrivals did not settle (see `settling_time_mean_ns`): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.";
 }

@@ -129,6 +129,7 @@ pub struct Published {
     #[serde(default)]
     pub workload: Option<String>,
     /// Name in [`crate::metric::METRICS`].
+    #[serde(deserialize_with = "crate::metric::read_name")]
     pub metric: String,
     /// Value in the metric's unit.
     pub value: f64,
@@ -172,7 +173,11 @@ pub struct Study {
     pub successes: Option<u32>,
     /// Metric by which transports are ranked with every workload; that of the workload's kind if
     /// absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::metric::read_optional_name"
+    )]
     pub rank_by: Option<String>,
     /// Time from the beginning of a round to that of the next, for a study that is a series; its rounds
     /// follow one another without it.

@@ -104,9 +104,9 @@ pub(super) fn read_published(
     }
     let workload = workload.map(|(name, _)| name);
     let (metric, span) = section.required_text("metric", "\"goodput_bps\"")?;
-    let unit = known_metric(&section, &metric, span)?.unit;
-    let example = example_in(unit);
-    let value = section.quantity("value", example, |text| unit.read(text))?;
+    let metric = known_metric(&section, &metric, span)?;
+    let example = example_in(metric.unit);
+    let value = section.quantity("value", example, |text| metric.unit.read(text))?;
     let (value, _) = section.required("value", &format!("\"{example}\""), value)?;
     let note = section.text("note")?.map(|(text, _)| text);
     let path_permits = section.flag("path_permits")?.map(|(flag, _)| flag);
@@ -115,20 +115,20 @@ pub(super) fn read_published(
         transport,
         condition,
         workload,
-        metric,
+        metric: metric.name.to_owned(),
         value,
         note,
         path_permits,
     })
 }
 
-/// Returns the metric of this name.
+/// Returns the metric of this name, also by an earlier one.
 pub(super) fn known_metric(
     section: &Section<'_>,
     name: &str,
     span: Range<usize>,
 ) -> Result<&'static MetricDefinition> {
-    metric::find(name).ok_or_else(|| {
+    metric::find(metric::current_name(name)).ok_or_else(|| {
         let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
         let hint = match nearest(name, &names) {
             Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),

@@ -96,10 +96,11 @@ pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>> {
     let Some((name, span)) = root.text("rank_by")? else {
         return Ok(None);
     };
+    let metric = known_metric(root, &name, span.clone())?;
     refuse! { root;
-        known_metric(root, &name, span.clone())?.better == Better::Neither => span,
+        metric.better == Better::Neither => span,
             "more of `{name}` is neither better nor worse, so that it ranks nothing",
             "write a metric such as `transfer_time_ns` or `goodput_bps`";
     }
-    Ok(Some(name))
+    Ok(Some(metric.name.to_owned()))
 }

@@ -26,7 +26,7 @@ pub struct Setup {
 /// Metrics of a run by bulk transfers.
 pub const METRICS: [&str; 3] = [
     "goodput_bps",
-    "round_trip_delay_ns",
+    "round_trip_delay_p50_ns",
     "goodput_per_core_percent_bps",
 ];
 

@@ -104,7 +104,7 @@ fn cell(
 /// Returns the largest error from the hosts' clocks of each delay that depends on them.
 fn clock_errors(measured: &[&TrialRecord], work: &Workload) -> BTreeMap<String, f64> {
     let delays = work.kind.one_way_delays();
-    let names = delays.into_iter().flat_map(|(names, _)| names);
+    let names = delays.into_iter().flat_map(|family| family.names());
     let largest = |name: &str| {
         let trials = measured.iter().map(|trial| &trial.measurements.metrics);
         let with_delay = trials.filter(|metrics| metrics.contains_key(name));

@@ -58,17 +58,23 @@ pub const HEADLINE_METRICS: [&str; 8] = [
     id::MESSAGE_DELAY_P95_NS,
     id::TIME_TO_FIRST_BYTE_P50_NS,
     id::TIME_TO_COMPLETION_P50_NS,
-    id::ROUND_TRIP_DELAY_NS,
-    id::STREAM_ROUND_TRIP_DELAY_NS,
+    id::ROUND_TRIP_DELAY_P50_NS,
+    id::STREAM_ROUND_TRIP_DELAY_P50_NS,
     id::GOODPUT_PER_CORE_PERCENT_BPS,
 ];
 
 /// Metrics of the published table of relative differences (rate, delay, CPU), and Regatta's own.
 pub const DIFFERENCE_METRICS: [&str; 4] = [
     id::GOODPUT_BPS,
-    id::ROUND_TRIP_DELAY_NS,
+    id::ROUND_TRIP_DELAY_P50_NS,
     id::CPU_HOST_RATIO,
     id::GOODPUT_PER_CORE_PERCENT_BPS,
+];
+
+/// Metrics that tables show beside those by which transports are compared.
+pub(crate) const BESIDE_METRICS: [&str; 2] = [
+    id::ROUND_TRIP_DELAY_P95_NS,
+    id::STREAM_ROUND_TRIP_DELAY_P95_NS,
 ];
 
 /// Returns the metrics by which transports are compared: that of the study's ranking first, if it is
@@ -79,10 +85,11 @@ pub(crate) fn compared_metrics(study: &Study) -> Vec<&str> {
     own.into_iter().chain(HEADLINE_METRICS).collect()
 }
 
-/// Whether transports or conditions are compared by this metric, so that its geometric mean is
-/// shown.
+/// Whether transports or conditions are compared by this metric, or it stands beside one, so that its
+/// geometric mean is shown.
 fn is_compared(metric: &str) -> bool {
-    HEADLINE_METRICS.contains(&metric) || DIFFERENCE_METRICS.contains(&metric)
+    let tables = [&HEADLINE_METRICS[..], &DIFFERENCE_METRICS, &BESIDE_METRICS];
+    tables.iter().any(|metrics| metrics.contains(&metric))
 }
 
 /// Summarises the trials of a run.

@@ -21,7 +21,7 @@ use crate::{
 
 /// Metrics that are shown against the parameters, after that of the ranking.
 const FURTHER_METRICS: CellKey<'_> = [
-    id::ROUND_TRIP_DELAY_NS,
+    id::ROUND_TRIP_DELAY_P50_NS,
     id::GOODPUT_PER_CORE_PERCENT_BPS,
     id::MESSAGE_LOSS_RATIO,
 ];

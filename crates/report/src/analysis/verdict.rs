@@ -388,7 +388,7 @@ fn notes(cells: &[&Cell]) -> Vec<String> {
 }
 
 fn settling_time(cell: &Cell) -> Option<f64> {
-    Some(cell.metrics.get(id::SETTLING_TIME_NS)?.mean)
+    Some(cell.metrics.get(id::SETTLING_TIME_MEAN_NS)?.mean)
 }
 
 /// Describes the time that a transport took to settle after the steps of the path's schedule, and

@@ -71,7 +71,7 @@ fn metrics_are_drawn_over_the_time_of_the_series() {
     let page = html::render(&data, &summarise(&data)).expect("a page");
     // The last of five rounds begins after ten minutes.
     assert!(page.contains("time since the series began, min"));
-    for metric in ["goodput-bps", "round-trip-delay-ns", "cpu-host-ratio"] {
+    for metric in ["goodput-bps", "round-trip-delay-p50-ns", "cpu-host-ratio"] {
         for condition in 0..2 {
             let panel = format!("id=\"trial-{metric}-{condition}");
             assert!(page.contains(&panel), "{panel}");

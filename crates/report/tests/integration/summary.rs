@@ -367,7 +367,7 @@ fn values_that_are_not_finite_do_not_panic() {
         trial
             .measurements
             .metrics
-            .insert("round_trip_delay_ns", f64::INFINITY);
+            .insert("round_trip_delay_p50_ns", f64::INFINITY);
         trial.measurements.metrics.insert("cpu_host_ratio", 0.0);
         for series in &mut trial.measurements.series {
             series.values.iter_mut().for_each(|v| *v = f64::NAN);

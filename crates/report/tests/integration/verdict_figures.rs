@@ -25,7 +25,7 @@ fn contradictory() -> RunData {
         for name in [
             "goodput_bps",
             "goodput_per_core_percent_bps",
-            "round_trip_delay_ns",
+            "round_trip_delay_p50_ns",
         ] {
             if let Some(value) = trial.measurements.metrics.get_mut(name) {
                 *value *= factor;

@@ -46,6 +46,9 @@ pub struct Column {
     /// First version of the results file with this column, and the expression for older ones.
     #[serde(skip)]
     since: (i32, &'static str),
+    /// Whether the values are names of metrics, of which older files have earlier ones.
+    #[serde(skip)]
+    pub(super) names_metrics: bool,
 }
 
 impl Column {
@@ -59,6 +62,7 @@ impl Column {
             meaning: Cow::Borrowed(meaning),
             sql: "",
             since: (0, ""),
+            names_metrics: false,
         }
     }
 
@@ -90,6 +94,11 @@ impl Column {
 
     pub(super) const fn since(mut self, version: i32, older: &'static str) -> Self {
         self.since = (version, older);
+        self
+    }
+
+    pub(super) const fn names_metrics(mut self) -> Self {
+        self.names_metrics = true;
         self
     }
 

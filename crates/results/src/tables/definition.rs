@@ -33,6 +33,8 @@ pub(super) enum Rows {
     Histograms,
     /// Samples of the hosts.
     HostSamples,
+    /// Definitions of the metrics.
+    MetricDefinitions,
     /// Definitions of the series.
     SeriesDefinitions,
 }
@@ -106,7 +108,7 @@ pub const TABLES: &[Table] = tables! {
         text("value", "the fact, as the host reported it");
     }
     "metric_definition" = "definition of a metric, as of the version of Regatta that measured it",
-    stored("metric_definition ORDER BY name") => {
+    Rows::MetricDefinitions => {
         text("name", "name of the metric");
         UNIT;
         text("title", "short title for tables and axes");
@@ -149,7 +151,7 @@ pub const TABLES: &[Table] = tables! {
     }
     "metric" = "one value of one attempt; a value that was not measured has no row", stored(FINITE) => {
         TRIAL;
-        text("name", "name of the metric, see `metric_definition`").sql("metric.name");
+        text("name", "name of the metric, see `metric_definition`").sql("metric.name").names_metrics();
         UNIT.nullable();
         real("value", "value in `unit`");
     }

@@ -1,6 +1,6 @@
 //! Rows of the exported tables, read one after another from the results file.
 
-use std::io;
+use std::{collections::BTreeMap, io};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
@@ -68,11 +68,31 @@ pub(super) fn each(
         Rows::Samples => samples(file, take),
         Rows::Histograms => histograms(file, take),
         Rows::HostSamples => host_samples(file, columns, take),
+        Rows::MetricDefinitions => metric_definitions(file, take),
         Rows::SeriesDefinitions => metric::SERIES.iter().try_for_each(|series| {
             let unit = series.unit.name();
             take(&[series.name, unit, series.title, series.definition].map(Value::Text))
         }),
     }
+}
+
+/// Passes the stored definitions, ordered by the names of now; of a metric with two names the one under that of now.
+fn metric_definitions(file: &RunFile, take: Take<'_>) -> Result<(), ResultsError> {
+    let sql = "SELECT name, unit, title, definition FROM metric_definition";
+    let mut definitions: BTreeMap<String, [String; 3]> = BTreeMap::new();
+    for (name, unit, title, definition) in
+        file.rows(sql, |row| <(String, _, _, _)>::try_from(row))?
+    {
+        let current = metric::current_name(&name);
+        if current == name || !definitions.contains_key(current) {
+            definitions.insert(current.to_owned(), [unit, title, definition]);
+        }
+    }
+    definitions
+        .iter()
+        .try_for_each(|(name, [unit, title, definition])| {
+            take(&[name, unit, title, definition].map(|text| Value::Text(text)))
+        })
 }
 
 fn stored(
@@ -106,7 +126,13 @@ fn value<'a>(column: &Column, stored: ValueRef<'a>) -> Option<Value<'a>> {
         (Kind::Integer, ValueRef::Integer(value)) => Some(Value::Integer(value)),
         (Kind::Real, ValueRef::Real(value)) => Some(Value::Real(value)),
         (Kind::Boolean, ValueRef::Integer(value)) => Some(Value::Boolean(value != 0)),
-        (Kind::Text, ValueRef::Text(_)) => Some(Value::Text(stored.as_str().ok()?)),
+        (Kind::Text, ValueRef::Text(_)) => {
+            let text = stored.as_str().ok()?;
+            Some(Value::Text(match column.names_metrics {
+                true => metric::current_name(text),
+                false => text,
+            }))
+        }
         (Kind::Unsigned, ValueRef::Text(_)) => {
             Some(Value::Unsigned(stored.as_str().ok()?.parse().ok()?))
         }

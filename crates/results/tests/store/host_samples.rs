@@ -7,7 +7,7 @@ use regatta_results::{FILE_NAME, Reader, ResultsError, Store, exports, hosts_csv
 use tempfile::tempdir;
 
 use crate::{
-    GOLDEN, GOLDEN_2, GOLDEN_3, GOLDEN_4,
+    GOLDEN, GOLDEN_2, GOLDEN_3, GOLDEN_4, GOLDEN_5,
     common::{header, open_to_resume, trial},
 };
 
@@ -126,6 +126,11 @@ fn a_resumed_run_of_version_3_stores_samples() {
 #[test]
 fn a_resumed_run_of_version_4_stores_samples() {
     check_resume(GOLDEN_4);
+}
+
+#[test]
+fn a_resumed_run_of_version_5_stores_samples() {
+    check_resume(GOLDEN_5);
 }
 
 /// Checks that a file whose samples were changed is refused, in these words.

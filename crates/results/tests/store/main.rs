@@ -25,6 +25,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-1
 const GOLDEN_2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-2.sqlite");
 const GOLDEN_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-3.sqlite");
 const GOLDEN_4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-4.sqlite");
+const GOLDEN_5: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-5.sqlite");
 
 /// Writes the run that the golden file holds.
 fn write_run(dir: &Path) {
@@ -82,6 +83,79 @@ fn golden_file_of_version_3_still_loads() {
 #[test]
 fn golden_file_of_version_4_still_loads() {
     check_run(&Reader::open(Path::new(GOLDEN_4)).unwrap());
+}
+
+#[test]
+fn golden_file_of_version_5_still_loads() {
+    check_run(&Reader::open(Path::new(GOLDEN_5)).unwrap());
+}
+
+/// Checks a metric whose name did not say its statistic. The file is of version 1, whose records have no checksums.
+#[test]
+fn metrics_of_older_files_have_the_names_of_now() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    fs::copy(GOLDEN, &path).unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute(
+            "UPDATE metric SET name = 'round_trip_delay_ns' WHERE name = 'messages_sent'",
+            [],
+        )
+        .unwrap();
+    drop(connection);
+    let reader = Reader::open(&path).unwrap();
+    for trial in [
+        reader.trials().unwrap(),
+        reader.trials_without_series().unwrap(),
+    ]
+    .concat()
+    {
+        let metrics = &trial.measurements.metrics;
+        assert!(!metrics.contains_key("round_trip_delay_ns"));
+        let expected = (trial.index != 1).then_some(1000.0);
+        assert_eq!(metrics.get("round_trip_delay_mean_ns").copied(), expected);
+    }
+    let mut csv = Vec::new();
+    exports::trials_csv(&reader, &mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let [header, row] = [0, 1].map(|line| csv.lines().nth(line).unwrap().split(',').collect());
+    let (header, row): (Vec<&str>, Vec<&str>) = (header, row);
+    let column = header
+        .iter()
+        .position(|name| *name == "round_trip_delay_mean_ns");
+    assert_eq!(row[column.unwrap()], "1000");
+    assert!(!header.contains(&"round_trip_delay_ns"), "{header:?}");
+    drop(reader);
+    // A trial that a resumed run adds is beside them under the same name, and the definition is there once.
+    let mut store = open_to_resume(dir.path()).unwrap();
+    let mut added = trial(10);
+    let metrics = &mut added.measurements.metrics;
+    metrics.insert("round_trip_delay_mean_ns", 2000.0);
+    store.add_trial(&added).unwrap();
+    drop(store);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.trials().unwrap()[3], added);
+    let out = tempdir().unwrap();
+    // The histograms of this file are no histograms; their table comes after these two.
+    regatta_results::tables::export_tables(
+        &reader,
+        out.path(),
+        &[regatta_results::tables::TableFormat::Csv],
+    )
+    .unwrap_err();
+    let of = |table: &str| fs::read_to_string(out.path().join(table)).unwrap();
+    let count = |text: &str, name: &str| text.matches(name).count();
+    assert_eq!(
+        count(&of("metric_definition.csv"), "\nround_trip_delay_mean_ns,"),
+        1
+    );
+    assert_eq!(
+        count(&of("metric_definition.csv"), "\nround_trip_delay_ns,"),
+        0
+    );
+    assert_eq!(count(&of("metric.csv"), "round_trip_delay_mean_ns,"), 3);
+    assert_eq!(count(&of("metric.csv"), "round_trip_delay_ns"), 0);
 }
 
 #[test]

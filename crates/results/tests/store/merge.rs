@@ -246,7 +246,7 @@ fn files_of_other_plans_and_versions_are_refused() {
         merge.refused
     );
 
-    for (version, schema) in [(4, "schema 4"), (6, "schema 6")] {
+    for (version, schema) in [(4, "schema 4"), (7, "schema 7")] {
         let path = copy.join(FILE_NAME);
         fs::copy(good[0].join(FILE_NAME), &path).unwrap();
         let connection = rusqlite::Connection::open(&path).unwrap();

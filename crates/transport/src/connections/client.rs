@@ -371,8 +371,14 @@ mod tests {
         assert_eq!(report.measurements.facts["handshakes.full"], "1");
         assert_eq!(report.measurements.metrics["connections_completed"], 3.0);
         assert_eq!(report.measurements.metrics["connections_failed"], 1.0);
-        assert_eq!(report.measurements.metrics["time_to_first_byte_ns"], 20e6);
-        assert_eq!(report.measurements.metrics["time_to_completion_ns"], 21e6);
+        assert_eq!(
+            report.measurements.metrics["time_to_first_byte_mean_ns"],
+            20e6
+        );
+        assert_eq!(
+            report.measurements.metrics["time_to_completion_mean_ns"],
+            21e6
+        );
         let codes: Vec<_> = report
             .measurements
             .warnings

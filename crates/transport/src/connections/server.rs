@@ -92,8 +92,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
             before.stop();
         }
         if admitted.purpose != Purpose::Transfer {
-            let (trial, over) = (self.end.trial, &Stop::new());
-            self.end.carrier.echo(trial, admitted, over).await;
+            self.end.echo_probe(admitted, &Stop::new()).await;
             return Ok(());
         }
         let StreamFlow {

@@ -305,7 +305,10 @@ mod tests {
             .delays
             .report(DelayMetrics::MESSAGE, "sender", &mut findings);
         // 30, 20, 10 and 10 ms.
-        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 17.5e6);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_mean_ns"],
+            17.5e6
+        );
         assert_eq!(
             findings.0.measurements.metrics["message_delay_max_ns"],
             30e6

@@ -5,8 +5,6 @@ use std::{
     time::Duration,
 };
 
-use hdrhistogram::Histogram as Hdr;
-
 use super::{Shared, Watch, tally::Received};
 use crate::{
     clock::MonotonicTime,
@@ -16,10 +14,10 @@ use crate::{
     executor::Executor,
     message::{Arrival, MessageFlow},
     opening::Purpose,
-    probe,
     stop::{Linked, Stop},
     trial::{
         LEAVING, MARGIN, NOTE_SLACK,
+        distribution::Distribution,
         findings::Deliveries,
         message_control::{self, Control},
         watch::{Delivered, ReceiverEnd, ReceiverEnding},
@@ -173,7 +171,7 @@ pub(super) struct Receiver<'a> {
     /// Part of the live counters that is the flow's.
     counted: Delivered,
     deliveries: Option<Deliveries>,
-    one_way: Hdr<u64>,
+    one_way: Distribution,
     ending: Ending,
     /// Arrival of the messages that are not counted yet: one time for a whole batch, which came with one
     /// system call.
@@ -188,7 +186,7 @@ impl<'a> Receiver<'a> {
             sink: shared.work.sink(flow),
             counted: Delivered::default(),
             deliveries: None,
-            one_way: probe::new_histogram(),
+            one_way: Distribution::default(),
             ending: Ending::default(),
             arrived: None,
         }
@@ -204,7 +202,7 @@ impl<'a> Receiver<'a> {
         let now = *self.arrived.get_or_insert_with(MonotonicTime::now);
         let sent = self.sink.consume(message, now);
         if let (Some(sent), Some(offset)) = (sent, trial.order.path.clock_offset_ns) {
-            probe::record(&mut self.one_way, now - sent - offset, 1);
+            self.one_way.add_nanoseconds(now - sent - offset);
         }
     }
 

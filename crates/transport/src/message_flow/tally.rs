@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use hdrhistogram::Histogram as Hdr;
 use regatta_control::Role;
-use regatta_model::metric::id;
+use regatta_model::metric::{DelayMetrics, id};
 
 use super::Shared;
 use crate::{
@@ -14,9 +13,9 @@ use crate::{
     driver::TransportError,
     exchange::ExchangeResult,
     message::{MessageEndpoint, MessageFlow},
-    probe,
     statistics::AllConnections,
     trial::{
+        distribution::Distribution,
         findings::{Deliveries, Findings},
         watch::Delivered,
     },
@@ -36,7 +35,7 @@ pub(super) struct Tally {
     /// Flows to this end.
     pub received: Vec<Received>,
     pub deliveries: Option<Deliveries>,
-    pub one_way: Hdr<u64>,
+    pub one_way: Distribution,
     /// Sum of the other end's acknowledgements, and whether all came in their flows.
     pub acknowledged: Delivered,
     pub all_in_band: bool,
@@ -61,7 +60,7 @@ impl Tally {
         Self {
             received: Vec::new(),
             deliveries: None,
-            one_way: probe::new_histogram(),
+            one_way: Distribution::default(),
             acknowledged: Delivered::default(),
             all_in_band: true,
             left: 0,
@@ -79,11 +78,10 @@ impl Tally {
         &mut self,
         received: Received,
         deliveries: Option<Deliveries>,
-        one_way: &Hdr<u64>,
+        one_way: &Distribution,
     ) {
         Deliveries::merge(&mut self.deliveries, deliveries);
-        // Both have the same bounds.
-        let _ = self.one_way.add(one_way);
+        self.one_way.merge(one_way);
         self.received.push(received);
     }
 
@@ -189,11 +187,9 @@ impl Shared<'_> {
         }
         // Of a transfer in both directions the delay is that of the way from the connecting host.
         let role = self.trial.order.role;
-        if role == Role::Receiver && !tally.one_way.is_empty() {
-            let median = tally.one_way.value_at_quantile(0.5) as f64;
-            findings.metric(id::ONE_WAY_DELAY_NS, median);
-            let histogram = probe::encode(id::ONE_WAY_DELAY_NS, role.name(), &tally.one_way);
-            findings.histogram(histogram);
+        if role == Role::Receiver {
+            let names = DelayMetrics::ONE_WAY;
+            tally.one_way.report(names, role.name(), findings);
         }
     }
 

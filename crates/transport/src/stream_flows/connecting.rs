@@ -26,6 +26,7 @@ use crate::{
         carrier::Carrier as _,
         connecting::{CLOSING, Connecting, ConnectingWork, Ended},
         findings::Findings,
+        retransmissions::Counter,
         streams::{StreamFlow, Streams, open_stream},
         watch::{Delivered, SenderEnd},
     },
@@ -242,8 +243,10 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             Some(probe) => {
                 let opened = &mut opened;
                 let carrying = move || async move { self.part(flow, opened).await };
-                let probing =
-                    move || async move { self.end.probe_on(&mut StreamFlow::new((), probe)).await };
+                // The connection's count is that of the transfer.
+                let counter = Counter::Unknown;
+                let mut flow = StreamFlow::new((), probe);
+                let probing = move || async move { self.end.probe_on(&mut flow, counter).await };
                 let executor = self.end.carrier.executor();
                 let (complete, probed) = executor.join(carrying, probing).await;
                 self.end.probed(probed);

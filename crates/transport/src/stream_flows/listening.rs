@@ -152,9 +152,9 @@ async fn serve_connection<E: StreamEndpoint>(
     mut admitted: Admitted<FlowOf<E>>,
 ) {
     let (shared, end) = (serving.shared, serving.end);
-    let (trial, over) = (end.trial, &Stop::new());
+    let trial = end.trial;
     if admitted.purpose != Purpose::Transfer {
-        end.carrier.echo(trial, &mut admitted, over).await;
+        end.echo_probe(&mut admitted, &Stop::new()).await;
         return;
     }
     let StreamFlow {
@@ -184,7 +184,7 @@ async fn serve_connection<E: StreamEndpoint>(
         let echoing = move || async move {
             let accepting = accept_stream(trial, connection, MonotonicTime::NEVER).await;
             if let Ok((Some(Purpose::LoadProbe), mut stream, rest)) = accepting {
-                echo(&mut stream, rest).await;
+                echo(&mut stream, rest, &|| ()).await;
             }
             end.echoed.stop();
         };

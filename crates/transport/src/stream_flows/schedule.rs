@@ -281,7 +281,10 @@ mod tests {
         let delays = tally.delays.expect("two messages have a delay");
         delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
         // 7 ms, and 29 ms as the third is due 20 ms after the first.
-        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 18e6);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_mean_ns"],
+            18e6
+        );
         assert_eq!(
             findings.0.measurements.metrics["message_delay_max_ns"],
             29e6
@@ -303,6 +306,9 @@ mod tests {
         let mut findings = Findings::default();
         let delays = tally.delays.expect("a message has a delay");
         delays.report(DelayMetrics::MESSAGE, "receiver", &mut findings);
-        assert_eq!(findings.0.measurements.metrics["message_delay_ns"], 7e6);
+        assert_eq!(
+            findings.0.measurements.metrics["message_delay_mean_ns"],
+            7e6
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{future::Future, net::SocketAddr};
 
-use super::{Trial, findings::Findings};
+use super::{Trial, findings::Findings, retransmissions::Counter};
 use crate::{
     clock::MonotonicTime, driver::Result, executor::Executor, opening::Purpose, stop::Stop,
 };
@@ -89,13 +89,17 @@ pub(crate) trait Carrier: Sync {
     ) -> impl Future<Output = Result<Admitted<Self::Flow>>>;
 
     /// Sends the messages of a probe back, until its sender has done, or is known to have done once
-    /// `over` is raised.
+    /// `over` is raised. `answering` is called before answers leave.
     fn echo(
         &self,
         trial: &Trial,
         probe: &mut Admitted<Self::Flow>,
         over: &Stop,
+        answering: &(impl Fn() + Sync),
     ) -> impl Future<Output = ()>;
+
+    /// Returns the source of the retransmissions of a flow's connection.
+    fn retransmissions(&self, flow: &Self::Flow) -> Counter;
 
     /// Ends the answers to the probe under load once the transfer is over; `echoed` is raised when they have ended,
     /// `failed` set where the transfer did not come to its end.

@@ -13,6 +13,7 @@ use super::{
     carrier::Carrier,
     findings::Findings,
     probing,
+    retransmissions::{Counter, Retransmissions},
     watch::{Delivered, SenderEnd, SenderWatch},
 };
 use crate::{
@@ -112,8 +113,12 @@ async fn probe_idle<C: Carrier>(
         // A path too lossy to connect in time is a result; whatever else is wrong will be wrong
         // with the transfer as well.
         Err(error @ TransportError::TimedOut { .. }) => {
-            let (delays, error) = (Delays::default(), Some(error));
-            Ok((Probed { delays, error }, None))
+            let probed = Probed {
+                delays: Delays::default(),
+                retransmitted: None,
+                error: Some(error),
+            };
+            Ok((probed, None))
         }
         Err(error) => Err(error),
     }
@@ -191,8 +196,9 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         let Some(mut flow) = self.probe.lock().flow.take() else {
             return working().await;
         };
+        let counter = self.carrier.retransmissions(&flow);
         let flow_ref = &mut flow;
-        let probing = move || async move { self.probe_on(flow_ref).await };
+        let probing = move || async move { self.probe_on(flow_ref, counter).await };
         let (output, probed) = self.carrier.executor().join(working, probing).await;
         *self.probe.lock() = Probe {
             flow: Some(flow),
@@ -213,10 +219,22 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         }
     }
 
-    /// Sends the messages of the probe under load on a flow until the work is over.
-    pub(crate) async fn probe_on<F: super::carrier::ProbeFlow>(&self, flow: &mut F) -> Probed {
+    /// Sends the messages of the probe under load on a flow, of whose connection `counter` is, until the work is over.
+    pub(crate) async fn probe_on<F: super::carrier::ProbeFlow>(
+        &self,
+        flow: &mut F,
+        counter: Counter,
+    ) -> Probed {
         let span = (self.watch.loaded_since(), &self.over);
-        probing::under_load(self.trial, self.carrier.executor(), flow, span).await
+        let retransmissions = Retransmissions::new(counter);
+        let counted = (&retransmissions, self.measured_since());
+        probing::under_load(self.trial, self.carrier.executor(), flow, span, counted).await
+    }
+
+    /// Returns the moment at which the time of goodput and of the probe's figures begins.
+    fn measured_since(&self) -> MonotonicTime {
+        let warm_up = self.trial.order.workload.kind.warm_up();
+        (self.watch.loaded_since()).max(self.started + warm_up)
     }
 
     /// Keeps the results of the probe under load, which had no flow of its own.
@@ -232,7 +250,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
     fn end(self, error: Option<TransportError>) -> Result<Ended<'a, C>> {
         let trial = self.trial;
         trial.context.live.set_phase(Phase::Done);
-        let loaded = self.watch.loaded_since();
+        let measured_since = self.measured_since();
         let is_connected = self.watch.is_connected();
         match self.watch.finish() {
             Some(SenderEnd::Deadline { .. }) if !is_connected => Err(trial.no_connection()),
@@ -240,7 +258,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
                 trial,
                 carrier: self.carrier,
                 started: self.started,
-                loaded,
+                measured_since,
                 end,
                 set_up: self.set_up.into_inner(),
                 probe: self.probe.into_inner(),
@@ -258,7 +276,7 @@ pub(crate) struct Ended<'a, C: Carrier> {
     pub trial: &'a Trial,
     pub carrier: &'a C,
     pub started: MonotonicTime,
-    loaded: MonotonicTime,
+    measured_since: MonotonicTime,
     pub end: SenderEnd,
     pub set_up: Vec<Duration>,
     probe: Probe<C::Flow>,
@@ -300,7 +318,7 @@ impl<C: Carrier> Ended<'_, C> {
             findings.goodput(delivered, self.time());
         }
         if let Some(probed) = &self.probe.probed {
-            findings.load_probe(self.trial, probed, (self.loaded, &self.end));
+            findings.load_probe(self.trial, probed, (self.measured_since, &self.end));
         }
     }
 

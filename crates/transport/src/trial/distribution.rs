@@ -11,12 +11,13 @@ use crate::{
     probe::{MIN_FOR_P99, encode, new_histogram, record},
 };
 
-/// A distribution of delays, of which the mean and the maximum are kept exactly and the others to
-/// three digits.
+/// Distribution of delays. Mean, minimum and maximum are exact; quantiles are interpolated within the buckets of a
+/// histogram of three digits.
 #[derive(Debug)]
 pub(crate) struct Distribution {
     histogram: Hdr<u64>,
     sum_ns: f64,
+    min_ns: f64,
     max_ns: f64,
 }
 
@@ -25,6 +26,7 @@ impl Default for Distribution {
         Self {
             histogram: new_histogram(),
             sum_ns: 0.0,
+            min_ns: f64::INFINITY,
             max_ns: 0.0,
         }
     }
@@ -37,10 +39,26 @@ impl Distribution {
     }
 
     pub(crate) fn add_duration(&mut self, delay: Duration) {
-        let ns = signed_nanoseconds(delay);
-        record(&mut self.histogram, ns, 1);
-        self.sum_ns += ns as f64;
-        self.max_ns = self.max_ns.max(ns as f64);
+        self.add_nanoseconds(signed_nanoseconds(delay));
+    }
+
+    /// Adds a delay; one below zero counts as zero.
+    pub(crate) fn add_nanoseconds(&mut self, delay: i64) {
+        let delay = delay.max(0);
+        record(&mut self.histogram, delay);
+        let ns = delay as f64;
+        self.sum_ns += ns;
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    /// Adds all delays of another distribution.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        // A histogram that resizes itself takes every other.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum_ns += other.sum_ns;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -51,18 +69,45 @@ impl Distribution {
         (self.len() > 0).then(|| self.sum_ns / self.len() as f64)
     }
 
+    /// Returns the delay with this rank from 1, in nanoseconds; `None` if there are fewer. The delays of a bucket are
+    /// taken as evenly distributed over the part of it between minimum and maximum.
+    fn ranked(&self, rank: u64) -> Option<f64> {
+        if rank <= 1 || rank >= self.len() {
+            let value = if rank <= 1 { self.min_ns } else { self.max_ns };
+            return (1..=self.len()).contains(&rank).then_some(value);
+        }
+        let mut below = 0;
+        for bucket in self.histogram.iter_recorded() {
+            let count = bucket.count_since_last_iteration();
+            if rank <= below + count {
+                let value = bucket.value_iterated_to();
+                let lowest = self.histogram.lowest_equivalent(value) as f64;
+                let highest = self.histogram.highest_equivalent(value) as f64;
+                let (lowest, highest) = (lowest.max(self.min_ns), highest.min(self.max_ns));
+                let position = ((rank - below) as f64 - 0.5) / count as f64;
+                return Some(lowest + position * (highest - lowest));
+            }
+            below += count;
+        }
+        None
+    }
+
     fn quantile(&self, quantile: f64) -> Option<f64> {
-        // A value stands for the range of equal first digits that it ends; the largest of all is
-        // known better.
-        (self.len() > 0)
-            .then(|| (self.histogram.value_at_quantile(quantile) as f64).min(self.max_ns))
+        let rank = (quantile * self.len() as f64).ceil() as u64;
+        self.ranked(rank.clamp(1, self.len().max(1)))
+    }
+
+    /// Returns the median in nanoseconds, the mean of the middle two for an even number.
+    fn median(&self) -> Option<f64> {
+        let (lower, upper) = (self.len().div_ceil(2), self.len() / 2 + 1);
+        Some(f64::midpoint(self.ranked(lower)?, self.ranked(upper)?))
     }
 
     /// Writes mean, median, 95th percentile, of 100 delays or more the 99th, and the maximum if there
-    /// is a metric for it, and the histogram under the name of the mean.
+    /// is a metric for it, and the histogram.
     pub(crate) fn report(&self, names: DelayMetrics, side: &str, findings: &mut Findings) {
         findings.metric(names.mean, self.mean());
-        findings.metric(names.p50, self.quantile(0.5));
+        findings.metric(names.p50, self.median());
         findings.metric(names.p95, self.quantile(0.95));
         if self.len() >= MIN_FOR_P99 {
             findings.metric(names.p99, self.quantile(0.99));
@@ -70,7 +115,7 @@ impl Distribution {
         if let Some(max) = names.max {
             findings.metric(max, (self.len() > 0).then_some(self.max_ns));
         }
-        findings.histogram(encode(names.mean, side, &self.histogram));
+        findings.histogram(encode(names.distribution, side, &self.histogram));
     }
 }
 
@@ -89,6 +134,7 @@ mod tests {
             let value = value.expect("there are delays");
             assert!((value / expected - 1.0).abs() < 1e-3, "{value}");
         };
+        near(delays.median(), 50.5e6);
         near(delays.quantile(0.5), 50e6);
         near(delays.quantile(0.95), 95e6);
         assert_eq!(delays.quantile(1.0), Some(100e6));
@@ -102,6 +148,37 @@ mod tests {
             findings.0.measurements.histograms[0].name,
             "message_delay_ns"
         );
+    }
+
+    /// A bucket near 50 ms is 33 us wide.
+    #[test]
+    fn quantiles_do_not_stand_at_the_edges_of_buckets() {
+        let medians = [0, 7, 20].map(|shift| {
+            let mut delays = Distribution::default();
+            for step in 0..1001 {
+                delays.add_nanoseconds(50_000_000 + shift * 1000 + (step - 500) * 10);
+            }
+            let truth = 50e6 + shift as f64 * 1e3;
+            let median = delays.median().expect("there are delays");
+            assert!((median - truth).abs() < 2e3, "{median} beside {truth}");
+            median
+        });
+        assert!(medians[0] < medians[1] && medians[1] < medians[2]);
+    }
+
+    #[test]
+    fn quantiles_of_equal_delays_are_exact() {
+        let (mut delays, mut others) = (Distribution::default(), Distribution::default());
+        for _ in 0..3 {
+            delays.add_nanoseconds(50_001_234);
+            others.add_nanoseconds(50_001_234);
+        }
+        delays.merge(&others);
+        assert_eq!(delays.len(), 6);
+        for value in [delays.median(), delays.quantile(0.95), delays.mean()] {
+            assert_eq!(value, Some(50_001_234.0));
+        }
+        assert_eq!(Distribution::default().median(), None);
     }
 
     #[test]

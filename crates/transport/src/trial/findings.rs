@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
     Bytes, Histogram, ProbePlacement, Warning, WorkloadKind,
-    metric::{DelayMetrics, id, series_id},
+    metric::{DelayMetrics, id},
     units::format_duration,
     warning_code,
 };
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, WindowStatistics},
-    probe::Probed,
+    probe::{Delays, Probed},
 };
 
 /// First and last moment at which the receiver's application got data.
@@ -178,7 +178,7 @@ impl Findings {
         set_up: Option<Duration>,
     ) {
         self.acknowledgement(matches!(end, SenderEnd::Acknowledged { .. }));
-        self.time(id::SET_UP_TIME_NS, set_up);
+        self.time(id::SET_UP_TIME_MEAN_NS, set_up);
         let (bytes, all) = (Bytes(delivered.bytes), Bytes(size));
         let measured = match &trial.order.workload.kind {
             WorkloadKind::Bulk { options, .. } if options.duration.is_some() => bytes.to_string(),
@@ -262,12 +262,22 @@ impl Findings {
         }
     }
 
+    /// Adds the statistics of probe messages, and their histogram.
+    fn delays(&mut self, names: DelayMetrics, delays: &Delays) {
+        self.metric(names.mean, delays.mean());
+        self.metric(names.p50, delays.median());
+        self.metric(names.p95, delays.quantile(0.95));
+        self.metric(names.p99, delays.p99());
+        if let Some(max) = names.max {
+            self.metric(max, delays.max());
+        }
+        self.histogram(delays.histogram(names.distribution));
+    }
+
     /// Adds the metrics of the idle probe.
     pub(crate) fn idle_probe(&mut self, trial: &Trial, probed: &Probed) {
         let delays = &probed.delays;
-        self.metric(id::ROUND_TRIP_DELAY_IDLE_NS, delays.median());
-        self.metric(id::ROUND_TRIP_DELAY_IDLE_P99_NS, delays.p99());
-        self.histogram(delays.histogram(id::ROUND_TRIP_DELAY_IDLE_NS));
+        self.delays(DelayMetrics::IDLE_ROUND_TRIP, delays);
         let (answers, planned) = (delays.answers(), trial.probe.idle_messages);
         if answers < u64::from(planned) {
             let error = probed.error.as_ref();
@@ -279,38 +289,30 @@ impl Findings {
         }
     }
 
-    /// The figures of the probe under load, of the messages scheduled while the transfer could carry data. On a stream of
-    /// the transfer's connection they are other metrics, since its messages wait for another window.
+    /// Adds the figures of the probe under load, of the messages scheduled from `since`, when the transfer could carry data
+    /// and its warm-up was over, to its end. On a stream of the transfer's connection they are other metrics, since its
+    /// messages wait for another window.
     pub(crate) fn load_probe(
         &mut self,
         trial: &Trial,
         probed: &Probed,
-        (loaded, end): (MonotonicTime, &SenderEnd),
+        (since, end): (MonotonicTime, &SenderEnd),
     ) {
-        let delays = probed.delays.scheduled_within(loaded, end.at());
+        let delays = probed.delays.scheduled_within(since, end.at());
         let placement = trial.probe.placement;
         let names = match placement {
             ProbePlacement::Connection => DelayMetrics::ROUND_TRIP,
             ProbePlacement::Stream => DelayMetrics::STREAM_ROUND_TRIP,
         };
-        let series = match placement {
-            ProbePlacement::Connection => series_id::ROUND_TRIP_DELAY_NS,
-            ProbePlacement::Stream => series_id::STREAM_ROUND_TRIP_DELAY_NS,
-        };
         self.fact("probe.placement", placement.name());
         self.fact("probe.interval", format_duration(trial.probe.interval));
-        self.metric(names.mean, delays.mean());
-        self.metric(names.p50, delays.quantile(0.50));
-        self.metric(names.p95, delays.quantile(0.95));
-        self.metric(names.p99, delays.p99());
-        if let Some(max) = names.max {
-            self.metric(max, delays.max());
-        }
+        self.delays(names, &delays);
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
-        self.histogram(delays.histogram(names.mean));
+        self.probe_retransmitted(probed.retransmitted);
         if delays.answers() > 0 {
-            self.0.measurements.series.push(delays.series(series));
+            let series = delays.series(names.distribution);
+            self.0.measurements.series.push(series);
         }
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
@@ -318,6 +320,12 @@ impl Findings {
             let message = format!("the probe under load ended before the transfer: {error}");
             self.warn("probe_broken", message, "");
         }
+    }
+
+    /// Adds the number of packets of the probe's connection that this end sent again, where it is known.
+    pub(crate) fn probe_retransmitted(&mut self, packets: Option<u64>) {
+        let packets = packets.map(|packets| packets as f64);
+        self.metric(id::PROBE_PACKETS_RETRANSMITTED, packets);
     }
 
     /// Adds the receiver's metrics of the transfer.

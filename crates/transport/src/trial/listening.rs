@@ -2,7 +2,10 @@
 //! comes, which is carried out while the probe's messages are sent back
 //! ([`Listening::beside_echo`]), ends ([`Listening::outcome`]), and is reported.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    sync::atomic::{AtomicI64, Ordering},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use regatta_control::SideReport;
@@ -11,6 +14,7 @@ use super::{
     Carried, Trial,
     carrier::{Admission, Admitted, Carrier},
     findings::Findings,
+    retransmissions::Retransmissions,
     watch::{Delivered, ReceiverEnd, ReceiverWatch},
 };
 use crate::{
@@ -73,6 +77,10 @@ pub(crate) struct Listening<'a, C> {
     /// Stop that is raised when the probe's messages are no longer sent back.
     pub echoed: Stop,
     admission: Mutex<Admission>,
+    /// Moment from which the probe under load is measured: the end of the transfer's warm-up.
+    measured_since: AtomicI64,
+    /// Packets of the probe's connection that this end has sent again since then.
+    retransmitted: Mutex<Option<u64>>,
 }
 
 /// End of a transfer as its receiver knows it.
@@ -95,6 +103,8 @@ impl<'a, C: Carrier> Listening<'a, C> {
             over: Stop::new(),
             echoed: trial.stop.child(),
             admission: Mutex::default(),
+            measured_since: AtomicI64::new(MonotonicTime::NEVER.0),
+            retransmitted: Mutex::default(),
         })
     }
 
@@ -128,8 +138,11 @@ impl<'a, C: Carrier> Listening<'a, C> {
                 stop.stop();
                 admitted
             };
-            let echoing =
-                move || async move { self.carrier.echo(self.trial, idle, &Stop::new()).await };
+            let echoing = move || async move {
+                self.carrier
+                    .echo(self.trial, idle, &Stop::new(), &|| ())
+                    .await
+            };
             let executor = self.carrier.executor();
             let (admitted, ()) = executor.join(admitting, echoing).await;
             next = admitted?;
@@ -173,6 +186,9 @@ impl<'a, C: Carrier> Listening<'a, C> {
             }
             trial.context.live.set_phase(Phase::Transfer);
             self.watch.transfer(&self.transfer);
+            let measured_since = MonotonicTime::now() + trial.order.workload.kind.warm_up();
+            self.measured_since
+                .store(measured_since.0, Ordering::Release);
             Ok(work(transfer, probe_is_missing).await)
         };
         let transferring = move || async move {
@@ -182,7 +198,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         };
         let echoing = move || async move {
             if let Some(probe) = probe_ref {
-                self.carrier.echo(trial, probe, &self.over).await;
+                self.echo_probe(probe, &self.over).await;
             }
             if !trial.probe.shares_connection() {
                 self.echoed.stop();
@@ -191,6 +207,21 @@ impl<'a, C: Carrier> Listening<'a, C> {
         let executor = self.carrier.executor();
         let (output, ()) = executor.join(transferring, echoing).await;
         output
+    }
+
+    /// Sends the messages of the probe under load back until `over` is raised, and notes what this end's stack sent again.
+    pub(crate) async fn echo_probe(&self, probe: &mut Admitted<C::Flow>, over: &Stop) {
+        let retransmissions = Retransmissions::new(self.carrier.retransmissions(&probe.flow));
+        let answering = || {
+            if MonotonicTime::now().0 < self.measured_since.load(Ordering::Acquire) {
+                retransmissions.restart();
+            }
+        };
+        let echoing = self.carrier.echo(self.trial, probe, over, &answering);
+        echoing.await;
+        if probe.purpose == Purpose::LoadProbe {
+            *self.retransmitted.lock() = retransmissions.count();
+        }
     }
 
     /// Ends the answers to the probe under load, once the transfer has ended: by its deadline,
@@ -249,6 +280,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         findings.span(started, ended);
         let admission = self.admission();
         findings.refused(admission.refused + admission.failed);
+        findings.probe_retransmitted(*self.retransmitted.lock());
         self.trial.context.live.set_phase(Phase::Done);
         findings.0
     }

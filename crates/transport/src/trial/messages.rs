@@ -7,6 +7,7 @@ use super::{
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
     findings::Findings,
     message_control::{self, Control},
+    retransmissions::Counter,
 };
 use crate::{
     clock::MonotonicTime,
@@ -149,7 +150,20 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         self.admit_by(trial, until, &mut accept).await
     }
 
-    async fn echo(&self, trial: &Trial, probe: &mut Admitted<E::Flow>, over: &Stop) {
+    fn retransmissions(&self, flow: &E::Flow) -> Counter {
+        if !self.0.reliable() {
+            return Counter::Never;
+        }
+        flow.statistics().map_or(Counter::Unknown, Counter::Stack)
+    }
+
+    async fn echo(
+        &self,
+        trial: &Trial,
+        probe: &mut Admitted<E::Flow>,
+        over: &Stop,
+        answering: &(impl Fn() + Sync),
+    ) {
         let (flow, purpose) = (&mut probe.flow, probe.purpose);
         let executor = self.0.executor();
         let mut until = MonotonicTime::NEVER;
@@ -177,6 +191,9 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
             // The sender's end of the probe reports the error; here it only ends.
             if matches!(received, Some(Err(_))) {
                 return;
+            }
+            if !back.is_empty() {
+                answering();
             }
             for message in back.drain(..) {
                 if flow.send_batch(&message, message.len()).await.is_err() {

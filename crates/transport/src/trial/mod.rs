@@ -10,6 +10,7 @@ pub(crate) mod listening;
 pub(crate) mod message_control;
 pub(crate) mod messages;
 mod probing;
+pub(crate) mod retransmissions;
 pub(crate) mod streams;
 pub(crate) mod wait_queue;
 pub(crate) mod warm_up;

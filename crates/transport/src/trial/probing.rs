@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Trial, carrier::ProbeFlow};
+use super::{Trial, carrier::ProbeFlow, retransmissions::Retransmissions};
 use crate::{
     clock::MonotonicTime,
     driver::{Result, TransportError},
@@ -82,7 +82,11 @@ pub(crate) async fn idle<F: ProbeFlow>(
         Ok(())
     };
     let error = probing.await.err();
-    Probed { delays, error }
+    Probed {
+        delays,
+        retransmitted: None,
+        error,
+    }
 }
 
 /// Sends messages by schedule, which began at `since`, until `over` is raised and those due by then
@@ -92,13 +96,25 @@ pub(crate) async fn under_load<F: ProbeFlow>(
     executor: &impl Executor,
     flow: &mut F,
     (since, over): (MonotonicTime, &Stop),
+    (retransmissions, measured_since): (&Retransmissions, MonotonicTime),
 ) -> Probed {
     let mut delays = Delays::default();
     let mut schedule = Schedule::new(&trial.probe, since);
-    let probing = scheduled_messages((trial, executor), flow, (over, &mut schedule), &mut delays);
+    let departing = |scheduled| {
+        if scheduled < measured_since {
+            retransmissions.restart();
+        }
+    };
+    let scheduled = (over, &mut schedule);
+    let probing = scheduled_messages((trial, executor), flow, scheduled, &mut delays, &departing);
     let error = probing.await.err();
+    let retransmitted = retransmissions.count();
     schedule.note_held_back(&mut delays);
-    Probed { delays, error }
+    Probed {
+        delays,
+        retransmitted,
+        error,
+    }
 }
 
 async fn scheduled_messages<F: ProbeFlow>(
@@ -106,6 +122,7 @@ async fn scheduled_messages<F: ProbeFlow>(
     flow: &mut F,
     (over, schedule): (&Stop, &mut Schedule),
     delays: &mut Delays,
+    departing: &(impl Fn(MonotonicTime) + Sync),
 ) -> Result<()> {
     let mut message = vec![0; trial.probe.message];
     let mut has_room = true;
@@ -129,6 +146,7 @@ async fn scheduled_messages<F: ProbeFlow>(
             received => received?,
         };
         if !received && next.has_passed() {
+            departing(next);
             write_probe(&mut message, delays.depart(next), next);
             schedule.advance();
             // A path that delivers nothing may leave no room for it in the stack.

@@ -6,6 +6,7 @@ use super::{
     Trial,
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
     findings::Findings,
+    retransmissions::Counter,
 };
 use crate::{
     clock::MonotonicTime,
@@ -126,12 +127,17 @@ pub(crate) async fn accept_stream<C: StreamConnection>(
 }
 
 /// Sends back everything that comes, beginning with `rest`, which came with the opening, until the
-/// other end closes.
-pub(crate) async fn echo<S: ByteStream>(stream: &mut S, rest: Vec<u8>) {
+/// other end closes; `answering` is called before.
+pub(crate) async fn echo<S: ByteStream>(
+    stream: &mut S,
+    rest: Vec<u8>,
+    answering: &(impl Fn() + Sync),
+) {
     let mut scratch = vec![0; 64 << 10];
     let mut back = rest;
     loop {
         if !back.is_empty() {
+            answering();
             if send_now(stream, &back).await.is_err() {
                 return;
             }
@@ -243,9 +249,19 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         self.admit_with(trial, until, admission, arrived).await
     }
 
-    async fn echo(&self, _: &Trial, probe: &mut Admitted<Self::Flow>, _: &Stop) {
+    async fn echo(
+        &self,
+        _: &Trial,
+        probe: &mut Admitted<Self::Flow>,
+        _: &Stop,
+        answering: &(impl Fn() + Sync),
+    ) {
         let rest = std::mem::take(&mut probe.flow.rest);
-        echo(&mut probe.flow.stream, rest).await;
+        echo(&mut probe.flow.stream, rest, answering).await;
+    }
+
+    fn retransmissions(&self, flow: &Self::Flow) -> Counter {
+        Counter::Stack(flow.connection.statistics())
     }
 
     async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop, failed: bool) {

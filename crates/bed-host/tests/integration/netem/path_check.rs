@@ -33,7 +33,7 @@ fn the_path_check_measures_the_condition(condition: Condition) {
     println!("{:#?}", check.quantities);
     assert!(check.within, "{:#?}", check.quantities);
     if condition.forward.jitter.is_zero() {
-        let delay = quantity(&check, "round_trip_delay_ns").expect("a delay");
+        let delay = quantity(&check, "round_trip_delay_mean_ns").expect("a delay");
         assert!(
             (delay.achieved - delay.asked).abs() < 100_000.0,
             "{delay:?}"
@@ -76,13 +76,13 @@ fn jitter_widens_only_the_tolerance() {
     let check = bed().check_path(&path).expect("a check");
     let names: Vec<_> = check.quantities.iter().map(|q| q.name.as_str()).collect();
     let expected = [
-        "round_trip_delay_ns",
+        "round_trip_delay_mean_ns",
         "round_trip_delay_near_ratio",
         "forward_loss_ratio",
         "forward_link_rate_bps",
         "reverse_loss_ratio",
         "reverse_link_rate_bps",
-        "train_round_trip_delay_ns",
+        "train_round_trip_delay_mean_ns",
         "forward_train_delay_deviation_ns",
         "forward_train_reordered_ratio",
         "reverse_train_delay_deviation_ns",
@@ -93,7 +93,7 @@ fn jitter_widens_only_the_tolerance() {
         assert!(quantity.within, "{quantity:?}");
     }
     assert!(check.within);
-    let delay = quantity(&check, "round_trip_delay_ns").expect("a delay");
+    let delay = quantity(&check, "round_trip_delay_mean_ns").expect("a delay");
     let width = delay.highest - delay.lowest;
     assert!((1.1e6..12e6).contains(&width), "{delay:?}");
 }

@@ -387,7 +387,7 @@ fn judge_round_trips(condition: &Condition, delays: &[f64]) -> Vec<AskedAchieved
     let waits: Duration = links.into_iter().map(expected::longest_wait).sum();
     let lowest = moments.mean_ns - tolerance;
     let highest = moments.mean_ns + tolerance + waits.as_nanos() as f64;
-    let (name, count) = ("round_trip_delay_ns", delays.len() as u64);
+    let (name, count) = ("round_trip_delay_mean_ns", delays.len() as u64);
     let mean = quantity(name, expected, mean, (lowest, highest), count);
     let (below, above) = expected::reach(condition);
     let spread = SPREAD_TOLERANCE.of(expected);

@@ -66,7 +66,7 @@ pub(crate) fn describe(
         let median = median(round_trips) + transmission;
         let tolerance = |expected: f64| (DELAY_CHANGE * expected).max(MIN_DELAY_CHANGE_NS);
         let n = round_trips.len() as u64;
-        add("round_trip_delay_ns", median, n, &tolerance);
+        add("round_trip_delay_p50_ns", median, n, &tolerance);
     }
     for (name, link, train) in [
         ("forward_loss_ratio", &packets.forward, &trains[0]),
@@ -82,7 +82,7 @@ pub(crate) fn describe(
 }
 
 /// Returns the median of round trips, of which there is at least one.
-fn median(round_trips: &[f64]) -> f64 {
+pub(crate) fn median(round_trips: &[f64]) -> f64 {
     let mut sorted = round_trips.to_vec();
     sorted.sort_by(f64::total_cmp);
     f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])

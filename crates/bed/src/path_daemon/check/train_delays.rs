@@ -160,7 +160,7 @@ pub(super) fn judge(
     let tolerance = MEAN_TOLERANCE.of(expected) + NORMAL_QUANTILE * variance.sqrt();
     let n = delays.map(|delays| delays.values_ns.len() as u64);
     let range = (mean - tolerance, mean + tolerance + held);
-    let name = "train_round_trip_delay_ns";
+    let name = "train_round_trip_delay_mean_ns";
     quantities.insert(0, quantity(name, mean, achieved, range, n.iter().sum()));
     quantities
 }
@@ -279,7 +279,7 @@ mod tests {
             let path = condition(rate_bps, |link| link.jitter_correlation = EACH);
             let quantities = judged(&requested, &path, 1);
             let names = [
-                "train_round_trip_delay_ns",
+                "train_round_trip_delay_mean_ns",
                 "forward_train_delay_deviation_ns",
             ];
             let outside = outside(&quantities);

@@ -33,7 +33,7 @@ fn study_runs_in_two_guests() {
         let goodput = trial.measurements.metrics["goodput_bps"];
         assert!((0.5e6..20e6).contains(&goodput), "{goodput}");
         // 10 ms, as both ends delay by 5: an end without its netem would show half of it.
-        let idle = trial.measurements.metrics["round_trip_delay_idle_ns"];
+        let idle = trial.measurements.metrics["round_trip_delay_idle_p50_ns"];
         assert!(idle >= 10e6, "{idle}");
         // Both ends count what they sent.
         assert!(trial.measurements.metrics["path_packets"] > 100.0);
@@ -61,7 +61,7 @@ fn one_way_delay_is_plausible(trial: &TrialRecord) {
     let measured = &trial.measurements;
     let bound = measured.metrics["clock_offset_bound_ns"];
     assert!(bound > 0.0, "{bound}");
-    match measured.metrics.get("one_way_delay_ns") {
+    match measured.metrics.get("one_way_delay_p50_ns") {
         Some(delay) => {
             assert!(bound <= 0.1 * delay, "{delay} {bound}");
             assert!((5e6 - bound..2e9).contains(delay), "{delay} {bound}");

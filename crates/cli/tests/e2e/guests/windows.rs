@@ -166,7 +166,7 @@ fn assert_settles(transport: &str, rate: &str, size: &str) {
         trial.measurements.metrics["unsettled_steps"], 0.0,
         "{transport}"
     );
-    let settling_ms = trial.measurements.metrics["settling_time_ns"] / 1e6;
+    let settling_ms = trial.measurements.metrics["settling_time_mean_ns"] / 1e6;
     assert!(settling_ms < 1000.0, "{transport}: {settling_ms} ms");
 }
 

@@ -441,7 +441,7 @@ mod real_time {
             let measured = &trial.measurements;
             let bound = measured.metrics["clock_offset_bound_ns"];
             assert!(bound > 0.0, "{bound}");
-            let Some(&delay) = measured.metrics.get("one_way_delay_ns") else {
+            let Some(&delay) = measured.metrics.get("one_way_delay_p50_ns") else {
                 let reason = &measured.facts["one_way_delay"];
                 assert!(
                     reason.starts_with("left out: the clocks of the hosts are known to ± "),

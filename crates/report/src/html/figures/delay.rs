@@ -3,7 +3,10 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
 use itertools::Itertools as _;
-use regatta_model::{Unit, Workload, metric::id};
+use regatta_model::{
+    Unit, Workload,
+    metric::{DelayMetrics, id},
+};
 
 use super::{
     Figure, anchor, drawn,
@@ -26,32 +29,32 @@ pub type HistogramSpec = (&'static str, &'static str, &'static str);
 /// Histograms in the order of the page.
 pub const HISTOGRAMS: [HistogramSpec; 6] = [
     (
-        id::ROUND_TRIP_DELAY_NS,
+        DelayMetrics::ROUND_TRIP.distribution,
         "round-trip delay",
         "Round-trip delay of the messages under load",
     ),
     (
-        id::STREAM_ROUND_TRIP_DELAY_NS,
+        DelayMetrics::STREAM_ROUND_TRIP.distribution,
         "round-trip delay",
         "Round-trip delay of the messages under load, on a stream of the transfer's connection",
     ),
     (
-        id::ONE_WAY_DELAY_NS,
+        DelayMetrics::ONE_WAY.distribution,
         "one-way delay",
         "One-way delay of the messages",
     ),
     (
-        id::MESSAGE_DELAY_NS,
+        DelayMetrics::MESSAGE.distribution,
         "message delay",
         "Delay of the messages",
     ),
     (
-        id::TIME_TO_FIRST_BYTE_NS,
+        DelayMetrics::FIRST_BYTE.distribution,
         "time to first byte",
         "Time to the first byte of the answer, of each connection",
     ),
     (
-        id::TIME_TO_COMPLETION_NS,
+        DelayMetrics::COMPLETION.distribution,
         "time to completion",
         "Time to the whole answer, of each connection",
     ),
@@ -126,7 +129,7 @@ pub fn draw(data: &RunData, &(name, axis, title): &HistogramSpec) -> Option<Figu
 fn of_clocks(data: &RunData, name: &str) -> String {
     let is_one_way = |workload: &Workload| {
         let mut delays = workload.kind.one_way_delays().into_iter();
-        delays.any(|(names, _)| names[0] == name)
+        delays.any(|family| family.distribution == name)
     };
     let workloads = data.header.study.workloads.iter();
     let workloads = workloads.filter(|workload| is_one_way(workload));

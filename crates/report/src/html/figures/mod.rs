@@ -90,13 +90,17 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
             id::GOODPUT_BPS,
             id::MESSAGE_DELAY_P95_NS,
             id::TIME_TO_COMPLETION_P50_NS,
-            id::ROUND_TRIP_DELAY_NS,
+            id::ROUND_TRIP_DELAY_P50_NS,
             id::GOODPUT_PER_CORE_PERCENT_BPS,
         ],
         &|metric| distribution::draw(data, metric),
     );
     trials.extend(metrics(
-        &[id::GOODPUT_BPS, id::ROUND_TRIP_DELAY_NS, id::CPU_HOST_RATIO],
+        &[
+            id::GOODPUT_BPS,
+            id::ROUND_TRIP_DELAY_P50_NS,
+            id::CPU_HOST_RATIO,
+        ],
         &|metric| by_trial::draw(data, metric),
     ));
     let over_time = |series: &[over_time::Quantity]| -> Vec<Figure> {
@@ -119,7 +123,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
     }
     let other_means = means(&[
         id::TIME_TO_FIRST_BYTE_P50_NS,
-        id::ROUND_TRIP_DELAY_NS,
+        id::ROUND_TRIP_DELAY_P50_NS,
         id::CPU_HOST_RATIO,
         id::GOODPUT_PER_CORE_PERCENT_BPS,
     ]);

@@ -17,14 +17,16 @@ use crate::{
 };
 
 /// Metrics in the columns of the table of means.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 12] = [
     id::GOODPUT_BPS,
     id::REQUESTS_PER_SECOND,
     id::MESSAGE_DELAY_P95_NS,
     id::TIME_TO_FIRST_BYTE_P50_NS,
     id::TIME_TO_COMPLETION_P50_NS,
-    id::ROUND_TRIP_DELAY_NS,
-    id::STREAM_ROUND_TRIP_DELAY_NS,
+    id::ROUND_TRIP_DELAY_P50_NS,
+    id::ROUND_TRIP_DELAY_P95_NS,
+    id::STREAM_ROUND_TRIP_DELAY_P50_NS,
+    id::STREAM_ROUND_TRIP_DELAY_P95_NS,
     id::CPU_HOST_RATIO,
     id::GOODPUT_PER_CORE_PERCENT_BPS,
     id::MESSAGE_LOSS_RATIO,

@@ -89,7 +89,7 @@ fn published() -> Vec<Published> {
         .flat_map(|(transport, condition, rate, delay, cpu)| {
             [
                 ("goodput_bps", rate * 1e6),
-                ("round_trip_delay_ns", delay * MS),
+                ("round_trip_delay_p50_ns", delay * MS),
                 ("cpu_host_ratio", cpu),
             ]
             .map(|(metric, value)| Published {
@@ -285,7 +285,7 @@ fn path_check(condition: &Condition) -> PathCheck {
         };
     let quantities = vec![
         quantity(
-            "round_trip_delay_ns",
+            "round_trip_delay_mean_ns",
             30.0 * MS,
             30.09 * MS,
             29.5 * MS,

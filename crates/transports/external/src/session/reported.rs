@@ -20,7 +20,9 @@ const METRICS: &[&str] = &[
     id::MIN_RTT_NS,
     id::RETRANSMIT_RATIO,
     id::RETRANSMITTED_PACKETS,
-    id::SMOOTHED_RTT_NS,
+    id::SMOOTHED_RTT_LAST_NS,
+    id::SMOOTHED_RTT_MEAN_NS,
+    id::SMOOTHED_RTT_P50_NS,
 ];
 
 impl ProgramSession {
@@ -49,6 +51,17 @@ impl ProgramSession {
             }
         }
         if !left_out.is_empty() {
+            let renamed = left_out
+                .iter()
+                .find(|name| metric::current_name(name) != **name);
+            let hint = match renamed {
+                Some(name) => format!(
+                    "`{name}` does not say its statistic: report `{}`, or another one of \"What a program may tell\" \
+                     in docs/external-drivers.md",
+                    metric::current_name(name)
+                ),
+                None => "see \"What a program may tell\" in docs/external-drivers.md".to_owned(),
+            };
             let names: Vec<String> = left_out
                 .iter()
                 .map(|name| name.escape_debug().take(LONGEST_FACT).collect())
@@ -61,7 +74,7 @@ impl ProgramSession {
                     self.trial.order.role.name(),
                     names.join("`, `")
                 ),
-                "see \"What a program may tell\" in docs/external-drivers.md",
+                hint,
             ));
         }
     }

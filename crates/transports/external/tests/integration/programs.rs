@@ -113,7 +113,7 @@ fn is_delivered(name: &str, size: u64, message: u64, pattern: Pattern) {
         sender.measurements.metrics["bytes_sent"], size as f64,
         "{what}"
     );
-    let set_up = sender.measurements.metrics["set_up_time_ns"];
+    let set_up = sender.measurements.metrics["set_up_time_mean_ns"];
     let time = sender.measurements.metrics["transfer_time_ns"];
     assert!(0.0 < set_up && set_up <= time, "{what}: {set_up} of {time}");
     assert_eq!(sender.measurements.warnings, [], "{what}");
@@ -149,7 +149,7 @@ fn the_deadline_is_kept(name: &str) {
         ends => panic!("{name}: {ends:?}"),
     };
     let connected = sender.measurements.metrics["transfer_time_ns"]
-        - sender.measurements.metrics["set_up_time_ns"];
+        - sender.measurements.metrics["set_up_time_mean_ns"];
     assert_eq!(connected, 700e6, "{name}");
     assert!(
         receiver.measurements.metrics["bytes_delivered"] > 0.0,
