@@ -106,7 +106,10 @@ pub fn is_comparable(value: &str) -> bool {
 pub fn differ<'a>(fact: &str, values: impl Iterator<Item = &'a str>) -> bool {
     let comparable: BTreeSet<&str> = values.filter(|value| is_comparable(value)).collect();
     if fact == LOSS_RESPONSE {
-        let responses: Vec<_> = comparable.into_iter().filter_map(LossResponse::read).collect();
+        let responses: Vec<_> = comparable
+            .into_iter()
+            .filter_map(LossResponse::read)
+            .collect();
         let others = |at: usize| responses[at + 1..].iter();
         let mut each = responses.iter().enumerate();
         return each.any(|(at, own)| others(at).any(|its| own.differs_from(its)));
@@ -225,7 +228,14 @@ mod tests {
         let mut names: Vec<String> = ["sender", "receiver"]
             .into_iter()
             .flat_map(|end| stated.clone().of_end(end).into_keys())
-            .chain(["congestion_control.sender", LOSS_RESPONSE, "probe.placement"].map(str::to_owned))
+            .chain(
+                [
+                    "congestion_control.sender",
+                    LOSS_RESPONSE,
+                    "probe.placement",
+                ]
+                .map(str::to_owned),
+            )
             .collect();
         names.sort();
         names.dedup();

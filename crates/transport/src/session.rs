@@ -77,14 +77,19 @@ pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &s
 /// control, with the version of this kernel or of the program beside a table of another one.
 fn response_to_losses(facts: &BTreeMap<String, String>, driver: &str) -> String {
     let control = facts.get("congestion_control.sender");
-    let in_kernel = (facts.get("threads.sender")).is_some_and(|it| it.ends_with("protocol in the kernel"));
+    let in_kernel =
+        (facts.get("threads.sender")).is_some_and(|it| it.ends_with("protocol in the kernel"));
     let running = match facts.get("external.sender") {
-        Some(program) if !in_kernel => Some(program.clone()),
+        Some(program) => Some(program.clone()),
         None if !in_kernel => None,
-        _ => (fs::read_to_string("/proc/sys/kernel/osrelease").ok())
+        None => (fs::read_to_string("/proc/sys/kernel/osrelease").ok())
             .map(|release| format!("Linux {}", release.trim())),
     };
-    loss_response::fact(driver, control.map_or("", String::as_str), running.as_deref())
+    loss_response::fact(
+        driver,
+        control.map_or("", String::as_str),
+        running.as_deref(),
+    )
 }
 
 /// Workload of a session over an endpoint.

@@ -3,7 +3,7 @@
 use itertools::Itertools as _;
 use regatta_model::{
     Condition, Ratio,
-    loss_response::{LOSS_RESPONSE, LossResponse, ResponseFunction},
+    loss_response::{self, LOSS_RESPONSE, LossResponse},
     stack,
 };
 
@@ -37,7 +37,7 @@ impl Apart<'_> {
 
     /// Returns the clause of a group's sentence.
     pub fn text(&self) -> String {
-        let source = ResponseFunction::of(self.control).map_or("", ResponseFunction::source);
+        let source = loss_response::source(self.control).unwrap_or_default();
         tr!(
             "at a loss of {}, `{}` of `{}` reaches {} times the goodput of that of `{}` ({} and {} times that of {}): this compares congestion controls",
             quantity(self.loss),
@@ -72,19 +72,32 @@ pub fn apart<'a>(
     transports: &[&str],
 ) -> Vec<Apart<'a>> {
     let losses = condition.links().map(|link| link.mean_loss());
-    let Some(loss) = losses.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|loss| loss.0 > 0.0) else {
+    let Some(loss) = losses
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|loss| loss.0 > 0.0)
+    else {
         return Vec::new();
     };
-    let values = |fact: &str| rows.iter().find(|row| row.fact == fact).map(|row| &row.values);
+    let values = |fact: &str| {
+        rows.iter()
+            .find(|row| row.fact == fact)
+            .map(|row| &row.values)
+    };
     let (Some(controls), Some(responses)) = (values(CONTROL), values(LOSS_RESPONSE)) else {
         return Vec::new();
     };
     let measured = responses.iter().filter_map(|(label, fact)| {
         let compared = transports.contains(&label.as_str()) && stack::is_comparable(fact);
         let (nearest, ratio) = LossResponse::read(fact).filter(|_| compared)?.at(loss)?;
-        Some((controls.get(label)?.as_str(), (nearest, label.as_str(), ratio)))
+        Some((
+            controls.get(label)?.as_str(),
+            (nearest, label.as_str(), ratio),
+        ))
     });
-    let by_control = measured.into_group_map().into_iter().sorted_by_key(|it| it.0);
+    let by_control = measured
+        .into_group_map()
+        .into_iter()
+        .sorted_by_key(|it| it.0);
     by_control
         .filter_map(|(control, stacks)| {
             let by_ratio = |a: &&(_, _, f64), b: &&(_, _, f64)| a.2.total_cmp(&b.2);

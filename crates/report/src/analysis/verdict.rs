@@ -135,7 +135,11 @@ fn encryption_of_claim(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Option<
 
 /// Returns the differences in the response to losses among the ranked transports of a group.
 fn losses_apart<'s>(group: &RankedGroup<'_>, stacks: &[&'s StackRow]) -> Vec<Apart<'s>> {
-    let ranked: Vec<&str> = group.ranking.iter().map(|it| it.transport.as_str()).collect();
+    let ranked: Vec<&str> = group
+        .ranking
+        .iter()
+        .map(|it| it.transport.as_str())
+        .collect();
     loss_response::apart(group.cell_group.condition, stacks, &ranked)
 }
 

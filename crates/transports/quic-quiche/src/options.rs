@@ -116,7 +116,12 @@ impl Options {
     }
 
     /// Returns the settings of quiche at an end, for the comparison of stacks.
-    pub(crate) fn stack_facts(&self, sizes: &Sizes, order: &TrialOrder, offloads: &str) -> StackFacts {
+    pub(crate) fn stack_facts(
+        &self,
+        sizes: &Sizes,
+        order: &TrialOrder,
+        offloads: &str,
+    ) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
             &self.common,

@@ -96,7 +96,12 @@ impl Options {
 
     /// Returns the settings of s2n-quic at an end, for the comparison of stacks. s2n-quic also
     /// implements HyStart++, but it is switched off.
-    pub(crate) fn stack_facts(&self, sizes: &Sizes, order: &TrialOrder, offloads: &str) -> StackFacts {
+    pub(crate) fn stack_facts(
+        &self,
+        sizes: &Sizes,
+        order: &TrialOrder,
+        offloads: &str,
+    ) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
             &self.common,

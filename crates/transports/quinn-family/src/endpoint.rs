@@ -442,14 +442,7 @@ fn offload_facts(
         Role::Receiver => &gro,
     };
     let (control, crypto) = (options.congestion_control.into_str(), options.crypto.name());
-    let stated = stack_facts(
-        &options.common,
-        sizes,
-        order,
-        control,
-        crypto,
-        offloads,
-    );
+    let stated = stack_facts(&options.common, sizes, order, control, crypto, offloads);
     let stated = StackFacts {
         first_flight: match stack::PADS_TO_PACKET_SIZE {
             true => stated.first_flight,
