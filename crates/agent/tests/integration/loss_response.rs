@@ -25,7 +25,7 @@ fn every_congestion_control_with_a_published_function_is_measured() {
         if name == "external" {
             continue;
         }
-        for control in controls(*driver) {
+        for control in controls(driver) {
             let fact = loss_response::fact(name, control, None);
             assert!(!fact.starts_with("not"), "{name} with {control}: {fact}");
         }
@@ -38,9 +38,9 @@ fn every_congestion_control_with_a_published_function_is_measured() {
 
 #[test]
 fn measured_versions_are_those_of_this_build() {
+    let drivers = regatta_agent::registry();
     for row in loss_response::measured() {
-        let mut drivers = regatta_agent::registry().iter();
-        let driver = drivers.find(|it| it.descriptor().name == row.driver);
+        let driver = (drivers.iter()).find(|it| it.descriptor().name == row.driver);
         let descriptor = driver.expect("a driver").descriptor();
         let built = format!("{} {}", descriptor.stack, descriptor.stack_version);
         // The running kernel is compared with the table's when a trial runs.
