@@ -12,6 +12,8 @@
 # make doctor   what this machine supports
 # make lab-kernel the guest kernel for virtual time
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
+# make loss-response the response of every stack to losses, in docs/stacks.md
+# make handshakes short exchanges by handshake, in docs/transports/quic-noq.md
 # make validity error rates, coverage and power of the statistics, in docs/validity.md
 # make external the external drivers in Python and Go
 # make package  the program by itself, Debian packages and a Python wheel, in dist/
@@ -48,7 +50,7 @@ CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,11 +108,25 @@ lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 	@[ -x "$$(lab/build-kernel --path)" ] || $(MAKE) --no-print-directory tools-kernel
 	@lab/build-kernel
 
+# Both run in virtual time, so that their tables do not depend on the machine or its load.
+loss-response: build lab-kernel external ## Measure the response of every stack to losses, in docs/stacks.md: ten minutes of CPU
+	$(call study,loss-response)
+	$(call study,loss-response-sizes)
+	scripts/loss-response ./regatta regatta-results/loss-response regatta-results/loss-response-sizes
+	$(MAKE) --no-print-directory docs
+
+handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
+	$(call study,handshakes)
+	scripts/handshakes regatta-results/handshakes
+
 cross-check: lab-kernel ## Compare both emulators with each other and with theory, in docs/emulators.md
 	cargo build --locked --profile bench --package regatta-bed-host
 	@for part in compare theory; do \
 	  "$(BUILT)/regatta-bed-host" emulators $$part docs/emulators.md; \
 	done
+
+# Runs a study of docs/.
+study = rm -rf "regatta-results/$(1)" && ./regatta run "docs/$(1).toml" --jobs 2 --no-progress --out "regatta-results/$(1)"
 
 # Page into which `make validity` writes its tables. `make nightly` uses a copy.
 VALIDITY ?= docs/validity.md

@@ -194,8 +194,8 @@ class Messages:
 
 # Facts that each end states about its stack, besides the congestion control: docs/external-drivers.md.
 STACK_FACTS = {
-    "sender": ["initial_window", "slow_start_exit", "pacing", "packet_size", "cipher", "crypto", "threads",
-               "offloads"],
+    "sender": ["initial_window", "slow_start_exit", "pacing", "packet_size", "first_flight", "cipher", "crypto",
+               "threads", "offloads"],
     "receiver": ["threads", "offloads", "acknowledgements", "flow_control"],
 }
 

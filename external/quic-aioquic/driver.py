@@ -23,6 +23,8 @@ from aioquic.tls import CipherSuite, Group
 
 # Otherwise it would be loaded in the first handshake and count as set-up time.
 import cryptography.hazmat.backends.openssl.backend  # noqa: F401
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
 
 import contract
 
@@ -117,6 +119,7 @@ class Protocol(QuicConnectionProtocol):
             "initial_window": f"{K_INITIAL_WINDOW} packets",
             "slow_start_exit": "HyStart",
             "pacing": "by the stack",
+            "first_flight": f"{configuration.max_datagram_size + header} B",
             "packet_size": f"{configuration.max_datagram_size + header} B, fixed",
             "cipher": CIPHERS.get(suite, suite.name),
             "crypto": "OpenSSL",
@@ -130,7 +133,18 @@ class Protocol(QuicConnectionProtocol):
             "tls.version": "1.3",
             "tls.cipher_suite": f"TLS_{suite.name}",
             "tls.key_exchange": "X25519",
+            "tls.certificate": self.certificate(),
         } | contract.stack_facts(role, stack)
+
+    def certificate(self):
+        """Returns the kind of the server's key and the size of its chain."""
+        configuration = self._quic._configuration
+        chain = [self._quic.tls._peer_certificate, *self._quic.tls._peer_certificate_chain]
+        if not configuration.is_client:
+            chain = [configuration.certificate, *configuration.certificate_chain]
+        key = chain[0].public_key()
+        kind = f"ECDSA P-{key.curve.key_size}" if isinstance(key, EllipticCurvePublicKey) else type(key).__name__
+        return f"{kind}, {sum(len(it.public_bytes(Encoding.DER)) for it in chain)} B"
 
     def on_end(self, event):
         if not self.done:

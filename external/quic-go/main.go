@@ -8,6 +8,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
@@ -257,6 +258,31 @@ var ciphers = map[uint16]string{
 	tls.TLS_CHACHA20_POLY1305_SHA256: "ChaCha20-Poly1305",
 }
 
+// certificate returns the kind of the server's key and the size of its chain.
+func (o *order) certificate(state tls.ConnectionState) string {
+	var chain [][]byte
+	if o.TLS.KeyFile == "" {
+		for _, it := range state.PeerCertificates {
+			chain = append(chain, it.Raw)
+		}
+	} else {
+		chain = o.tlsConfig().Certificates[0].Certificate
+	}
+	size := 0
+	for _, it := range chain {
+		size += len(it)
+	}
+	leaf, err := x509.ParseCertificate(chain[0])
+	if err != nil {
+		fail(err)
+	}
+	kind := leaf.PublicKeyAlgorithm.String()
+	if key, ok := leaf.PublicKey.(*ecdsa.PublicKey); ok {
+		kind = fmt.Sprintf("ECDSA %s", key.Curve.Params().Name)
+	}
+	return fmt.Sprintf("%s, %d B", kind, size)
+}
+
 func (o *order) facts(connection *quic.Conn, role string) map[string]string {
 	state := connection.ConnectionState()
 	config := o.config()
@@ -265,6 +291,7 @@ func (o *order) facts(connection *quic.Conn, role string) map[string]string {
 		"tls.version":                "1.3",
 		"tls.cipher_suite":           tls.CipherSuiteName(state.TLS.CipherSuite),
 		"tls.key_exchange":           state.TLS.CurveID.String(),
+		"tls.certificate":            o.certificate(state.TLS),
 		"gso." + role:                fmt.Sprint(state.GSO),
 		"threads." + role:            fmt.Sprintf("Go's runtime on %d cores, protocol in it", runtime.GOMAXPROCS(0)),
 	}
@@ -282,6 +309,7 @@ func (o *order) facts(connection *quic.Conn, role string) map[string]string {
 	known["packet_size."+role] = fmt.Sprintf(
 		"%d B, searched up to %d B", uint32(config.InitialPacketSize)+o.header(), maxPacketSize+o.header(),
 	)
+	known["first_flight."+role] = fmt.Sprintf("%d B", uint32(config.InitialPacketSize)+o.header())
 	known["cipher."+role] = ciphers[state.TLS.CipherSuite]
 	known["crypto."+role] = "Go"
 	known["offloads."+role] = "none"

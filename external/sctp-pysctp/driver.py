@@ -59,6 +59,7 @@ def facts(sock, role):
         "slow_start_exit": "loss",
         "pacing": "none",
         "packet_size": unknown,
+        "first_flight": "not applicable: an INIT carries no data",
         "cipher": "none",
         "crypto": "none",
         "threads": "1, protocol in the kernel",
@@ -67,7 +68,8 @@ def facts(sock, role):
         "flow_control": f"association {window} B",
     }
     # The kernel has only this one (RFC 9260).
-    return {f"congestion_control.{role}": "rfc9260"} | contract.stack_facts(role, stack)
+    tls = {f"tls.{name}": "not applicable: no TLS" for name in ("key_exchange", "certificate")}
+    return {f"congestion_control.{role}": "rfc9260"} | tls | contract.stack_facts(role, stack)
 
 
 def receive_message(sctp, sock, most):

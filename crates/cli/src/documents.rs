@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, env, fmt::Display, fs, path::Path};
 
 use regatta_model::{
     SHIPPED_TRACES, STACK_FACTS,
+    loss_response::{self, MeasuredResponse},
     study::{PATH_KEYS, PROBE_KEYS, PathKey, WORKLOAD_KEYS, workload_kinds},
 };
 use regatta_transport::{OptionDefinition, OptionKind};
@@ -52,6 +53,31 @@ fn option_cells(option: &OptionDefinition, all: &[OptionDefinition]) -> String {
     format!("{values} | {default} | {meaning}")
 }
 
+/// Returns the table of measured responses to losses.
+fn responses_to_losses() -> String {
+    let rows = loss_response::measured();
+    let source = |row: &MeasuredResponse| loss_response::source(row.control).unwrap_or_default();
+    let losses = rows.first().map_or(&[][..], |row| row.response.ratios());
+    let losses: Vec<_> = losses.iter().map(|(loss, _)| loss.to_string()).collect();
+    let columns = format!(
+        "driver | congestion control | function | stack | {}",
+        losses.join(" | ")
+    );
+    let cells = rows.iter().map(|row| {
+        let ratios = row.response.ratios().iter();
+        let ratios: Vec<_> = ratios.map(|(_, ratio)| format!("{ratio:.2}")).collect();
+        let cells = format!(
+            "`{}` | {} | {} | {}",
+            row.control,
+            source(row),
+            row.stack,
+            ratios.join(" | ")
+        );
+        (row.driver, cells)
+    });
+    table(&columns, cells)
+}
+
 fn pages() -> Pages {
     let mut pages = Pages::new();
     let mut add = |page: &str, name: &str, text: String| {
@@ -74,6 +100,8 @@ fn pages() -> Pages {
 
     let facts = STACK_FACTS.iter().map(|it| (it.name, it.definition));
     add("stacks.md", "facts", table("fact | meaning", facts));
+
+    add("stacks.md", "response to losses", responses_to_losses());
 
     let columns = "key | default | meaning";
     let keys = PROBE_KEYS.iter().map(|key| (key.name, key.doc));

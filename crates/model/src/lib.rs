@@ -7,6 +7,7 @@ mod causes;
 pub mod condition;
 pub mod directories;
 pub mod host_sample;
+pub mod loss_response;
 pub mod metric;
 mod metric_values;
 pub mod named;

@@ -1,7 +1,12 @@
 //! Facts that every driver states about its stack, by which a reader judges whether two transports
 //! were compared on equal terms.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use crate::loss_response::{LOSS_RESPONSE, LossResponse};
 
 /// Beginning of the value of a fact that has no meaning for a transport; the reason follows.
 pub const NOT_APPLICABLE: &str = "not applicable";
@@ -19,10 +24,14 @@ pub const USER_SPACE_THREAD: &str = "1, protocol in it";
 /// Threads of a blocking driver over a protocol of the kernel.
 pub const KERNEL_THREAD: &str = "1, protocol in the kernel";
 
+/// Key exchange and certificate of a transport without TLS.
+pub const NO_TLS: &str = "not applicable: no TLS";
+
 /// Definition of one fact of [`STACK_FACTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StackFact {
-    /// Name in `TrialRecord::facts`, without the suffix for the end that states it.
+    /// Name in `TrialRecord::facts`. `.sender` or `.receiver` is the end that states it; of the others both ends do, or
+    /// the connecting one.
     pub name: &'static str,
     /// Title in tables.
     pub title: &'static str,
@@ -52,10 +61,18 @@ stack_facts! {
         "whether the stack itself paces, that is, spreads packets over the round-trip time; a queueing discipline of the host, such as fq, may pace as well";
     "packet_size.sender" "packet size":
         "size of the largest IP packet of the transfer, and whether it may grow";
+    "first_flight.sender" "packet size of the first flight":
+        "size of the largest IP packet that the connecting end sends before it has an answer, data in it or not, where the stack has its packet size from the path and not from a search";
+    "loss_response.sender" "response to losses":
+        "goodput of one connection at random losses over the published function of the congestion control of that name, as [measured](#response-to-losses) for each driver; above 1 the stack yields less to losses than its congestion control by definition";
     "cipher.sender" "cipher":
         "encryption of the payload";
     "crypto.sender" "cryptography":
         "library that encrypts the payload: `aws-lc`, `ring`, `BoringSSL`, …";
+    "tls.key_exchange" "key exchange":
+        "group of the key exchange of TLS";
+    "tls.certificate" "certificate":
+        "key of the server's certificate, and size of the chain that it sends, in bytes of DER; the run's own, so that it is the same for all stacks";
     "threads.sender" "threads of the sender":
         "threads of the sender's process that carry the transfer, and whether the protocol runs in them or in the kernel";
     "threads.receiver" "threads of the receiver":
@@ -84,8 +101,24 @@ pub fn is_comparable(value: &str) -> bool {
     !value.starts_with(NOT_KNOWN) && !value.starts_with(NOT_APPLICABLE)
 }
 
+/// Whether any two values of a fact differ. One that is not known, or has no meaning, is no difference, and neither are
+/// responses to losses that [`LossResponse::differs_from`] tolerates.
+pub fn differ<'a>(fact: &str, values: impl Iterator<Item = &'a str>) -> bool {
+    let comparable: BTreeSet<&str> = values.filter(|value| is_comparable(value)).collect();
+    if fact == LOSS_RESPONSE {
+        let responses: Vec<_> = comparable
+            .into_iter()
+            .filter_map(LossResponse::read)
+            .collect();
+        let others = |at: usize| responses[at + 1..].iter();
+        let mut each = responses.iter().enumerate();
+        return each.any(|(at, own)| others(at).any(|its| own.differs_from(its)));
+    }
+    comparable.len() > 1
+}
+
 /// Facts that a driver states about its stack, each field as [`STACK_FACTS`] defines it. Congestion
-/// control and the probe's placement are stated elsewhere, as they are only known at run time.
+/// control, the response to losses and the probe's placement are stated elsewhere, as they are only known at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackFacts {
     /// Initial congestion window: `10 packets`.
@@ -96,10 +129,16 @@ pub struct StackFacts {
     pub pacing: Cow<'static, str>,
     /// Packet size: `1500 B, fixed`.
     pub packet_size: Cow<'static, str>,
+    /// Packet size of the first flight: `1500 B`.
+    pub first_flight: Cow<'static, str>,
     /// Cipher: `AES-128-GCM`, `none`.
     pub cipher: Cow<'static, str>,
     /// Library of the cipher: `aws-lc`, `ring`, `BoringSSL`, `none`.
     pub crypto: Cow<'static, str>,
+    /// Group of the key exchange: `X25519`, [`NO_TLS`].
+    pub key_exchange: Cow<'static, str>,
+    /// Certificate: `ECDSA P-256, 372 B`, [`NO_TLS`].
+    pub certificate: Cow<'static, str>,
     /// Threads: `1, protocol in the kernel`.
     pub threads: Cow<'static, str>,
     /// Offloads: `GSO, 44 packets at most`, `none`.
@@ -120,6 +159,7 @@ impl StackFacts {
             ("slow_start_exit", self.slow_start_exit),
             ("pacing", self.pacing),
             ("packet_size", self.packet_size),
+            ("first_flight", self.first_flight),
             ("cipher", self.cipher),
             ("crypto", self.crypto),
             ("threads", self.threads),
@@ -127,8 +167,13 @@ impl StackFacts {
             ("acknowledgements", self.acknowledgements),
             ("flow_control", self.flow_control),
         ]
+        .map(|(name, value)| (format!("{name}.{end}"), value))
         .into_iter()
-        .map(|(name, value)| (format!("{name}.{end}"), value.into_owned()))
+        .chain([
+            ("tls.key_exchange".to_owned(), self.key_exchange),
+            ("tls.certificate".to_owned(), self.certificate),
+        ])
+        .map(|(name, value)| (name, value.into_owned()))
         .filter(|(name, _)| find(name).is_some())
         .collect()
     }
@@ -170,8 +215,11 @@ mod tests {
             slow_start_exit: "loss".into(),
             pacing: "none".into(),
             packet_size: "1500 B, fixed".into(),
+            first_flight: "60 B".into(),
             cipher: "none".into(),
             crypto: "none".into(),
+            key_exchange: NO_TLS.into(),
+            certificate: NO_TLS.into(),
             threads: "1".into(),
             offloads: "none".into(),
             acknowledgements: "each packet".into(),
@@ -180,9 +228,17 @@ mod tests {
         let mut names: Vec<String> = ["sender", "receiver"]
             .into_iter()
             .flat_map(|end| stated.clone().of_end(end).into_keys())
-            .chain(["congestion_control.sender", "probe.placement"].map(str::to_owned))
+            .chain(
+                [
+                    "congestion_control.sender",
+                    LOSS_RESPONSE,
+                    "probe.placement",
+                ]
+                .map(str::to_owned),
+            )
             .collect();
         names.sort();
+        names.dedup();
         let mut all: Vec<&str> = STACK_FACTS.iter().map(|fact| fact.name).collect();
         all.sort_unstable();
         assert_eq!(names, all);

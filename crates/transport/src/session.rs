@@ -1,9 +1,13 @@
 //! Sessions: one end of one trial over any transport, with the workload of the order.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, fs, net::SocketAddr};
 
-use regatta_control::{Note, SideReport, TrialOrder};
-use regatta_model::{Bytes, STACK_FACTS, WorkloadKind, stack};
+use regatta_control::{Note, Role, SideReport, TrialOrder};
+use regatta_model::{
+    Bytes, STACK_FACTS, WorkloadKind,
+    loss_response::{self, LOSS_RESPONSE},
+    stack,
+};
 
 use crate::{
     connections::Exchanges,
@@ -51,14 +55,41 @@ pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &s
     let end = format!(".{}", order.role.name());
     for fact in STACK_FACTS {
         let (is_of_end, value) = match fact.name {
+            LOSS_RESPONSE => continue,
             "probe.placement" => (order.connects(), "none".to_owned()),
-            name => (name.ends_with(&end), format!("{}: {why}", stack::NOT_KNOWN)),
+            name => (
+                name.ends_with(&end) || name.starts_with("tls."),
+                format!("{}: {why}", stack::NOT_KNOWN),
+            ),
         };
         if is_of_end {
             let facts = &mut report.measurements.facts;
             facts.entry(fact.name.to_owned()).or_insert(value);
         }
     }
+    if order.role == Role::Sender {
+        let value = response_to_losses(&report.measurements.facts, &order.transport.driver);
+        (report.measurements.facts).insert(LOSS_RESPONSE.to_owned(), value);
+    }
+}
+
+/// Returns the fact [`LOSS_RESPONSE`] of a sender with these facts: the measured one of the driver and its congestion
+/// control, with the version of this kernel or of the program beside a table of another one.
+fn response_to_losses(facts: &BTreeMap<String, String>, driver: &str) -> String {
+    let control = facts.get("congestion_control.sender");
+    let in_kernel =
+        (facts.get("threads.sender")).is_some_and(|it| it.ends_with("protocol in the kernel"));
+    let running = match facts.get("external.sender") {
+        Some(program) => Some(program.clone()),
+        None if !in_kernel => None,
+        None => (fs::read_to_string("/proc/sys/kernel/osrelease").ok())
+            .map(|release| format!("Linux {}", release.trim())),
+    };
+    loss_response::fact(
+        driver,
+        control.map_or("", String::as_str),
+        running.as_deref(),
+    )
 }
 
 /// Workload of a session over an endpoint.

@@ -2,5 +2,6 @@
 
 mod common;
 mod external;
+mod loss_response;
 mod protocol;
 mod registry_drivers;

@@ -10,6 +10,7 @@ mod comparison;
 mod failures;
 mod gates;
 mod index;
+mod loss_response;
 mod mean;
 mod noise;
 mod published;

@@ -23,7 +23,7 @@ pub fn all(data: &RunData) -> Vec<StackRow> {
             condition: condition.name.clone(),
             fact: fact.name.to_owned(),
             title: fact.title.to_owned(),
-            differs: differ(values.values()),
+            differs: stack::differ(fact.name, values.values().map(String::as_str)),
             values,
         })
     };
@@ -39,17 +39,13 @@ fn value(trials: &[&TrialRecord], fact: &str) -> Option<String> {
     (!values.is_empty()).then(|| values.iter().join("; "))
 }
 
-/// Whether any two values differ. One that is not known, or not applicable, is no difference.
-fn differ<'a>(values: impl Iterator<Item = &'a String>) -> bool {
-    let comparable: BTreeSet<&String> =
-        values.filter(|value| stack::is_comparable(value)).collect();
-    comparable.len() > 1
-}
-
 /// Returns the titles of those facts in which these transports differ.
 pub fn differing<'a>(rows: &[&'a StackRow], transports: &[&str]) -> Vec<&'a str> {
     (rows.iter())
-        .filter(|row| differ(transports.iter().filter_map(|name| row.values.get(*name))))
+        .filter(|row| {
+            let values = transports.iter().filter_map(|name| row.values.get(*name));
+            stack::differ(&row.fact, values.map(String::as_str))
+        })
         .map(|row| row.title.as_str())
         .collect()
 }

@@ -4,6 +4,7 @@ use itertools::Itertools as _;
 use regatta_model::{Outcome, metric::Unit, metric::id, stack};
 
 use super::{
+    loss_response::{self, Apart},
     noise,
     ranking::RankedGroup,
     stacks,
@@ -37,6 +38,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     let noise_floor = noise::floor(data, summary);
     Verdict {
         overall: overall(summary, &groups)
+            + &response_to_losses(&index, &groups).unwrap_or_default()
             + &noise_floor.as_ref().map_or(String::new(), noise::sentence),
         noise_floor,
         workloads: workloads::sentences(data, summary, &groups),
@@ -74,6 +76,7 @@ fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
         parts.push(tr!("{} is not ranked: it {}", named, list(&other.reasons)));
     }
     parts.extend(encryption_of_claim(group, stacks));
+    parts.extend(losses_apart(group, stacks).iter().map(Apart::text));
     let stopped = group.cells.iter().filter(|cell| cell.deadline_reached > 0);
     let stopped = list(stopped.map(|cell| format!("`{}`", cell.transport)));
     if !stopped.is_empty() {
@@ -128,6 +131,26 @@ fn encryption_of_claim(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Option<
         list(&plain),
         list(&encrypted)
     ))
+}
+
+/// Returns the differences in the response to losses among the ranked transports of a group.
+fn losses_apart<'s>(group: &RankedGroup<'_>, stacks: &[&'s StackRow]) -> Vec<Apart<'s>> {
+    let ranked: Vec<&str> = group
+        .ranking
+        .iter()
+        .map(|it| it.transport.as_str())
+        .collect();
+    loss_response::apart(group.cell_group.condition, stacks, &ranked)
+}
+
+/// Returns the sentence about the largest difference in the response to losses in any group.
+fn response_to_losses(index: &SummaryIndex<'_>, groups: &[RankedGroup<'_>]) -> Option<String> {
+    let all = groups.iter().flat_map(|group| {
+        let rows = index.stacks(&group.cell_group.condition.name);
+        losses_apart(group, rows)
+    });
+    let largest = all.max_by(|a, b| a.ratio().total_cmp(&b.ratio()))?;
+    Some(largest.sentence())
 }
 
 /// Returns the sentence about the transports of the run that sent in plain text beside others that encrypted.

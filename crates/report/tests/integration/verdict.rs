@@ -1,6 +1,6 @@
 //! Tests of the ranking, its letters and its sentences, with synthetic values.
 
-use regatta_model::{OptionValue, Outcome, WorkloadKind};
+use regatta_model::{OptionValue, Outcome, Ratio, WorkloadKind};
 use regatta_report::{
     RunData, Summary,
     analysis::{Conclusion, ConditionVerdict},
@@ -515,6 +515,59 @@ fn the_verdict_states_differences_in_encryption() {
         "{}",
         verdict.overall
     );
+}
+
+/// Returns the data of two stacks with `cubic` and these responses to losses, over a path with this loss.
+fn responding(loss: f64, responses: [&str; 2]) -> RunData {
+    let mut data =
+        two(|label, round| Some(if label == "a" { 100.0 } else { 400.0 } + round as f64));
+    for condition in &mut data.header.study.conditions {
+        condition.forward.loss = Ratio(loss);
+        condition.reverse.loss = Ratio(0.0);
+    }
+    for trial in &mut data.trials {
+        let response = responses[usize::from(trial.transport == "b")];
+        let facts = &mut trial.measurements.facts;
+        facts.insert("congestion_control.sender".into(), "cubic".into());
+        facts.insert("loss_response.sender".into(), response.into());
+    }
+    data
+}
+
+const USUAL: &str = "0.99 at 0.1 %, 0.83 at 1 %";
+
+#[test]
+fn the_verdict_names_stacks_that_respond_differently_to_losses() {
+    let data = responding(0.002, [USUAL, "4.83 at 0.1 %, 0.85 at 1 %"]);
+    let summary = summarise(&data);
+    let expected = "; at a loss of 0.1 %, `cubic` of `b` reaches 4.9 times the goodput of that of `a` (4.8 and 0.99 times that of RFC 9438): this compares congestion controls.";
+    let text = &verdict(&summary).text;
+    assert!(text.ends_with(expected), "{text}");
+    let expected = " This compares congestion controls: at a loss of 0.1 %, `cubic` of `b` reaches 4.9 times the goodput of that of `a`.";
+    let overall = &summary.verdict.overall;
+    assert!(overall.contains(expected), "{overall}");
+    assert!(common::shown(&data, &summary, 5000).contains(expected));
+    assert_eq!(verdict(&summary).stacks_differ_in, ["response to losses"]);
+}
+
+#[test]
+fn responses_that_are_alike_or_meet_no_loss_are_not_named() {
+    for (loss, other) in [
+        // They differ at losses that the path does not have, or the path has none.
+        (0.01, "4.83 at 0.1 %, 0.85 at 1 %"),
+        (0.0, "4.83 at 0.1 %, 4.83 at 1 %"),
+        (0.001, "1.40 at 0.1 %, 4.83 at 1 %"),
+        (0.001, "not known: not measured"),
+        (0.001, "not applicable: no published function of the loss"),
+    ] {
+        let summary = summarise(&responding(loss, [USUAL, other]));
+        let text = &verdict(&summary).text;
+        assert!(
+            !text.contains("congestion controls"),
+            "{loss}, {other}: {text}"
+        );
+        assert!(!summary.verdict.overall.contains("congestion controls"));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Display, net::IpAddr};
 
+use regatta_control::TrialOrder;
 use regatta_model::{StackFacts, stack};
 use regatta_transport_sockets::socket::Buffers;
 use regatta_transport_tls as tls;
@@ -58,10 +59,6 @@ impl ConnectionFacts<'_> {
             ("tls.version", Some("1.3")),
             ("quic.version", Some("1")),
             ("tls.cipher_suite", self.cipher_suite),
-            (
-                "tls.key_exchange",
-                self.cipher_suite.map(|_| tls::KEY_EXCHANGE),
-            ),
             ("cipher.sender", cipher.as_deref()),
             ("tls.alpn", alpn.as_deref()),
         ];
@@ -121,16 +118,16 @@ impl Common {
 
 /// Returns the facts that all stacks report, for the comparison of stacks; `crypto` is the library of
 /// the encryption, `offloads` is `off`, or
-/// the number of packets that pass the kernel as one.
+/// the number of packets that pass the kernel as one. The first flight is that of a stack that pads it to its packet size.
 pub fn stack_facts(
     options: &Common,
     sizes: &Sizes,
-    local: IpAddr,
+    order: &TrialOrder,
     control: &str,
     crypto: &'static str,
     offloads: &str,
 ) -> StackFacts {
-    let headers = headers_bytes(local);
+    let headers = headers_bytes(order.local);
     let full = sizes.payload_bytes + headers;
     StackFacts {
         initial_window: format!("{INITIAL_WINDOW_PACKETS} packets").into(),
@@ -146,8 +143,11 @@ pub fn stack_facts(
         } else {
             format!("{full} B, fixed").into()
         },
+        first_flight: first_flight(sizes.first_payload_bytes, order.local).into(),
         cipher: stack::cipher(regatta_transport_tls::CIPHER_SUITE).into(),
         crypto: crypto.into(),
+        key_exchange: tls::KEY_EXCHANGE.into(),
+        certificate: tls::certificate_fact(&order.tls).into(),
         threads: stack::USER_SPACE_THREAD.into(),
         offloads: match offloads {
             "off" => "none".into(),
@@ -163,6 +163,12 @@ pub fn stack_facts(
             Mode::Datagram => "none for DATAGRAM frames".into(),
         },
     }
+}
+
+/// Returns the packet size of the first flight of a stack whose first UDP payload is this long.
+#[must_use]
+pub fn first_flight(payload_bytes: u16, local: IpAddr) -> String {
+    format!("{} B", payload_bytes + headers_bytes(local))
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
             ticket: None,
         },
     )?;
-    let stated = options.stack_facts(sizes, order.local, end.offloads());
+    let stated = options.stack_facts(sizes, order, end.offloads());
     end.base.facts.extend(stated.of_end(side));
     end.base
         .facts

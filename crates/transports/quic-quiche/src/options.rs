@@ -1,16 +1,17 @@
 //! Parsed options of `quic-quiche`.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use quiche::CongestionControlAlgorithm;
+use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, StackFacts};
 use regatta_transport::OptionDefinition;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use regatta_transport_quic_common::{
-    facts::stack_facts,
+    facts::{first_flight, stack_facts},
     options::{self as common, Common},
-    path::Sizes,
+    path::{MIN_PAYLOAD_BYTES, Sizes},
 };
 
 /// A congestion control that quiche has.
@@ -115,12 +116,17 @@ impl Options {
     }
 
     /// Returns the settings of quiche at an end, for the comparison of stacks.
-    pub(crate) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
+    pub(crate) fn stack_facts(
+        &self,
+        sizes: &Sizes,
+        order: &TrialOrder,
+        offloads: &str,
+    ) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
             &self.common,
             sizes,
-            local,
+            order,
             control.into_str(),
             "BoringSSL",
             offloads,
@@ -134,6 +140,8 @@ impl Options {
                 true => "by the stack".into(),
                 false => "none".into(),
             },
+            // The packets of the handshake are padded to the least that a path must carry, whatever the path's size.
+            first_flight: first_flight(MIN_PAYLOAD_BYTES, order.local).into(),
             acknowledgements: "each batch of packets that the socket gives, at once".into(),
             ..common
         }

@@ -306,7 +306,7 @@ impl TrialEnd for S2nEndpoint {
         };
         let stated = self
             .options
-            .stack_facts(&self.end.sizes, self.order.local, offloads);
+            .stack_facts(&self.end.sizes, &self.order, offloads);
         facts.extend(stated.of_end(side));
         facts.extend(of_end(side, [("gso", gso), ("gro", gro)]));
         facts

@@ -1,6 +1,6 @@
 //! Parsed options of `quic-s2n`, and the configuration of s2n-quic made from them.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, StackFacts};
@@ -96,12 +96,17 @@ impl Options {
 
     /// Returns the settings of s2n-quic at an end, for the comparison of stacks. s2n-quic also
     /// implements HyStart++, but it is switched off.
-    pub(crate) fn stack_facts(&self, sizes: &Sizes, local: IpAddr, offloads: &str) -> StackFacts {
+    pub(crate) fn stack_facts(
+        &self,
+        sizes: &Sizes,
+        order: &TrialOrder,
+        offloads: &str,
+    ) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
             &self.common,
             sizes,
-            local,
+            order,
             control.into_str(),
             CRYPTO.name(),
             offloads,

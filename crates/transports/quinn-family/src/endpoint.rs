@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::FutureExt as _;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::Handshake;
+use regatta_model::{Handshake, StackFacts};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, TransportError, Unsupported, stop::Stop, stream::Accepted,
 };
@@ -18,10 +18,10 @@ use regatta_transport_tls::{HandshakeWatch, uses_tickets};
 use tokio::sync::{Mutex, mpsc};
 
 use regatta_transport_quic_common::{
-    facts::{self, of_end, stack_facts},
+    facts::{self, first_flight, of_end, stack_facts},
     files::Files,
     handshake::complete,
-    path::Sizes,
+    path::{MIN_PAYLOAD_BYTES, Sizes},
 };
 use regatta_transport_sockets::{
     endpoints::{AdmittingEnd, EndBase, StreamEnd, TrialEnd, check_peer},
@@ -442,14 +442,14 @@ fn offload_facts(
         Role::Receiver => &gro,
     };
     let (control, crypto) = (options.congestion_control.into_str(), options.crypto.name());
-    let stated = stack_facts(
-        &options.common,
-        sizes,
-        order.local,
-        control,
-        crypto,
-        offloads,
-    );
+    let stated = stack_facts(&options.common, sizes, order, control, crypto, offloads);
+    let stated = StackFacts {
+        first_flight: match stack::PADS_TO_PACKET_SIZE {
+            true => stated.first_flight,
+            false => first_flight(MIN_PAYLOAD_BYTES, order.local).into(),
+        },
+        ..stated
+    };
     let end = order.role.name();
     let mut facts = stated.of_end(end);
     facts.extend(of_end(end, [("gso", gso), ("gro", gro)]));

@@ -24,6 +24,10 @@ pub(crate) use quinn::congestion::{Bbr, BbrConfig};
 pub(crate) use quinn_proto::RttEstimator;
 pub(crate) use regatta_transport_quic_common::path::MAX_WINDOW_PACKETS;
 
+/// Whether the packets of the handshake are padded to the connection's packet size, and not to the least that a path
+/// must carry.
+pub(crate) const PADS_TO_PACKET_SIZE: bool = true;
+
 /// Name of the stack.
 pub(crate) const STACK: &str = "quinn";
 

@@ -100,9 +100,7 @@ impl Endpoint {
         layered: Layered<Stream>,
         mut facts: BTreeMap<String, String>,
     ) -> Connection<Stream> {
-        if let (Some(crypto), "sender") = (self.layer.crypto(), self.end) {
-            facts.insert("crypto.sender".to_owned(), crypto.to_owned());
-        }
+        facts.extend(self.layer.facts(self.end));
         Connection::new(socket, layered, self.end, facts, self.sockets.multipath)
     }
 

@@ -1,6 +1,6 @@
 //! Layer between a socket and the workload.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result};
@@ -24,12 +24,13 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Returns the name of the library that encrypts; `None` if nothing is encrypted.
-    pub(crate) fn crypto(&self) -> Option<&'static str> {
+    /// Returns the facts of TLS that are known before a handshake, keyed by their full names, at `end`, `sender` or
+    /// `receiver`; none if nothing is encrypted.
+    pub(crate) fn facts(&self, end: &str) -> BTreeMap<String, String> {
         match self {
-            Self::Plain => None,
-            Self::Records(tls) => Some(tls.crypto()),
-            Self::Early(tls) => Some(tls.crypto()),
+            Self::Plain => BTreeMap::new(),
+            Self::Records(tls) => tls.facts(end),
+            Self::Early(tls) => tls.facts(end),
         }
     }
 

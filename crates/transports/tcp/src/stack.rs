@@ -20,8 +20,11 @@ pub(crate) fn of_end(control: &str) -> StackFacts {
             "none".into()
         },
         packet_size: unknown(),
+        first_flight: "not applicable: a SYN carries no data".into(),
         cipher: "none".into(),
         crypto: "none".into(),
+        key_exchange: stack::NO_TLS.into(),
+        certificate: stack::NO_TLS.into(),
         threads: stack::KERNEL_THREAD.into(),
         offloads: stack::OF_INTERFACE.into(),
         acknowledgements: "every second packet, or after 40 ms; each packet at first".into(),

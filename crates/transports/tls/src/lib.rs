@@ -17,7 +17,7 @@ pub use watch::HandshakeWatch;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pinned::PinnedCertificate;
 use regatta_control::TlsMaterial;
-use regatta_model::{Handshake, OptionValue};
+use regatta_model::{Handshake, OptionValue, stack};
 use regatta_transport::{OptionDefinition, OptionKind, Result, TransportError};
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
@@ -38,6 +38,14 @@ pub const CIPHER_SUITE: &str = "TLS13_AES_128_GCM_SHA256";
 
 /// The one group of key exchange that is offered: others take more computation, or a second Initial packet.
 pub const KEY_EXCHANGE: &str = "X25519";
+
+/// Kinds of keys in certificates, by their object identifiers in DER (RFC 5480 §2.1.1, RFC 8410 §3, RFC 8017 A.1).
+const KEY_KINDS: &[(&[u8], &str)] = &[
+    (b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07", "ECDSA P-256"),
+    (b"\x06\x05\x2b\x81\x04\x00\x22", "ECDSA P-384"),
+    (b"\x06\x03\x2b\x65\x70", "Ed25519"),
+    (b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01", "RSA"),
+];
 
 /// The only version that is supported.
 const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
@@ -145,6 +153,19 @@ fn decode(base64: &str, what: &str) -> Result<Vec<u8>> {
 /// [`TransportError::Order`] if it is not base64.
 pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>> {
     decode(&material.certificate_der_base64, "certificate").map(Into::into)
+}
+
+/// Returns the fact `tls.certificate`: kind of the certificate's key, and size of the chain that the server sends, which
+/// is this one certificate, in bytes of DER.
+#[must_use]
+pub fn certificate_fact(material: &TlsMaterial) -> String {
+    let Ok(certificate) = certificate(material) else {
+        return format!("{}: it cannot be read", stack::NOT_KNOWN);
+    };
+    let contains = |object: &[u8]| certificate.windows(object.len()).any(|it| it == object);
+    let known = KEY_KINDS.iter().find(|(object, _)| contains(object));
+    let kind = known.map_or("another kind of key", |(_, kind)| kind);
+    format!("{kind}, {} B", certificate.len())
 }
 
 /// Returns the key of the run's certificate, which only the listening end is given.

@@ -6,6 +6,7 @@
 
 mod capture;
 mod ended;
+mod first_flight;
 mod handshakes;
 mod idle_probe;
 mod initial_window;

@@ -24,6 +24,10 @@ pub(crate) use noq as quic;
 pub(crate) use noq::congestion::{Bbr3 as Bbr, Bbr3Config as BbrConfig};
 pub(crate) use noq_proto::RttEstimator;
 
+/// Whether the packets of the handshake are padded to the connection's packet size, and not to the least that a path
+/// must carry.
+pub(crate) const PADS_TO_PACKET_SIZE: bool = false;
+
 /// Name of the stack.
 pub(crate) const STACK: &str = "noq";
 

@@ -316,8 +316,11 @@ pub(crate) fn facts(
         packet_size: first(),
         slow_start_exit: "loss".into(),
         pacing: "none".into(),
+        first_flight: "not applicable: an INIT carries no data".into(),
         cipher: "none".into(),
         crypto: "none".into(),
+        key_exchange: stack::NO_TLS.into(),
+        certificate: stack::NO_TLS.into(),
         threads: stack::KERNEL_THREAD.into(),
         offloads: stack::OF_INTERFACE.into(),
         acknowledgements: match sack.map(|sack| (sack.every, sack.delay_ms)) {

@@ -173,8 +173,11 @@ impl Sizes {
             slow_start_exit: "loss".into(),
             pacing: "none".into(),
             packet_size: format!("{} B, fixed", packet as usize + self.ip_headers_bytes).into(),
+            first_flight: "not applicable: an INIT carries no data".into(),
             cipher: "none".into(),
             crypto: "none".into(),
+            key_exchange: stack::NO_TLS.into(),
+            certificate: stack::NO_TLS.into(),
             threads: stack::USER_SPACE_THREAD.into(),
             offloads: match offloads {
                 "off" => "none".into(),

@@ -41,6 +41,8 @@ type Open<S> = fn(End, Arc<Connected>, bool, &Arc<OnceLock<Opened>>, MonotonicTi
 pub struct Tls<S> {
     end: End,
     crypto: Crypto,
+    /// Fact of the certificate.
+    certificate: String,
     open: Open<S>,
 }
 
@@ -67,14 +69,27 @@ impl<S> Tls<S> {
             }
             End::Listening(Arc::new(config))
         };
-        Ok(Self { end, crypto, open })
+        Ok(Self {
+            end,
+            crypto,
+            certificate: tls::certificate_fact(&order.tls),
+            open,
+        })
     }
 }
 
 impl<S> Tls<S> {
-    /// Returns the name of the library that encrypts.
-    pub(crate) fn crypto(&self) -> &'static str {
-        self.crypto.name()
+    /// Returns the facts that are known before a handshake, at `end`, `sender` or `receiver`.
+    pub(crate) fn facts(&self, end: &str) -> BTreeMap<String, String> {
+        let of_both = [
+            ("tls.key_exchange", tls::KEY_EXCHANGE),
+            ("tls.certificate", &self.certificate),
+        ];
+        let of_sender = ("crypto.sender", self.crypto.name());
+        (of_both.into_iter())
+            .chain((end == "sender").then_some(of_sender))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
     }
 
     /// Opens a stream at this end. `holds_back` is true if Nagle's algorithm may be on.

@@ -92,8 +92,11 @@ fn stack_facts(rules: &Rules, message: Option<usize>, offloads: &str) -> StackFa
         slow_start_exit: slow_start_exit.into(),
         pacing: "none".into(),
         packet_size: "a datagram for each message".into(),
+        first_flight: "not applicable: the opening carries no data".into(),
         cipher: "none".into(),
         crypto: "none".into(),
+        key_exchange: stack::NO_TLS.into(),
+        certificate: stack::NO_TLS.into(),
         threads: stack::USER_SPACE_THREAD.into(),
         offloads: match offloads {
             "off" => "none".into(),

@@ -1,0 +1,243 @@
+//! Response of each stack's congestion control to random loss, measured, beside the published function of the
+//! controller of that name.
+//!
+//! `make loss-response` measures the table: docs/stacks.md describes the path.
+
+use std::{
+    fmt::{self, Write as _},
+    sync::LazyLock,
+};
+
+use crate::{
+    stack::{NOT_APPLICABLE, NOT_KNOWN},
+    units::Ratio,
+};
+
+/// Name of the fact, one of [`STACK_FACTS`](crate::STACK_FACTS).
+pub const LOSS_RESPONSE: &str = "loss_response.sender";
+
+/// Table as `make loss-response` writes it: driver, congestion control, stack with its version, and the goodput over the
+/// published function at each of the losses of the header.
+const TABLE: &str = include_str!("loss_response.tsv");
+
+/// Returns the RFC with the response function of the congestion control of this name; `None` for one without such a
+/// function.
+#[must_use]
+pub fn source(control: &str) -> Option<&'static str> {
+    match control {
+        "cubic" => Some("RFC 9438"),
+        "reno" | "newreno" => Some("RFC 5681"),
+        // SCTP's, which follows RFC 5681 (RFC 9260 §7.2).
+        "rfc9260" => Some("RFC 9260"),
+        _ => None,
+    }
+}
+
+/// Row of the table: one driver with one congestion control.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredResponse {
+    /// Name of the driver.
+    pub driver: &'static str,
+    /// Congestion control, as the fact `congestion_control.sender` has it.
+    pub control: &'static str,
+    /// Stack that was measured, with its version: `Linux 6.12.117`, `quiche 0.30.0`.
+    pub stack: &'static str,
+    /// Goodput over the published function at each loss, losses ascending.
+    pub response: LossResponse,
+}
+
+impl MeasuredResponse {
+    /// Whether a running stack is the one that was measured. Of a kernel the patch release is not compared.
+    fn is_of(&self, running: &str) -> bool {
+        let release = |stack: &str| match stack.split_once("Linux ") {
+            Some((before, release)) => {
+                let numbers: Vec<&str> = release.split(['.', '-']).take(2).collect();
+                format!("{before}{}", numbers.join("."))
+            }
+            None => stack.to_owned(),
+        };
+        release(self.stack) == release(running)
+    }
+}
+
+/// Returns the table, in the order of drivers.
+#[must_use]
+pub fn measured() -> &'static [MeasuredResponse] {
+    static ROWS: LazyLock<Vec<MeasuredResponse>> = LazyLock::new(|| {
+        let mut lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+        let head = lines.next().unwrap_or_default();
+        let losses: Vec<Ratio> = head
+            .split('\t')
+            .skip(3)
+            .filter_map(|it| it.parse().ok())
+            .collect();
+        let row = |line: &'static str| {
+            let mut cells = line.split('\t');
+            let [driver, control, stack] = [cells.next()?, cells.next()?, cells.next()?];
+            let ratios: Option<Vec<f64>> = cells.map(|it| it.parse().ok()).collect();
+            Some(MeasuredResponse {
+                driver,
+                control,
+                stack,
+                response: LossResponse {
+                    ratios: losses.iter().copied().zip(ratios?).collect(),
+                },
+            })
+        };
+        lines.filter_map(row).collect()
+    });
+    &ROWS
+}
+
+/// Returns the value of the fact [`LOSS_RESPONSE`] of a driver that runs this congestion control, with the `running`
+/// stack and its version where they are not those that the program was built with.
+#[must_use]
+pub fn fact(driver: &str, control: &str, running: Option<&str>) -> String {
+    if [NOT_APPLICABLE, NOT_KNOWN]
+        .iter()
+        .any(|it| control.starts_with(it))
+    {
+        return control.to_owned();
+    }
+    if control == "none" {
+        return format!("{NOT_APPLICABLE}: no congestion control");
+    }
+    if source(control).is_none() {
+        return format!("{NOT_APPLICABLE}: no published function of the loss");
+    }
+    let mut rows = measured().iter();
+    let Some(row) = rows.find(|row| row.driver == driver && row.control == control) else {
+        return format!("{NOT_KNOWN}: not measured");
+    };
+    let mut value = row.response.to_string();
+    if let Some(running) = running.filter(|running| !row.is_of(running)) {
+        let _ = write!(
+            value,
+            "; measured with `{}`, this is `{running}`",
+            row.stack
+        );
+    }
+    value
+}
+
+/// Value of the fact [`LOSS_RESPONSE`]: goodput over the published function at each loss.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LossResponse {
+    ratios: Vec<(Ratio, f64)>,
+}
+
+impl LossResponse {
+    /// Ratio from which two responses are said to differ.
+    pub const TOLERATED: f64 = 1.5;
+
+    /// Reads the value of a fact; `None` for one without figures.
+    #[must_use]
+    pub fn read(fact: &str) -> Option<Self> {
+        let ratios = fact.split(';').next()?.split(", ").map(|part| {
+            let (ratio, loss) = part.split_once(" at ")?;
+            Some((loss.parse().ok()?, ratio.parse().ok()?))
+        });
+        let ratios = ratios.collect::<Option<Vec<(Ratio, f64)>>>()?;
+        Some(Self { ratios })
+    }
+
+    /// Returns the losses with the goodput over the published function at each.
+    #[must_use]
+    pub fn ratios(&self) -> &[(Ratio, f64)] {
+        &self.ratios
+    }
+
+    /// Returns the measured loss that is nearest to `loss` by ratio, and the goodput over the function at it.
+    #[must_use]
+    pub fn at(&self, loss: Ratio) -> Option<(Ratio, f64)> {
+        let distance = |other: Ratio| (other.0 / loss.0).ln().abs();
+        let nearest = self.ratios.iter().copied();
+        nearest.min_by(|a, b| distance(a.0).total_cmp(&distance(b.0)))
+    }
+
+    /// Whether two responses differ by more than [`TOLERATED`](Self::TOLERATED) at any loss.
+    #[must_use]
+    pub fn differs_from(&self, other: &Self) -> bool {
+        self.ratios.iter().any(|(loss, own)| {
+            other
+                .at(*loss)
+                .is_some_and(|(_, its)| own.max(its) > Self::TOLERATED * own.min(its))
+        })
+    }
+}
+
+impl fmt::Display for LossResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (loss, ratio)) in self.ratios.iter().enumerate() {
+            let separator = if position == 0 { "" } else { ", " };
+            write!(f, "{separator}{ratio:.2} at {loss}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(fact: &str) -> LossResponse {
+        LossResponse::read(fact).expect("figures")
+    }
+
+    #[test]
+    fn facts_are_read_as_they_are_written() {
+        let quiche = fact("quic-quiche", "cubic", None);
+        let read = response(&quiche);
+        assert_eq!(read.to_string(), quiche);
+        assert_eq!(read.ratios.len(), 5);
+        let (loss, ratio) = read.at(Ratio(0.0008)).expect("a loss");
+        assert_eq!(loss, Ratio(0.001));
+        assert!(ratio > 3.0, "{ratio}");
+    }
+
+    #[test]
+    fn another_version_than_the_measured_one_is_named() {
+        let of = |running: &str| fact("tcp", "cubic", Some(running));
+        let row = measured()
+            .iter()
+            .find(|row| row.driver == "tcp")
+            .expect("tcp");
+        assert!(!of(row.stack).contains("measured"));
+        assert!(!of("Linux 6.12.1-amd64").contains("measured"));
+        let other = of("Linux 5.10.0");
+        let note = format!("; measured with `{}`, this is `Linux 5.10.0`", row.stack);
+        assert!(other.ends_with(&note), "{other}");
+        assert_eq!(response(&other), response(&of(row.stack)));
+    }
+
+    #[test]
+    fn what_has_no_response_says_why() {
+        let of = |driver: &str, control: &str| fact(driver, control, None);
+        assert_eq!(
+            of("tcp", "bbr"),
+            "not applicable: no published function of the loss"
+        );
+        assert_eq!(
+            of("udp", "not applicable: UDP has none"),
+            "not applicable: UDP has none"
+        );
+        assert_eq!(
+            of("udp-reliable", "none"),
+            "not applicable: no congestion control"
+        );
+        assert_eq!(of("external", "cubic"), "not known: not measured");
+        assert_eq!(LossResponse::read("not known: not measured"), None);
+    }
+
+    #[test]
+    fn responses_differ_from_half_as_much_again_on() {
+        let one = response("1.00 at 0.1 %, 0.80 at 1 %");
+        assert!(!one.differs_from(&response("0.70 at 0.1 %, 1.19 at 1 %")));
+        assert!(one.differs_from(&response("1.00 at 0.1 %, 1.21 at 1 %")));
+        assert!(one.differs_from(&response("0.66 at 0.1 %, 0.80 at 1 %")));
+        let differ = |facts: [&str; 2]| crate::stack::differ(LOSS_RESPONSE, facts.into_iter());
+        assert!(!differ(["1.00 at 0.1 %", "0.99 at 0.1 %"]));
+        assert!(differ(["1.00 at 0.1 %", "4.83 at 0.1 %"]));
+        assert!(!differ(["1.00 at 0.1 %", "not known: not measured"]));
+    }
+}
