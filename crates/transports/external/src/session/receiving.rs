@@ -200,7 +200,7 @@ impl ProgramSession {
         findings.span(started, MonotonicTime(ended.0.max(started.0 + 1)));
         // The check holds for every byte, or the trial has failed.
         findings.delivery(self.first(done.bytes), 0, None);
-        self.add(&mut findings.0, done);
+        self.add(&mut findings.0, started, done);
         findings.0
     }
 }

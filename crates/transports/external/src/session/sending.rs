@@ -178,7 +178,7 @@ impl ProgramSession {
             if self.abandons {
                 findings.fact("acknowledgement", "control");
             }
-            self.add(&mut findings.0, done);
+            self.add(&mut findings.0, started, done);
         }
         if self.abandons {
             findings.abandoned(Role::Sender);
