@@ -259,9 +259,23 @@ pub struct SideReport {
     pub started_monotonic_ns: i64,
     /// Monotonic clock at the end of the transfer: arrival of the acknowledgement, or deadline.
     pub ended_monotonic_ns: i64,
+    /// The agent's own times of an end whose times an external program states.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_times: Option<AgentTimes>,
     /// Measurements of this end, with times of samples on its monotonic clock.
     #[serde(flatten)]
     pub measurements: Measurements,
+}
+
+/// Times at which an agent saw the events whose times an external program states, on the agent's monotonic clock, in
+/// nanoseconds. None can be later than the agent saw it, and the connect call not before it was ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentTimes {
+    /// Order to connect, and arrival of the program's `connected`; absent at the listening end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connecting_ns: Option<[i64; 2]>,
+    /// Arrival of the program's `done`, or the deadline.
+    pub ended_ns: i64,
 }
 
 /// Counters of one end since the beginning of its transfer. What the end or its stack does not count is zero or absent.

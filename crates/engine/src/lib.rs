@@ -12,6 +12,7 @@ mod estimate;
 mod event;
 mod failure;
 pub mod guest;
+mod impossible;
 pub mod limits;
 mod merge;
 mod monitor;

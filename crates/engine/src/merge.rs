@@ -380,6 +380,7 @@ mod tests {
         SideReport {
             started_monotonic_ns: 1_000_000_000,
             ended_monotonic_ns: 1_000_000_000 + (window * 1e9) as i64,
+            agent_times: None,
             measurements: Measurements {
                 metrics: (metrics.iter())
                     .map(|(name, value)| ((*name).to_owned(), *value))

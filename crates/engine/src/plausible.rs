@@ -8,8 +8,11 @@ use std::{
 use regatta_bed::PathCounters;
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck,
-    Ratio, Transport, Warning, WorkloadKind, metric::id, stack::NOT_APPLICABLE,
-    units::format_duration, warning_code,
+    Ratio, Transport, Warning, WorkloadKind,
+    metric::id,
+    stack::{NOT_APPLICABLE, NOT_KNOWN},
+    units::format_duration,
+    warning_code,
 };
 
 use crate::{
@@ -317,7 +320,12 @@ pub(crate) fn congestion_controls(
     }
     let has_one = |name: &&String| !name.starts_with(NOT_APPLICABLE);
     let all: BTreeSet<&String> = controls.values().flatten().filter(has_one).collect();
+    let not_known = all.iter().any(|name| name.starts_with(NOT_KNOWN));
     (all.len() > 1).then(|| {
+        let used = match not_known {
+            true => "it is not known that the transports used the same congestion control",
+            false => "the transports did not all use the same congestion control",
+        };
         let each: Vec<String> = controls
             .iter()
             .filter(|(_, names)| names.iter().any(|name| has_one(&name)))
@@ -329,7 +337,7 @@ pub(crate) fn congestion_controls(
         Warning::new(
             "different_congestion_controls",
             format!(
-                "the transports did not all use the same congestion control ({}), so a difference may be the congestion control's and not the protocol's",
+                "{used} ({}), so a difference may be the congestion control's and not the protocol's",
                 each.join(", ")
             ),
             "compare those with the same one, or set the option `cc` of each transport",
@@ -463,6 +471,13 @@ mod tests {
         let apart = controls_by_label(&[("tcp", "bbr"), ("quic", "cubic")]);
         let found = congestion_controls(&two, &apart).unwrap();
         assert!(found.message.contains("`tcp` bbr"), "{}", found.message);
+        let silent = [
+            ("tcp", "cubic"),
+            ("quic", "not known: the program does not tell"),
+        ];
+        let found = congestion_controls(&two, &controls_by_label(&silent)).unwrap();
+        let beginning = "it is not known that the transports used the same congestion control";
+        assert!(found.message.starts_with(beginning), "{}", found.message);
     }
 
     #[test]

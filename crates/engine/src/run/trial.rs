@@ -18,6 +18,7 @@ use crate::{
     clocks::TrialClocks,
     error::EngineError,
     failure::{TrialFailure, explain},
+    impossible::Reported,
     limits,
     merge::merge,
     plan::PlannedTrial,
@@ -139,7 +140,18 @@ impl TrialRunner<'_> {
         let path = self.bed.counters()?;
         let counted = (!self.bed.is_real()).then(|| (&path, path_begun.elapsed()));
         let shares_clock = self.bed.shares_clock();
+        let reported = Reported {
+            study: self.plan.study(),
+            condition: self.plan.condition(trial.cell),
+            workload: self.plan.workload(trial.cell),
+            reports: [&sender, &receiver],
+            path: counted.map(|(path, _)| path),
+            shares_clock,
+        };
+        let impossible = reported.impossible();
+        let doubt = reported.warning();
         let mut measurements = merge(self.plan, trial, sender, receiver, counted, shares_clock);
+        measurements.warnings.extend(doubt);
         if let Some(clocks) = self.clocks.take() {
             let workload = self.plan.workload(trial.cell);
             clocks.finish(self.bed, workload, &mut measurements)?;
@@ -147,18 +159,17 @@ impl TrialRunner<'_> {
         let kind = &self.plan.workload(trial.cell).kind;
         let unusable = plausible::unusable(self.plan.condition(trial.cell), &path);
         let nothing_transferred = plausible::nothing_transferred(kind, &measurements);
-        let outcome = match (unusable, nothing_transferred) {
-            (Some(why), _) => (
-                Outcome::Invalid,
-                vec![why],
-                "leave the machine alone during the run, or ask for a lower `--rate`".to_owned(),
-            ),
-            (None, Some(why)) => (
-                Outcome::Failed,
-                vec![why],
-                "give the transfer a longer `--duration` or `--deadline`".to_owned(),
-            ),
-            (None, None) => (Outcome::Measured, Vec::new(), String::new()),
+        let unusable = unusable.map(|why| {
+            let hint = "leave the machine alone during the run, or ask for a lower `--rate`";
+            (Outcome::Invalid, why, hint)
+        });
+        let nothing_transferred = nothing_transferred.map(|why| {
+            let hint = "give the transfer a longer `--duration` or `--deadline`";
+            (Outcome::Failed, why, hint)
+        });
+        let outcome = match unusable.or(impossible).or(nothing_transferred) {
+            Some((outcome, why, hint)) => (outcome, vec![why], hint.to_owned()),
+            None => (Outcome::Measured, Vec::new(), String::new()),
         };
         Ok(TrialRecord {
             measurements,

@@ -131,8 +131,8 @@ impl FakeBed {
             late_ratios: Vec::new(),
             counters: PathCounters {
                 forward: LinkCounters {
-                    offered: 1000,
-                    delivered: 1000,
+                    offered: 10_000,
+                    delivered: 10_000,
                     ..LinkCounters::default()
                 },
                 ..PathCounters::default()

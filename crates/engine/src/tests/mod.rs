@@ -161,7 +161,7 @@ fn figures_of_both_ends_are_merged() {
     assert_eq!(metric("goodput_per_core_percent_bps"), 2e6);
     assert!((metric("cpu_per_byte_ns") - 40.0).abs() < 1e-9);
     assert_eq!(metric("interface_drops"), 5.0);
-    assert_eq!(metric("path_packets"), 1000.0);
+    assert_eq!(metric("path_packets"), 10_000.0);
 }
 
 #[test]
@@ -439,7 +439,7 @@ fn a_path_outside_its_tolerance_marks_its_trials() {
 fn a_trial_with_many_late_packets_is_invalid() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();
     let mut bed = FakeBed::healthy();
-    bed.counters.forward.late_packets = 500;
+    bed.counters.forward.late_packets = 5000;
     let (ending, recorded) = run(&mut bed, &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(recorded.outcomes(), [Outcome::Invalid; 3]);

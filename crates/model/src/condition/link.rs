@@ -218,6 +218,16 @@ impl Link {
         self.delay + self.jitter * self.jitter_distribution.reach()
     }
 
+    /// Returns the shortest propagation delay that a packet can draw.
+    #[must_use]
+    pub fn shortest_propagation(&self) -> Duration {
+        if self.reorder_ratio.0 > 0.0 {
+            return Duration::ZERO;
+        }
+        let below = self.jitter * self.jitter_distribution.reach();
+        self.delay.saturating_sub(below)
+    }
+
     /// Returns the time after which the random delay is independent of its earlier value, while it
     /// changes steadily in between; `None` where each packet has a draw of its own.
     ///

@@ -1,5 +1,6 @@
 //! The network path that a study asks for.
 
+mod capacity;
 mod link;
 mod shipped_traces;
 mod trace;

@@ -84,6 +84,42 @@ impl DeliveryTrace {
         BitRate(bits * 1000 / u64::from(self.period_ms().max(1)))
     }
 
+    /// Returns the number of opportunities from the beginning of the trace until `time` after it.
+    #[must_use]
+    pub fn opportunities_by(&self, time: Duration) -> u64 {
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let period_ms = u64::from(self.period_ms()).max(1);
+        let rest = time_ms % period_ms;
+        let of_rest = self
+            .opportunities_ms
+            .partition_point(|at| u64::from(*at) <= rest);
+        let count = self.opportunities_ms.len() as u64;
+        (time_ms / period_ms).saturating_mul(count) + of_rest as u64
+    }
+
+    /// Returns the largest number of opportunities within `time`, from any moment on.
+    #[must_use]
+    pub fn most_opportunities_in(&self, time: Duration) -> u64 {
+        let count = self.opportunities_ms.len();
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let period_ms = u64::from(self.period_ms()).max(1);
+        let rest = time_ms % period_ms;
+        let at = |index: usize| {
+            let periods = (index / count) as u64;
+            u64::from(self.opportunities_ms[index % count]) + periods * period_ms
+        };
+        let mut most = 0;
+        let mut end = 0;
+        // The best moment to begin is that of an opportunity.
+        for first in 0..count {
+            while end < 2 * count && at(end) - at(first) <= rest {
+                end += 1;
+            }
+            most = most.max(end - first);
+        }
+        (time_ms / period_ms).saturating_mul(count as u64) + most as u64
+    }
+
     /// Returns the longest time that this number of opportunities takes to come, from any moment on.
     #[must_use]
     pub fn longest_time_of(&self, opportunities: u64) -> Duration {
@@ -112,6 +148,17 @@ mod tests {
         // The worst moments for one to four of them are after 10, 5, 0 and 0 ms; five take a period.
         assert_eq!(times, [0, 30, 35, 40, 40, 40, 70, 80]);
         assert!(trace.longest_time_of(u64::MAX) > Duration::from_secs(1 << 40));
+    }
+
+    #[test]
+    fn opportunities_are_counted_from_the_beginning_and_from_the_best_moment() {
+        let trace = DeliveryTrace::parse("t", "0\n0\n5\n10\n40\n").unwrap();
+        let times = [0, 4, 10, 39, 40, 45, 80].map(Duration::from_millis);
+        let by = times.map(|time| trace.opportunities_by(time));
+        assert_eq!(by, [2, 2, 4, 4, 7, 8, 12]);
+        let most = times.map(|time| trace.most_opportunities_in(time));
+        // At 40 ms the last opportunity of a repetition and the first two of the next come at once.
+        assert_eq!(most, [3, 3, 5, 5, 8, 9, 13]);
     }
 
     #[test]

@@ -78,6 +78,19 @@ impl Unit {
         self.as_str()
     }
 
+    /// Whether a value from outside can be one of this unit: finite, not negative, a part of a whole at most 1, a count
+    /// whole and exact.
+    #[must_use]
+    pub fn admits(self, value: f64) -> bool {
+        // From here on the next whole number has no value of its own.
+        const LARGEST_EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+        let largest = match self {
+            Self::Ratio => 1.0,
+            _ => LARGEST_EXACT,
+        };
+        (0.0..=largest).contains(&value) && (self != Self::Count || value.fract() == 0.0)
+    }
+
     /// Reads a value as users write it, with a unit where this one has prefixes, and converts it to this unit.
     pub(crate) fn read(self, text: &str) -> Result<f64, UnitError> {
         match self {
@@ -292,6 +305,26 @@ mod tests {
             assert_eq!(current_name(earlier), *now);
         }
         assert_eq!(current_name("goodput_bps"), "goodput_bps");
+    }
+
+    #[test]
+    fn a_value_from_outside_has_bounds() {
+        for (unit, value, is_admitted) in [
+            (Unit::Ratio, 0.0, true),
+            (Unit::Ratio, 1.0, true),
+            (Unit::Ratio, 1.001, false),
+            (Unit::Ratio, 1e308, false),
+            (Unit::Count, 3.0, true),
+            (Unit::Count, 3.5, false),
+            (Unit::Count, -1.0, false),
+            (Unit::Count, 1e300, false),
+            (Unit::Bytes, f64::INFINITY, false),
+            (Unit::Bytes, 1460.5, true),
+            (Unit::Nanoseconds, f64::NAN, false),
+            (Unit::Nanoseconds, 1e300, false),
+        ] {
+            assert_eq!(unit.admits(value), is_admitted, "{value} {}", unit.name());
+        }
     }
 
     /// An end and the path count packets over different times.

@@ -39,6 +39,22 @@ fn value(trials: &[&TrialRecord], fact: &str) -> Option<String> {
     (!values.is_empty()).then(|| values.iter().join("; "))
 }
 
+/// Returns those of some transports, in backticks, that state a fact of their stack as not known in any trial.
+pub fn not_known(rows: &[&StackRow], transports: &[&str], fact: &str) -> Vec<String> {
+    let is_not_known = |transport: &&str| {
+        let mut values = rows
+            .iter()
+            .filter(|row| row.fact == fact)
+            .filter_map(|row| row.values.get(*transport))
+            .flat_map(|values| values.split("; "));
+        values.any(|value| value.starts_with(stack::NOT_KNOWN))
+    };
+    (transports.iter().copied())
+        .filter(is_not_known)
+        .map(|transport| format!("`{transport}`"))
+        .collect()
+}
+
 /// Returns the titles of those facts in which these transports differ.
 pub fn differing<'a>(rows: &[&'a StackRow], transports: &[&str]) -> Vec<&'a str> {
     (rows.iter())

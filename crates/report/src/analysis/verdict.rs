@@ -24,6 +24,9 @@ use crate::{
 /// Fact of the payload's encryption, in [`STACK_FACTS`](regatta_model::STACK_FACTS).
 const CIPHER: &str = "cipher.sender";
 
+/// Fact of the congestion control.
+const CONGESTION_CONTROL: &str = "congestion_control.sender";
+
 /// Returns the verdict of each condition and workload, and the one over all.
 pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     let index = SummaryIndex::of(summary);
@@ -77,6 +80,7 @@ fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
     }
     parts.extend(encryption_of_claim(group, stacks));
     parts.extend(losses_apart(group, stacks).iter().map(Apart::text));
+    parts.extend(not_known(stacks, &compared(group)));
     let stopped = group.cells.iter().filter(|cell| cell.deadline_reached > 0);
     let stopped = list(stopped.map(|cell| format!("`{}`", cell.transport)));
     if !stopped.is_empty() {
@@ -153,18 +157,42 @@ fn response_to_losses(index: &SummaryIndex<'_>, groups: &[RankedGroup<'_>]) -> O
     Some(largest.sentence())
 }
 
-/// Returns the sentence about the transports of the run that sent in plain text beside others that encrypted.
-fn encryption(summary: &Summary) -> Option<String> {
+/// Returns the clauses about transports, compared with others, that do not tell their congestion control or whether they
+/// encrypt: a difference may be that, and nothing says that they are alike in it.
+fn not_known(stacks: &[&StackRow], transports: &[&str]) -> Vec<String> {
+    let of = |fact| match transports.len() {
+        0 | 1 => Vec::new(),
+        _ => stacks::not_known(stacks, transports, fact),
+    };
+    let (controls, ciphers) = (of(CONGESTION_CONTROL), of(CIPHER));
+    let mut clauses = Vec::new();
+    if !controls.is_empty() {
+        let names = named(&controls);
+        clauses.push(tr!("the congestion control of {} is not known", names));
+    }
+    if !ciphers.is_empty() {
+        clauses.push(tr!("whether {} encrypted is not known", named(&ciphers)));
+    }
+    clauses
+}
+
+/// Returns the sentences about the transports of the run that sent in plain text beside others that encrypted, and about
+/// what is not known of them.
+fn encryption(summary: &Summary) -> String {
     let measured = summary.cells.iter().filter(|cell| cell.n > 0);
     let transports = measured.map(|cell| cell.transport.as_str()).unique();
     let transports: Vec<&str> = transports.collect();
     let rows: Vec<&StackRow> = summary.stacks.iter().collect();
-    let [plain, encrypted] = by_encryption(&rows, &transports)?;
-    Some(tr!(
-        " Without encryption: {}; with it: {}.",
-        named(&plain),
-        named(&encrypted)
-    ))
+    let differing = by_encryption(&rows, &transports).map(|[plain, encrypted]| {
+        tr!(
+            " Without encryption: {}; with it: {}.",
+            named(&plain),
+            named(&encrypted)
+        )
+    });
+    let not_known = not_known(&rows, &transports);
+    let not_known = not_known.iter().map(|it| format!(" {}.", capital(it)));
+    differing.into_iter().chain(not_known).collect()
 }
 
 fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<String> {
@@ -284,7 +312,7 @@ fn overall(summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
         _ if groups.iter().all(|group| group.ranking.is_empty()) => String::new(),
         names => tr!(" Not ranked in every place: {}.", names),
     };
-    let encryption = encryption(summary).unwrap_or_default();
+    let encryption = encryption(summary);
     format!("{partial}{}{not_ranked}{encryption}", sentences.join(" "))
 }
 

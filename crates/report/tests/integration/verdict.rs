@@ -570,6 +570,35 @@ fn responses_that_are_alike_or_meet_no_loss_are_not_named() {
     }
 }
 
+/// A stack that tells nothing is not alike to one that does.
+#[test]
+fn the_verdict_names_what_a_transport_does_not_tell() {
+    let texts = |of_b: [&str; 2]| {
+        let mut data = two(|_, round| Some(100.0 + round as f64));
+        for trial in &mut data.trials {
+            let [control, cipher] = match trial.transport.as_str() {
+                "b" => of_b,
+                _ => ["cubic", "none"],
+            };
+            let facts = &mut trial.measurements.facts;
+            facts.insert("congestion_control.sender".into(), control.into());
+            facts.insert("cipher.sender".into(), cipher.into());
+        }
+        let summary = summarise(&data);
+        [verdict(&summary).text.clone(), summary.verdict.overall]
+    };
+    let [text, overall] = texts(["not known: the program does not tell"; 2]);
+    let clauses =
+        "; the congestion control of `b` is not known; whether `b` encrypted is not known.";
+    assert!(text.ends_with(clauses), "{text}");
+    let sentences =
+        " The congestion control of `b` is not known. Whether `b` encrypted is not known.";
+    assert!(overall.contains(sentences), "{overall}");
+    for text in texts(["cubic", "none"]) {
+        assert!(!text.contains("not known"), "{text}");
+    }
+}
+
 #[test]
 fn quantities_in_a_verdict_have_readable_units() {
     let mut data =

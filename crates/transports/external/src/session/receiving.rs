@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use regatta_control::{Note, SideReport};
+use regatta_control::{AgentTimes, Note, SideReport};
 use regatta_transport::{Findings, MonotonicTime, Phase, TransportError, WindowEdge};
 
 use super::ProgramSession;
@@ -42,7 +42,7 @@ impl ProgramSession {
         let mut sender_is_done = false;
         // When to ask a program that has not noticed that the sender has abandoned the transfer.
         let mut ask_at: Option<MonotonicTime> = None;
-        let (done, ended) = loop {
+        let (done, ended, done_read) = loop {
             let limit = stopped.map_or(until, |at| at + STOP_LIMIT);
             let Some(event) = self.program.next(ask_at.unwrap_or(limit))? else {
                 if ask_at.take().is_some() {
@@ -65,6 +65,7 @@ impl ProgramSession {
                     self.count(bytes)?;
                 }
                 Event::Message(FromProgram::Done(done)) => {
+                    let done_read = MonotonicTime::now();
                     self.count(done.bytes)?;
                     let ended = match stopped {
                         Some(stopped) => stopped,
@@ -76,7 +77,7 @@ impl ProgramSession {
                     if stopped.is_none() {
                         observer.on_window(WindowEdge::End);
                     }
-                    break (done, ended);
+                    break (done, ended, done_read.max(ended));
                 }
                 Event::Note(Note::Sent {
                     deadline_reached: true,
@@ -105,6 +106,10 @@ impl ProgramSession {
             self.await_sender(until, done.bytes)?;
         }
         let mut report = self.receiver_report(started.unwrap_or(ended), ended, done);
+        report.agent_times = Some(AgentTimes {
+            connecting_ns: None,
+            ended_ns: done_read.0,
+        });
         let times = match has_times {
             true => "the program's",
             false => "the agent's, of when it read the program's lines",
@@ -195,7 +200,7 @@ impl ProgramSession {
         findings.span(started, MonotonicTime(ended.0.max(started.0 + 1)));
         // The check holds for every byte, or the trial has failed.
         findings.delivery(self.first(done.bytes), 0, None);
-        self.add(&mut findings.0, done);
+        self.add(&mut findings.0, started, done);
         findings.0
     }
 }

@@ -1,7 +1,8 @@
 //! Facts and metrics that a program reports about itself and its stack.
 
 use regatta_control::SideReport;
-use regatta_model::{Warning, metric, metric::id};
+use regatta_model::{Unit, Warning, metric, metric::id};
+use regatta_transport::MonotonicTime;
 
 use super::ProgramSession;
 use crate::contract::Done;
@@ -26,8 +27,9 @@ const METRICS: &[&str] = &[
 ];
 
 impl ProgramSession {
-    /// Adds the facts and metrics that the program may report; warns of others.
-    pub(super) fn add(&self, report: &mut SideReport, done: Done) {
+    /// Adds the facts and metrics that the program may report; warns of others, and of values that are impossible, such
+    /// as a round trip that takes longer than the time since `started`, the beginning of the transfer.
+    pub(super) fn add(&self, report: &mut SideReport, started: MonotonicTime, done: Done) {
         let mut left_out = Vec::new();
         for (name, value) in done.facts.unwrap_or_default() {
             let fits = report.measurements.facts.len() < MAX_FACTS
@@ -42,9 +44,14 @@ impl ProgramSession {
                 left_out.push(name);
             }
         }
+        let longest_ns = (MonotonicTime::now() - started) as f64;
         for (name, value) in done.metrics.unwrap_or_default() {
-            let known = METRICS.contains(&name.as_str()) && metric::find(&name).is_some();
-            if known && value.is_finite() && value >= 0.0 {
+            let known = metric::find(&name).filter(|it| METRICS.contains(&it.name));
+            let is_possible = known.is_some_and(|metric| {
+                let fits = metric.unit != Unit::Nanoseconds || value <= longest_ns;
+                fits && metric.unit.admits(value)
+            });
+            if is_possible {
                 report.measurements.metrics.insert(name, value);
             } else {
                 left_out.push(name);
@@ -69,8 +76,8 @@ impl ProgramSession {
             report.measurements.warnings.push(Warning::new(
                 "external_left_out",
                 format!(
-                    "what the {}'s program told was left out, as it is not its business or has no \
-                     such value: `{}`",
+                    "what the {}'s program told was left out, as it may not tell it or the value is \
+                     impossible: `{}`",
                     self.trial.order.role.name(),
                     names.join("`, `")
                 ),

@@ -1,9 +1,9 @@
 //! The sending end: its program's report of the transfer, and the time at which that ended.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
-use regatta_control::{Role, SideReport};
-use regatta_model::{metric::id, units::format_duration};
+use regatta_control::{AgentTimes, Role, SideReport};
+use regatta_model::metric::id;
 use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
 
 use super::ProgramSession;
@@ -12,10 +12,6 @@ use crate::{
     error::ProgramFailure,
     inbox::Event,
 };
-
-/// Longest delay between the acknowledgement and the program's message about it that raises no
-/// warning.
-const LATE_MESSAGE: Duration = Duration::from_millis(100);
 
 /// State of the sender when its transfer has ended.
 struct Sent {
@@ -40,6 +36,7 @@ impl ProgramSession {
 
         let mut deadline = start_sent + self.trial.order.connect_deadline;
         let mut connected: Option<(MonotonicTime, MonotonicTime)> = None;
+        let mut connected_read = start_sent;
         let sent = loop {
             let Some(event) = self.program.next(deadline)? else {
                 observer.on_window(WindowEdge::End);
@@ -50,6 +47,7 @@ impl ProgramSession {
                     if connected.is_none() =>
                 {
                     let (started, at) = self.connected(start_sent, started_ns, at_ns)?;
+                    connected_read = MonotonicTime::now();
                     deadline = at + self.trial.order.deadline;
                     connected = Some((started, at));
                 }
@@ -73,7 +71,13 @@ impl ProgramSession {
         let Some((started, at)) = connected else {
             return Err(ProgramFailure::Transport(self.trial.no_connection()));
         };
-        Ok(self.sender_report(started, at, sent))
+        let agent_times = AgentTimes {
+            connecting_ns: Some([start_sent.0, connected_read.0]),
+            ended_ns: sent.reported.0,
+        };
+        let mut report = self.sender_report(started, at, sent);
+        report.agent_times = Some(agent_times);
+        Ok(report)
     }
 
     /// Checks the program's times of the connect call and of its success.
@@ -174,19 +178,7 @@ impl ProgramSession {
             if self.abandons {
                 findings.fact("acknowledgement", "control");
             }
-            let late = sent.reported.since(at);
-            if late > LATE_MESSAGE {
-                findings.warn(
-                    "external_clock",
-                    format!(
-                        "the program told of the acknowledgement {} after it had arrived by its \
-                         own account, which the agent's clock cannot confirm",
-                        format_duration(late)
-                    ),
-                    "say `done` as soon as the acknowledgement is there",
-                );
-            }
-            self.add(&mut findings.0, done);
+            self.add(&mut findings.0, started, done);
         }
         if self.abandons {
             findings.abandoned(Role::Sender);

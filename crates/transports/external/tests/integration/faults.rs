@@ -181,6 +181,52 @@ fn a_clock_that_is_not_the_monotonic_one_is_refused() {
     );
 }
 
+/// Runs a sender that is done at once, with these members of its `done`.
+fn sent_at_once(members: &str) -> SideReport {
+    let script = Script::new(&format!(
+        "exec python3 -c '\n\
+         import json, sys, time\n\
+         say = lambda **line: print(json.dumps(line), flush=True)\n\
+         now = time.monotonic_ns\n\
+         say(type=\"ready\")\n\
+         sys.stdin.readline()\n\
+         say(type=\"connected\", started_ns=now(), at_ns=now())\n\
+         say(type=\"done\", bytes=1000, at_ns=now(), {members})\n\
+         sys.stdin.readline()'"
+    ));
+    send(&script, SOON).expect("a report")
+}
+
+#[test]
+fn impossible_values_of_metrics_are_left_out_and_named() {
+    let report = sent_at_once(
+        "metrics=dict(retransmit_ratio=1e308, retransmitted_packets=1.5, smoothed_rtt_ns=1e15, min_rtt_ns=2)",
+    );
+    let metrics = &report.measurements.metrics;
+    assert_eq!(metrics.get("min_rtt_ns"), Some(&2.0));
+    for name in [
+        "retransmit_ratio",
+        "retransmitted_packets",
+        "smoothed_rtt_ns",
+    ] {
+        assert!(!metrics.contains_key(name), "{name}");
+    }
+    let warning = &report.measurements.warnings[0];
+    assert_eq!(warning.code, "external_left_out");
+    let named = "`retransmit_ratio`, `retransmitted_packets`, `smoothed_rtt_ns`";
+    contains(&warning.message, named);
+}
+
+#[test]
+fn the_agent_states_its_own_times_beside_those_of_a_program() {
+    let report = sent_at_once("metrics={}");
+    let agent = report.agent_times.expect("its own times");
+    let [started, connected] = agent.connecting_ns.expect("times of the connection");
+    assert!(started <= report.started_monotonic_ns);
+    assert!(report.started_monotonic_ns <= connected && connected <= agent.ended_ns);
+    assert!(report.ended_monotonic_ns <= agent.ended_ns);
+}
+
 #[test]
 fn a_connection_without_its_time_is_refused() {
     let script = printing(&["{\"type\":\"connected\"}"]);
