@@ -122,7 +122,7 @@ impl Reported<'_> {
             };
             let seen_ns = agent.ended_ns - started_ns;
             let doubted = left_out("the end of the transfer", seen_ns, stated_ns).or_else(|| {
-                let set_up_ns = *client.measurements.metrics.get(id::SET_UP_TIME_NS)?;
+                let set_up_ns = *client.measurements.metrics.get(id::SET_UP_TIME_MEAN_NS)?;
                 left_out("`connected`", connected_ns - started_ns, set_up_ns as i64)
             });
             if doubted.is_some() {
@@ -265,7 +265,7 @@ mod tests {
                 report.measurements.metrics = MetricValues::from_iter(metrics);
                 report
             };
-            let mut client = report(0, 200, &[(id::SET_UP_TIME_NS, 20e6)]);
+            let mut client = report(0, 200, &[(id::SET_UP_TIME_MEAN_NS, 20e6)]);
             let acknowledged = ("acknowledgement".to_owned(), "in_band".to_owned());
             client.measurements.facts.extend([acknowledged]);
             let mut case = Self {
@@ -419,7 +419,7 @@ mod tests {
         let mut case = Case::new();
         case.client.started_monotonic_ns = 20 * MILLISECOND;
         let metrics = &mut case.client.measurements.metrics;
-        metrics.insert(id::SET_UP_TIME_NS.to_owned(), 0.0);
+        metrics.insert(id::SET_UP_TIME_MEAN_NS.to_owned(), 0.0);
         case.is(
             Outcome::Failed,
             "the times of the sender's program leave out 20 ms of the 200 ms that its agent saw from `start` to the end of the transfer",
@@ -432,7 +432,7 @@ mod tests {
     fn a_set_up_that_is_stated_too_short_is_found() {
         let mut case = Case::new();
         let metrics = &mut case.client.measurements.metrics;
-        metrics.insert(id::SET_UP_TIME_NS.to_owned(), 1e6);
+        metrics.insert(id::SET_UP_TIME_MEAN_NS.to_owned(), 1e6);
         case.is(
             Outcome::Failed,
             "the times of the sender's program leave out 19 ms of the 20 ms that its agent saw from `start` to `connected`",
