@@ -332,7 +332,25 @@ fn mean(
     }
 }
 
+/// Whether a metric stands beside a median, without an interval.
+fn is_beside(metric: &str) -> bool {
+    let mut beside = BESIDE_METRICS.iter();
+    beside.any(|(_, percentile)| *percentile == metric)
+}
+
+/// Returns the line of a cell under a median, in a table that has no room for the column of its percentile.
+fn beside_median(cell: &Cell, column: &Column) -> Option<String> {
+    let mut beside = BESIDE_METRICS.iter();
+    let (_, percentile) = beside.find(|(median, _)| *median == column.name)?;
+    let (value, _) = cell.shown(percentile)?;
+    Some(format!("\np95\u{a0}{}", column.scale.text(value)))
+}
+
 fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, color: bool) -> Table {
+    let columns = columns
+        .iter()
+        .filter(|column| wide || !is_beside(column.name));
+    let columns: Vec<&Column> = columns.collect();
     let mut table = new_table();
     if color {
         table.enforce_styling();
@@ -375,9 +393,14 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
                     let text = cell.text(column.name, shown.0, column.scale);
                     let kind = cell.kind_of_mean(column.name);
                     let kind = kind.map(|kind| format!("\n{kind}")).unwrap_or_default();
-                    match BESIDE_METRICS.contains(&column.name) {
+                    let beside = beside_median(cell, column).filter(|_| !wide);
+                    match is_beside(column.name) {
                         true => text,
-                        false => mean(text, shown, column.scale, wide) + &kind,
+                        false => {
+                            mean(text, shown, column.scale, wide)
+                                + &kind
+                                + &beside.unwrap_or_default()
+                        }
                     }
                 }
                 None if cell.n == 0 && position == 0 => cell.outcomes_text(),

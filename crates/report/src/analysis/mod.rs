@@ -72,10 +72,13 @@ pub const DIFFERENCE_METRICS: [&str; 4] = [
     id::GOODPUT_PER_CORE_PERCENT_BPS,
 ];
 
-/// Metrics that tables show beside those by which transports are compared.
-pub(crate) const BESIDE_METRICS: [&str; 2] = [
-    id::ROUND_TRIP_DELAY_P95_NS,
-    id::STREAM_ROUND_TRIP_DELAY_P95_NS,
+/// Medians by which transports are compared, each with the percentile that tables show beside it.
+pub(crate) const BESIDE_METRICS: [(&str, &str); 2] = [
+    (id::ROUND_TRIP_DELAY_P50_NS, id::ROUND_TRIP_DELAY_P95_NS),
+    (
+        id::STREAM_ROUND_TRIP_DELAY_P50_NS,
+        id::STREAM_ROUND_TRIP_DELAY_P95_NS,
+    ),
 ];
 
 /// Returns the metrics by which transports are compared: that of the study's ranking first, if it is
@@ -89,8 +92,10 @@ pub(crate) fn compared_metrics(study: &Study) -> Vec<&str> {
 /// Whether transports or conditions are compared by this metric, or it stands beside one, so that its
 /// geometric mean is shown.
 fn is_compared(metric: &str) -> bool {
-    let tables = [&HEADLINE_METRICS[..], &DIFFERENCE_METRICS, &BESIDE_METRICS];
-    tables.iter().any(|metrics| metrics.contains(&metric))
+    let mut beside = BESIDE_METRICS.iter();
+    HEADLINE_METRICS.contains(&metric)
+        || DIFFERENCE_METRICS.contains(&metric)
+        || beside.any(|(_, percentile)| *percentile == metric)
 }
 
 /// Summarises the trials of a run.
