@@ -37,6 +37,7 @@ fn changed(server: &Tls<EarlyStream>, change: impl FnOnce(&mut ServerConfig)) ->
     Tls {
         end: End::Listening(Arc::new(config)),
         crypto: server.crypto,
+        certificate: String::new(),
         open: server.open,
     }
 }
