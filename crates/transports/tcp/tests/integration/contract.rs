@@ -149,6 +149,9 @@ fn tls_reports_negotiated_parameters_and_cipher(crypto: &str) {
     assert_eq!(facts["tls.cipher_suite"], "TLS13_AES_128_GCM_SHA256");
     assert_eq!(facts["cipher.sender"], "AES-128-GCM");
     assert_eq!(facts["crypto.sender"], crypto);
+    assert_eq!(facts["tls.key_exchange"], "X25519");
+    let certificate = &facts["tls.certificate"];
+    assert!(certificate.starts_with("ECDSA P-256, "), "{certificate}");
 }
 
 #[test]

@@ -60,6 +60,9 @@ fn transfer_with(driver: &dyn Driver, crypto: &str) {
     let sender = pair.sender.expect("a report").measurements;
     assert_eq!(sender.facts["crypto.sender"], crypto);
     assert_eq!(sender.facts["cipher.sender"], "AES-128-GCM");
+    assert_eq!(sender.facts["tls.key_exchange"], "X25519");
+    let certificate = &sender.facts["tls.certificate"];
+    assert!(certificate.starts_with("ECDSA P-256, "), "{certificate}");
     let receiver = pair.receiver.expect("a report").measurements;
     assert_eq!(receiver.metrics["bytes_delivered"], 1e6);
 }
