@@ -29,7 +29,7 @@ pub use error::{BedError, Reported};
 pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
 pub use regatta_control::Host;
-pub use regatta_process::{OnStop, StopRequest, write_line};
+pub use regatta_process::{OnStop, STOPPED, StopRequest, is_from_outside, write_line};
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};
 pub use server_bed::ServerBed;
 pub use test_bed::TestBed;

@@ -20,25 +20,28 @@ impl Condition {
     pub fn capacity_bytes(&self, link: fn(Setting<'_>) -> &Link, time: Duration) -> Option<f64> {
         let steps: Vec<(Duration, &Link)> = self
             .settings()
-            .take_while(|setting| setting.at.is_zero() || setting.at <= time + LATE_STEP)
+            .take_while(|setting| {
+                setting.at.is_zero() || setting.at <= time.saturating_add(LATE_STEP)
+            })
             .map(|setting| (setting.at, link(setting)))
             .collect();
         let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([time]);
         let has_steps = steps.len() > 1;
         let mut all = 2.0 * f64::from(self.mtu_bytes);
         for ((at, link), end) in steps.iter().zip(ends) {
-            let mut span = end.saturating_sub(*at) + AHEAD;
+            let mut span = end.saturating_sub(*at).saturating_add(AHEAD);
             if has_steps {
-                span += LATE_STEP;
+                span = span.saturating_add(LATE_STEP);
                 all += self.queue_limit(link).0 as f64;
             }
             all += link.burst_bytes.map_or(0.0, |burst| burst.0 as f64);
             all += match (&link.trace, link.rate) {
                 (Some(trace), _) => {
-                    let from_start = (!has_steps).then(|| trace.opportunities_by(span));
-                    let opportunities = match from_start {
-                        Some(known) => known + trace.most_opportunities_in(LATE_STEP),
-                        None => trace.most_opportunities_in(span),
+                    // A trace that a step begins may be at any of its moments.
+                    let opportunities = match has_steps {
+                        true => trace.most_opportunities_in(span),
+                        false => (trace.opportunities_by(span))
+                            .saturating_add(trace.most_opportunities_in(LATE_STEP)),
                     };
                     let packet =
                         DeliveryTrace::OPPORTUNITY_BYTES - DeliveryTrace::PACKET_HEADER_BYTES;

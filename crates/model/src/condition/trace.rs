@@ -94,7 +94,8 @@ impl DeliveryTrace {
             .opportunities_ms
             .partition_point(|at| u64::from(*at) <= rest);
         let count = self.opportunities_ms.len() as u64;
-        (time_ms / period_ms).saturating_mul(count) + of_rest as u64
+        let of_periods = (time_ms / period_ms).saturating_mul(count);
+        of_periods.saturating_add(of_rest as u64)
     }
 
     /// Returns the largest number of opportunities within `time`, from any moment on.
@@ -117,7 +118,8 @@ impl DeliveryTrace {
             }
             most = most.max(end - first);
         }
-        (time_ms / period_ms).saturating_mul(count as u64) + most as u64
+        let of_periods = (time_ms / period_ms).saturating_mul(count as u64);
+        of_periods.saturating_add(most as u64)
     }
 
     /// Returns the longest time that this number of opportunities takes to come, from any moment on.
