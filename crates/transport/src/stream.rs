@@ -108,6 +108,30 @@ pub trait StreamConnection: Send + Sync {
     /// Returns the connection's statistics, which must not keep the connection open.
     fn statistics(&self) -> Arc<dyn StatisticsSource>;
 
+    /// Returns the size of the longest datagram that the connection carries beside its streams, in bytes; 0 if it carries
+    /// none. Nothing sends a datagram again.
+    fn longest_datagram(&self) -> usize {
+        0
+    }
+
+    /// Sends a datagram of at most [`Self::longest_datagram`] bytes.
+    ///
+    /// # Errors
+    /// The error of the stack.
+    fn send_datagram(&self, _datagram: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Waits for a datagram, at most until the moment `until`, and passes it to `consume`; returns whether one came. A wait
+    /// that is dropped loses nothing.
+    fn receive_datagram(
+        &self,
+        _until: MonotonicTime,
+        _consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> impl Future<Output = Result<bool>> {
+        std::future::ready(Ok(false))
+    }
+
     /// Closes in good order once both ends have agreed that all is done: what was sent still
     /// reaches the other end if it is there. Takes at most until `until`, at the connecting end no time: there
     /// the packets that close are sent once, and a note over control follows.

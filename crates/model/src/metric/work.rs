@@ -24,7 +24,7 @@ super::metrics! {
     SET_UP_TIME_MEAN_NS = "set_up_time_mean_ns" [Nanoseconds, Lower] "set-up time, mean":
         "From the connect call until the connection can carry data: TCP's handshake, with TLS's where it is used; QUIC's handshake; for UDP the exchange that opens the flow. Mean over the connections; of one, its time.";
     SET_UP_TIME_P50_NS = "set_up_time_p50_ns" [Nanoseconds, Lower] "set-up time, median":
-        "Median over the measured connections, where there are several; `set_up_time_mean_ns` is their mean then. Percentiles are interpolated as `message_delay_p50_ns` is.";
+        "Median over the measured connections, where there are several; `set_up_time_mean_ns` is their mean then. Percentiles are as exact as `message_delay_p50_ns`.";
     SET_UP_TIME_P95_NS = "set_up_time_p95_ns" [Nanoseconds, Lower] "set-up time, 95th percentile":
         "95th percentile of the same connections.";
     SET_UP_TIME_P99_NS = "set_up_time_p99_ns" [Nanoseconds, Lower] "set-up time, 99th percentile":
@@ -100,11 +100,11 @@ super::metrics! {
     MESSAGE_DELAY_MEAN_NS = "message_delay_mean_ns" [Nanoseconds, Lower] "message delay, mean":
         "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival; between hosts with a clock each as `one_way_delay_p50_ns` is. What was not answered in time has none.";
     MESSAGE_DELAY_P50_NS = "message_delay_p50_ns" [Nanoseconds, Lower] "message delay, median":
-        "Median of the same messages, from a histogram of three significant digits (HdrHistogram): interpolated within the bucket in which the rank lies, and so to less than 0.1 %. Of equal delays it is their value.";
+        "Median of the same messages; of an even number the mean of the middle two. Of at most 10 000 messages it is exact; of more it comes from a histogram of three significant digits (HdrHistogram), interpolated within the bucket in which the rank lies, and so to less than 0.1 %.";
     MESSAGE_DELAY_P95_NS = "message_delay_p95_ns" [Nanoseconds, Lower] "message delay, 95th percentile":
-        "95th percentile of the same messages, from the same histogram, interpolated as the median.";
+        "95th percentile of the same messages, as exact as the median.";
     MESSAGE_DELAY_P99_NS = "message_delay_p99_ns" [Nanoseconds, Lower] "message delay, 99th percentile":
-        "99th percentile of the same messages, of 100 or more, from the same histogram, interpolated as the median.";
+        "99th percentile of the same messages, of 100 or more, as exact as the median.";
     MESSAGE_DELAY_MAX_NS = "message_delay_max_ns" [Nanoseconds, Lower] "message delay, maximum":
         "Maximum of the same messages.";
     MESSAGES_UNACKNOWLEDGED = "messages_unacknowledged" [Count, Lower] "messages without acknowledgement":
@@ -128,11 +128,11 @@ super::metrics! {
     ONE_WAY_DELAY_MEAN_NS = "one_way_delay_mean_ns" [Nanoseconds, Lower, Receiver] "one-way delay, mean":
         "Mean one-way delay of the messages (RFC 7679); of both directions at once, of those that the connecting host sent. Where each host has a clock of its own it and its percentiles are corrected by their offset, whose error is at most `clock_offset_bound_ns`, and left out if that is more than a tenth of the median.";
     ONE_WAY_DELAY_P50_NS = "one_way_delay_p50_ns" [Nanoseconds, Lower, Receiver] "one-way delay, median":
-        "Median of the same messages, from a histogram of three significant digits, interpolated as `message_delay_p50_ns` is.";
+        "Median of the same messages, as exact as `message_delay_p50_ns`.";
     ONE_WAY_DELAY_P95_NS = "one_way_delay_p95_ns" [Nanoseconds, Lower, Receiver] "one-way delay, 95th percentile":
-        "95th percentile of the same messages, from the same histogram.";
+        "95th percentile of the same messages, as exact as the median.";
     ONE_WAY_DELAY_P99_NS = "one_way_delay_p99_ns" [Nanoseconds, Lower, Receiver] "one-way delay, 99th percentile":
-        "99th percentile of the same messages, of 100 or more, from the same histogram.";
+        "99th percentile of the same messages, of 100 or more, as exact as the median.";
     ONE_WAY_DELAY_MAX_NS = "one_way_delay_max_ns" [Nanoseconds, Lower, Receiver] "one-way delay, maximum":
         "Maximum of the same messages.";
     CLOCK_OFFSET_BOUND_NS = "clock_offset_bound_ns" [Nanoseconds, Lower] "bound of the clocks' offset":
@@ -144,7 +144,7 @@ super::metrics! {
     TIME_TO_FIRST_BYTE_MEAN_NS = "time_to_first_byte_mean_ns" [Nanoseconds, Lower] "time to first byte, mean":
         "Mean over the measured connections of the time from the connect call to the arrival of the answer's first byte.";
     TIME_TO_FIRST_BYTE_P50_NS = "time_to_first_byte_p50_ns" [Nanoseconds, Lower] "time to first byte, median":
-        "Median of the same connections. Percentiles are interpolated as `message_delay_p50_ns` is.";
+        "Median of the same connections. Percentiles are as exact as `message_delay_p50_ns`.";
     TIME_TO_FIRST_BYTE_P95_NS = "time_to_first_byte_p95_ns" [Nanoseconds, Lower] "time to first byte, 95th percentile":
         "95th percentile of the same connections.";
     TIME_TO_FIRST_BYTE_P99_NS = "time_to_first_byte_p99_ns" [Nanoseconds, Lower] "time to first byte, 99th percentile":
@@ -154,7 +154,7 @@ super::metrics! {
     TIME_TO_COMPLETION_MEAN_NS = "time_to_completion_mean_ns" [Nanoseconds, Lower] "time to completion, mean":
         "Mean over the measured connections of the time from the connect call to the arrival of the whole answer.";
     TIME_TO_COMPLETION_P50_NS = "time_to_completion_p50_ns" [Nanoseconds, Lower] "time to completion, median":
-        "Median of the same connections. Percentiles are interpolated as `message_delay_p50_ns` is.";
+        "Median of the same connections. Percentiles are as exact as `message_delay_p50_ns`.";
     TIME_TO_COMPLETION_P95_NS = "time_to_completion_p95_ns" [Nanoseconds, Lower] "time to completion, 95th percentile":
         "95th percentile of the same connections.";
     TIME_TO_COMPLETION_P99_NS = "time_to_completion_p99_ns" [Nanoseconds, Lower] "time to completion, 99th percentile":

@@ -99,6 +99,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
             connection,
             stream,
             rest,
+            ..
         } = &mut admitted.flow;
         let is_first = self.state.lock().facts.is_none();
         if is_first {

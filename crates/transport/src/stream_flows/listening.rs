@@ -161,6 +161,7 @@ async fn serve_connection<E: StreamEndpoint>(
         connection,
         stream,
         rest,
+        ..
     } = &mut admitted.flow;
     shared.statistics.add(connection.statistics());
     let linked = (!trial.probe.shares_connection()).then(|| shared.stop.link(&admitted.stop));

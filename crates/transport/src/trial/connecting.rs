@@ -115,6 +115,7 @@ async fn probe_idle<C: Carrier>(
         Err(error @ TransportError::TimedOut { .. }) => {
             let probed = Probed {
                 delays: Delays::default(),
+                retransmission: None,
                 retransmitted: None,
                 error: Some(error),
             };

@@ -11,11 +11,16 @@ use crate::{
     probe::{MIN_FOR_P99, encode, new_histogram, record},
 };
 
-/// Distribution of delays. Mean, minimum and maximum are exact; quantiles are interpolated within the buckets of a
-/// histogram of three digits.
+/// Most delays of which quantiles are exact.
+const MAX_EXACT: usize = 10_000;
+
+/// Distribution of delays. Mean, minimum and maximum are exact, and quantiles are where there are at most [`MAX_EXACT`]
+/// delays. Of more they are interpolated within the buckets of a histogram of three digits.
 #[derive(Debug)]
 pub(crate) struct Distribution {
     histogram: Hdr<u64>,
+    /// All delays in the order in which they came, as long as there are at most [`MAX_EXACT`].
+    exact: Vec<i64>,
     sum_ns: f64,
     min_ns: f64,
     max_ns: f64,
@@ -25,6 +30,7 @@ impl Default for Distribution {
     fn default() -> Self {
         Self {
             histogram: new_histogram(),
+            exact: Vec::new(),
             sum_ns: 0.0,
             min_ns: f64::INFINITY,
             max_ns: 0.0,
@@ -46,6 +52,9 @@ impl Distribution {
     pub(crate) fn add_nanoseconds(&mut self, delay: i64) {
         let delay = delay.max(0);
         record(&mut self.histogram, delay);
+        if self.exact.len() < MAX_EXACT {
+            self.exact.push(delay);
+        }
         let ns = delay as f64;
         self.sum_ns += ns;
         self.min_ns = self.min_ns.min(ns);
@@ -56,6 +65,8 @@ impl Distribution {
     pub(crate) fn merge(&mut self, other: &Self) {
         // A histogram that resizes itself takes every other.
         let _ = self.histogram.add(&other.histogram);
+        let room = MAX_EXACT - self.exact.len();
+        self.exact.extend(other.exact.iter().take(room));
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -69,12 +80,18 @@ impl Distribution {
         (self.len() > 0).then(|| self.sum_ns / self.len() as f64)
     }
 
-    /// Returns the delay with this rank from 1, in nanoseconds; `None` if there are fewer. The delays of a bucket are
-    /// taken as evenly distributed over the part of it between minimum and maximum.
+    /// Returns the delay with this rank from 1, in nanoseconds; `None` if there are fewer. Where they are not all kept, those
+    /// of a bucket are taken as evenly distributed over the part of it between minimum and maximum.
     fn ranked(&self, rank: u64) -> Option<f64> {
         if rank <= 1 || rank >= self.len() {
             let value = if rank <= 1 { self.min_ns } else { self.max_ns };
             return (1..=self.len()).contains(&rank).then_some(value);
+        }
+        if self.exact.len() as u64 == self.len() {
+            let index = usize::try_from(rank - 1).ok()?;
+            let mut delays = self.exact.clone();
+            let (_, delay, _) = delays.select_nth_unstable(index);
+            return Some(*delay as f64);
         }
         let mut below = 0;
         for bucket in self.histogram.iter_recorded() {
@@ -150,13 +167,29 @@ mod tests {
         );
     }
 
+    #[test]
+    fn quantiles_of_few_delays_are_exact() {
+        let (mut delays, mut others) = (Distribution::default(), Distribution::default());
+        for step in 0..500_i64 {
+            delays.add_nanoseconds(50_000_003 + step * 20_011);
+            others.add_nanoseconds(70_000_007 + step * 20_011);
+        }
+        delays.merge(&others);
+        let (below, above) = (50_000_003 + 499 * 20_011, 70_000_007);
+        assert_eq!(delays.median(), Some((below + above) as f64 / 2.0));
+        assert_eq!(
+            delays.quantile(0.95),
+            Some((70_000_007 + 449 * 20_011) as f64)
+        );
+    }
+
     /// A bucket near 50 ms is 33 us wide.
     #[test]
     fn quantiles_do_not_stand_at_the_edges_of_buckets() {
         let medians = [0, 7, 20].map(|shift| {
             let mut delays = Distribution::default();
-            for step in 0..1001 {
-                delays.add_nanoseconds(50_000_000 + shift * 1000 + (step - 500) * 10);
+            for step in 0..20_001 {
+                delays.add_nanoseconds(50_000_000 + shift * 1000 + (step - 10_000) / 2);
             }
             let truth = 50e6 + shift as f64 * 1e3;
             let median = delays.median().expect("there are delays");

@@ -305,6 +305,9 @@ impl Findings {
             ProbePlacement::Stream => DelayMetrics::STREAM_ROUND_TRIP,
         };
         self.fact("probe.placement", placement.name());
+        if let Some(retransmission) = probed.retransmission {
+            self.fact("probe.retransmission", retransmission);
+        }
         self.fact("probe.interval", format_duration(trial.probe.interval));
         self.delays(names, &delays);
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());

@@ -84,6 +84,7 @@ pub(crate) async fn idle<F: ProbeFlow>(
     let error = probing.await.err();
     Probed {
         delays,
+        retransmission: None,
         retransmitted: None,
         error,
     }
@@ -112,6 +113,7 @@ pub(crate) async fn under_load<F: ProbeFlow>(
     schedule.note_held_back(&mut delays);
     Probed {
         delays,
+        retransmission: Some(retransmissions.fact()),
         retransmitted,
         error,
     }

@@ -42,6 +42,14 @@ impl Retransmissions {
         }
     }
 
+    /// Returns who sends a lost message again, as a fact.
+    pub(crate) const fn fact(&self) -> &'static str {
+        match self.counter {
+            Counter::Never => "none",
+            Counter::Stack(_) | Counter::Unknown => "by the transport",
+        }
+    }
+
     /// Returns the number; `None` where it is not known.
     pub(crate) fn count(&self) -> Option<u64> {
         let before = self.before.load(Ordering::Relaxed);

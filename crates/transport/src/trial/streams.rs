@@ -36,6 +36,54 @@ pub(crate) struct StreamFlow<C, S> {
     pub connection: C,
     pub stream: S,
     pub rest: Vec<u8>,
+    /// Whether probe messages are datagrams of the connection instead.
+    has_datagrams: bool,
+}
+
+/// Connection of a probe's stream; `()` where it is the transfer's, whose datagrams are no probe's.
+pub(crate) trait ProbeConnection {
+    /// Whether the connection carries the trial's probe messages as datagrams.
+    fn carries_probes(&self, trial: &Trial) -> bool;
+
+    fn send(&self, message: &[u8]) -> Result<()>;
+
+    fn receive(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> impl Future<Output = Result<bool>>;
+}
+
+impl<C: StreamConnection> ProbeConnection for C {
+    fn carries_probes(&self, trial: &Trial) -> bool {
+        self.longest_datagram() >= trial.probe.message
+    }
+
+    fn send(&self, message: &[u8]) -> Result<()> {
+        self.send_datagram(message)
+    }
+
+    async fn receive(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool> {
+        self.receive_datagram(until, consume).await
+    }
+}
+
+impl ProbeConnection for () {
+    fn carries_probes(&self, _: &Trial) -> bool {
+        false
+    }
+
+    fn send(&self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    async fn receive(&self, _: MonotonicTime, _: &mut (impl FnMut(&[u8]) + Send)) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 impl<C, S> StreamFlow<C, S> {
@@ -44,13 +92,14 @@ impl<C, S> StreamFlow<C, S> {
             connection,
             stream,
             rest: Vec::new(),
+            has_datagrams: false,
         }
     }
 }
 
-impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
+impl<C: ProbeConnection, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
     fn loses_messages(&self) -> bool {
-        false
+        self.has_datagrams
     }
 
     fn sends_at_once(&self) -> bool {
@@ -62,6 +111,9 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
     }
 
     async fn send(&mut self, message: &[u8]) -> Result<()> {
+        if self.has_datagrams {
+            return self.connection.send(message);
+        }
         send_now(&mut self.stream, message).await
     }
 
@@ -71,6 +123,9 @@ impl<C, S: ByteStream> ProbeFlow for StreamFlow<C, S> {
         until: MonotonicTime,
         answer: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<bool> {
+        if self.has_datagrams {
+            return self.connection.receive(until, answer).await;
+        }
         let mut scratch = vec![0; length.max(4096)];
         let rest = &mut self.rest;
         let mut take = |piece: &[u8]| {
@@ -187,6 +242,7 @@ impl<E: StreamEndpoint> Streams<'_, E> {
                         connection.lift_rate();
                     }
                     let flow = StreamFlow {
+                        has_datagrams: connection.carries_probes(trial),
                         connection,
                         stream,
                         rest,
@@ -230,7 +286,11 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
     ) -> Result<Self::Flow> {
         let connection = self.0.connect(peer, purpose, until, stop).await?;
         let stream = open_stream(trial, &connection, purpose).await?;
-        Ok(StreamFlow::new(connection, stream))
+        let has_datagrams = connection.carries_probes(trial);
+        Ok(StreamFlow {
+            has_datagrams,
+            ..StreamFlow::new(connection, stream)
+        })
     }
 
     async fn close(flow: Self::Flow, until: MonotonicTime) {
@@ -256,12 +316,47 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         _: &Stop,
         answering: &(impl Fn() + Sync),
     ) {
-        let rest = std::mem::take(&mut probe.flow.rest);
-        echo(&mut probe.flow.stream, rest, answering).await;
+        let StreamFlow {
+            connection,
+            stream,
+            rest,
+            has_datagrams,
+        } = &mut probe.flow;
+        let rest = std::mem::take(rest);
+        if !*has_datagrams {
+            return echo(stream, rest, answering).await;
+        }
+        let (connection, closed) = (&*connection, &Stop::new());
+        // The stream says when the probe ends.
+        let until_closed = move || async move {
+            echo(stream, rest, answering).await;
+            closed.stop();
+        };
+        let executor = self.0.executor();
+        let answers = move || async move {
+            let mut back = Vec::new();
+            while !closed.is_stopped() {
+                let mut take = |message: &[u8]| back.extend_from_slice(message);
+                let receiving = connection.receive(MonotonicTime::NEVER, &mut take);
+                match executor.wait_unless_stopped(closed, receiving).await {
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return,
+                }
+                answering();
+                if connection.send(&back).is_err() {
+                    return;
+                }
+                back.clear();
+            }
+        };
+        executor.join(until_closed, answers).await;
     }
 
     fn retransmissions(&self, flow: &Self::Flow) -> Counter {
-        Counter::Stack(flow.connection.statistics())
+        match flow.has_datagrams {
+            true => Counter::Never,
+            false => Counter::Stack(flow.connection.statistics()),
+        }
     }
 
     async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop, failed: bool) {

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::{FutureExt as _, future::Shared as SharedFuture};
 use regatta_transport::{
     HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
@@ -23,7 +24,7 @@ use crate::{
     send_window::SendWindow,
     stack::{
         self,
-        quic::{Side, ZeroRttAccepted},
+        quic::{ConnectionError, Side, ZeroRttAccepted},
     },
     statistics::Statistics,
     stream::QuicStream,
@@ -148,6 +149,33 @@ impl StreamConnection for QuicConnection {
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
         Arc::<Statistics>::clone(&self.statistics)
+    }
+
+    fn longest_datagram(&self) -> usize {
+        let longest = self.closer.connection.max_datagram_size();
+        longest.unwrap_or_default()
+    }
+
+    fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
+        let datagram = Bytes::copy_from_slice(datagram);
+        let sent = self.closer.connection.send_datagram(datagram);
+        sent.map_err(TransportError::stack("cannot send a DATAGRAM frame"))
+    }
+
+    async fn receive_datagram(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool> {
+        let received = within(until, self.closer.connection.read_datagram()).await;
+        let datagram = received.transpose().map_err(|error| match error {
+            ConnectionError::ApplicationClosed(_) => TransportError::Closed { flow: "probe" },
+            error => TransportError::stack("no DATAGRAM frame came")(error),
+        })?;
+        Ok(datagram.is_some_and(|datagram| {
+            consume(&datagram);
+            true
+        }))
     }
 
     async fn close(self, moment: MonotonicTime) {

@@ -116,7 +116,8 @@ impl Options {
             // They are not used.
             .max_concurrent_uni_streams(VarInt::from_u32(0));
         match self.common.mode {
-            Mode::Stream => transport.datagram_receive_buffer_size(None),
+            // For the probe's messages.
+            Mode::Stream => transport.datagram_receive_buffer_size(Some(PROBE_BUFFER_BYTES)),
             Mode::Datagram => transport
                 .datagram_receive_buffer_size(Some(sizes.windows.socket_buffer_bytes))
                 .datagram_send_buffer_size(needs.datagram_queue_bytes),
@@ -124,6 +125,9 @@ impl Options {
         transport
     }
 }
+
+/// Most bytes of probe messages that wait for the application.
+const PROBE_BUFFER_BYTES: usize = 64 << 10;
 
 /// Requirements of a trial's connections, from its path and its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,17 +58,6 @@ impl ProgramSession {
             }
         }
         if !left_out.is_empty() {
-            let renamed = left_out
-                .iter()
-                .find(|name| metric::current_name(name) != **name);
-            let hint = match renamed {
-                Some(name) => format!(
-                    "`{name}` does not say its statistic: report `{}`, or another one of \"What a program may tell\" \
-                     in docs/external-drivers.md",
-                    metric::current_name(name)
-                ),
-                None => "see \"What a program may tell\" in docs/external-drivers.md".to_owned(),
-            };
             let names: Vec<String> = left_out
                 .iter()
                 .map(|name| name.escape_debug().take(LONGEST_FACT).collect())
@@ -81,8 +70,35 @@ impl ProgramSession {
                     self.trial.order.role.name(),
                     names.join("`, `")
                 ),
-                hint,
+                hint(&left_out),
             ));
         }
+    }
+}
+
+/// Returns the hint of a warning about these names.
+fn hint(left_out: &[String]) -> String {
+    let renamed = left_out
+        .iter()
+        .find(|name| metric::current_name(name) != **name);
+    match renamed {
+        Some(name) => format!(
+            "`{name}` does not say its statistic: report `{}`, or another one of \"What a program may tell\" in \
+             docs/external-drivers.md",
+            metric::current_name(name)
+        ),
+        None => "see \"What a program may tell\" in docs/external-drivers.md".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_name_is_refused_with_that_of_now() {
+        let of = |name: &str| hint(&[name.to_owned()]);
+        assert!(of("smoothed_rtt_ns").contains("report `smoothed_rtt_mean_ns`"));
+        assert!(of("goodput_bps").starts_with("see "));
     }
 }
