@@ -50,7 +50,7 @@ CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,11 @@ loss-response: build lab-kernel external ## Measure the response of every stack 
 handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
 	$(call study,handshakes)
 	scripts/handshakes regatta-results/handshakes
+
+round-trips: build lab-kernel external ## Measure round trips of small transfers, the figure of docs/stacks.md
+	$(call study,round-trips)
+	./regatta report regatta-results/round-trips --figures regatta-results/round-trips/figures
+	cp regatta-results/round-trips/figures/sweep-0-transfer-time-ns.svg docs/round-trips.svg
 
 cross-check: lab-kernel ## Compare both emulators with each other and with theory, in docs/emulators.md
 	cargo build --locked --profile bench --package regatta-bed-host
