@@ -11,6 +11,7 @@
 //!   window; `report` puts them into the side's report.
 //! - `memory` sets the allocator up.
 //! - `served` limits an agent that works for a client of `regatta server`.
+//! - `disturbance` notices what somebody outside does to the end while a trial runs.
 //! - `ending` ends every process that the agent started.
 
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use regatta_model::HostFacts;
 use regatta_transport::Driver;
 
+mod disturbance;
 mod ending;
 mod error;
 mod event;
@@ -114,6 +116,7 @@ fn run(
 ) -> ExitCode {
     logging::install();
     ending::prepare();
+    disturbance::prepare();
     keep_freed_memory();
     raise_file_limit();
     let code = match serve::serve(drivers, build, limits) {

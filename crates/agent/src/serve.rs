@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::{FromAgent, PROTOCOL_VERSION, ToAgent, TrialOrder};
+use regatta_control::{FailureKind, FromAgent, PROTOCOL_VERSION, ToAgent, TrialOrder};
 use regatta_model::HostFacts;
 use regatta_process::write_line;
 use regatta_telemetry::{host_facts, monotonic_ns};
@@ -226,7 +226,11 @@ impl<W: Write> Agent<W> {
             TrialEvent::Ended(result) => {
                 self.current = None;
                 match result {
-                    // An aborted trial has no report.
+                    // An aborted trial has no report, but what disturbed it may be why it was aborted.
+                    Err(failure) if aborted && failure.kind == FailureKind::Disturbed => {
+                        self.fail(trial, failure)?;
+                        self.send(&FromAgent::Aborted { trial })
+                    }
                     _ if aborted => self.send(&FromAgent::Aborted { trial }),
                     Ok(report) => self.send(&FromAgent::Finished { trial, report }),
                     Err(failure) => self.fail(trial, failure),

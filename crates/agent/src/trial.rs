@@ -13,6 +13,7 @@ use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_transport::{Driver, LiveCounters, NoteQueue, Stop, TransportError, TrialContext};
 
 use crate::{
+    disturbance::Disturbances,
     event::{EventSink, TrialEvent},
     failure::Failure,
     observer::TrialObserver,
@@ -54,11 +55,12 @@ impl Trial {
             .name(format!("trial {}", order.trial))
             .spawn(move || {
                 let driver = order.transport.driver.clone();
+                let disturbances = Disturbances::watch(order.local);
                 let run = || run(&drivers, (&order, &terms), stop, notes, &start_rx, &sink);
                 // Nothing uses the shared state of the closure after a panic.
                 let result = catch_unwind(AssertUnwindSafe(run))
                     .unwrap_or_else(|panic| Err(Failure::from_panic(panic, &driver)));
-                sink(TrialEvent::Ended(result));
+                sink(TrialEvent::Ended(disturbances.judge(result)));
             })
             .map_err(TransportError::thread)?;
         Ok(trial)

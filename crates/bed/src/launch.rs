@@ -11,7 +11,10 @@ use std::{
 };
 
 use nix::sched::CloneFlags;
-use regatta_process::{Executable, Preparation, end_within, ended_within};
+use regatta_process::{
+    Executable, Preparation, STOPPED, end_within, ended_within, exit_text, is_stopped,
+    out_of_memory_kills,
+};
 
 use crate::{
     clocks::RemoteClock,
@@ -91,22 +94,42 @@ pub trait LaunchedProcess: Send + Debug {
     /// Waits for at most `within` and returns the exit status as text; `None` if the process
     /// still runs.
     fn ended(&mut self, within: Duration) -> Option<String>;
-    /// Kills the process and waits for its end.
-    fn kill(&mut self);
+    /// Kills the process and waits for its end. Returns [`STOPPED`] if somebody else had stopped it.
+    fn kill(&mut self) -> Option<String>;
 }
 
-impl LaunchedProcess for Child {
+/// Child of this process.
+#[derive(Debug)]
+pub struct ChildProcess {
+    child: Child,
+    /// [`out_of_memory_kills`] when it was started.
+    kills_before: u64,
+}
+
+impl From<Child> for ChildProcess {
+    /// Takes over a child that was just started.
+    fn from(child: Child) -> Self {
+        Self {
+            child,
+            kills_before: out_of_memory_kills(),
+        }
+    }
+}
+
+impl LaunchedProcess for ChildProcess {
     fn id(&self) -> u32 {
-        Child::id(self)
+        self.child.id()
     }
 
     fn ended(&mut self, within: Duration) -> Option<String> {
-        let ended = ended_within(self, within).ok().flatten();
-        ended.map(|status| status.to_string())
+        let ended = ended_within(&mut self.child, within).ok().flatten();
+        ended.map(|status| exit_text(status, self.kills_before))
     }
 
-    fn kill(&mut self) {
-        end_within(self, Duration::ZERO);
+    fn kill(&mut self) -> Option<String> {
+        let was_stopped = is_stopped(self.child.id());
+        end_within(&mut self.child, Duration::ZERO);
+        was_stopped.then(|| STOPPED.to_owned())
     }
 }
 
@@ -159,7 +182,7 @@ impl Launcher for Local {
             input: Box::new(child.stdin.take().expect(no_pipe)),
             output: child.stdout.take().expect(no_pipe).into(),
             errors: child.stderr.take().map(Into::into),
-            process: Box::new(child),
+            process: Box::new(ChildProcess::from(child)),
         })
     }
 

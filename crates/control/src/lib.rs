@@ -318,6 +318,8 @@ pub enum FailureKind {
     Failed,
     /// The other end gave no answer in time.
     TimedOut,
+    /// Somebody outside stopped the process, or took its interface down, which says nothing of the transport.
+    Disturbed,
 }
 
 /// Messages from the controller to an agent.

@@ -71,6 +71,8 @@ pub(crate) struct Agent {
 pub(crate) struct AgentExit {
     /// Whether the agent was killed, as it did not end by itself once its input was closed.
     pub killed: bool,
+    /// Whether somebody outside of the run ended or stopped it.
+    pub is_from_outside: bool,
     /// Exit status of the process, and its last lines of output.
     pub reasons: Vec<String>,
 }
@@ -212,18 +214,16 @@ impl Agent {
         } = self;
         // End of input ends an agent that is well; one that has died has a status worth telling.
         drop(input);
-        let status = process_output::end(process);
+        let end = process_output::end(process);
         for reader in readers {
             // The process has ended, so its pipes are closed and the readers end.
             let _ = reader.join();
         }
-        let status_text = status
-            .as_ref()
-            .map(|status| format!("its process ended with {status}"));
         let last_lines = last_lines.lock().description();
         AgentExit {
-            killed: status.is_none(),
-            reasons: status_text.into_iter().chain(last_lines).collect(),
+            killed: end.killed,
+            is_from_outside: end.is_from_outside(),
+            reasons: end.description().into_iter().chain(last_lines).collect(),
         }
     }
 }

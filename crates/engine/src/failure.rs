@@ -34,8 +34,33 @@ pub(crate) enum TrialFailure {
     },
 }
 
-/// Returns outcome, reasons and hint of a trial that failed; `None` if the run was stopped.
+impl TrialFailure {
+    /// Whether what happened at the other end may be the cause.
+    pub(crate) const fn may_be_caused_elsewhere(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Silent { .. })
+    }
+}
+
+const OUTSIDE_HINT: &str = "leave Regatta's processes alone during the run";
+
+/// Returns outcome, reasons and hint of a trial that failed; `None` if the run was stopped. One whose agent somebody
+/// outside ended or stopped is invalid, unless the other one has crashed.
 pub(crate) fn explain(
+    failure: TrialFailure,
+    exits: &BTreeMap<Host, AgentExit>,
+    workload: &Workload,
+    host_names: [&str; 2],
+) -> Option<(Outcome, Vec<String>, String)> {
+    let (outcome, reasons, hint) = explain_failure(failure, exits, workload, host_names)?;
+    let crashed = |exit: &AgentExit| !exit.killed && !exit.is_from_outside;
+    let is_from_outside = exits.values().any(|exit| exit.is_from_outside);
+    Some(match is_from_outside && !exits.values().any(crashed) {
+        true => (Outcome::Invalid, reasons, OUTSIDE_HINT.to_owned()),
+        false => (outcome, reasons, hint),
+    })
+}
+
+fn explain_failure(
     failure: TrialFailure,
     exits: &BTreeMap<Host, AgentExit>,
     workload: &Workload,
@@ -69,6 +94,15 @@ pub(crate) fn explain(
             hint,
             ..
         } => (Outcome::Unsupported, reasons, hint),
+        TrialFailure::Failed {
+            host,
+            kind: FailureKind::Disturbed,
+            reasons: why,
+            hint,
+        } => {
+            let disturbed = format!("{} was disturbed from outside", name(host));
+            (Outcome::Invalid, [vec![disturbed], why].concat(), hint)
+        }
         TrialFailure::Failed {
             host,
             kind,
@@ -121,7 +155,12 @@ mod tests {
     fn exits(killed: bool, hosts: &[Host]) -> BTreeMap<Host, AgentExit> {
         let exit = |host: &Host| {
             let reasons = Vec::new();
-            (*host, AgentExit { killed, reasons })
+            let exit = AgentExit {
+                killed,
+                is_from_outside: false,
+                reasons,
+            };
+            (*host, exit)
         };
         hosts.iter().map(exit).collect()
     }
@@ -151,6 +190,24 @@ mod tests {
                     of the trial";
         assert_eq!(reasons(&[]), [both]);
         assert_eq!(reasons(&Host::BOTH), [both]);
+    }
+
+    #[test]
+    fn a_trial_whose_agent_somebody_stopped_is_invalid_unless_the_other_has_crashed() {
+        let silent = || TrialFailure::Silent {
+            hosts: Host::BOTH.to_vec(),
+            within: Duration::from_secs(30),
+            doing: "the trial",
+        };
+        let outcome = |exits: &BTreeMap<Host, AgentExit>| {
+            explain(silent(), exits, &workload(), ["a", "b"]).unwrap().0
+        };
+        let mut ended = exits(true, &[Host::Client]);
+        assert_eq!(outcome(&ended), Outcome::TimedOut);
+        ended.get_mut(&Host::Client).unwrap().is_from_outside = true;
+        assert_eq!(outcome(&ended), Outcome::Invalid);
+        ended.extend(exits(false, &[Host::Server]));
+        assert_eq!(outcome(&ended), Outcome::TimedOut);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
-use regatta_bed::LaunchedProcess;
+use regatta_bed::{LaunchedProcess, is_from_outside};
 use regatta_model::shell::printable;
 
 use crate::{error::EngineError, limits};
@@ -45,14 +45,37 @@ pub(crate) fn beginning(line: &[u8], characters: usize) -> String {
     text.trim_end().chars().take(characters).collect()
 }
 
-/// Waits for a process whose input is closed, and kills it if it does not end. Returns its exit status as text unless
-/// it was killed.
-pub(crate) fn end(mut process: Box<dyn LaunchedProcess>) -> Option<String> {
-    let status = process.ended(limits::EXIT_LIMIT);
-    if status.is_none() {
-        process.kill();
+/// End of a process whose input was closed.
+pub(crate) struct ProcessEnd {
+    /// Whether it was killed, as it did not end by itself.
+    pub killed: bool,
+    /// Exit status, or the reason for which it did not end, if that is known.
+    pub text: Option<String>,
+}
+
+impl ProcessEnd {
+    /// Whether somebody outside of the run ended or stopped the process.
+    pub(crate) fn is_from_outside(&self) -> bool {
+        self.text.as_deref().is_some_and(is_from_outside)
     }
-    status
+
+    /// Returns a sentence about the end, if anything is known.
+    pub(crate) fn description(&self) -> Option<String> {
+        let text = self.text.as_ref()?;
+        Some(match self.killed {
+            true => text.clone(),
+            false => format!("its process ended with {text}"),
+        })
+    }
+}
+
+/// Waits for a process whose input is closed, and kills it if it does not end.
+pub(crate) fn end(mut process: Box<dyn LaunchedProcess>) -> ProcessEnd {
+    let status = process.ended(limits::EXIT_LIMIT);
+    ProcessEnd {
+        killed: status.is_none(),
+        text: status.or_else(|| process.kill()),
+    }
 }
 
 /// Last lines of the output of a process, which explain its end.

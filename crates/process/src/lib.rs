@@ -2,6 +2,7 @@
 //! finding and killing everything that they started.
 
 mod contained;
+mod exit;
 mod line;
 mod own;
 mod start;
@@ -10,6 +11,7 @@ mod tree;
 mod wait;
 
 pub use contained::{ContainedProcess, Pipes};
+pub use exit::{STOPPED, exit_text, is_from_outside, is_stopped, out_of_memory_kills};
 pub use line::write_line;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};

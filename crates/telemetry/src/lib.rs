@@ -13,6 +13,7 @@ pub mod facts;
 mod file;
 pub mod host_cpu;
 pub mod interface;
+mod link_watch;
 pub mod monitor;
 pub mod process;
 pub mod protocol;
@@ -25,6 +26,7 @@ pub use capability::{Capability, capabilities, congestion_controls, has_congesti
 pub use clock::monotonic_ns;
 pub use facts::host_facts;
 pub use interface::{InterfaceCounters, InterfaceInfo, interface_of};
+pub use link_watch::LinkWatch;
 pub use process::cpu_time_step;
 pub use reading::{Gauges, Instruments, Reading, WindowDeltas};
 pub use sampler::Sampler;

@@ -6,6 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::{
+    sys::{
+        signal::{Signal, kill},
+        wait::{Id, WaitPidFlag, waitid},
+    },
+    unistd::Pid,
+};
 use regatta_control::{FailureKind, FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::OptionValue;
 use regatta_test_support::processes::is_running;
@@ -242,6 +249,25 @@ fn agent_ends_with_a_killed_controller() {
     controller.wait().expect("it is our child");
     eventually("the agent ends", || !is_running(agent));
     drop(input);
+}
+
+/// The other end fails first, as it hears nothing: the abort asks this end for the cause.
+#[test]
+fn an_end_that_was_stopped_for_a_while_says_so_when_it_is_aborted() {
+    let mut agent = Agent::greeted();
+    agent.prepare(order(1, Role::Receiver, "test-waiting", &tls()));
+    let process = Pid::from_raw(agent.child.id().cast_signed());
+    kill(process, Signal::SIGSTOP).expect("it is our child");
+    waitid(Id::Pid(process), WaitPidFlag::WSTOPPED).expect("it is our child");
+    kill(process, Signal::SIGCONT).expect("it is our child");
+    agent.send(&ToAgent::Abort { trial: 1 });
+    let (kind, reasons, _) = agent.receive_failure();
+    assert_eq!(kind, FailureKind::Disturbed, "{reasons:?}");
+    assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
+    // The next trial is none of those that were disturbed.
+    agent.prepare(order(2, Role::Receiver, "test-waiting", &tls()));
+    agent.send(&ToAgent::Abort { trial: 2 });
+    assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 2 }));
 }
 
 /// Returns the CPU time that a process has used by now, all threads.

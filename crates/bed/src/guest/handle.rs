@@ -10,16 +10,13 @@ use std::{
     time::Duration,
 };
 
-use regatta_process::{Preparation, end_within, write_line};
+use regatta_process::{Preparation, end_within, ended_within, write_line};
 
 use super::{
     DAEMON_COMMAND,
     order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
-use crate::{
-    error::BedError,
-    launch::{self, LaunchedProcess as _},
-};
+use crate::{error::BedError, launch};
 
 /// Time that a daemon has to end by itself before it is killed.
 const EXIT_LIMIT: Duration = Duration::from_millis(500);
@@ -126,7 +123,7 @@ impl Guest {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.ended(EXIT_LIMIT);
+                let status = ended_within(&mut self.child, EXIT_LIMIT).ok().flatten();
                 let status = status.map_or_else(String::new, |status| format!(" ({status})"));
                 Some(GuestMessage::Failed {
                     reasons: vec![format!("the guest's daemon ended{status}")],

@@ -17,7 +17,7 @@ use std::{
 use nix::{fcntl::OFlag, unistd::pipe2};
 use parking_lot::{Condvar, Mutex};
 use regatta_model::shell::printable;
-use regatta_process::{Preparation, StopRequest};
+use regatta_process::{Preparation, STOPPED, StopRequest};
 
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
@@ -415,15 +415,15 @@ impl LaunchedProcess for ProcessHandle {
         status.or_else(|| processes.ended.clone())
     }
 
-    fn kill(&mut self) {
+    fn kill(&mut self) -> Option<String> {
         let kill = Frame::new(Kind::Kill, self.number, []);
-        if self.session.outgoing.send(kill).is_ok() {
-            // One that cannot be killed there is not waited for here.
-            let _ = self.ended(EXIT_LIMIT);
-        }
+        let sent = self.session.outgoing.send(kill).is_ok();
+        // One that cannot be killed there is not waited for here.
+        let ended = sent.then(|| self.ended(EXIT_LIMIT)).flatten();
         // Whoever reads its output sees the end.
         let mut processes = self.session.state.processes.lock();
         processes.running.remove(&self.number);
+        ended.filter(|text| text == STOPPED)
     }
 }
 

@@ -15,8 +15,8 @@ use nix::sched::CloneFlags;
 use parking_lot::Mutex;
 use regatta_model::shell::printable;
 use regatta_process::{
-    Executable, Preparation, await_end, become_subreaper, descendants, ended_within,
-    kill_descendants, kill_descendants_but, on_end,
+    Executable, Preparation, STOPPED, await_end, become_subreaper, descendants, ended_within,
+    exit_text, is_stopped, kill_descendants, kill_descendants_but, on_end, out_of_memory_kills,
 };
 
 use super::{
@@ -141,8 +141,28 @@ impl ClientLimits {
     }
 }
 
+/// Process of a session.
+struct Served {
+    child: Child,
+    /// [`out_of_memory_kills`] before it was started.
+    kills_before: u64,
+    /// Whether somebody else had stopped it when it was killed.
+    was_stopped: bool,
+}
+
+impl Served {
+    /// Waits for the end of the process; returns it as text.
+    fn wait(mut self) -> String {
+        match self.child.wait() {
+            Ok(_) if self.was_stopped => STOPPED.to_owned(),
+            Ok(status) => exit_text(status, self.kills_before),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
 /// Processes by number, those that have not been reaped.
-type Children = Arc<Mutex<BTreeMap<u32, Child>>>;
+type Children = Arc<Mutex<BTreeMap<u32, Served>>>;
 
 /// Serves a session until its end, then ends the processes that it started. The kernel ties them to the
 /// calling thread.
@@ -197,8 +217,9 @@ pub(crate) fn serve(
             }
             Kind::Kill => {
                 inputs.remove(&number);
-                if let Some(child) = children.lock().get_mut(&number) {
-                    let _ = child.kill();
+                if let Some(served) = children.lock().get_mut(&number) {
+                    served.was_stopped = is_stopped(served.child.id());
+                    let _ = served.child.kill();
                 }
             }
             Kind::Clock => {
@@ -217,7 +238,7 @@ pub(crate) fn serve(
     drop(inputs);
     let until = Instant::now() + EXIT_LIMIT;
     let remaining = std::mem::take(&mut *children.lock());
-    for mut child in remaining.into_values() {
+    for Served { mut child, .. } in remaining.into_values() {
         let _ = ended_within(&mut child, until.saturating_duration_since(Instant::now()));
         let _ = child.kill();
     }
@@ -255,6 +276,7 @@ fn start(
     };
     let streams = [Stdio::piped(), Stdio::piped(), errors];
     let environment = &order.environment;
+    let kills_before = out_of_memory_kills();
     let mut child = launch::spawn(
         &serving.executable,
         &order.arguments,
@@ -268,7 +290,12 @@ fn start(
     let input = child.stdin.take().expect(no_pipe);
     let output: OwnedFd = child.stdout.take().expect(no_pipe).into();
     let errors = child.stderr.take().map(OwnedFd::from);
-    children.lock().insert(number, child);
+    let served = Served {
+        child,
+        kills_before,
+        was_stopped: false,
+    };
+    children.lock().insert(number, served);
     carry(output, Kind::Output, number, outgoing)?;
     if let Some(errors) = errors {
         carry(errors, Kind::Errors, number, outgoing)?;
@@ -276,12 +303,9 @@ fn start(
     let (children, outgoing) = (Arc::clone(children), outgoing.clone());
     on_end(pid, move || {
         // Absent once the session is over.
-        let child = children.lock().remove(&number);
-        if let Some(mut child) = child {
-            let status = child
-                .wait()
-                .map_or_else(|error| error.to_string(), |status| status.to_string());
-            let _ = outgoing.send(Frame::new(Kind::Ended, number, status));
+        let served = children.lock().remove(&number);
+        if let Some(served) = served {
+            let _ = outgoing.send(Frame::new(Kind::Ended, number, served.wait()));
         }
     })?;
     Ok(input)
@@ -314,6 +338,8 @@ fn carry(from: OwnedFd, kind: Kind, number: u32, outgoing: &Outgoing) -> io::Res
 fn open_namespace(reference: NamespaceOf, children: &Children) -> io::Result<File> {
     let children = children.lock();
     let daemon = children.get(&reference.process);
-    let id = daemon.map(Child::id).ok_or(io::ErrorKind::NotFound)?;
+    let id = daemon
+        .map(|served| served.child.id())
+        .ok_or(io::ErrorKind::NotFound)?;
     File::open(format!("/proc/{id}/fd/{}", reference.file))
 }

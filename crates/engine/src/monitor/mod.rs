@@ -122,11 +122,11 @@ impl HostMonitor {
         } = self;
         // Without requests to come its input is closed, which ends a process that is well.
         drop(requests);
-        let status = process_output::end(process);
+        let end = process_output::end(process);
         // The process has ended, so its output is closed and the reader ends.
         let _ = reader.join();
         let samples = std::mem::take(&mut gathered.lock().batches);
-        (samples, status)
+        (samples, end.text.filter(|_| !end.killed))
     }
 }
 

@@ -149,9 +149,9 @@ impl TrialRunner<'_> {
             shares_clock,
         };
         let impossible = reported.impossible();
-        let doubt = reported.warning();
+        let doubt = (impossible.is_none()).then(|| reported.warning());
         let mut measurements = merge(self.plan, trial, sender, receiver, counted, shares_clock);
-        measurements.warnings.extend(doubt);
+        measurements.warnings.extend(doubt.flatten());
         if let Some(clocks) = self.clocks.take() {
             let workload = self.plan.workload(trial.cell);
             clocks.finish(self.bed, workload, &mut measurements)?;
@@ -500,7 +500,7 @@ impl TrialRunner<'_> {
 
     /// Aborts a trial that failed at both ends and waits for them, so that nothing of it reaches into the next. An agent
     /// answers at once if it has no part in the trial any more; one that does not answer is killed, so that this also finds
-    /// which agent hangs. A refusal takes the place of a `failure` that it has caused at the other end. Returns the
+    /// which agent hangs. A refusal, or a disturbance from outside, takes the place of a `failure` that it has caused at the other end. Returns the
     /// exits of the agents that ended.
     fn abort(&mut self, trial: u32, failure: &mut TrialFailure) -> BTreeMap<Host, AgentExit> {
         let mut ended = BTreeSet::new();
@@ -529,10 +529,10 @@ impl TrialRunner<'_> {
                         }
                         FromAgent::Failed {
                             trial: of,
-                            kind: kind @ FailureKind::Unsupported,
+                            kind: kind @ (FailureKind::Unsupported | FailureKind::Disturbed),
                             reasons,
                             hint,
-                        } if of == trial && matches!(failure, TrialFailure::Failed { .. }) => {
+                        } if of == trial && failure.may_be_caused_elsewhere() => {
                             *failure = TrialFailure::Failed {
                                 host,
                                 kind,

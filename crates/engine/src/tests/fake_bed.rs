@@ -84,6 +84,8 @@ pub(crate) enum Action {
     Send(FromAgent),
     Write(&'static str),
     Exit,
+    /// Ends with this exit status.
+    ExitWith(&'static str),
 }
 
 type Script = Box<dyn FnMut(ToAgent) -> Vec<Action> + Send>;
@@ -238,6 +240,7 @@ pub(crate) fn healthy_agent() -> Script {
 #[derive(Debug)]
 struct FakeProcess {
     output: Output,
+    status: Arc<Mutex<&'static str>>,
 }
 
 impl LaunchedProcess for FakeProcess {
@@ -247,11 +250,12 @@ impl LaunchedProcess for FakeProcess {
 
     fn ended(&mut self, _within: Duration) -> Option<String> {
         let output = self.output.lock();
-        output.is_none().then(|| "exit status: 0".to_owned())
+        output.is_none().then(|| self.status.lock().to_string())
     }
 
-    fn kill(&mut self) {
+    fn kill(&mut self) -> Option<String> {
         self.output.lock().take();
+        None
     }
 }
 
@@ -279,8 +283,10 @@ impl TestBed for FakeBed {
         let (out_reader, out_writer) = std::io::pipe().unwrap();
         let output = Arc::new(Mutex::new(Some(out_writer)));
         self.outputs.push(Arc::clone(&output));
+        let status = Arc::new(Mutex::new("exit status: 0"));
         let process = FakeProcess {
             output: Arc::clone(&output),
+            status: Arc::clone(&status),
         };
         std::thread::spawn(move || {
             for line in BufReader::new(in_reader).lines() {
@@ -296,6 +302,11 @@ impl TestBed for FakeBed {
                         }
                         Action::Write(text) => pipe.write_all(text.as_bytes()).unwrap(),
                         Action::Exit => {
+                            output.take();
+                            return;
+                        }
+                        Action::ExitWith(exit_status) => {
+                            *status.lock() = exit_status;
                             output.take();
                             return;
                         }

@@ -43,9 +43,10 @@ impl LaunchedProcess for Process {
         ended.then(|| "exit status: 0".to_owned())
     }
 
-    fn kill(&mut self) {
+    fn kill(&mut self) -> Option<String> {
         *self.0.0.lock() = true;
         self.0.1.notify_all();
+        None
     }
 }
 

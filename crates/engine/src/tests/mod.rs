@@ -248,6 +248,60 @@ fn a_crashed_agent_fails_only_its_trial() {
     assert_eq!(bed.spawned.get("a"), Some(&1), "the other agent lives on");
 }
 
+/// Makes a run of one trial whose receiver acts so when it gets the note that all was sent, in each attempt.
+fn receiver_that(act: fn(u32) -> Action) -> TrialRecord {
+    let plan = Plan::new(&study(1, 1, 1)).unwrap();
+    let mut bed = FakeBed::new(Box::new(move |host, _| {
+        let mut script = healthy_agent();
+        Box::new(move |message| match (host, message) {
+            (Host::Server, ToAgent::Note { trial, .. }) => vec![act(trial)],
+            (_, message) => script(message),
+        })
+    }));
+    let (ending, recorded) = run(&mut bed, &plan);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    recorded.trials()[0].clone()
+}
+
+#[test]
+fn an_agent_that_somebody_killed_makes_its_trial_invalid() {
+    for status in ["signal: 9 (SIGKILL)", "signal: 15 (SIGTERM)"] {
+        let trial = match status {
+            "signal: 9 (SIGKILL)" => receiver_that(|_| Action::ExitWith("signal: 9 (SIGKILL)")),
+            _ => receiver_that(|_| Action::ExitWith("signal: 15 (SIGTERM)")),
+        };
+        assert_eq!(trial.outcome, Outcome::Invalid, "{status}");
+        let reason = format!("its process ended with {status}");
+        assert_eq!(trial.reasons[1], reason);
+    }
+}
+
+#[test]
+fn an_agent_that_crashed_makes_its_trial_a_failure() {
+    for crash in [
+        |_| Action::ExitWith("signal: 11 (SIGSEGV) (core dumped)"),
+        |_| Action::ExitWith("signal: 6 (SIGABRT)"),
+        |_| Action::ExitWith("exit status: 101"),
+    ] {
+        assert_eq!(receiver_that(crash).outcome, Outcome::Failed);
+    }
+}
+
+#[test]
+fn an_end_that_was_disturbed_makes_its_trial_invalid() {
+    let trial = receiver_that(|trial| {
+        Action::Send(FromAgent::Failed {
+            trial,
+            kind: FailureKind::Disturbed,
+            reasons: vec!["the interface `eth1` of this end was down during the trial".into()],
+            hint: String::new(),
+        })
+    });
+    assert_eq!(trial.outcome, Outcome::Invalid);
+    let expected = "the receiver on host `b` was disturbed from outside";
+    assert_eq!(trial.reasons[0], expected);
+}
+
 #[test]
 fn a_failure_is_attributed_to_the_crashed_end() {
     let plan = Plan::new(&study(1, 1, 1)).unwrap();

@@ -92,14 +92,16 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
             "trials_repeated",
             data.repeated.iter().filter(|t| t.attempt == 1).collect(),
             tr!(
-                "the machine spoiled the path of some trials, which were repeated at the end of their round; the last attempt counts"
+                "the machine, or somebody on it, spoiled some trials, which were repeated at the end of their round; the last attempt counts"
             ),
             tr!("leave the machine alone during the run"),
         ),
         (
             "trials_invalid",
             ended(Outcome::Invalid),
-            tr!("the machine spoiled some trials at every attempt, so they enter no figure"),
+            tr!(
+                "the machine, or somebody on it, spoiled some trials at every attempt, so they enter no figure"
+            ),
             tr!("leave the machine alone during the run, or ask for a lower `--rate`"),
         ),
         (

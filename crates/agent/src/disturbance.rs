@@ -1,0 +1,74 @@
+//! What somebody outside did to this end while a trial ran, which is no finding about its transport.
+
+use std::{
+    net::IpAddr,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use regatta_control::FailureKind;
+use regatta_telemetry::{LinkWatch, interface_of};
+
+use crate::failure::Failure;
+
+/// Number of times that this process was told to go on after it was stopped.
+static CONTINUED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn on_continue(_: libc::c_int) {
+    CONTINUED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts from now on how often this process is stopped and told to go on.
+pub(crate) fn prepare() {
+    let handler = SigHandler::Handler(on_continue);
+    let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing but add to an atomic number.
+    let _ = unsafe { sigaction(Signal::SIGCONT, &action) };
+}
+
+/// Watch over the process and its data interface during one trial.
+pub(crate) struct Disturbances {
+    continued: u64,
+    interface: Option<(String, LinkWatch)>,
+}
+
+impl Disturbances {
+    /// Begins the watch; `local` is an address of the interface.
+    pub(crate) fn watch(local: IpAddr) -> Self {
+        let watched = |name: String| LinkWatch::of(&name).map(|watch| (name, watch));
+        Self {
+            continued: CONTINUED.load(Ordering::Relaxed),
+            interface: interface_of(local).and_then(watched),
+        }
+    }
+
+    /// Returns the result of a trial, which is a failure if it was disturbed.
+    pub(crate) fn judge<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+        self.failure().map_or(result, Err)
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        let (reason, hint) = if CONTINUED.load(Ordering::Relaxed) != self.continued {
+            let reason = "somebody stopped the process of this end during the trial (`SIGSTOP`)";
+            (
+                reason.to_owned(),
+                "leave Regatta's processes alone during the run",
+            )
+        } else {
+            let (name, watch) = self.interface.as_ref()?;
+            if !watch.was_down() {
+                return None;
+            }
+            let reason = format!("the interface `{name}` of this end was down during the trial");
+            (
+                reason,
+                "look at the cable, and at who else configures the interface",
+            )
+        };
+        Some(Failure {
+            kind: FailureKind::Disturbed,
+            reasons: vec![reason],
+            hint: hint.to_owned(),
+        })
+    }
+}
