@@ -100,10 +100,20 @@ pub trait LaunchedProcess: Send + Debug {
 
 /// Child of this process.
 #[derive(Debug)]
-pub(crate) struct ChildProcess {
-    pub(crate) child: Child,
-    /// [`out_of_memory_kills`] before it was started.
-    pub(crate) kills_before: u64,
+pub struct ChildProcess {
+    child: Child,
+    /// [`out_of_memory_kills`] when it was started.
+    kills_before: u64,
+}
+
+impl From<Child> for ChildProcess {
+    /// Takes over a child that was just started.
+    fn from(child: Child) -> Self {
+        Self {
+            child,
+            kills_before: out_of_memory_kills(),
+        }
+    }
 }
 
 impl LaunchedProcess for ChildProcess {
@@ -166,17 +176,13 @@ impl Launcher for Local {
         };
         let streams = [Stdio::piped(), Stdio::piped(), errors];
         let preparation = self.preparation();
-        let kills_before = out_of_memory_kills();
         let mut child = spawn(&self.executable, &[command], &[], streams, preparation)?;
         let no_pipe = "a child with pipes has pipes";
         Ok(Launched {
             input: Box::new(child.stdin.take().expect(no_pipe)),
             output: child.stdout.take().expect(no_pipe).into(),
             errors: child.stderr.take().map(Into::into),
-            process: Box::new(ChildProcess {
-                child,
-                kills_before,
-            }),
+            process: Box::new(ChildProcess::from(child)),
         })
     }
 

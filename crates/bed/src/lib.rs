@@ -26,7 +26,7 @@ mod test_bed;
 pub use bed::{Bed, HOST_MONITOR};
 pub use clocks::{HostClocks, RemoteClock};
 pub use error::{BedError, Reported};
-pub use launch::{Errors, Input, Launched, LaunchedProcess, Launcher};
+pub use launch::{ChildProcess, Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
 pub use regatta_control::Host;
 pub use regatta_process::{OnStop, STOPPED, StopRequest, is_from_outside, write_line};

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_bed::{Input, Launched, LaunchedProcess};
+use regatta_bed::{ChildProcess, Input, Launched, LaunchedProcess};
 
 use crate::error::BenchError;
 
@@ -36,7 +36,7 @@ impl Running {
         Ok(Self {
             input: child.stdin.take().map(|pipe| Box::new(pipe) as _),
             output: child.stdout.take().map(|pipe| OwnedFd::from(pipe).into()),
-            process: Some(Box::new(child)),
+            process: Some(Box::new(ChildProcess::from(child))),
             command: shown,
         })
     }
