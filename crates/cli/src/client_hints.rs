@@ -30,9 +30,11 @@ pub fn of_client(hint: &str) -> String {
             .get_arguments()
             .any(|it| it.get_long() == Some(option))
     };
-    let mut options = hint.split("`--").skip(1).map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-        &rest[..end.unwrap_or(rest.len())]
+    let quoted = hint.split('`').skip(1).step_by(2);
+    let mut options = quoted.filter_map(|text| {
+        let option = text.strip_prefix("--")?;
+        let end = option.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        Some(&option[..end.unwrap_or(option.len())])
     });
     match options.all(is_known) {
         true => hint,

@@ -6,6 +6,7 @@
 mod causes;
 pub mod condition;
 pub mod directories;
+mod fact_value;
 pub mod host_sample;
 pub mod loss_response;
 pub mod metric;

@@ -8,11 +8,7 @@ use std::{
 
 use crate::loss_response::{LOSS_RESPONSE, LossResponse};
 
-/// Beginning of the value of a fact that has no meaning for a transport; the reason follows.
-pub const NOT_APPLICABLE: &str = "not applicable";
-
-/// Beginning of the value of a fact that a stack does not report; the reason follows.
-pub const NOT_KNOWN: &str = "not known";
+pub use crate::fact_value::{NOT_APPLICABLE, NOT_KNOWN};
 
 /// Value for a driver whose packets the kernel cuts and joins according to the interface's
 /// settings. The agent, which knows the interface, replaces it by these settings.
@@ -207,6 +203,14 @@ pub fn cipher(suite: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn responses_to_losses_differ_by_more_than_their_scatter() {
+        let differ = |facts: [&str; 2]| differ(LOSS_RESPONSE, facts.into_iter());
+        assert!(!differ(["1.00 at 0.1 %", "0.99 at 0.1 %"]));
+        assert!(differ(["1.00 at 0.1 %", "4.83 at 0.1 %"]));
+        assert!(!differ(["1.00 at 0.1 %", "not known: not measured"]));
+    }
 
     #[test]
     fn both_ends_state_all_facts_but_those_of_run_time() {

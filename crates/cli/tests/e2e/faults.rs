@@ -249,13 +249,13 @@ fn an_agent_that_hangs_is_replaced() {
     bench.until_transferring();
     signal(bench.running("agent")[0], Signal::SIGSTOP);
     let first = run.until(|event| is(event, "trial_ended"));
-    let outcome = &first["trial"]["outcome"];
-    assert!(outcome == "timed_out" || outcome == "failed", "{first:#}");
+    // Somebody else stopped it, so the trial says nothing about its transport and is repeated.
+    assert_eq!(first["trial"]["outcome"], "invalid", "{first:#}");
     let done = run.finish();
-    done.assert_code(1);
+    done.assert_code(0);
     let all = trials(&bench.path("out"));
-    assert_eq!(all.len(), 4, "{done:#?}");
-    all[1..].iter().for_each(assert_ran);
+    assert_eq!(all.len(), 4, "the last attempts: {done:#?}");
+    all.iter().for_each(assert_ran);
     bench.assert_nothing_left();
 }
 

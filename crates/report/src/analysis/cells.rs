@@ -9,12 +9,11 @@ use regatta_model::{
 use regatta_stats::{Estimate, autocorrelation, binomial_interval, sen_slope, trend_p_value};
 
 use super::{
-    CONFIDENCE,
-    claims::CORRELATED_CELL,
-    failures,
+    CONFIDENCE, failures,
     index::{ByCell, Index},
-    mean::{MeanKind, MeanOfAll, values_of},
+    mean::{CORRELATED_CELL, MeanKind, MeanOfAll, shown_interval},
     summary::{Cell, CountedReason, MetricSummary},
+    values::values_of,
 };
 use crate::{
     RunData,
@@ -199,15 +198,6 @@ pub fn describe_metric(
         min: description.min,
         max: description.max,
     })
-}
-
-/// Returns the 95 % interval of one cell. Equal values give an interval of zero width: it shows that
-/// the values did not vary, not that they cannot.
-pub(super) fn shown_interval(estimate: &Estimate) -> Option<[f64; 2]> {
-    match estimate.is_constant() {
-        true => Some([estimate.mean; 2]),
-        false => estimate.interval(CONFIDENCE),
-    }
 }
 
 /// Clips an interval to the metric's possible values, which Student's t does not know: no metric is

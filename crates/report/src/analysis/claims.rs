@@ -24,9 +24,6 @@ pub const POWER: f64 = 0.8;
 /// pairs and the changes between conditions have the rest.
 pub const PRIMARY_SHARE: f64 = 0.8;
 
-/// One-sided level at which the rounds of one cell count as correlated.
-pub const CORRELATED_CELL: f64 = 0.01;
-
 /// Ratio that is tested with the others of a family.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tested {

@@ -6,10 +6,7 @@ use itertools::Itertools as _;
 use regatta_model::TrialRecord;
 use regatta_stats::{autocorrelation, blocks_differ};
 
-use super::{
-    CONFIDENCE, DIFFERENCE_METRICS, compared_metrics,
-    mean::{MeanKind, values_of},
-};
+use super::{CONFIDENCE, DIFFERENCE_METRICS, compared_metrics, mean::MeanKind, values::values_of};
 use crate::{
     RunData,
     data::{CellKey, cell_of},

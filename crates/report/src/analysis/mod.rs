@@ -22,6 +22,7 @@ mod sweep_crossings;
 mod sweep_family;
 mod sweep_result;
 mod sweeps;
+mod values;
 mod verdict;
 mod warnings;
 mod workloads;
@@ -32,12 +33,13 @@ use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
 use crate::{RunData, language::tr};
 pub use cells::describe_metric;
-pub(crate) use claims::{CORRELATED_CELL, Tested, decide};
 pub use claims::{POWER, PairSpread, pair_spreads, strictest_confidence};
+pub(crate) use claims::{Tested, decide};
 pub(crate) use comparison::better;
 pub(crate) use failures::started_and_failed;
 pub(crate) use index::{ByCell, trials_by_cell, values_by_metric};
-pub use mean::{MeanKind, MeanOfAll, value_of};
+pub(crate) use mean::CORRELATED_CELL;
+pub use mean::{MeanKind, MeanOfAll};
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
@@ -48,6 +50,7 @@ pub(crate) use summary::{other_means, path_quantity};
 pub(crate) use summary_index::SummaryIndex;
 pub(crate) use sweep_family::line_label;
 pub use sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue};
+pub use values::value_of;
 
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;

@@ -61,7 +61,7 @@ pub(crate) const PROGRAM: OptionDefinition = OptionDefinition {
     name: "program",
     kind: OptionKind::Path,
     default: "",
-    help: "required: the executable file, relative to the directory where the run was started; `PATH` is not searched",
+    help: "required: the executable file, relative to the directory where the run was started; `PATH` is not searched, and a guest does not have the host's `/tmp`",
 };
 
 const ARGUMENTS: OptionDefinition = OptionDefinition {

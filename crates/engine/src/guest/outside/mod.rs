@@ -17,7 +17,7 @@ use regatta_bed::{
     SECOND_GUEST_COMMAND, StopRequest,
     guest::{Guest, GuestError, GuestMessage, Image, Order, wires},
 };
-use regatta_model::{Clock, Guests, Outcome, RunHeader, Warning};
+use regatta_model::{Clock, Guests, Outcome, RunHeader, Study, Warning};
 
 use self::progress::{AfterEnd, Progress};
 use super::{
@@ -204,7 +204,7 @@ impl GuestRun {
             seed: study.seed,
             memory_mib: memory_mib(study),
             arguments: vec![COMMAND.to_owned()],
-            environment: environment(self.clock()),
+            environment: environment(study),
             files: files.0.clone(),
             payload,
         };
@@ -461,9 +461,9 @@ impl GuestRun {
     }
 }
 
-/// Returns the environment of a guest's program: a part of this program's, and with a virtual clock
-/// the setting that makes runs alike.
-fn environment(clock: Clock) -> Vec<(String, String)> {
+/// Returns the environment of a guest's program: a part of this program's, with a virtual clock the
+/// setting that makes runs alike, and the working directory where a study names a program, whose path may begin there.
+fn environment(study: &Study) -> Vec<(String, String)> {
     // Variables that are not UTF-8 cannot be passed on.
     let mut all: Vec<_> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -472,8 +472,16 @@ fn environment(clock: Clock) -> Vec<(String, String)> {
                 || name.starts_with("REGATTA_")
         })
         .collect();
-    if clock == Clock::Virtual {
+    if study.guest.clock == Clock::Virtual {
         all.push((CAPABILITIES.0.to_owned(), CAPABILITIES.1.to_owned()));
+    }
+    let names_program = study
+        .transports
+        .iter()
+        .any(|it| it.options.contains_key("program"));
+    let directory = std::env::current_dir().ok().filter(|_| names_program);
+    if let Some(directory) = directory.and_then(|it| it.into_os_string().into_string().ok()) {
+        all.push(("PWD".to_owned(), directory));
     }
     all
 }
@@ -508,5 +516,29 @@ impl Drop for Files {
             // Fails where something was left in it.
             let _ = std::fs::remove_dir(directory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::OptionValue;
+
+    use super::*;
+    use crate::tests::fake_bed::study;
+
+    #[test]
+    fn a_program_of_a_study_is_found_from_the_working_directory() {
+        let mut study = study(1, 1, 1);
+        let directory = |study: &Study| {
+            let all = environment(study);
+            let found = all.into_iter().find(|(name, _)| name == "PWD");
+            found.map(|(_, directory)| directory)
+        };
+        assert_eq!(directory(&study), None);
+        let program = OptionValue::Text("./driver".to_owned());
+        let options = &mut study.transports[0].options;
+        options.insert("program".to_owned(), program);
+        let here = std::env::current_dir().expect("a directory");
+        assert_eq!(directory(&study), here.to_str().map(str::to_owned));
     }
 }

@@ -81,7 +81,7 @@ fn tree_arrives_complete_and_each_connection_is_reported(
     assert!(window > Some(0), "{what}: {samples:?}");
     for name in [
         "retransmitted_packets",
-        "smoothed_rtt_mean_ns",
+        "smoothed_rtt_ns",
         "packets_sent",
     ] {
         let each = sender
