@@ -388,6 +388,27 @@ mod tests {
         assert!((found[0].at - 2.5).abs() < 0.3, "{found:?}");
     }
 
+    /// By hand: the line through −2, 1, y and 2 at 0, 3, 6 and 9 has three zeros. The first one leaves the lobe below
+    /// zero that follows on the wrong side, the last one the lobe above zero.
+    #[test]
+    fn the_position_has_the_smallest_area_on_the_wrong_side() {
+        let points = |y: f64, scale: f64| {
+            [(0.0, -2.0), (3.0, 1.0), (6.0, y), (9.0, 2.0)].map(|(x, y)| (5.0 + x * scale, y))
+        };
+        for scale in [0.1, 1.0, 10.0] {
+            // Zeros at 2, 5 and 6.6. Above: 1/2 + 1; below: 1/4 + 0.15.
+            let at = position(&points(-0.5, scale), true).expect("a position");
+            assert!((at - (5.0 + 2.0 * scale)).abs() < 1e-9, "{at}");
+            // Zeros at 2, 4 and 7.5. Above: 1/2 + 1/2; below: 2 + 3/2.
+            let at = position(&points(-2.0, scale), true).expect("a position");
+            assert!((at - (5.0 + 7.5 * scale)).abs() < 1e-9, "{at}");
+            // Falling is rising upside down.
+            let flipped = points(-2.0, scale).map(|(x, y)| (x, -y));
+            let at = position(&flipped, false).expect("a position");
+            assert!((at - (5.0 + 7.5 * scale)).abs() < 1e-9, "{at}");
+        }
+    }
+
     #[test]
     fn unsound_input_has_no_crossing() {
         let logs = synthetic(2.5, 5, 0.01, 5);
