@@ -325,4 +325,22 @@ mod tests {
             assert_eq!(bottleneck.ready(1500), MS);
         }
     }
+
+    /// Opportunities at 2, 5 and 10 ms. Replaced at 3 ms by themselves they go on at 5 ms, by others they begin anew.
+    #[test]
+    fn a_step_with_the_same_trace_goes_on_with_it() {
+        let trace = |at: &[u64]| Bottleneck::trace(at.iter().map(|ms| ms * MS).collect());
+        let begun = || {
+            let mut bottleneck = trace(&[2, 5, 10]);
+            assert_eq!(bottleneck.take(0, 1500), 2 * MS);
+            bottleneck.idle(3 * MS);
+            bottleneck
+        };
+        let mut same = begun();
+        same.change(&trace(&[2, 5, 10]), 3 * MS);
+        assert_eq!(same.ready(1500), 5 * MS);
+        let mut other = begun();
+        other.change(&trace(&[4, 10]), 3 * MS);
+        assert_eq!(other.ready(1500), 7 * MS);
+    }
 }

@@ -249,6 +249,11 @@ mod tests {
             15.0,
             5.0,
         );
+        // Tabulated distributions are moved to mean 0: within a ten-thousandth of their deviation.
+        for distribution in [DelayDistribution::Normal, DelayDistribution::Pareto] {
+            let mean_ns = delay_moments(&link(50, 5, distribution)).mean_ns;
+            assert!((mean_ns - 50e6).abs() < 500.0, "{distribution:?} {mean_ns}");
+        }
         // Uniform on −10 to 10 ms, cut off at zero: half of it is zero, the rest 5 ms on average.
         let cut = delay_moments(&link(0, 10, DelayDistribution::Uniform));
         assert!((cut.mean_ns / 1e6 - 2.5).abs() < 0.01, "{cut:?}");

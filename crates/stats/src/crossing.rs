@@ -136,8 +136,8 @@ fn mean(values: &[Option<f64>], rounds: &[usize]) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Returns the position that divides the points best into those below and those above zero: the first
-/// point if all are on the later side. `None` for no points.
+/// Returns the position that divides the points best into those below and those above zero, the first one of several that
+/// are as good: the first point if all are on the later side. `None` for no points.
 fn position(points: &[(f64, f64)], rises: bool) -> Option<f64> {
     let sign = if rises { 1.0 } else { -1.0 };
     let mut best = (points.first()?.0, 0.0);
@@ -407,6 +407,17 @@ mod tests {
             let at = position(&flipped, false).expect("a position");
             assert!((at - (5.0 + 7.5 * scale)).abs() < 1e-9, "{at}");
         }
+    }
+
+    #[test]
+    fn a_line_without_a_change_of_sign_has_its_position_at_an_end() {
+        let at = |y: [f64; 4]| position(&[0, 1, 2, 3].map(|i| (X[i], y[i])), true);
+        assert_eq!(at([-1.0, -1.0, -0.5, -0.5]), Some(3.0));
+        assert_eq!(at([1.0, 1.0, 0.5, 0.5]), Some(0.0));
+        // A zero at a point is a position, and of several that leave the same area on the wrong side it is the first.
+        assert_eq!(at([-1.0, 0.0, 0.0, 1.0]), Some(1.0));
+        assert_eq!(at([-1.0, 1.0, -1.0, 1.0]), Some(0.5));
+        assert_eq!(position(&[], true), None);
     }
 
     #[test]

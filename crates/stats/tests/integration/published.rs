@@ -297,6 +297,9 @@ fn autocorrelation_is_the_mean_coefficient_without_its_bias() {
         0.8,
         1e-12,
     );
+    // P(Z > 3) = 0.001350.
+    assert_eq!(autocorrelation(std::slice::from_ref(&ten), 1, 0.00134), 0.0);
+    assert!(autocorrelation(std::slice::from_ref(&ten), 1, 0.00136) > 0.0);
     let of_four = |degrees, level| autocorrelation(std::slice::from_ref(&four), degrees, level);
     close(of_four(1, 0.0417), 0.5, 1e-12);
     assert_eq!(of_four(1, 0.0416), 0.0);
