@@ -7,6 +7,7 @@
 # make docs     the tables of docs/ that are made from the source
 # make fuzz     every fuzz target for ten minutes
 # make slice    a part of the long forms of the tests, as in .ci/run
+# make mutants  mistakes planted into changed lines, which the tests must notice
 # make limits   numbers of crates, build scripts and lock files against their limits
 # make pdf      the typesetter of PDF reports and its fonts
 # make doctor   what this machine supports
@@ -50,7 +51,7 @@ CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits mutants slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -182,6 +183,9 @@ tests: tools-build
 # What tests need beside the program. What waits for the network comes first: it leaves the processors to the compilation
 # beside it.
 test-preparation: tools-test pdf export-readers external cargo-tools lab-kernel
+
+mutants: tools-build ## Mutants of the lines of stats, emulation and report/analysis that changed since BASE, or the last 7 commits
+	@scripts/mutants $(BASE)
 
 limits: ## Compare the numbers of crates, build scripts and lock files with .ci/limits.toml
 	@scripts/check-limits

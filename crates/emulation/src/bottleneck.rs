@@ -282,3 +282,65 @@ impl Bottleneck {
         matches!(self, Self::Unlimited)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// By hand: at 12 Mbit/s a byte takes 2/3 µs. 9000 bytes at 0 fill again by 6 ms, so that 6000 are missing at 2 ms.
+    /// At 24 Mbit/s those come within 2 ms: a packet of 9000 bytes finds the other 9000 tokens, one of 10 500 waits for
+    /// 1500 more.
+    #[test]
+    fn a_bucket_with_another_rate_keeps_the_tokens() {
+        let mut bucket = Bottleneck::bucket(12_000_000, 15_000);
+        assert_eq!(bucket.take(0, 9000), 0);
+        bucket.change(&Bottleneck::bucket(24_000_000, 15_000), 2 * MS);
+        assert_eq!(bucket.ready(9000), 2 * MS);
+        assert_eq!(bucket.ready(10_500), 5 * MS / 2);
+        assert_eq!(bucket.ready(15_000), 4 * MS);
+    }
+
+    /// By hand: of 4500 tokens none is there at 2 ms; 1500 come within half a millisecond.
+    #[test]
+    fn a_bucket_that_shrinks_misses_no_more_than_it_holds() {
+        let mut bucket = Bottleneck::bucket(12_000_000, 15_000);
+        bucket.take(0, 9000);
+        bucket.change(&Bottleneck::bucket(24_000_000, 4500), 2 * MS);
+        assert_eq!(bucket.ready(1500), 5 * MS / 2);
+        assert_eq!(bucket.ready(4500), 7 * MS / 2);
+    }
+
+    /// 1500 bytes at 12 Mbit/s are under transmission until 1 ms, whatever replaces the rate meanwhile.
+    #[test]
+    fn a_packet_under_transmission_is_sent_at_the_rate_that_it_began_with() {
+        for other in [
+            Bottleneck::rate(1_000_000),
+            Bottleneck::bucket(1_000_000, 1500),
+        ] {
+            let mut bottleneck = Bottleneck::rate(12_000_000);
+            assert_eq!(bottleneck.take(0, 1500), MS);
+            bottleneck.change(&other, MS / 2);
+            assert_eq!(bottleneck.ready(1500), MS);
+        }
+    }
+
+    /// Opportunities at 2, 5 and 10 ms. Replaced at 3 ms by themselves they go on at 5 ms, by others they begin anew.
+    #[test]
+    fn a_step_with_the_same_trace_goes_on_with_it() {
+        let trace = |at: &[u64]| Bottleneck::trace(at.iter().map(|ms| ms * MS).collect());
+        let begun = || {
+            let mut bottleneck = trace(&[2, 5, 10]);
+            assert_eq!(bottleneck.take(0, 1500), 2 * MS);
+            bottleneck.idle(3 * MS);
+            bottleneck
+        };
+        let mut same = begun();
+        same.change(&trace(&[2, 5, 10]), 3 * MS);
+        assert_eq!(same.ready(1500), 5 * MS);
+        let mut other = begun();
+        other.change(&trace(&[4, 10]), 3 * MS);
+        assert_eq!(other.ready(1500), 7 * MS);
+    }
+}

@@ -111,3 +111,54 @@ impl Codel {
         from + (self.interval as f64 / (self.count as f64).sqrt()) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::impairments::PacketImpairments;
+
+    const MS: u64 = 1_000_000;
+    const TIMES: (u64, u64) = (5 * MS, 100 * MS);
+
+    /// Takes a packet each millisecond from 1 s on from a queue of `behind` + 1 packets that have waited for `sojourn`.
+    /// Returns the times of the drops, in milliseconds after 1 s.
+    fn drops(sojourn: u64, behind: usize, packet_bytes: u64) -> Vec<u64> {
+        let mut codel = Codel::new(1500).with(TIMES);
+        let mut found = Vec::new();
+        for ms in 0..250 {
+            let now = (1000 + ms) * MS;
+            let mut queue = Queue::new();
+            for _ in 0..=behind {
+                queue.push(Waiting {
+                    packet: Some(()),
+                    size: packet_bytes,
+                    arrived: now - sojourn,
+                    ordinal: 0,
+                    impairments: PacketImpairments::default(),
+                });
+            }
+            codel.take(&mut queue, now, |_| found.push(ms));
+        }
+        found
+    }
+
+    /// Source: RFC 8289 §5.4 to §5.6: the first drop when the sojourn time has been at the target or above for an
+    /// interval, the next at 100 + 100/√1 ms.
+    #[test]
+    fn packets_that_wait_for_the_target_are_dropped_after_an_interval() {
+        assert_eq!(drops(5 * MS, 9, 1500), [100, 200]);
+    }
+
+    /// Source: RFC 8289 §5.6: `sojourn_time < TARGET` stays below.
+    #[test]
+    fn packets_that_wait_for_less_than_the_target_are_kept() {
+        assert_eq!(drops(5 * MS - 1, 9, 1500), [0; 0]);
+    }
+
+    /// Source: RFC 8289 §5.6: `bytes() <= MAXPACKET`, counted without the packet that is taken.
+    #[test]
+    fn a_queue_of_one_full_packet_is_never_too_long() {
+        assert_eq!(drops(50 * MS, 1, 1500), [0; 0]);
+        assert_eq!(drops(50 * MS, 2, 751).first(), Some(&100));
+    }
+}

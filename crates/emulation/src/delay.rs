@@ -249,9 +249,20 @@ mod tests {
             15.0,
             5.0,
         );
+        // Tabulated distributions are moved to mean 0: within a ten-thousandth of their deviation.
+        for distribution in [DelayDistribution::Normal, DelayDistribution::Pareto] {
+            let mean_ns = delay_moments(&link(50, 5, distribution)).mean_ns;
+            assert!((mean_ns - 50e6).abs() < 500.0, "{distribution:?} {mean_ns}");
+        }
         // Uniform on −10 to 10 ms, cut off at zero: half of it is zero, the rest 5 ms on average.
         let cut = delay_moments(&link(0, 10, DelayDistribution::Uniform));
         assert!((cut.mean_ns / 1e6 - 2.5).abs() < 0.01, "{cut:?}");
+        // Deviation of the uniform distribution: half its width over √3. Delays are whole nanoseconds.
+        assert!((uniform.mean_ns - 15e6).abs() < 1.0, "{uniform:?}");
+        assert!(
+            (uniform.deviation_ns - 5e6 / 3f64.sqrt()).abs() < 1.0,
+            "{uniform:?}"
+        );
         let reordered = Link {
             reorder_ratio: Ratio(0.25),
             ..link(20, 0, DelayDistribution::Uniform)
@@ -260,6 +271,23 @@ mod tests {
             ms(delay_moments(&reordered)),
             15.0,
             20.0 * (0.25f64 * 0.75).sqrt(),
+        );
+    }
+
+    /// By hand: uniform on −5 to 15 ms is cut off at zero in a quarter of the cases, else uniform on 0 to 15 ms: mean
+    /// 3/4 · 7.5, mean square 3/4 · 15² / 3. Four fifths of the packets find it, the others no delay: mean 4.5, mean
+    /// square 45.
+    #[test]
+    fn moments_of_jitter_that_is_cut_off_and_skipped_are_those_of_the_mixture() {
+        let moments = delay_moments(&Link {
+            reorder_ratio: Ratio(0.2),
+            ..link(5, 10, DelayDistribution::Uniform)
+        });
+        assert!((moments.mean_ns / 1e6 - 4.5).abs() < 1e-5, "{moments:?}");
+        let deviation = (45.0_f64 - 4.5 * 4.5).sqrt();
+        assert!(
+            (moments.deviation_ns / 1e6 - deviation).abs() < 1e-5,
+            "{moments:?}"
         );
     }
 }

@@ -192,3 +192,37 @@ impl Rare {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::{GilbertElliott, Ratio};
+
+    use super::*;
+
+    /// The n-th packet has its impairments of the n-th draw, whether the draws began with it or with the first packet.
+    #[test]
+    fn impairments_belong_to_the_ordinal_of_a_packet() {
+        let link = Link {
+            corrupt_ratio: Ratio(0.5),
+            loss_bursts: Some(GilbertElliott {
+                to_bad_ratio: Ratio(0.0),
+                to_good_ratio: Ratio(1.0),
+                bad_loss_ratio: Ratio(1.0),
+                good_loss_ratio: Ratio(0.5),
+            }),
+            ..Link::default()
+        };
+        let mut from_first = ImpairmentRng::new(&link, (7, 1), 0, None);
+        for ordinal in 0..1000 {
+            from_first.next(ordinal);
+        }
+        let mut from_here = ImpairmentRng::new(&link, (7, 1), 1000, None);
+        for ordinal in 1000..1064 {
+            let [a, b] = [&mut from_first, &mut from_here].map(|draws| {
+                let flags = draws.next(ordinal).flags;
+                (flags, draws.flipped_bit())
+            });
+            assert_eq!(a, b, "{ordinal}");
+        }
+    }
+}

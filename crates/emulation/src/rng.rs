@@ -114,6 +114,18 @@ mod tests {
         assert_eq!(streams.len(), 2 * ALL.len());
     }
 
+    /// A stored seed names its losses and delays as long as each purpose keeps its stream. The numbers of the first two
+    /// are 2 · direction + purpose, which is how they were laid out before there were others; later ones are
+    /// 2 · purpose + direction.
+    #[test]
+    fn streams_keep_their_numbers() {
+        let numbers = [[0, 2], [1, 3], [4, 5], [6, 7], [8, 9], [10, 11]];
+        for (purpose, expected) in ALL.into_iter().zip(numbers) {
+            let found = [purpose.stream(0), purpose.stream(1)];
+            assert_eq!(found, expected, "{purpose:?}");
+        }
+    }
+
     #[test]
     fn draws_begin_at_the_position_of_a_packet() {
         for purpose in ALL {

@@ -136,8 +136,8 @@ fn mean(values: &[Option<f64>], rounds: &[usize]) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Returns the position that divides the points best into those below and those above zero: the first
-/// point if all are on the later side. `None` for no points.
+/// Returns the position that divides the points best into those below and those above zero, the first one of several that
+/// are as good: the first point if all are on the later side. `None` for no points.
 fn position(points: &[(f64, f64)], rises: bool) -> Option<f64> {
     let sign = if rises { 1.0 } else { -1.0 };
     let mut best = (points.first()?.0, 0.0);
@@ -386,6 +386,38 @@ mod tests {
         let found = crossings(&X, &logs, 0.95, 1);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!((found[0].at - 2.5).abs() < 0.3, "{found:?}");
+    }
+
+    /// By hand: the line through −2, 1, y and 2 at 0, 3, 6 and 9 has three zeros. The first one leaves the lobe below
+    /// zero that follows on the wrong side, the last one the lobe above zero.
+    #[test]
+    fn the_position_has_the_smallest_area_on_the_wrong_side() {
+        let points = |y: f64, scale: f64| {
+            [(0.0, -2.0), (3.0, 1.0), (6.0, y), (9.0, 2.0)].map(|(x, y)| (5.0 + x * scale, y))
+        };
+        for scale in [0.1, 1.0, 10.0] {
+            // Zeros at 2, 5 and 6.6. Above: 1/2 + 1; below: 1/4 + 0.15.
+            let at = position(&points(-0.5, scale), true).expect("a position");
+            assert!((at - (5.0 + 2.0 * scale)).abs() < 1e-9, "{at}");
+            // Zeros at 2, 4 and 7.5. Above: 1/2 + 1/2; below: 2 + 3/2.
+            let at = position(&points(-2.0, scale), true).expect("a position");
+            assert!((at - (5.0 + 7.5 * scale)).abs() < 1e-9, "{at}");
+            // Falling is rising upside down.
+            let flipped = points(-2.0, scale).map(|(x, y)| (x, -y));
+            let at = position(&flipped, false).expect("a position");
+            assert!((at - (5.0 + 7.5 * scale)).abs() < 1e-9, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_change_of_sign_has_its_position_at_an_end() {
+        let at = |y: [f64; 4]| position(&[0, 1, 2, 3].map(|i| (X[i], y[i])), true);
+        assert_eq!(at([-1.0, -1.0, -0.5, -0.5]), Some(3.0));
+        assert_eq!(at([1.0, 1.0, 0.5, 0.5]), Some(0.0));
+        // A zero at a point is a position, and of several that leave the same area on the wrong side it is the first.
+        assert_eq!(at([-1.0, 0.0, 0.0, 1.0]), Some(1.0));
+        assert_eq!(at([-1.0, 1.0, -1.0, 1.0]), Some(0.5));
+        assert_eq!(position(&[], true), None);
     }
 
     #[test]

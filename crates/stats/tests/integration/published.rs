@@ -284,6 +284,33 @@ fn autocorrelation_and_trend_are_detected() {
     close(trend_p_value(&[2.0; 6]).unwrap(), 1.0, 1e-12);
 }
 
+/// Source: Moran 1948 by hand. For 0 to 9 the deviations from 4.5 give r₁ = 57.75 / 82.5 = 0.7, and 0.7 + 1/10 without
+/// its bias; for 1 to 4 it is 0.25 + 1/4. The deviation of the latter is 2 / (4 √3), so that z = √3, p = 0.0416; of the
+/// former 8 / (10 · 3), z = 3.
+#[test]
+fn autocorrelation_is_the_mean_coefficient_without_its_bias() {
+    let ten: Vec<f64> = (0..10).map(f64::from).collect();
+    let four = vec![1.0, 2.0, 3.0, 4.0];
+    close(lag1(&ten).unwrap(), 0.7, 1e-12);
+    close(
+        autocorrelation(std::slice::from_ref(&ten), 1, 0.05),
+        0.8,
+        1e-12,
+    );
+    // P(Z > 3) = 0.001350.
+    assert_eq!(autocorrelation(std::slice::from_ref(&ten), 1, 0.00134), 0.0);
+    assert!(autocorrelation(std::slice::from_ref(&ten), 1, 0.00136) > 0.0);
+    let of_four = |degrees, level| autocorrelation(std::slice::from_ref(&four), degrees, level);
+    close(of_four(1, 0.0417), 0.5, 1e-12);
+    assert_eq!(of_four(1, 0.0416), 0.0);
+    // Of several independent series the mean z is multiplied by the root of their number: p = P(Z > √6) = 0.00715.
+    close(of_four(2, 0.0072), 0.5, 1e-12);
+    assert_eq!(of_four(2, 0.0071), 0.0);
+    // Constant series say nothing.
+    let series = [ten, vec![5.0; 6], four];
+    close(autocorrelation(&series, 2, 0.05), 0.65, 1e-12);
+}
+
 /// The sum and the slopes over all pairs, one by one.
 #[test]
 fn trends_of_many_values_are_those_of_all_pairs() {

@@ -274,7 +274,7 @@ fn addresses_of_ipv6_are_shaped() {
         let achieved = |name: &str| quantity(check, name).map_or(f64::NAN, |it| it.achieved);
         // Twice as many are lost of packets that are sent in two fragments.
         let losses = ["forward_loss_ratio", "reverse_loss_ratio"].map(achieved);
-        (40e6..80e6).contains(&achieved("round_trip_delay_p50_ns"))
+        (40e6..80e6).contains(&achieved("round_trip_delay_mean_ns"))
             && losses.iter().all(|loss| (0.005..0.09).contains(loss))
     };
     let Some((check, _)) = check_path(&mut bed, &condition(40, 20, 0.05), |check, _| {

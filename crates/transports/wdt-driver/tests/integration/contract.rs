@@ -79,11 +79,7 @@ fn tree_arrives_complete_and_each_connection_is_reported(
     let samples = pair.sender_seen.samples();
     let window = samples.last().and_then(|last| last.congestion_window_bytes);
     assert!(window > Some(0), "{what}: {samples:?}");
-    for name in [
-        "retransmitted_packets",
-        "smoothed_rtt_ns",
-        "packets_sent",
-    ] {
+    for name in ["retransmitted_packets", "smoothed_rtt_ns", "packets_sent"] {
         let each = sender
             .measurements
             .facts
