@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 const STREAM_MESSAGE: Bytes = Bytes(128 << 10);
 
 /// Least size of a message over streams that a low rate chooses, in bytes.
-const MIN_STREAM_MESSAGE: u64 = 64;
+const MIN_STREAM_MESSAGE: u64 = 500;
 
 /// Default rate of UDP, that of iperf3.
 const UDP_RATE: BitRate = BitRate(1_000_000);

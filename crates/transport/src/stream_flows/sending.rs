@@ -1,6 +1,6 @@
 //! Sending end of a flow.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use regatta_model::Verify;
@@ -32,6 +32,17 @@ fn clock_check_bytes(rates_bps: [Option<u64>; 2]) -> u64 {
     })
 }
 
+/// Time by which a sender is ahead of the option `rate` at most. The kernel paces what it was handed, but takes up to 64 KiB
+/// at once, which are a minute at 10 kbit/s.
+const AHEAD: Duration = Duration::from_millis(20);
+
+/// Moment at which this many bytes may have been handed over at a rate; `begun` is that of the first.
+fn due_at_rate(begun: MonotonicTime, bytes: u64, rate_bps: u64) -> MonotonicTime {
+    let nanoseconds = u128::from(bytes) * 8_000_000_000 / u128::from(rate_bps.max(1));
+    let taken = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+    begun + taken.saturating_sub(AHEAD)
+}
+
 /// Sends a flow's part, and waits for its acknowledgement unless it is abandoned; returns the moment
 /// of its end. `opening` leaves with the first message.
 pub(super) async fn send<S: ByteStream>(
@@ -60,7 +71,14 @@ pub(super) async fn send<S: ByteStream>(
     let full_payload = plan.payload(plan.message);
     let mut sent = 0;
     let mut next_check = 0;
+    let begun = MonotonicTime::now();
     for sequence in 0..plan.count {
+        if let Some(rate_bps) = rate_bps {
+            let due = due_at_rate(begun, sent, rate_bps).min(until);
+            if !due.has_passed() && executor.sleep_unless_stopped(due, &shared.stop).await {
+                return Err(TransportError::Cancelled);
+            }
+        }
         if let Some((schedule, begun)) = schedule {
             let due = schedule.sends_at(*begun, flow.index, sequence);
             if !due.has_passed() && executor.sleep_unless_stopped(due, &shared.stop).await {
@@ -163,6 +181,17 @@ mod tests {
         assert_eq!(clock_check_bytes([fast, None]), CLOCK_CHECK_BYTES);
         assert_eq!(clock_check_bytes([Some(20_000_000), None]), 2500);
         assert_eq!(clock_check_bytes([Some(1000), None]), 0);
+    }
+
+    #[test]
+    fn a_sender_is_ahead_of_its_rate_by_20_ms_at_most() {
+        let begun = MonotonicTime(1_000_000_000);
+        assert_eq!(due_at_rate(begun, 0, 10_000), begun);
+        // 1250 bytes take a second at 10 kbit/s.
+        let second = begun + Duration::from_millis(980);
+        assert_eq!(due_at_rate(begun, 1250, 10_000), second);
+        assert_eq!(due_at_rate(begun, 25_000, 10_000_000), begun);
+        assert!(due_at_rate(begun, u64::MAX, 0) > second);
     }
 
     #[test]
