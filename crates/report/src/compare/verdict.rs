@@ -55,14 +55,6 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             named(&lost, |cell| cell.name.text())
         ));
     }
-    if !pair.more_failures.is_empty() {
-        let texts: Vec<String> = pair.more_failures.iter().map(MoreFailures::text).collect();
-        sentences.push(format!(
-            "More trials failed in {to} than in {}: {}",
-            pair.from,
-            some(&texts)
-        ));
-    }
     let is_named = |cell: &CellPair| {
         let mut detected = pair.more_failures.iter();
         detected.any(|it| it.cell.as_ref() == Some(&cell.name))
@@ -86,6 +78,15 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             "{} of other settings under the same name, see what changed",
             part(other, total)
         ));
+    }
+    if !pair.more_failures.is_empty() {
+        let texts: Vec<String> = pair.more_failures.iter().map(MoreFailures::text).collect();
+        let failed = format!(
+            "More trials failed in {to} than in {}: {}",
+            pair.from,
+            some(&texts)
+        );
+        sentences.insert(0, failed);
     }
     let mut sentences = sentences.iter().map(|sentence| format!("{sentence}."));
     sentences.join(" ")

@@ -339,6 +339,15 @@ fn hang(trial: &mut TrialRecord) {
     trial.measurements.metrics.insert("goodput_bps", 0.0);
 }
 
+#[test]
+fn a_verdict_begins_with_failures() {
+    let after = with_failures(run(2, 6, unchanged), &[0, 1, 2, 3], crash);
+    let comparison = compared(vec![run(1, 6, unchanged), after], None).expect("shared cells");
+    let verdict = &comparison.pairs[0].verdict;
+    let expected = "More trials failed in B than in A: `t1` over all its cells: 12 of 18";
+    assert!(verdict.starts_with(expected), "{verdict}");
+}
+
 /// Returns the misses of the gate, with no threshold for rates, of a run of six rounds in some of which `t1` fails.
 fn misses_after(rounds: &[u32], fail: fn(&mut TrialRecord), clock: Clock) -> Vec<String> {
     let at = |mut data: RunData| {
