@@ -42,8 +42,8 @@ pub trait Host: Send + Sync {
     fn arrived(&self) {}
 
     /// Called when a connection of the transfer to `port` of the receiver is established; at the
-    /// receiver, once it has proved that it belongs to the transfer. `took` is the duration of the
-    /// connect call, at the sender only. The socket may be kept, to read its statistics or to shut
+    /// receiver, once it has proved that it belongs to the transfer. `took` is the time from the
+    /// first of its connect calls, those included that failed, at the sender only. The socket may be kept, to read its statistics or to shut
     /// it down, which ends the calls that block in it.
     fn connected(&self, _port: u16, _socket: &Arc<TcpStream>, _took: Option<Duration>) {}
 

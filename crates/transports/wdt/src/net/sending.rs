@@ -57,6 +57,7 @@ pub fn send<S: Source>(
             began,
             held_back: false,
             gave_up: None,
+            called: None,
         })
     });
     let threads: Vec<_> = threads.collect::<io::Result<_>>().map_err(no_waker)?;
@@ -78,6 +79,8 @@ struct Thread<'a, S> {
     held_back: bool,
     /// Time at which it was stopped.
     gave_up: Option<Duration>,
+    /// First of the connect calls for the connection that is not established yet.
+    called: Option<Instant>,
 }
 
 impl<'a, S: Source> Thread<'a, S> {
@@ -157,7 +160,7 @@ impl<'a, S: Source> Thread<'a, S> {
         }
     }
 
-    fn connect(&self) -> io::Result<Connected<'a>> {
+    fn connect(&mut self) -> io::Result<Connected<'a>> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in self.addresses {
             match self.connect_to(SocketAddr::new(*address, self.port)) {
@@ -168,12 +171,13 @@ impl<'a, S: Source> Thread<'a, S> {
         Err(last)
     }
 
-    fn connect_to(&self, address: SocketAddr) -> io::Result<Connected<'a>> {
+    fn connect_to(&mut self, address: SocketAddr) -> io::Result<Connected<'a>> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         self.host.opened(socket.as_fd())?;
-        let called = Instant::now();
+        let called = *self.called.get_or_insert_with(Instant::now);
         socket.connect_timeout(&address.into(), self.session.options().connect_timeout)?;
         let took = called.elapsed();
+        self.called = None;
         let mut connected = Connected::new(socket, self.port, self.host)?;
         connected.announce(Some(took));
         Ok(connected)
