@@ -121,11 +121,13 @@ pub fn a_warm_up_is_excluded(driver: &dyn Driver) {
         }
     });
     let (sender, receiver) = (&sender, &receiver);
-    // 30 of 60 are due after the warm-up; programs have none.
+    // One is due every 10 ms from the end of the warm-up to that of the transfer, of which a busy
+    // machine delivers the last bytes late; programs have none.
+    let due = (metric(sender, "transfer_time_ns") - 3e8) / 1e7;
     let probes = sender.measurements.metrics.get("probe_messages_sent");
     assert!(
-        probes.is_none_or(|sent| *sent <= 35.0),
-        "{what}: {probes:?}"
+        probes.is_none_or(|sent| *sent <= due + 2.0),
+        "{what}: {probes:?} of {due}"
     );
     assert_eq!(metric(sender, "warm_up_ns"), 3e8, "{what}");
     let warm = metric(receiver, "warm_up_bytes");

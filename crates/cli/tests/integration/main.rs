@@ -3,5 +3,6 @@
 
 mod dependency_direction;
 mod features;
+mod long_forms;
 mod module_cycles;
 mod provenance;
