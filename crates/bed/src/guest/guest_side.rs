@@ -64,9 +64,8 @@ const TIMER_GRAIN: Duration = Duration::from_millis(5120);
 
 /// Waits until the monotonic clock is a whole multiple of what the kernel's timers are rounded to.
 ///
-/// Work that starts then finds every timer in the same place, however long the work before it took:
-/// with a virtual clock a trial becomes the same whatever trials came before it, and the wait costs
-/// nothing if no program runs at intervals.
+/// Work that starts then finds every timer in the same place, however long the work before it took. With a virtual
+/// clock the wait costs nothing if no program runs at intervals.
 pub fn wait_for_timers() {
     let grain = nanoseconds(TIMER_GRAIN);
     let remaining_ns = grain - monotonic_ns() % grain;

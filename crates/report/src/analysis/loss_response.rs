@@ -24,9 +24,9 @@ pub struct Apart<'a> {
     /// Measured loss that is nearest to the path's.
     loss: Ratio,
     /// Label of the stack that yields most to losses, and its goodput over the published function.
-    low: (&'a str, f64),
+    low: (String, f64),
     /// Label of the stack that yields least to losses, and its goodput over the published function.
-    high: (&'a str, f64),
+    high: (String, f64),
 }
 
 impl Apart<'_> {
@@ -64,12 +64,37 @@ impl Apart<'_> {
     }
 }
 
-/// Returns the largest difference for each name of a congestion control among these transports, by the facts `rows` of
-/// a condition; empty where its path has no losses.
+/// Stack of a comparison, by what its trials tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack<'a> {
+    /// Name for the sentence.
+    pub label: String,
+    /// Fact of its congestion control.
+    control: &'a str,
+    /// Fact of its response to losses.
+    response: &'a str,
+}
+
+impl<'a> Stack<'a> {
+    /// Finds the stack of a transport among the facts of a condition; `None` if they do not tell both.
+    pub fn find(rows: &[&'a StackRow], transport: &str, label: String) -> Option<Self> {
+        let value = |fact: &str| {
+            let row = rows.iter().find(|row| row.fact == fact)?;
+            row.values.get(transport).map(String::as_str)
+        };
+        Some(Self {
+            label,
+            control: value(CONTROL)?,
+            response: value(LOSS_RESPONSE).filter(|fact| stack::is_comparable(fact))?,
+        })
+    }
+}
+
+/// Returns the largest difference for each name of a congestion control among these stacks; empty where the path of the
+/// condition has no losses.
 pub fn apart<'a>(
     condition: &Condition,
-    rows: &[&'a StackRow],
-    transports: &[&str],
+    stacks: impl IntoIterator<Item = Stack<'a>>,
 ) -> Vec<Apart<'a>> {
     let losses = condition.links().map(|link| link.mean_loss());
     let Some(loss) = losses
@@ -78,21 +103,9 @@ pub fn apart<'a>(
     else {
         return Vec::new();
     };
-    let values = |fact: &str| {
-        rows.iter()
-            .find(|row| row.fact == fact)
-            .map(|row| &row.values)
-    };
-    let (Some(controls), Some(responses)) = (values(CONTROL), values(LOSS_RESPONSE)) else {
-        return Vec::new();
-    };
-    let measured = responses.iter().filter_map(|(label, fact)| {
-        let compared = transports.contains(&label.as_str()) && stack::is_comparable(fact);
-        let (nearest, ratio) = LossResponse::read(fact).filter(|_| compared)?.at(loss)?;
-        Some((
-            controls.get(label)?.as_str(),
-            (nearest, label.as_str(), ratio),
-        ))
+    let measured = stacks.into_iter().filter_map(|stack| {
+        let (nearest, ratio) = LossResponse::read(stack.response)?.at(loss)?;
+        Some((stack.control, (nearest, (stack.label, ratio))))
     });
     let by_control = measured
         .into_group_map()
@@ -100,13 +113,13 @@ pub fn apart<'a>(
         .sorted_by_key(|it| it.0);
     by_control
         .filter_map(|(control, stacks)| {
-            let by_ratio = |a: &&(_, _, f64), b: &&(_, _, f64)| a.2.total_cmp(&b.2);
+            let by_ratio = |a: &&(_, (_, f64)), b: &&(_, (_, f64))| a.1.1.total_cmp(&b.1.1);
             let (low, high) = stacks.iter().minmax_by(by_ratio).into_option()?;
             let found = Apart {
                 control,
                 loss: high.0,
-                low: (low.1, low.2),
-                high: (high.1, high.2),
+                low: low.1.clone(),
+                high: high.1.clone(),
             };
             (found.ratio() > LossResponse::TOLERATED).then_some(found)
         })

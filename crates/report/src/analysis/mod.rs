@@ -38,6 +38,7 @@ pub(crate) use claims::{Tested, decide};
 pub(crate) use comparison::better;
 pub(crate) use failures::started_and_failed;
 pub(crate) use index::{ByCell, trials_by_cell, values_by_metric};
+pub(crate) use loss_response::{Apart, Stack, apart};
 pub(crate) use mean::CORRELATED_CELL;
 pub use mean::{MeanKind, MeanOfAll};
 pub use summary::{

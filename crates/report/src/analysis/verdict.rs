@@ -4,7 +4,7 @@ use itertools::Itertools as _;
 use regatta_model::{Outcome, metric::Unit, metric::id, stack};
 
 use super::{
-    loss_response::{self, Apart},
+    loss_response::{self, Apart, Stack},
     noise,
     ranking::RankedGroup,
     stacks,
@@ -139,12 +139,9 @@ fn encryption_of_claim(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Option<
 
 /// Returns the differences in the response to losses among the ranked transports of a group.
 fn losses_apart<'s>(group: &RankedGroup<'_>, stacks: &[&'s StackRow]) -> Vec<Apart<'s>> {
-    let ranked: Vec<&str> = group
-        .ranking
-        .iter()
-        .map(|it| it.transport.as_str())
-        .collect();
-    loss_response::apart(group.cell_group.condition, stacks, &ranked)
+    let ranked = group.ranking.iter().map(|it| &it.transport);
+    let stacks = ranked.filter_map(|it| Stack::find(stacks, it, it.clone()));
+    loss_response::apart(group.cell_group.condition, stacks)
 }
 
 /// Returns the sentence about the largest difference in the response to losses in any group.

@@ -7,6 +7,7 @@
 mod cells;
 mod changes;
 mod failures;
+mod losses;
 mod table;
 mod types;
 mod verdict;
@@ -105,6 +106,8 @@ pub fn compare(
             let is_virtual = |at: usize| runs[at].1.header.study.guest.clock == Clock::Virtual;
             pair.more_failures = failures::detected(&pair.cells, is_virtual(a) && is_virtual(b));
             pair.verdict = verdict::of_pair(&pair);
+            pair.verdict
+                .extend(losses::apart(&pair, side(a), side(b)).map(|it| it.sentence()));
             pair
         })
         .collect();

@@ -287,6 +287,44 @@ fn changes_of_hosts_and_program_are_listed() {
     );
 }
 
+/// A stack that responds to losses otherwise in one run, such as by an option, is not the same congestion control.
+#[test]
+fn the_verdict_names_transports_that_respond_differently_to_losses() {
+    let responding = |id: u64, loss: f64, of_t1: &str| {
+        let mut data = run(id, 5, unchanged);
+        for condition in &mut data.header.study.conditions {
+            condition.forward.loss = Ratio(loss);
+        }
+        for trial in &mut data.trials {
+            let response = match trial.transport.as_str() {
+                "t1" => of_t1,
+                _ => "0.99 at 0.1 %",
+            };
+            let facts = &mut trial.measurements.facts;
+            facts.insert("congestion_control.sender".into(), "cubic".into());
+            facts.insert("loss_response.sender".into(), response.into());
+        }
+        data
+    };
+    let verdict = |loss: f64, of_b: &str| {
+        let runs = vec![
+            responding(1, loss, "0.99 at 0.1 %"),
+            responding(2, loss, of_b),
+        ];
+        let comparison = compared(runs, None).expect("they share all cells");
+        comparison.pairs[0].verdict.clone()
+    };
+    let text = verdict(0.001, "4.83 at 0.1 %");
+    let expected = " This compares congestion controls: at a loss of 0.1 %, `cubic` of `t1 in B` reaches 4.9 times the goodput of that of `t1 in A`.";
+    assert!(text.ends_with(expected), "{text}");
+    for text in [
+        verdict(0.001, "1.2 at 0.1 %"),
+        verdict(0.0, "4.83 at 0.1 %"),
+    ] {
+        assert!(!text.contains("congestion controls"), "{text}");
+    }
+}
+
 #[test]
 fn every_comparison_follows_the_schema() {
     let schema = include_str!("../../../../schemas/comparison.schema.json");
