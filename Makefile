@@ -118,7 +118,7 @@ loss-response: build lab-kernel external ## Measure the response of every stack 
 
 handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
 	$(call study,handshakes)
-	scripts/handshakes regatta-results/handshakes
+	scripts/handshakes regatta-results/handshakes $(HANDSHAKES)
 
 round-trips: build lab-kernel external ## Measure round trips of small transfers, the figure of docs/stacks.md
 	$(call study,round-trips)
