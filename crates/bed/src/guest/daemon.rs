@@ -30,13 +30,13 @@ use nix::{
 };
 use parking_lot::Mutex;
 use regatta_model::{Clock, causes};
-use regatta_process::{die_with_parent, wait_and_reap, write_line};
+use regatta_process::{die_with_parent, exit_text, out_of_memory_kills, wait_and_reap, write_line};
 
 use super::{
     INIT_COMMAND,
     guest_side::{EXCHANGE, MESSAGES, exchange},
     mounts,
-    order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
+    order::{GuestMessage, Instructions, KERNEL_ENDED, Order, PROTOCOL_VERSION},
 };
 use crate::path_daemon::{DaemonError, enter_user_namespace};
 
@@ -238,6 +238,7 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
             listening.lock().forward();
         }
     })?;
+    let kills_before = out_of_memory_kills();
     let mut kernel = start(order, wires)?;
     let console = kernel.stdout.take();
     let (console_lines, last_lines) = mpsc::channel();
@@ -253,12 +254,13 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     // It has ended, and its console with it.
     let _ = console.join();
     exchange.lock().forward();
-    forward(&verdict(status, &last_lines.try_iter().collect::<Vec<_>>()));
+    let console: Vec<String> = last_lines.try_iter().collect();
+    forward(&verdict(status, kills_before, &console));
     Ok(())
 }
 
-/// Returns the message to the controller about the guest's end.
-fn verdict(status: Option<ExitStatus>, console: &[String]) -> GuestMessage {
+/// Returns the message to the controller about the guest's end. `kills_before` is that of [`exit_text`].
+fn verdict(status: Option<ExitStatus>, kills_before: u64, console: &[String]) -> GuestMessage {
     let code = fs::read_to_string(exchange("status")).ok();
     if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
         return GuestMessage::Ended { code };
@@ -272,7 +274,8 @@ fn verdict(status: Option<ExitStatus>, console: &[String]) -> GuestMessage {
         .and_then(|status| status.signal())
         .is_some_and(|signal| matches!(signal, libc::SIGKILL | libc::SIGTERM | libc::SIGINT));
     if let Some(status) = status {
-        reasons.push(format!("its kernel ended with {status}"));
+        let end = exit_text(status, kills_before);
+        reasons.push(format!("{KERNEL_ENDED} {end}"));
     }
     let from = console.len().saturating_sub(LAST_LINES);
     if !console.is_empty() {

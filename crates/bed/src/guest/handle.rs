@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use regatta_process::{Preparation, end_within, ended_within, write_line};
+use regatta_process::{Preparation, descendants, end_within, ended_within, is_stopped, write_line};
 
 use super::{
     DAEMON_COMMAND,
-    order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
+    order::{DAEMON_ENDED, GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
 use crate::{error::BedError, launch};
 
@@ -126,12 +126,23 @@ impl Guest {
                 let status = ended_within(&mut self.child, EXIT_LIMIT).ok().flatten();
                 let status = status.map_or_else(String::new, |status| format!(" ({status})"));
                 Some(GuestMessage::Failed {
-                    reasons: vec![format!("the guest's daemon ended{status}")],
+                    reasons: vec![format!("{DAEMON_ENDED}{status}")],
                     hint: String::new(),
                     unsupported: false,
                 })
             }
         }
+    }
+}
+
+impl Guest {
+    /// Whether somebody has stopped a process of the guest with a signal.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        let processes = descendants(self.child.id().cast_signed());
+        processes
+            .into_iter()
+            .any(|process| is_stopped(process.cast_unsigned()))
     }
 }
 

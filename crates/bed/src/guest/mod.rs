@@ -30,7 +30,7 @@ pub use guest_side::{FILES, is_guest, payload, send_message, wait_for_timers};
 pub use handle::{Guest, GuestError};
 pub use image::{CONGESTION_CONTROLS, Image, ImageError, VIRTUAL_KERNEL_HINT, find};
 pub use init::main as init_main;
-pub use order::{GuestMessage, Order};
+pub use order::{GuestMessage, Order, ended_from_outside};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 

@@ -50,10 +50,11 @@ const SENDER_HUNG: Fault = (1, Signal::SIGSTOP, "the guest hung");
 /// Faults of the first trials of a run, one each.
 const FAULTS: [Fault; 3] = [RECEIVER_KILLED, RECEIVER_HUNG, SENDER_HUNG];
 
-/// Runs a study of four trials with the faults, each of which the next trial's guests must survive.
+/// Runs a study of two trials with the faults, each of which the next trial's guests must survive.
 fn run_with_faults(dir: &Path) {
     let bench = Bench::new();
-    bench.write("study.toml", &in_two_guests(SLOW));
+    let study = in_two_guests(SLOW).replacen("rounds = 2\n", "rounds = 1\n", 1);
+    bench.write("study.toml", &study);
     let out = dir.join("out");
     let out = out.to_str().expect("UTF-8");
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", out, "--json"]));
@@ -65,34 +66,34 @@ fn run_with_faults(dir: &Path) {
         assert!(at.elapsed() < Duration::from_secs(30), "{ended:#}");
     }
     let done = run.finish();
-    done.assert_code(1);
+    done.assert_code(0);
     bench.assert_nothing_left();
 }
 
-/// Checks that a fault costs its trial, and that the trial after all faults runs in other guests.
+/// Checks that a fault makes its trial invalid, and that all trials are run in other guests.
 #[track_caller]
-fn assert_fails_its_trial(fault: Fault) {
+fn assert_repeats_its_trial(fault: Fault) {
     let make = |dir: &Path| {
         run_with_faults(dir);
         Ok(())
     };
     let all = once_per_test_run("cli-hung", make, |dir| trials(&dir.join("out")));
-    assert_eq!(all.len(), 4, "{all:#?}");
+    assert_eq!(all.len(), 2 + FAULTS.len(), "{all:#?}");
     let position = FAULTS.iter().position(|other| *other == fault);
     let trial = &all[position.expect("a fault of the run")];
-    assert_eq!(trial.outcome, Outcome::Failed, "{trial:#?}");
+    assert_eq!(trial.outcome, Outcome::Invalid, "{trial:#?}");
     let reasons = trial.reasons.concat();
     assert!(reasons.contains(fault.2), "{reasons}");
     all[FAULTS.len()..].iter().for_each(assert_ran);
 }
 
 #[test]
-fn killed_and_hung_receivers_fail_one_trial_each() {
-    assert_fails_its_trial(RECEIVER_KILLED);
-    assert_fails_its_trial(RECEIVER_HUNG);
+fn trials_of_killed_and_stopped_receivers_are_repeated() {
+    assert_repeats_its_trial(RECEIVER_KILLED);
+    assert_repeats_its_trial(RECEIVER_HUNG);
 }
 
 #[test]
-fn hung_sender_fails_its_trial() {
-    assert_fails_its_trial(SENDER_HUNG);
+fn a_trial_of_a_stopped_sender_is_repeated() {
+    assert_repeats_its_trial(SENDER_HUNG);
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_bed::{
-    OnStop,
+    OnStop, STOPPED,
     guest::{Guest, GuestMessage},
 };
 
@@ -117,7 +117,7 @@ impl Watch {
             }
             let Some(message) = second.guest.receive(Duration::ZERO) else {
                 return is_silent(second.last_message).then(|| SecondGuestEnd {
-                    reasons: self.explain(&hung("the receiver's guest", SILENCE), Vec::new()),
+                    reasons: self.explain_hung(&hung("the receiver's guest", SILENCE), Vec::new()),
                     unsupported: false,
                 });
             };
@@ -152,6 +152,19 @@ impl Watch {
             };
             self.second.as_mut()?.ended = Some((Instant::now(), end));
         }
+    }
+
+    /// Returns that a guest hung, that somebody stopped one where that is so, further causes, and the last lines.
+    pub(super) fn explain_hung(&self, what: &str, mut causes: Vec<String>) -> Vec<String> {
+        let second = self.second.as_ref().map(|second| &second.guest);
+        if [&self.guest]
+            .into_iter()
+            .chain(second)
+            .any(Guest::is_stopped)
+        {
+            causes.insert(0, STOPPED.to_owned());
+        }
+        self.explain(what, causes)
     }
 
     /// Returns what happened, its causes, and the last lines of the output.

@@ -15,7 +15,7 @@ use std::{
 
 use regatta_bed::{
     SECOND_GUEST_COMMAND, StopRequest,
-    guest::{Guest, GuestError, GuestMessage, Image, Order, wires},
+    guest::{Guest, GuestError, GuestMessage, Image, Order, ended_from_outside, wires},
 };
 use regatta_model::{Clock, Guests, Outcome, RunHeader, Study, Warning};
 
@@ -154,7 +154,12 @@ impl GuestRun {
                 }
                 AfterEnd::Repeats => continue,
                 AfterEnd::HasFailed { index, since } => {
-                    let failed = (Outcome::Failed, reasons, String::new());
+                    // One that somebody killed says nothing about the transport: the trial is repeated.
+                    let outcome = match ended_from_outside(&reasons) {
+                        true => Outcome::Invalid,
+                        false => Outcome::Failed,
+                    };
+                    let failed = (outcome, reasons, String::new());
                     if let Some(trial) = self.plan.trial(index) {
                         let record = self.plan.record(&trial, since, failed);
                         progress.failed(&self.plan, &record);
@@ -291,7 +296,7 @@ impl GuestRun {
                     false => continue,
                 };
                 let hung = hung("the guest", silence);
-                return Ok(End::Early(watch.explain(&hung, Vec::new())));
+                return Ok(End::Early(watch.explain_hung(&hung, Vec::new())));
             };
             if watch.last_message.is_some() {
                 watch.last_message = Some(Instant::now());
@@ -324,7 +329,7 @@ impl GuestRun {
                         ..
                     } if watch.second.is_some() && progress.has_started() => {
                         let what = "the receiver's guest hung, and was ended";
-                        return Ok(End::Early(watch.explain(what, reasons)));
+                        return Ok(End::Early(watch.explain_hung(what, reasons)));
                     }
                     FromGuest::Failed {
                         reasons,
