@@ -270,6 +270,33 @@ pub fn probes_are_answered(driver: &dyn Driver) {
     );
 }
 
+/// Nothing sends the messages of a probe with a connection of its own again, if each fits a packet; longer ones travel on a
+/// stream. Most are answered, although a transfer runs beside them.
+pub fn probes_beside_streams_are_datagrams(driver: &dyn Driver) {
+    for (message, is_datagram) in [(64, true), (1400, true), (8000, false)] {
+        let (sender, receiver, _) = pair(driver, ENDLESS, 50_000, |order| {
+            order.deadline = Duration::from_millis(100);
+            order.path.mtu_bytes = 1500;
+            let probe = &mut order.workload.probe;
+            probe.message = Bytes(message);
+            probe.idle_messages = 5;
+            probe.under_load = true;
+            probe.interval = Duration::from_millis(5);
+        });
+        let what = format!("{} with {message} B", name(driver));
+        let fact = &sender.measurements.facts["probe.retransmission"];
+        assert_eq!(fact.starts_with("none: "), is_datagram, "{what}: {fact}");
+        assert_eq!(fact == "by the transport", !is_datagram, "{what}: {fact}");
+        let sent = metric(&sender, "probe_messages_sent");
+        let lost = metric(&sender, "probe_messages_lost");
+        assert!(2.0 * lost < sent, "{what}: {lost} of {sent}");
+        for end in [&sender, &receiver] {
+            let again = (end.measurements.metrics).get("probe_packets_retransmitted");
+            assert!(!is_datagram || again == Some(&0.0), "{what}: {again:?}");
+        }
+    }
+}
+
 /// A transport that multiplexes can have the probe under load on a stream of the transfer's connection:
 /// these are other metrics.
 pub fn a_probe_may_share_the_connection(driver: &dyn Driver) {

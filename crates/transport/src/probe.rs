@@ -383,7 +383,7 @@ pub(crate) fn encode(name: &str, side: &str, histogram: &Hdr<u64>) -> Option<His
 pub(crate) struct Probed {
     pub delays: Delays,
     /// Who sends a lost message again, under load.
-    pub retransmission: Option<&'static str>,
+    pub retransmission: Option<String>,
     /// Packets that this end of the flow's connection sent again after the warm-up, under load; `None` where it is not
     /// known.
     pub retransmitted: Option<u64>,

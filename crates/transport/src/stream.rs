@@ -85,6 +85,9 @@ pub trait StreamConnection: Send + Sync {
     /// Stream of the connection.
     type Stream: ByteStream;
 
+    /// Units of the transport that carry datagrams, by their name in its specification.
+    const DATAGRAMS: &str = "datagrams";
+
     /// Opens a stream. A transport that does not multiplex gives its only one, once.
     fn open_stream(&self) -> impl Future<Output = Result<Self::Stream>>;
 
@@ -109,12 +112,13 @@ pub trait StreamConnection: Send + Sync {
     fn statistics(&self) -> Arc<dyn StatisticsSource>;
 
     /// Returns the size of the longest datagram that the connection carries beside its streams, in bytes; 0 if it carries
-    /// none. Nothing sends a datagram again.
+    /// none. Nothing sends a datagram again. Both ends of a connection have the same answer.
     fn longest_datagram(&self) -> usize {
         0
     }
 
-    /// Sends a datagram of at most [`Self::longest_datagram`] bytes.
+    /// Sends a datagram of at most [`Self::longest_datagram`] bytes. One that the congestion control holds back leaves
+    /// later, one for which the stack's queue has no room never.
     ///
     /// # Errors
     /// The error of the stack.
@@ -122,7 +126,7 @@ pub trait StreamConnection: Send + Sync {
         Ok(())
     }
 
-    /// Waits for a datagram, at most until the moment `until`, and passes it to `consume`; returns whether one came. A wait
+    /// Waits for datagrams, at most until the moment `until`, and passes each to `consume`; returns whether one came. A wait
     /// that is dropped loses nothing.
     fn receive_datagram(
         &self,

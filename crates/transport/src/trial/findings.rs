@@ -305,7 +305,7 @@ impl Findings {
             ProbePlacement::Stream => DelayMetrics::STREAM_ROUND_TRIP,
         };
         self.fact("probe.placement", placement.name());
-        if let Some(retransmission) = probed.retransmission {
+        if let Some(retransmission) = &probed.retransmission {
             self.fact("probe.retransmission", retransmission);
         }
         self.fact("probe.interval", format_duration(trial.probe.interval));

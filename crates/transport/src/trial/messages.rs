@@ -152,7 +152,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
 
     fn retransmissions(&self, flow: &E::Flow) -> Counter {
         if !self.0.reliable() {
-            return Counter::Never;
+            return Counter::Never("messages");
         }
         flow.statistics().map_or(Counter::Unknown, Counter::Stack)
     }

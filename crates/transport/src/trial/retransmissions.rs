@@ -9,8 +9,8 @@ use crate::context::StatisticsSource;
 
 /// Source of the number of packets that one end of a connection has sent again.
 pub(crate) enum Counter {
-    /// The transport sends nothing again: a lost message has no answer.
-    Never,
+    /// Nothing sends the messages again, which are these units of the transport: a lost one has no answer.
+    Never(&'static str),
     /// Statistics of the connection, by its stack.
     Stack(Arc<dyn StatisticsSource>),
     /// Nothing counts them.
@@ -43,10 +43,10 @@ impl Retransmissions {
     }
 
     /// Returns who sends a lost message again, as a fact.
-    pub(crate) const fn fact(&self) -> &'static str {
+    pub(crate) fn fact(&self) -> String {
         match self.counter {
-            Counter::Never => "none",
-            Counter::Stack(_) | Counter::Unknown => "by the transport",
+            Counter::Never(units) => format!("none: {units}"),
+            Counter::Stack(_) | Counter::Unknown => "by the transport".to_owned(),
         }
     }
 
@@ -58,7 +58,7 @@ impl Retransmissions {
 
     fn total(&self) -> Option<u64> {
         match &self.counter {
-            Counter::Never => Some(0),
+            Counter::Never(_) => Some(0),
             Counter::Stack(statistics) => statistics.sample()?.retransmitted_packets,
             Counter::Unknown => None,
         }
@@ -103,6 +103,8 @@ mod tests {
     #[test]
     fn what_nobody_counts_is_not_zero() {
         assert_eq!(Retransmissions::new(Counter::Unknown).count(), None);
-        assert_eq!(Retransmissions::new(Counter::Never).count(), Some(0));
+        let never = Retransmissions::new(Counter::Never("messages"));
+        assert_eq!(never.count(), Some(0));
+        assert_eq!(never.fact(), "none: messages");
     }
 }

@@ -336,17 +336,18 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         let answers = move || async move {
             let mut back = Vec::new();
             while !closed.is_stopped() {
-                let mut take = |message: &[u8]| back.extend_from_slice(message);
+                let mut take = |message: &[u8]| back.push(message.to_vec());
                 let receiving = connection.receive(MonotonicTime::NEVER, &mut take);
                 match executor.wait_unless_stopped(closed, receiving).await {
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => return,
                 }
                 answering();
-                if connection.send(&back).is_err() {
-                    return;
+                for message in back.drain(..) {
+                    if connection.send(&message).is_err() {
+                        return;
+                    }
                 }
-                back.clear();
             }
         };
         executor.join(until_closed, answers).await;
@@ -354,7 +355,7 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
 
     fn retransmissions(&self, flow: &Self::Flow) -> Counter {
         match flow.has_datagrams {
-            true => Counter::Never,
+            true => Counter::Never(E::Connection::DATAGRAMS),
             false => Counter::Stack(flow.connection.statistics()),
         }
     }

@@ -21,6 +21,9 @@ pub fn choice<T: FromStr + Default>(
     named.unwrap_or_default()
 }
 
+/// Name of what carries datagrams (RFC 9221).
+pub const FRAMES: &str = "DATAGRAM frames";
+
 /// Carrier of the messages of a transfer: streams or DATAGRAM frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]

@@ -11,9 +11,11 @@ use regatta_transport::{
 };
 
 use crate::{
-    end::End, migration::Migration, protocol::Handle, statistics::Statistics, stream::QuicheStream,
+    datagram::is_closed_by_peer, end::End, entry::Entry, migration::Migration, protocol::Handle,
+    statistics::Statistics, stream::QuicheStream,
 };
-use regatta_transport_sockets::wait::{in_time, within};
+use regatta_transport_quic_common::options::FRAMES;
+use regatta_transport_sockets::wait::{in_time, within, within_exactly};
 
 /// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
 /// the connection.
@@ -38,16 +40,22 @@ pub(crate) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes:
 pub(crate) struct QuicheConnection {
     pub handle: Arc<Handle>,
     pub statistics: Arc<Statistics>,
+    /// Size of the longest datagram that a packet of the path carries, in bytes.
+    pub longest_datagram: usize,
 }
 
 impl Drop for QuicheConnection {
     fn drop(&mut self) {
         self.statistics.release();
+        // A probe's messages that have not left: nobody waits for their answers any more.
+        let _ = self.handle.with(Entry::give_up_datagrams);
     }
 }
 
 impl StreamConnection for QuicheConnection {
     type Stream = QuicheStream;
+
+    const DATAGRAMS: &str = FRAMES;
 
     async fn open_stream(&self) -> Result<QuicheStream> {
         let opened = self.handle.poll(|entry, context| {
@@ -94,6 +102,50 @@ impl StreamConnection for QuicheConnection {
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
         Arc::<Statistics>::clone(&self.statistics)
+    }
+
+    fn longest_datagram(&self) -> usize {
+        let allowed = self
+            .handle
+            .with(|entry| entry.quiche.dgram_max_writable_len());
+        let allowed = allowed.ok().flatten().unwrap_or_default();
+        allowed.min(self.longest_datagram)
+    }
+
+    fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
+        let sent = self.handle.with(|entry| entry.quiche.dgram_send(datagram));
+        self.handle.changed();
+        match sent.unwrap_or(Err(quiche::Error::InvalidState)) {
+            // The queue is full: as if lost.
+            Ok(()) | Err(quiche::Error::Done) => Ok(()),
+            Err(error) => Err(TransportError::stack("cannot send a DATAGRAM frame")(error)),
+        }
+    }
+
+    async fn receive_datagram(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool> {
+        let received = self.handle.poll(|entry, context| {
+            if let Some(datagram) = entry.take_datagram() {
+                return Poll::Ready(Ok(datagram));
+            }
+            if let Some(end) = &entry.end {
+                return Poll::Ready(Err(end.clone()));
+            }
+            entry.watchers.register(context);
+            Poll::Pending
+        });
+        let received = within_exactly(until, received).await;
+        let datagram = received.transpose().map_err(|end| match end {
+            end if is_closed_by_peer(&end) => TransportError::Closed { flow: "probe" },
+            end => TransportError::stack("no DATAGRAM frame came")(end),
+        })?;
+        Ok(datagram.is_some_and(|datagram| {
+            consume(&datagram);
+            true
+        }))
     }
 
     async fn close(self, moment: MonotonicTime) {

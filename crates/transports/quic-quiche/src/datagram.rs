@@ -52,7 +52,7 @@ pub(crate) struct QuicheFlow {
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
 /// from a closed UDP socket.
-fn is_closed_by_peer(end: &End) -> bool {
+pub(crate) fn is_closed_by_peer(end: &End) -> bool {
     matches!(
         end,
         End::Done

@@ -110,12 +110,16 @@ fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
 /// # Errors
 /// As [`new`].
 pub(crate) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheConnection>> {
-    let (end, _, establish) = prepare(order)?;
+    let (end, sizes, establish) = prepare(order)?;
     Ok(StreamEnd {
         end,
         make: Box::new(move |handle, connects, stop| {
             let statistics = establish(&handle, connects, stop);
-            Ok(QuicheConnection { handle, statistics })
+            Ok(QuicheConnection {
+                handle,
+                statistics,
+                longest_datagram: longest(&sizes),
+            })
         }),
     })
 }

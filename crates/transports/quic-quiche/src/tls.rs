@@ -18,7 +18,6 @@ use regatta_transport::{Result, TransportError};
 use regatta_transport_tls as tls;
 
 use crate::options::Options;
-use regatta_transport_quic_common::options::Mode;
 use regatta_transport_quic_common::path::{INITIAL_WINDOW_PACKETS, Sizes};
 
 /// Idle timeout: time without a packet from the peer after which a connection is dead. The same as
@@ -31,7 +30,7 @@ const MAX_STREAMS: u64 = 4096;
 /// Connection identifiers that an end keeps for the other one: one in use, some for a new path.
 const CONNECTION_IDS: u64 = 4;
 
-/// Datagrams that quiche holds for the application and for the network.
+/// Datagrams that quiche holds for the application and for the network. Beside streams they are a probe's.
 pub(crate) const DATAGRAM_QUEUE: usize = 4096;
 
 /// The alert of an end that does not accept the other's certificate, as QUIC carries it: 0x100 and
@@ -121,9 +120,7 @@ pub(crate) fn config(
     config.set_initial_max_streams_bidi(MAX_STREAMS);
     config.set_initial_max_streams_uni(0);
     config.set_active_connection_id_limit(CONNECTION_IDS);
-    if options.common.mode == Mode::Datagram {
-        config.enable_dgram(true, DATAGRAM_QUEUE, DATAGRAM_QUEUE);
-    }
+    config.enable_dgram(true, DATAGRAM_QUEUE, DATAGRAM_QUEUE);
     if options.common.key_log {
         config.log_keys();
     }

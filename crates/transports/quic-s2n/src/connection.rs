@@ -1,6 +1,6 @@
 //! A connection of s2n-quic as a [`StreamConnection`].
 
-use std::sync::Arc;
+use std::{collections::VecDeque, future::poll_fn, sync::Arc};
 
 use regatta_transport::{
     MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
@@ -14,12 +14,14 @@ use s2n_quic::{
 use tokio::sync::Mutex;
 
 use crate::{
+    datagram::{self, OVERHEAD_BYTES, Queues, queues},
     end::{ABORTED, DONE, End},
     events::{Followed, Watch},
     statistics::Statistics,
     stream::{Held, S2nStream},
 };
-use regatta_transport_sockets::wait::{in_time, within};
+use regatta_transport_quic_common::options::FRAMES;
+use regatta_transport_sockets::wait::{in_time, within, within_exactly};
 
 /// Closes the connection when the trial, or the transfer, is stopped.
 struct Closer(Handle);
@@ -34,6 +36,7 @@ impl Abort for Closer {
 pub struct S2nConnection {
     closer: Arc<Closer>,
     acceptor: Mutex<StreamAcceptor>,
+    queues: Arc<Queues>,
     watch: Arc<Watch>,
     statistics: Arc<Statistics>,
     end: End,
@@ -50,12 +53,14 @@ impl S2nConnection {
             .map_err(|error| {
                 TransportError::stack("the QUIC connection is not followed")(error.to_string())
             })?;
+        let queues = queues(&connection)?;
         let (handle, acceptor) = connection.split();
         let closer = Arc::new(Closer(handle));
         stop.on_stop(&closer);
         Ok(Self {
             closer,
             acceptor: Mutex::new(acceptor),
+            queues,
             statistics: Arc::new(Statistics::new(Arc::clone(&watch), end.clone())),
             watch,
             end: end.clone(),
@@ -85,6 +90,8 @@ impl Drop for S2nConnection {
 impl StreamConnection for S2nConnection {
     type Stream = S2nStream;
 
+    const DATAGRAMS: &str = FRAMES;
+
     async fn open_stream(&self) -> Result<S2nStream> {
         self.closer
             .0
@@ -111,6 +118,30 @@ impl StreamConnection for S2nConnection {
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
         Arc::<Statistics>::clone(&self.statistics)
+    }
+
+    fn longest_datagram(&self) -> usize {
+        // Both ends offer them. Where the stack searches for the packet size, both go by the first one.
+        usize::from(self.end.sizes.first_payload_bytes).saturating_sub(OVERHEAD_BYTES)
+    }
+
+    fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
+        self.queues.send(datagram).map_err(datagram::End::error)
+    }
+
+    async fn receive_datagram(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool> {
+        let mut arrived = VecDeque::new();
+        let received = poll_fn(|context| self.queues.poll_arrived(&mut arrived, context));
+        match within_exactly(until, received).await {
+            None => return Ok(false),
+            Some(received) => received.map_err(datagram::End::error)?,
+        }
+        arrived.iter().for_each(|message| consume(message));
+        Ok(true)
     }
 
     async fn close(self, moment: MonotonicTime) {

@@ -3,20 +3,31 @@
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker, ready},
 };
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use regatta_transport::Abort;
+use regatta_transport::{Abort, Result, TransportError};
 use s2n_quic::{
+    Connection,
     connection::Error,
     provider::datagram::{
         ConnectionInfo, Endpoint, Packet, PreConnectionInfo, ReceiveContext, Receiver, Sender,
         WriteError,
     },
 };
+
+use crate::end::is_done;
+
+/// Overhead of a packet beside a message, in bytes: the short header with a connection identifier
+/// of 16 bytes and the longest packet number (RFC 9000 §17.3), the tag (RFC 9001 §5.3), the frame's
+/// type and length (RFC 9221 §4).
+pub(crate) const OVERHEAD_BYTES: usize = 1 + 16 + 4 + 16 + 3;
 
 /// Largest frame that an end accepts, in bytes: any (RFC 9221 §3).
 const LONGEST_FRAME_BYTES: u64 = 65_535;
@@ -33,37 +44,29 @@ const ARRIVED_MESSAGES: usize = 16_384;
 /// others.
 const MAX_MISSES: u32 = 8;
 
-/// Factory of the queues of every connection.
+/// Factory of the queues of every connection. Beside streams they have a probe's messages.
 #[derive(Debug)]
-pub(crate) struct Datagrams {
-    /// Whether an end offers to receive datagrams.
-    pub(crate) offered: bool,
-}
+pub(crate) struct Datagrams;
 
 impl Endpoint for Datagrams {
     type Sender = Half;
     type Receiver = Half;
 
     fn create_connection(&mut self, info: &ConnectionInfo) -> (Half, Half) {
-        // A transfer over streams is polled for datagrams at every packet as well.
-        let queues = self.offered.then(|| {
-            Arc::new(Queues {
-                outgoing: Mutex::default(),
-                incoming: Mutex::default(),
-                connection: info.waker.clone(),
-            })
-        });
-        (Half(queues.clone()), Half(queues))
+        let queues = Arc::new(Queues::new(info.waker.clone()));
+        (Half(Arc::clone(&queues)), Half(queues))
     }
 
     fn max_datagram_frame_size(&self, _info: &PreConnectionInfo) -> u64 {
-        if self.offered { LONGEST_FRAME_BYTES } else { 0 }
+        LONGEST_FRAME_BYTES
     }
 }
 
 /// The queues of one connection.
 #[derive(Debug)]
 pub(crate) struct Queues {
+    /// Whether messages wait to be sent: a transfer over streams is polled for them at every packet, too.
+    has_waiting: AtomicBool,
     outgoing: Mutex<Outgoing>,
     incoming: Mutex<Incoming>,
     /// Waker that makes the stack look for messages to send.
@@ -110,6 +113,28 @@ pub(crate) enum End {
     Closed(Error),
 }
 
+impl End {
+    pub(crate) fn error(self) -> TransportError {
+        match self {
+            Self::Stopped => TransportError::Cancelled,
+            Self::Closed(error) if is_done(&error) => TransportError::Closed {
+                flow: "QUIC connection",
+            },
+            Self::Closed(error) => TransportError::stack("the QUIC connection broke")(error),
+        }
+    }
+}
+
+/// Returns the queues of a connection, as long as its stack knows it.
+pub(crate) fn queues(connection: &Connection) -> Result<Arc<Queues>> {
+    connection
+        .datagram_mut(|half: &mut Half| Arc::clone(&half.0))
+        .map_err(|error| error.to_string())
+        .map_err(TransportError::stack(
+            "the QUIC connection has no datagrams",
+        ))
+}
+
 fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();
@@ -117,6 +142,36 @@ fn wake(waker: &mut Option<Waker>) {
 }
 
 impl Queues {
+    fn new(connection: Waker) -> Self {
+        Self {
+            has_waiting: AtomicBool::new(false),
+            outgoing: Mutex::default(),
+            incoming: Mutex::default(),
+            connection,
+        }
+    }
+
+    /// Notes whether messages wait.
+    fn note(&self, outgoing: &Outgoing) {
+        let has_waiting = !outgoing.waiting.is_empty();
+        self.has_waiting.store(has_waiting, Ordering::Release);
+    }
+
+    /// Queues a message if there is room; drops it otherwise.
+    pub(crate) fn send(&self, message: &[u8]) -> Result<(), End> {
+        let mut outgoing = self.outgoing.lock();
+        if let Some(end) = outgoing.end {
+            return Err(end);
+        }
+        if outgoing.waiting.len() < WAITING_MESSAGES {
+            outgoing.waiting.push_back(Bytes::copy_from_slice(message));
+            self.note(&outgoing);
+        }
+        drop(outgoing);
+        self.connection.wake_by_ref();
+        Ok(())
+    }
+
     /// Queues the messages of a batch from `at` on, all of `size` but the last, which may be
     /// shorter, and advances `at` to their end; ready when all are queued.
     pub(crate) fn poll_send(
@@ -136,6 +191,7 @@ impl Queues {
             outgoing.waiting.push_back(batch.slice(*at..end));
             *at = end;
         }
+        self.note(&outgoing);
         let all = *at == batch.len();
         if !all {
             outgoing.waker = Some(context.waker().clone());
@@ -182,7 +238,10 @@ impl Queues {
 
     /// Discards the messages that wait to be sent, and returns their number.
     pub(crate) fn give_up(&self) -> u64 {
-        std::mem::take(&mut self.outgoing.lock().waiting).len() as u64
+        let mut outgoing = self.outgoing.lock();
+        let given_up = std::mem::take(&mut outgoing.waiting);
+        self.note(&outgoing);
+        given_up.len() as u64
     }
 
     /// Ends the queues: they take no more messages, and waiting tasks are woken.
@@ -211,23 +270,16 @@ impl Abort for Queues {
     }
 }
 
-/// Queues as the stack calls them; `None` in a transfer over streams.
+/// Queues as the stack calls them.
 #[derive(Debug, Clone)]
-pub(crate) struct Half(pub(crate) Option<Arc<Queues>>);
-
-impl Half {
-    fn close(&self, error: Error) {
-        if let Some(queues) = &self.0 {
-            queues.end(End::Closed(error));
-        }
-    }
-}
+pub(crate) struct Half(pub(crate) Arc<Queues>);
 
 impl Sender for Half {
     fn on_transmit<P: Packet>(&mut self, packet: &mut P) {
-        let Some(queues) = &self.0 else {
+        let queues = &self.0;
+        if !self.has_transmission_interest() {
             return;
-        };
+        }
         let outgoing = &mut *queues.outgoing.lock();
         let mut written = false;
         while let Some(first) = outgoing.waiting.front() {
@@ -249,6 +301,7 @@ impl Sender for Half {
             }
             outgoing.waiting.pop_front();
         }
+        queues.note(outgoing);
         // A flow that is woken for every packet would fill the queue one by one.
         if outgoing.waiting.len() <= WAITING_MESSAGES / 2 {
             wake(&mut outgoing.waker);
@@ -256,22 +309,17 @@ impl Sender for Half {
     }
 
     fn has_transmission_interest(&self) -> bool {
-        self.0
-            .as_ref()
-            .is_some_and(|queues| !queues.outgoing.lock().waiting.is_empty())
+        self.0.has_waiting.load(Ordering::Acquire)
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        self.close(error);
+        self.0.end(End::Closed(error));
     }
 }
 
 impl Receiver for Half {
     fn on_datagram(&mut self, _context: &ReceiveContext<'_>, datagram: &[u8]) {
-        let Some(queues) = &self.0 else {
-            return;
-        };
-        let mut incoming = queues.incoming.lock();
+        let mut incoming = self.0.incoming.lock();
         if incoming.arrived.len() >= ARRIVED_MESSAGES {
             incoming.dropped += 1;
             return;
@@ -281,7 +329,7 @@ impl Receiver for Half {
     }
 
     fn on_connection_error(&mut self, error: Error) {
-        self.close(error);
+        self.0.end(End::Closed(error));
     }
 }
 
@@ -319,12 +367,8 @@ mod tests {
     }
 
     fn outlet() -> (Half, Arc<Queues>) {
-        let queues = Arc::new(Queues {
-            outgoing: Mutex::default(),
-            incoming: Mutex::default(),
-            connection: Waker::noop().clone(),
-        });
-        (Half(Some(Arc::clone(&queues))), queues)
+        let queues = Arc::new(Queues::new(Waker::noop().clone()));
+        (Half(Arc::clone(&queues)), queues)
     }
 
     fn send(queues: &Queues, bytes: usize, size: usize) -> usize {

@@ -34,7 +34,6 @@ use crate::{
 use regatta_transport_quic_common::{
     facts::of_end,
     files::Files,
-    options::Mode,
     path::{Sizes, headers_bytes},
 };
 use regatta_transport_sockets::{
@@ -115,7 +114,6 @@ impl Parts<'_> {
         let controllers = Controllers::new(self.options.congestion_control, window);
         let runs = controllers.congestion_control();
         let (order, io, limits) = (self.order, self.io, self.limits);
-        let offered = self.options.common.mode == Mode::Datagram;
         let cannot = |error: Box<dyn Error>| {
             TransportError::stack("cannot make a QUIC endpoint")(error.to_string())
         };
@@ -134,7 +132,7 @@ impl Parts<'_> {
                     .with_limits(limits)?
                     .with_event(events)?
                     .with_congestion_controller(controllers)?
-                    .with_datagram(Datagrams { offered })?
+                    .with_datagram(Datagrams)?
                     .start()?)
             };
             let connects = |client| (Stack::Connects(client), runs);
@@ -154,7 +152,7 @@ impl Parts<'_> {
                 .with_event(events)?
                 .with_endpoint_limits(admission)?
                 .with_congestion_controller(controllers)?
-                .with_datagram(Datagrams { offered })?
+                .with_datagram(Datagrams)?
                 .start()?)
         };
         let listens = |server| {

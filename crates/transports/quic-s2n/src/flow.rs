@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use regatta_control::TrialOrder;
 use regatta_transport::{
-    Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError, stop::Stop,
+    Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, stop::Stop,
 };
 use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd};
 use s2n_quic::Connection;
@@ -19,17 +19,12 @@ use tokio::runtime::Handle;
 
 use crate::{
     connection::S2nConnection,
-    datagram::{End, Half, Queues},
+    datagram::{End, OVERHEAD_BYTES, Queues, queues},
     end::is_done,
     endpoint::S2nEndpoint,
 };
 use regatta_transport_quic_common::facts::of_end;
 use regatta_transport_sockets::{timer, wait::within};
-
-/// Overhead of a packet beside a message, in bytes: the short header with a connection identifier
-/// of 16 bytes and the longest packet number (RFC 9000 §17.3), the tag (RFC 9001 §5.3), the frame's
-/// type and length (RFC 9221 §4).
-const OVERHEAD_BYTES: usize = 1 + 16 + 4 + 16 + 3;
 
 /// Preferred size of a batch that is handed to a flow, in bytes.
 const BATCH_BYTES: usize = 32 << 10;
@@ -63,17 +58,6 @@ pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<S2nEndpoint, S2
     Ok(MessageEnd::new(endpoint, longest, false, make))
 }
 
-/// Returns the queues of a connection, as long as its stack knows it.
-fn queues(connection: &Connection) -> Result<Arc<Queues>> {
-    connection
-        .datagram_mut(|half: &mut Half| half.0.clone())
-        .map_err(|error| error.to_string())
-        .and_then(|queues| queues.ok_or_else(|| "they were not offered".to_owned()))
-        .map_err(TransportError::stack(
-            "the QUIC connection has no datagrams",
-        ))
-}
-
 /// Datagrams of one connection, which is closed after the flow is dropped and all queued messages
 /// are sent.
 pub(crate) struct S2nFlow {
@@ -97,16 +81,6 @@ impl Drop for S2nFlow {
                 drop(connection);
             });
         }
-    }
-}
-
-fn ended(end: End) -> TransportError {
-    match end {
-        End::Stopped => TransportError::Cancelled,
-        End::Closed(error) if is_done(&error) => TransportError::Closed {
-            flow: "QUIC connection",
-        },
-        End::Closed(error) => TransportError::stack("the QUIC connection broke")(error),
     }
 }
 
@@ -142,7 +116,7 @@ impl MessageFlow for S2nFlow {
         let size = message_bytes.max(1);
         poll_fn(|context| self.queues.poll_send(&batch, size, &mut at, context))
             .await
-            .map_err(ended)
+            .map_err(End::error)
     }
 
     async fn receive_batch(
@@ -162,7 +136,7 @@ impl MessageFlow for S2nFlow {
         });
         match until_exactly(moment, arrived).await {
             Some(Ok(())) => {}
-            Some(Err(end)) => return Err(ended(end)),
+            Some(Err(end)) => return Err(end.error()),
             None => return Ok(0),
         }
         let count = self.taken.len();
@@ -208,6 +182,6 @@ impl AdmittingEnd for S2nEndpoint {
     async fn message(connection: &Connection) -> Result<Vec<u8>> {
         let queues = queues(connection)?;
         let message = poll_fn(|context| queues.poll_message(context)).await;
-        message.map(Vec::from).map_err(ended)
+        message.map(Vec::from).map_err(End::error)
     }
 }

@@ -16,11 +16,12 @@ use regatta_transport::{
 use regatta_transport_tls::HandshakeWatch;
 use tokio::{runtime::Handle, task::coop::unconstrained};
 
-use regatta_transport_quic_common::path::Sizes;
-use regatta_transport_sockets::wait::{in_time, within};
+use regatta_transport_quic_common::{options::FRAMES, path::Sizes};
+use regatta_transport_sockets::wait::{in_time, within, within_exactly};
 
 use crate::{
     closer::{Closer, DONE, Shared},
+    options::longest_message,
     send_window::SendWindow,
     stack::{
         self,
@@ -110,6 +111,8 @@ impl Drop for QuicConnection {
 impl StreamConnection for QuicConnection {
     type Stream = QuicStream;
 
+    const DATAGRAMS: &str = FRAMES;
+
     async fn open_stream(&self) -> Result<QuicStream> {
         let opened = self.closer.connection.open_bi().await;
         let early = match &self.beginning {
@@ -152,8 +155,10 @@ impl StreamConnection for QuicConnection {
     }
 
     fn longest_datagram(&self) -> usize {
-        let longest = self.closer.connection.max_datagram_size();
-        longest.unwrap_or_default()
+        let allowed = self.closer.connection.max_datagram_size();
+        // Where the stack searches for the packet size, both ends go by the first one.
+        let longest = longest_message(self.sizes.first_payload_bytes);
+        allowed.unwrap_or_default().min(longest)
     }
 
     fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
@@ -167,7 +172,7 @@ impl StreamConnection for QuicConnection {
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<bool> {
-        let received = within(until, self.closer.connection.read_datagram()).await;
+        let received = within_exactly(until, self.closer.connection.read_datagram()).await;
         let datagram = received.transpose().map_err(|error| match error {
             ConnectionError::ApplicationClosed(_) => TransportError::Closed { flow: "probe" },
             error => TransportError::stack("no DATAGRAM frame came")(error),

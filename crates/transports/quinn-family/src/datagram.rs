@@ -24,17 +24,13 @@ use regatta_transport_sockets::{endpoints::MessageEnd, wait::within};
 use crate::{
     closer::{ABORTED, Closer, DONE},
     endpoint::{Established, QuicEndpoint},
+    options::longest_message,
     stack::{
         self, NAME,
         quic::{ConnectionError, SendDatagramError},
     },
     statistics::Statistics,
 };
-
-/// Overhead of a packet beside a message, in bytes: one byte of flags, a connection identifier of 8
-/// bytes, the longest packet number, the AEAD's tag, and the longest header of a DATAGRAM frame
-/// (RFC 9000 §17.3.1, RFC 9221 §4).
-const OVERHEAD_BYTES: usize = 1 + 8 + 4 + 16 + 9;
 
 /// Maximum size of a batch of messages that is handed over at once, in bytes.
 const BATCH_BYTES: usize = 64 << 10;
@@ -44,11 +40,6 @@ const LEAVING: Duration = Duration::from_millis(500);
 
 /// Maximum number of messages that are passed on before another task has its turn.
 const MAX_AT_ONCE: usize = 256;
-
-/// Returns the largest message that packets with this payload carry, in bytes.
-pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
-    (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
-}
 
 /// Creates the end of a trial that sends messages in datagrams.
 ///

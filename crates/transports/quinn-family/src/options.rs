@@ -126,6 +126,16 @@ impl Options {
     }
 }
 
+/// Overhead of a packet beside a message, in bytes: one byte of flags, a connection identifier of 8
+/// bytes, the longest packet number, the AEAD's tag, and the longest header of a DATAGRAM frame
+/// (RFC 9000 §17.3.1, RFC 9221 §4).
+const OVERHEAD_BYTES: usize = 1 + 8 + 4 + 16 + 9;
+
+/// Returns the largest message that packets with this payload carry, in bytes.
+pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
+    (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
+}
+
 /// Most bytes of probe messages that wait for the application.
 const PROBE_BUFFER_BYTES: usize = 64 << 10;
 

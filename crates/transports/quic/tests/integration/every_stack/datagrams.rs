@@ -17,6 +17,32 @@ for_each_stack! {
     messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported,
     messages_in_flight_or_queued_at_the_deadline_are_not_lost,
     datagram_mode_carries_messages,
+    probes_beside_streams_are_datagrams,
+    probes_are_datagrams_where_the_packet_size_is_searched_for,
+}
+
+fn probes_beside_streams_are_datagrams(driver: &dyn Driver) {
+    contract::probes_beside_streams_are_datagrams(driver);
+}
+
+/// Both ends go by the first packet size, whatever each has found when the probe begins.
+fn probes_are_datagrams_where_the_packet_size_is_searched_for(driver: &dyn Driver) {
+    let facts = [1100, 1300].map(|message| {
+        let pair = run_pair(driver, 1_000_000, 10_000, |order| {
+            let search = ("mtu_discovery".to_owned(), OptionValue::Flag(true));
+            order.transport.options.extend([search]);
+            order.path.mtu_bytes = 1500;
+            order.workload.probe.message = Bytes(message);
+            order.workload.probe.idle_messages = 3;
+            order.workload.probe.under_load = true;
+            order.workload.probe.interval = Duration::from_millis(1);
+        });
+        let sender = pair.expect("both ends").sender.expect("a report");
+        let idle = sender.measurements.metrics["round_trip_delay_idle_p50_ns"];
+        assert!((1e3..1e9).contains(&idle), "{message}: {idle}");
+        sender.measurements.facts["probe.retransmission"].clone()
+    });
+    assert_eq!(facts, ["none: DATAGRAM frames", "by the transport"]);
 }
 
 /// Returns the longest message of packets of 1472 bytes, in bytes.
