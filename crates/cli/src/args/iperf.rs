@@ -38,7 +38,15 @@ pub(super) fn rate(text: &str) -> Result<BitRate, String> {
     if let Some((number, suffix)) = split(text)
         && let Some(factor) = power(suffix, 1000.0)
     {
-        return Ok(BitRate((number * factor) as u64));
+        let rate = number * factor;
+        return match rate > 0.0 && rate < 1.0 {
+            // Cut off it would be no limit at all.
+            true => Err(
+                "it must be at least 1 bit/s; write one such as `50M`, or `0` for no limit"
+                    .to_owned(),
+            ),
+            false => Ok(BitRate(rate as u64)),
+        };
     }
     super::quantity(text)
 }
@@ -119,6 +127,8 @@ mod tests {
             (Ok(46), Ok(46), Ok(10))
         );
         assert!(rate("50X").is_err() && size("0").is_err() && seconds("0").is_err());
+        assert_eq!(rate("0"), Ok(BitRate(0)));
+        assert!(rate("0.5").is_err_and(|error| error.contains("at least 1 bit/s")));
         assert!(dscp("64").is_err());
     }
 

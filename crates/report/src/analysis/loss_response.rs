@@ -39,7 +39,7 @@ impl Apart<'_> {
     pub fn text(&self) -> String {
         let source = loss_response::source(self.control).unwrap_or_default();
         tr!(
-            "at a loss of {}, `{}` of `{}` reaches {} times the goodput of that of `{}` ({} and {} times that of {}): this compares congestion controls",
+            "in separate measurements of long transfers at a loss of {}, `{}` of `{}` reached {} times the goodput of that of `{}` ({} and {} times that of {}): this compares congestion controls",
             quantity(self.loss),
             self.control,
             self.high.0,
@@ -54,7 +54,7 @@ impl Apart<'_> {
     /// Returns the sentence over all groups.
     pub fn sentence(&self) -> String {
         tr!(
-            " This compares congestion controls: at a loss of {}, `{}` of `{}` reaches {} times the goodput of that of `{}`.",
+            " This compares congestion controls: in separate measurements of long transfers at a loss of {}, `{}` of `{}` reached {} times the goodput of that of `{}`.",
             quantity(self.loss),
             self.control,
             self.high.0,

@@ -1,7 +1,7 @@
 //! Verdict in sentences: the fastest transport, by how much, with which certainty.
 
 use itertools::Itertools as _;
-use regatta_model::{Outcome, metric::Unit, metric::id, stack};
+use regatta_model::{Outcome, WorkloadKind, metric::Unit, metric::id, stack};
 
 use super::{
     loss_response::{self, Apart, Stack},
@@ -139,6 +139,10 @@ fn encryption_of_claim(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Option<
 
 /// Returns the differences in the response to losses among the ranked transports of a group.
 fn losses_apart<'s>(group: &RankedGroup<'_>, stacks: &[&'s StackRow]) -> Vec<Apart<'s>> {
+    // What is short or waits for answers is decided by other things.
+    if !matches!(group.cell_group.workload.kind, WorkloadKind::Bulk { .. }) {
+        return Vec::new();
+    }
     let ranked = group.ranking.iter().map(|it| &it.transport);
     let stacks = ranked.filter_map(|it| Stack::find(stacks, it, it.clone()));
     loss_response::apart(group.cell_group.condition, stacks)

@@ -108,7 +108,7 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
             "trials_timed_out",
             ended(Outcome::TimedOut),
             tr!(
-                "some trials came to no end in time, which is a result of their transports and enters no figure"
+                "some trials came to no end in time, which is a result of their transports: where transports and runs are compared they count, as a rate of zero or a time without end, and other figures leave them out"
             ),
             tr!(
                 "the reasons are in the report; allow more time with `--connect-deadline` or `--deadline`"

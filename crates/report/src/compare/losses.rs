@@ -1,6 +1,7 @@
 //! Transports that respond differently to losses in two runs under one name of a congestion control.
 
 use itertools::Itertools as _;
+use regatta_model::WorkloadKind;
 
 use super::types::PairOfRuns;
 use crate::{
@@ -17,11 +18,20 @@ pub fn apart<'a>(
 ) -> Option<Apart<'a>> {
     let runs = [(&pair.from, from.1), (&pair.to, to.1)];
     let runs = runs.map(|(name, summary)| (name, SummaryIndex::of(summary)));
-    let conditions = &from.0.header.study.conditions;
+    let study = &from.0.header.study;
+    // What is short or waits for answers is decided by other things.
+    let is_long = |name: &str| {
+        let mut workloads = study.workloads.iter();
+        workloads.any(|it| it.name == name && matches!(it.kind, WorkloadKind::Bulk { .. }))
+    };
     let cells = pair.cells.iter().map(|cell| &cell.name);
+    let cells = cells.filter(|cell| is_long(&cell.workload));
     let transports = cells.unique_by(|it| (&it.transport, &it.condition));
     let all = transports.filter_map(|cell| {
-        let condition = conditions.iter().find(|it| it.name == cell.condition)?;
+        let condition = study
+            .conditions
+            .iter()
+            .find(|it| it.name == cell.condition)?;
         let stacks = runs.iter().filter_map(|(name, index)| {
             let label = format!("{} in {name}", cell.transport);
             Stack::find(index.stacks(&cell.condition), &cell.transport, label)

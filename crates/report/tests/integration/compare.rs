@@ -315,7 +315,7 @@ fn the_verdict_names_transports_that_respond_differently_to_losses() {
         comparison.pairs[0].verdict.clone()
     };
     let text = verdict(0.001, "4.83 at 0.1 %");
-    let expected = " This compares congestion controls: at a loss of 0.1 %, `cubic` of `t1 in B` reaches 4.9 times the goodput of that of `t1 in A`.";
+    let expected = " This compares congestion controls: in separate measurements of long transfers at a loss of 0.1 %, `cubic` of `t1 in B` reached 4.9 times the goodput of that of `t1 in A`.";
     assert!(text.ends_with(expected), "{text}");
     for text in [
         verdict(0.001, "1.2 at 0.1 %"),

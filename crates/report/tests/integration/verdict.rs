@@ -1,6 +1,6 @@
 //! Tests of the ranking, its letters and its sentences, with synthetic values.
 
-use regatta_model::{OptionValue, Outcome, Ratio, WorkloadKind};
+use regatta_model::{Bytes, Handshake, OptionValue, Outcome, Ratio, WorkloadKind};
 use regatta_report::{
     RunData, Summary,
     analysis::{Conclusion, ConditionVerdict},
@@ -540,10 +540,10 @@ const USUAL: &str = "0.99 at 0.1 %, 0.83 at 1 %";
 fn the_verdict_names_stacks_that_respond_differently_to_losses() {
     let data = responding(0.002, [USUAL, "4.83 at 0.1 %, 0.85 at 1 %"]);
     let summary = summarise(&data);
-    let expected = "; at a loss of 0.1 %, `cubic` of `b` reaches 4.9 times the goodput of that of `a` (4.8 and 0.99 times that of RFC 9438): this compares congestion controls.";
+    let expected = "; in separate measurements of long transfers at a loss of 0.1 %, `cubic` of `b` reached 4.9 times the goodput of that of `a` (4.8 and 0.99 times that of RFC 9438): this compares congestion controls.";
     let text = &verdict(&summary).text;
     assert!(text.ends_with(expected), "{text}");
-    let expected = " This compares congestion controls: at a loss of 0.1 %, `cubic` of `b` reaches 4.9 times the goodput of that of `a`.";
+    let expected = " This compares congestion controls: in separate measurements of long transfers at a loss of 0.1 %, `cubic` of `b` reached 4.9 times the goodput of that of `a`.";
     let overall = &summary.verdict.overall;
     assert!(overall.contains(expected), "{overall}");
     assert!(common::shown(&data, &summary, 5000).contains(expected));
@@ -567,6 +567,29 @@ fn responses_that_are_alike_or_meet_no_loss_are_not_named() {
             "{loss}, {other}: {text}"
         );
         assert!(!summary.verdict.overall.contains("congestion controls"));
+    }
+}
+
+/// What is short or waits for answers is decided by other things than the response to losses.
+#[test]
+fn responses_to_losses_are_named_for_bulk_transfers_only() {
+    let mut data = responding(0.002, [USUAL, "4.83 at 0.1 %, 0.85 at 1 %"]);
+    for workload in &mut data.header.study.workloads {
+        workload.kind = WorkloadKind::ShortConnections {
+            connections: 10,
+            handshake: Handshake::Full,
+            request: Bytes(100),
+            response: Bytes(1000),
+        };
+    }
+    let summary = summarise(&data);
+    assert!(!summary.verdict.overall.contains("congestion controls"));
+    for condition in &summary.verdict.conditions {
+        assert!(
+            !condition.text.contains("congestion controls"),
+            "{}",
+            condition.text
+        );
     }
 }
 
