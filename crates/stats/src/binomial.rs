@@ -93,6 +93,10 @@ mod tests {
     fn agrees_with_tabulated_values() {
         assert_eq!(plausible_counts(20, 0.5, 0.05), (6, 14));
         assert_eq!(plausible_counts(20, 0.5, 0.12), (7, 13));
+        // Half of the false alarms on each side: 0.0205 are less than 0.020695.
+        assert_eq!(plausible_counts(20, 0.5, 0.041), (5, 15));
+        // 0 and 2 of two together have a probability of 0.5.
+        assert_eq!(plausible_counts(2, 0.5, 0.5), (1, 1));
     }
 
     /// The tasting of eight cups of tea (Fisher 1935, The Design of Experiments): 17 of 70 and 1 of 70.

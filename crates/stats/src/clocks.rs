@@ -224,6 +224,8 @@ mod tests {
             OffsetReading::of_exchanges([0, MS], [exchange(0.0, 300.0), exchange(-100.0, 200.0)]);
         // 1000 ppm of 1 ms are 1000 ns.
         assert_eq!(found.unwrap().offset, exchange(-1000.0, 1200.0));
+        let later = OffsetReading::of_exchanges([5 * MS, 6 * MS], [exchange(0.0, 300.0)]);
+        assert_eq!(later.unwrap().offset, exchange(-1000.0, 1300.0));
         assert_eq!(OffsetReading::of_exchanges([0, MS], []), None);
     }
 
@@ -253,6 +255,45 @@ mod tests {
             (found.offset.lowest_ns, found.offset.highest_ns),
             (-1500.0, 1500.0)
         );
+    }
+
+    /// By hand: from 101 to 111 ms 10 µs. Down: (−300 − 100 − 10000) / 2, up: (200 + 600 + 10000) / 2 ns. The offset
+    /// changes by −100 − 200 to 600 + 300 ns in 10 ms.
+    #[test]
+    fn drift_grows_between_the_spans_of_readings() {
+        let readings = [
+            reading(100, 101, -300.0, 200.0),
+            reading(111, 113, -100.0, 600.0),
+        ];
+        let found = ClockBound::over(&readings).unwrap();
+        assert_eq!(
+            (found.offset.lowest_ns, found.offset.highest_ns),
+            (-5200.0, 5400.0)
+        );
+        let [least, largest] = found.drift.unwrap();
+        assert!((least + 30e-6).abs() < 1e-12 && (largest - 90e-6).abs() < 1e-12);
+        // Readings that touch leave no time between them.
+        let touching = [reading(100, 101, -5.0, 5.0), reading(101, 102, -5.0, 5.0)];
+        assert_eq!(ClockBound::over(&touching).unwrap().drift, None);
+    }
+
+    /// By hand: from the end of the good reading to that of the poor one 3 ms, from the beginning of the poor one to that
+    /// of the good one 2 ms, at 1000 ppm.
+    #[test]
+    fn a_reading_bounds_the_next_and_the_one_before() {
+        let bound = |readings: [OffsetReading; 2]| {
+            let found = ClockBound::over(&readings).unwrap();
+            (found.offset.lowest_ns, found.offset.highest_ns)
+        };
+        let [good, poor] = [500.0, 1e6];
+        let of = |bounds: [f64; 2]| {
+            bound([
+                reading(100, 101, -bounds[0], bounds[0]),
+                reading(102, 104, -bounds[1], bounds[1]),
+            ])
+        };
+        assert_eq!(of([good, poor]), (-3500.0, 3500.0));
+        assert_eq!(of([poor, good]), (-2500.0, 2500.0));
     }
 
     #[test]

@@ -379,6 +379,60 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_that_reaches_the_last_point_is_open() {
+        let found: Vec<Crossing> = (0..40)
+            .flat_map(|seed| crossings(&X, &synthetic(4.65, 5, 0.1, seed), 0.95, 1))
+            .collect();
+        assert!(found.iter().any(|crossing| crossing.interval[1].is_none()));
+        assert!(found.iter().all(|crossing| crossing.interval[0].is_some()));
+    }
+
+    /// By hand: the mean of resampled rounds reaches the value of one round if all three draws are of that round, in one
+    /// of 27 resamples, more often than in 2.5 %. The zero moves by half of that, and √(3/2) · 4.302653 / 1.959964 times
+    /// as far from the mean, 1/300, as the values of that round, −0.01 and 0.02.
+    #[test]
+    fn the_interval_of_three_rounds_is_that_of_the_outermost_ones() {
+        let noise = [-0.01, 0.0, 0.02];
+        let logs = [-1.0, 1.0].map(|mean| noise.map(|noise| Some(mean + noise)).to_vec());
+        let found = crossings(&[0.0, 1.0], &logs, 0.95, 1);
+        let [crossing] = found[..] else {
+            panic!("{found:?}");
+        };
+        let widening = 1.5_f64.sqrt() * 4.302652730 / 1.959963985;
+        let zero = |value: f64| (1.0 - (1.0 / 300.0 + widening * (value - 1.0 / 300.0))) / 2.0;
+        let ends = crossing.interval.map(|end| end.expect("an end"));
+        assert!((ends[0] - zero(0.02)).abs() < 1e-7, "{crossing:?}");
+        assert!((ends[1] - zero(-0.01)).abs() < 1e-7, "{crossing:?}");
+
+        // Means of more rounds than are resampled are drawn from the normal distribution.
+        let points = [0, 1].map(|i| (X[i], logs[i].as_slice(), [-1.0, 1.0][i] + 1.0 / 300.0));
+        let drawn = interval(&points, true, 0.95, 3, &mut SplitMix(1), 2);
+        let [low, high] = drawn.map(|end| end.expect("an end"));
+        // The sum of the squared distances from the mean is 14/30000.
+        let width = widening * 1.959963985 * (14.0_f64 / 30_000.0).sqrt() / 3.0;
+        assert!((high - low - width).abs() < 0.1 * width, "{low} {high}");
+        let middle = f64::midpoint(low, high) - (1.0 - 1.0 / 300.0) / 2.0;
+        assert!(middle.abs() < 0.1 * width, "{low} {high}");
+    }
+
+    #[test]
+    fn a_mean_of_zero_is_on_neither_side() {
+        for sign in [-1.0, 1.0] {
+            let logs = [sign, 0.0, sign].map(|mean| vec![Some(mean); 10]);
+            assert_eq!(crossings(&X[..3], &logs, 0.95, 1), []);
+        }
+    }
+
+    #[test]
+    fn a_point_without_values_before_a_crossing_does_not_move_it() {
+        let mut logs = synthetic(2.3, 5, 1e-6, 1);
+        logs[1] = vec![None; 5];
+        let found = crossings(&X, &logs, 0.95, 1);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].at - 2.3).abs() < 1e-4, "{found:?}");
+    }
+
+    #[test]
     fn rounds_without_a_value_are_excluded() {
         let mut logs = synthetic(2.5, 8, 0.05, 4);
         logs[2][0] = None;
@@ -402,6 +456,16 @@ mod tests {
             // Zeros at 2, 4 and 7.5. Above: 1/2 + 1/2; below: 2 + 3/2.
             let at = position(&points(-2.0, scale), true).expect("a position");
             assert!((at - (5.0 + 7.5 * scale)).abs() < 1e-9, "{at}");
+            // The same with 20 at 9: zeros at 2, 4 and 6 + 3/11. Above: 1; below: 2 + 3/11.
+            let steep = points(-2.0, scale);
+            let steep = [steep[0], steep[1], steep[2], (5.0 + 9.0 * scale, 20.0)];
+            let at = position(&steep, true).expect("a position");
+            assert!((at - (5.0 + (6.0 + 3.0 / 11.0) * scale)).abs() < 1e-9, "{at}");
+            // Zeros at 0.5, 4.03 and 4.15, with 3.3 above and 0.1 below.
+            let narrow = [(0.0, -1.0), (1.0, 1.0), (4.0, 1.0), (4.1, -2.0), (4.2, 2.0)];
+            let narrow = narrow.map(|(x, y)| (5.0 + x * scale, y));
+            let at = position(&narrow, true).expect("a position");
+            assert!((at - (5.0 + 0.5 * scale)).abs() < 1e-9, "{at}");
             // Falling is rising upside down.
             let flipped = points(-2.0, scale).map(|(x, y)| (x, -y));
             let at = position(&flipped, false).expect("a position");
@@ -417,6 +481,9 @@ mod tests {
         // A zero at a point is a position, and of several that leave the same area on the wrong side it is the first.
         assert_eq!(at([-1.0, 0.0, 0.0, 1.0]), Some(1.0));
         assert_eq!(at([-1.0, 1.0, -1.0, 1.0]), Some(0.5));
+        // A rise below zero is no zero: that of the line from −1 to −0.9 would be at 10.
+        let at = at([-1.0, -0.9, 1.0, 1.0]).expect("a position");
+        assert!((at - (1.0 + 0.9 / 1.9)).abs() < 1e-12, "{at}");
         assert_eq!(position(&[], true), None);
     }
 
@@ -454,8 +521,13 @@ mod tests {
 
     #[test]
     fn a_factor_times_its_transpose_is_the_covariances() {
-        // The third value is the sum of the first two.
-        let covariances = [vec![4.0], vec![2.0, 3.0], vec![6.0, 5.0, 11.0]];
+        // The third value is the sum of the first two, the fourth one is the first.
+        let covariances = [
+            vec![4.0],
+            vec![2.0, 3.0],
+            vec![6.0, 5.0, 11.0],
+            vec![4.0, 2.0, 6.0, 4.0],
+        ];
         let factor = cholesky(&covariances);
         for (row, values) in covariances.iter().enumerate() {
             for (column, value) in values.iter().enumerate() {
@@ -468,6 +540,28 @@ mod tests {
             }
         }
         assert_eq!(factor[2][2], 0.0);
+    }
+
+    /// Source: Rosetta Code, "Pseudo-random numbers/Splitmix64", seed 1234567. The normal number is √(−2 ln u) · cos 2πv
+    /// of the first two as parts of 2⁶⁴.
+    #[test]
+    fn numbers_are_those_of_the_published_generator() {
+        let mut draws = SplitMix(1_234_567);
+        let numbers = [(); 3].map(|()| draws.next());
+        assert_eq!(
+            numbers,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
+        assert_eq!(SplitMix(1_234_567).below(10), 3);
+        let normal = SplitMix(1_234_567).normal();
+        assert!((normal - 0.6687418474759109).abs() < 1e-12, "{normal}");
+        // The first number is zero with this seed: u is 2⁻⁵³.
+        let normal = SplitMix(0_u64.wrapping_sub(0x9e37_79b9_7f4a_7c15)).normal();
+        assert!((normal - 6.369183621772398).abs() < 1e-12, "{normal}");
     }
 
     /// Returns the share of 500 synthetic runs whose interval covers the crossing.

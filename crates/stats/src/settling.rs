@@ -109,6 +109,13 @@ mod tests {
         assert_eq!(settling_time(&at_once, 20.0), Some(Settling::After(0.0)));
     }
 
+    /// The band around zero has no width.
+    #[test]
+    fn a_quantity_that_stops_settles_with_its_last_value_above_zero() {
+        let stops = samples(|t| if t <= 3.0 { 20.0 } else { 0.0 });
+        assert!((after(settling_time(&stops, 20.0)) - 3.0).abs() < 1e-9);
+    }
+
     /// A ramp from 10 to 80 within 4 s: 72 is reached after 3.54 s.
     #[test]
     fn a_ramp_settles_where_it_enters_the_band() {
@@ -131,6 +138,8 @@ mod tests {
     #[test]
     fn too_few_samples_have_no_settling_time() {
         assert_eq!(settling_time(&samples(|_| 1.0)[..9], 20.0), None);
+        let ten = &samples(|_| 1.0)[..10];
+        assert_eq!(settling_time(ten, 20.0), Some(Settling::After(0.0)));
         assert_eq!(settling_time(&[], 20.0), None);
         assert_eq!(settling_time(&samples(|_| f64::NAN), 20.0), None);
     }

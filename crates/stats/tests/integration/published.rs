@@ -89,6 +89,35 @@ fn confidence_limits_for_the_mean() {
     ends(mean_interval(&d, 0.95), [9.258242, 9.264679], 1e-6);
 }
 
+/// Source: R, `quantile(mtcars$mpg, p, type = 1)`.
+#[test]
+fn quantiles_of_mtcars() {
+    let of = |probability| quantile(&MPG, probability).unwrap();
+    assert_eq!(
+        [0.0, 0.1, 0.5, 0.9, 1.0].map(of),
+        [10.4, 14.3, 19.2, 30.4, 33.9]
+    );
+}
+
+/// By hand: 1 and 3 have the mean 2, the standard deviation √2 and the standard error 1; Student's t of one degree of
+/// freedom is 12.7062.
+#[test]
+fn two_values_have_an_interval() {
+    let d = describe(&[1.0, 3.0]).unwrap();
+    ends(d.ci95, [2.0 - 12.706204736, 2.0 + 12.706204736], 1e-8);
+    assert_eq!(mean_interval(&d, 1.0), None);
+    assert_eq!(mean_interval(&d, 0.0), None);
+}
+
+/// The mean of 2⁵³ + (0, 0, 4), 2⁵³ + 4/3, is rounded to 2⁵³ + 2, the next number of 53 bits. The sum of the squared
+/// distances from the mean is 32/3 all the same.
+#[test]
+fn rounding_of_the_mean_does_not_widen_the_deviation() {
+    let large = 9_007_199_254_740_992.0;
+    let d = describe(&[large, large, large + 4.0]).unwrap();
+    close(d.sd.unwrap(), (16.0_f64 / 3.0).sqrt(), 1e-12);
+}
+
 fn differences(pairs: &[(f64, f64)]) -> Vec<f64> {
     pairs.iter().map(|(a, b)| a - b).collect()
 }
@@ -102,6 +131,29 @@ fn paired_comparison_of_the_sleep_data() {
     close(c.mean, -1.58, 1e-12);
     close(c.p_value().unwrap(), 0.002832890197384273, 1e-12);
     ends(c.interval(0.95), [-2.4598858, -0.7001142], 1e-7);
+    // Of logarithms, these are a ratio and its limits.
+    ends(c.interval_of_ratio(0.95), [0.08544471, 0.4965286], 1e-7);
+    // R, `sd(differences)`.
+    close(c.deviation().unwrap(), 1.2299954832798732, 1e-12);
+}
+
+#[test]
+fn a_detectable_effect_needs_a_level_and_a_power() {
+    let sleep = Estimate::of(&differences(&SLEEP), 0.0).unwrap();
+    assert_eq!(sleep.detectable(0.95, 0.0), None);
+    assert_eq!(sleep.detectable(0.95, 1.0), None);
+    assert_eq!(sleep.detectable(0.0, 0.8), None);
+    assert_eq!(sleep.interval(0.0), None);
+}
+
+#[test]
+fn what_is_no_effect_level_or_power_takes_no_number_of_rounds() {
+    assert_eq!(rounds_to_detect(-1.0, 1.0, 0.95, 0.8, 1000), None);
+    assert_eq!(rounds_to_detect(1.0, -1.0, 0.95, 0.8, 1000), None);
+    // A test at a level of 5 % finds with a probability of 5 % what is not there.
+    assert_eq!(rounds_to_detect(1.0, 0.0, 0.95, 0.04, 1000), None);
+    assert_eq!(rounds_to_detect(1.0, 1.0, 0.0, 0.8, 1000), None);
+    assert_eq!(rounds_to_detect(1.0, 1.0, 0.95, 0.0, 1000), None);
 }
 
 /// Source: SciPy 1.17, power of the two-sided t-test of 20 and 21 values with mean 1.3 and standard
@@ -196,14 +248,33 @@ fn holm_adjusts_step_by_step() {
 }
 
 /// Source: Holm 1979, section 4, by hand: shares of 0.8 and 0.2; 0.03 / 0.8 comes before
-/// 0.009 / 0.2 and is adjusted to 0.0375, after which 0.009 stands alone.
+/// 0.009 / 0.2 and is adjusted to 0.0375, after which 0.009 stands alone. The first claim is made at the level
+/// 0.05 · 0.8, the second one at 0.05.
 #[test]
 fn weights_share_the_error() {
     let tests = [(0.009, 0.2), (0.03, 0.8)].map(|(p_value, weight)| Test { p_value, weight });
-    let decisions = holm(&tests, 0.05);
-    close(decisions[1].adjusted, 0.0375, 1e-15);
-    close(decisions[0].adjusted, 0.0375, 1e-15);
-    assert!(decisions.iter().all(|d| d.significant));
+    let [first, second] = tests;
+    let decisions = holm(&[second, first], 0.05);
+    for (decision, confidence) in decisions.iter().zip([0.96, 0.95]) {
+        close(decision.adjusted, 0.0375, 1e-15);
+        close(decision.confidence, confidence, 1e-15);
+        assert!(decision.significant);
+    }
+    // The order of the tests does not matter.
+    let [second, first] = decisions[..] else {
+        panic!("{decisions:?}");
+    };
+    assert_eq!(holm(&tests, 0.05), [first, second]);
+}
+
+#[test]
+fn a_p_value_that_is_no_probability_shows_nothing() {
+    for p_value in [-0.5, 1.5] {
+        let [decision] = holm(&tests_of(&[p_value]), 0.05)[..] else {
+            panic!("one decision");
+        };
+        assert_eq!((decision.adjusted, decision.significant), (1.0, false));
+    }
 }
 
 #[test]
@@ -224,8 +295,23 @@ fn values_without_spread_are_not_certainty() {
     let rounded = Estimate::of(&[0.3 - 0.1, 0.2], 0.0).unwrap();
     assert_eq!(rounded.p_value(), Some(0.5));
 
+    // The same at a hundred million: what is rounding grows with the values.
+    let rounded = Estimate::of(&[(0.3 - 0.1) * 1e8, 0.2 * 1e8], 0.0).unwrap();
+    assert_eq!(rounded.p_value(), Some(0.5));
+
     let one = Estimate::of(&[2.0], 0.0).unwrap();
     assert_eq!((one.p_value(), one.interval(0.95)), (None, None));
+    assert!(!one.is_constant());
+}
+
+/// By hand: the distances of 1 and three times 1 − 16 ε from their mean are 12, −4, −4 and −4 ε, their standard deviation
+/// 8 ε, as much as rounding may make of equal values. 17 ε are more.
+#[test]
+fn variation_above_that_of_rounding_counts() {
+    let values = |steps: f64| [0.0, steps, steps, steps].map(|steps| 1.0 - steps * f64::EPSILON);
+    let constant = |steps| Estimate::of(&values(steps), 0.0).unwrap().is_constant();
+    assert!(constant(16.0));
+    assert!(!constant(17.0));
 }
 
 /// Source: R 4, `t.test(extra ~ group, data = sleep)`, which is Welch's; two samples without variation
@@ -235,6 +321,7 @@ fn two_independent_samples() {
     let side = |of: fn(&(f64, f64)) -> f64| SLEEP.iter().map(of).collect::<Vec<f64>>();
     let [a, b] = [side(|pair| pair.0), side(|pair| pair.1)].map(|v| Estimate::of(&v, 0.0).unwrap());
     let less = a.less(&b);
+    assert_eq!(less.n, 20);
     close(less.mean, -1.58, 1e-12);
     close(less.p_value().unwrap(), 0.07939414, 1e-7);
     let [low, high] = less.interval(0.95).unwrap();
@@ -247,6 +334,9 @@ fn two_independent_samples() {
     close(constant.p_value().unwrap(), 0.1, 1e-12);
     assert_eq!(constant.interval(0.95), None);
     assert_eq!(same.less(&same).p_value(), Some(1.0));
+    // 0.3 − 0.1 is not 0.2 in its last bit.
+    let [difference, fifth] = [0.3 - 0.1, 0.2].map(|v| Estimate::of(&[v; 3], 0.0).unwrap());
+    assert_eq!(difference.less(&fifth).p_value(), Some(1.0));
 }
 
 /// Source: Bayley and Hammersley 1946 by hand: n = 3, ρ = 0.5 gives
@@ -264,6 +354,25 @@ fn correlated_values_widen_the_interval() {
         1e-6,
     );
     assert_eq!(free.mean, bound.mean);
+}
+
+/// By hand: six values at ρ = 0.1 have an inflation of 1 + 2 (5 · 0.1 + 4 · 0.01 + 3 · 0.001 + 2 · 0.0001 + 0.00001) / 6 =
+/// 1.18107, and the variance 38.3; within two blocks it is 10 / 4. The deviation is √(38.3 · 1.18107 · 5 / 4.81893), the
+/// degrees of freedom are 6 / 1.18107 − 1 = 4.0801, within blocks √(2.5 · 1.18107 · 5 / 4.81893) and 5 / 1.18107 − 1 =
+/// 3.2334. Student's t of these was computed by integration of its density.
+#[test]
+fn correlated_values_in_blocks_widen_the_interval() {
+    let values = [1.0, 2.0, 3.0, 11.0, 13.0, 15.0];
+    let plain = Estimate::of(&values, 0.1).unwrap();
+    let blocked = Estimate::of_blocks(&values, &[0, 0, 0, 1, 1, 1], 0.1).unwrap();
+    for (estimate, deviation, t) in [
+        (plain, 6.850888501307065, 2.7550700634),
+        (blocked, 1.750320247783345, 3.0563295728),
+    ] {
+        close(estimate.deviation().unwrap(), deviation, 1e-12);
+        let half = t * deviation / 6.0_f64.sqrt();
+        ends(estimate.interval(0.95), [7.5 - half, 7.5 + half], 1e-8);
+    }
 }
 
 /// Source: the lag-1 coefficient by hand; Mann–Kendall's S of ten rising values is 45, its variance
@@ -306,9 +415,43 @@ fn autocorrelation_is_the_mean_coefficient_without_its_bias() {
     // Of several independent series the mean z is multiplied by the root of their number: p = P(Z > √6) = 0.00715.
     close(of_four(2, 0.0072), 0.5, 1e-12);
     assert_eq!(of_four(2, 0.0071), 0.0);
+    // z of both is (3 + √3) / 2 · √2, P(Z > 3.346) = 0.0004098.
+    let both = [ten.clone(), four.clone()];
+    close(autocorrelation(&both, 2, 0.00041), 0.65, 1e-12);
+    assert_eq!(autocorrelation(&both, 2, 0.0004), 0.0);
     // Constant series say nothing.
     let series = [ten, vec![5.0; 6], four];
     close(autocorrelation(&series, 2, 0.05), 0.65, 1e-12);
+}
+
+/// By hand: 1 to 3 have the deviations −1, 0 and 1, so that r₁ = 0. S of four rising values is 6, its variance 26/3:
+/// z = 5 / 2.944, p = 0.0894.
+#[test]
+fn the_shortest_series_have_coefficient_trend_and_slope() {
+    assert_eq!(lag1(&[1.0, 2.0, 3.0]), Some(0.0));
+    assert_eq!(lag1(&[1.0, 2.0]), None);
+    close(
+        trend_p_value(&[1.0, 2.0, 3.0, 4.0]).unwrap(),
+        0.089429,
+        1e-6,
+    );
+    assert_eq!(sen_slope(&[1.0, 4.0]), Some(3.0));
+    assert_eq!(sen_slope(&[1.0]), None);
+    assert_eq!(sen_slope(&[1.0, f64::NAN]), None);
+}
+
+/// By hand: values that lie alternately 9 ε above and below their mean have r₁ = −3/4; 8 ε are rounding, of values of any
+/// size.
+#[test]
+fn values_that_differ_by_rounding_have_no_autocorrelation() {
+    let values = |scale: f64, steps: f64| {
+        [0.0, steps, 0.0, steps].map(|steps| scale - scale * steps * f64::EPSILON)
+    };
+    for scale in [1.0, 1024.0] {
+        assert_eq!(lag1(&values(scale, 16.0)), None);
+        assert_eq!(lag1(&values(scale, 18.0)), Some(-0.75));
+    }
+    assert_eq!(lag1(&[1e200, -1e200, 1e200]), None);
 }
 
 /// The sum and the slopes over all pairs, one by one.
@@ -351,6 +494,8 @@ fn undefined_statistics_are_none() {
     assert_eq!(Estimate::of(&[1.0, 2.0], 0.0).unwrap().interval(1.0), None);
     assert_eq!(Estimate::of(&[1.0, f64::NAN], 0.0), None);
     assert_eq!(quantile(&[1.0], 1.5), None);
+    assert_eq!(quantile(&[], 0.5), None);
+    assert_eq!(quantile(&[1.0, f64::NAN], 0.5), None);
     let one = describe(&[3.0]).unwrap();
     assert_eq!((one.sd, one.cv, one.ci95), (None, None, None));
     assert_eq!(describe(&[-1.0, 1.0]).unwrap().cv, None);
@@ -382,4 +527,16 @@ fn blocks_of_the_penicillin_yields_differ() {
     let single: Vec<usize> = (0..20).collect();
     assert_eq!(Estimate::of_blocks(&yields, &single, 0.0), Some(ungrouped));
     assert_eq!(regatta_stats::blocks_differ(&yields, &single), None);
+    assert_eq!(regatta_stats::blocks_differ(&yields, &[0; 20]), None);
+}
+
+/// By hand: the squares are 10 within the blocks, with 4 degrees of freedom, and 181.5 between them: F = 72.6. With one
+/// degree of freedom p is that of Student's t for √72.6.
+#[test]
+fn two_blocks_differ() {
+    let values = [1.0, 2.0, 3.0, 11.0, 13.0, 15.0];
+    let p = blocks_differ(&values, &[0, 0, 0, 1, 1, 1]).unwrap();
+    close(p, 0.0010409126, 1e-9);
+    // Without variation within blocks there is no F.
+    assert_eq!(blocks_differ(&[1.0, 1.0, 2.0, 2.0], &[0, 0, 1, 1]), None);
 }
