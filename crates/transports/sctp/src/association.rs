@@ -13,6 +13,9 @@ pub(crate) const LONGEST_STREAM_MESSAGE_BYTES: usize = 64 << 10;
 /// Stream of an association that carries a flow of messages: the first of the connecting end.
 pub(crate) const MESSAGES: u16 = 0;
 
+/// Error of a wait for datagrams of which no more come: the other end has closed the association, or was stopped.
+pub(crate) const CLOSED_BY_PEER: TransportError = TransportError::Closed { flow: "probe" };
+
 /// Congestion control of both stacks, which cannot be chosen: slow start, congestion avoidance and
 /// fast retransmit of RFC 4960 §7, which RFC 9260 keeps.
 pub(crate) const CONGESTION_CONTROL: &str = "rfc9260";
@@ -82,6 +85,20 @@ pub(crate) trait Association: Abort + Send + Sync + 'static {
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> impl Future<Output = Option<Result<usize>>>;
+
+    /// Returns the size of the longest datagram, in bytes: a user message in one chunk, which is delivered as it arrives and
+    /// never sent again (RFC 3758, RFC 7496 §4.2). 0 if the association carries none.
+    fn longest_datagram(&self) -> usize;
+
+    /// Hands a datagram to the stack, which drops it if there is no room.
+    fn send_datagram(&self, datagram: &[u8]) -> Result<()>;
+
+    /// Waits for datagrams until `until`, and passes each to `consume`; returns whether one came.
+    fn receive_datagram(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> impl Future<Output = Result<bool>>;
 
     /// Whether the other end has acknowledged everything, or never will.
     fn is_drained(&self) -> bool;

@@ -37,6 +37,8 @@ impl<A: Association> SctpConnection<A> {
 impl<A: Association> StreamConnection for SctpConnection<A> {
     type Stream = SctpStream<A>;
 
+    const DATAGRAMS: &str = "messages that are sent once (RFC 3758)";
+
     async fn open_stream(&self) -> Result<SctpStream<A>> {
         Ok(self.stream(self.association.open_stream()?))
     }
@@ -48,6 +50,22 @@ impl<A: Association> StreamConnection for SctpConnection<A> {
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {
         Arc::clone(&self.statistics)
+    }
+
+    fn longest_datagram(&self) -> usize {
+        self.association.longest_datagram()
+    }
+
+    fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
+        self.association.send_datagram(datagram)
+    }
+
+    async fn receive_datagram(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool> {
+        self.association.receive_datagram(until, consume).await
     }
 
     async fn close(self, until: MonotonicTime) {

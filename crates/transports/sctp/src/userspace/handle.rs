@@ -4,15 +4,18 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use regatta_transport::{MonotonicTime, Result, StatisticsSource};
-use regatta_transport_sockets::{driver::Dropped, wait::within};
+use regatta_transport_sockets::{
+    driver::Dropped,
+    wait::{within, within_exactly},
+};
 
 use super::{
-    association::{Association, Message, pass_on},
+    association::{Association, DATAGRAMS, Message, pass_on},
     options::LONGEST_MESSAGE_BYTES,
     protocol::Handle,
     statistics::Statistics,
 };
-use crate::association::{self, MESSAGES, OnDrop};
+use crate::association::{self, CLOSED_BY_PEER, MESSAGES, OnDrop};
 
 /// Number of written bytes after which they are sent even if the application does not wait.
 const SEND_BYTES: usize = 256 << 10;
@@ -141,6 +144,38 @@ impl association::Association for Handle {
             pass_on(message, &mut memory.scratch, &mut *consume);
         }
         Some(read.map(|_| messages))
+    }
+
+    fn longest_datagram(&self) -> usize {
+        self.with(|one| one.longest_datagram()).unwrap_or_default()
+    }
+
+    fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
+        self.with(|one| one.send_datagram(datagram))??;
+        self.send();
+        Ok(())
+    }
+
+    async fn receive_datagram(
+        &self,
+        until: MonotonicTime,
+        consume: &mut (impl FnMut(&[u8]) + Send),
+    ) -> Result<bool> {
+        let mut arrived = VecDeque::new();
+        let read = self.poll(|one, context| one.poll_read(DATAGRAMS, &mut arrived, context));
+        match within_exactly(until, read).await {
+            None => return Ok(false),
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => return Err(CLOSED_BY_PEER),
+            Some(Err(error)) => {
+                let aborted = self.with(|one| one.peer_aborted).unwrap_or_default();
+                return Err(if aborted { CLOSED_BY_PEER } else { error });
+            }
+        }
+        for message in arrived {
+            pass_on(message, &mut [], &mut *consume);
+        }
+        Ok(true)
     }
 
     fn is_drained(&self) -> bool {

@@ -31,7 +31,7 @@ const MIN_OUTSTANDING_CHUNKS: u64 = 1024;
 
 /// Maximum limit on chunks handed over and not acknowledged: sequence numbers of a stream have 16
 /// bits and are compared in serial arithmetic.
-const MAX_OUTSTANDING_CHUNKS: u64 = 30_000;
+pub(crate) const MAX_OUTSTANDING_CHUNKS: u64 = 30_000;
 
 /// Minimum limit on chunks that wait in the stack to be sent.
 const MIN_WAITING_CHUNKS: u64 = 8;

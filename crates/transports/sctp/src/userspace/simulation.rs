@@ -16,7 +16,7 @@ use regatta_transport::{OptionValues, Purpose, testing::order_for};
 use regatta_transport_sockets::driver::{Arrived, Connection, Connections, Number, Protocol};
 
 use super::{
-    association::Association,
+    association::{Association, DATAGRAMS, pass_on},
     options::Sizes,
     protocol::Sctp,
     wire::{self, Chunk},
@@ -450,4 +450,56 @@ fn transfer_survives_an_outage() {
         world.run(Duration::from_secs(600), |world| world.delivered == 2000);
         assert_eq!(world.delivered, 2000, "seed {seed}");
     }
+}
+
+/// Takes the datagrams that have arrived, each of which is its departure's time in nanoseconds; returns their delays.
+fn datagram_delays(world: &mut World) -> Vec<Duration> {
+    let (begin, now) = (world.begin, world.now);
+    let mut messages = VecDeque::new();
+    if let Some(association) = world.nodes[RECEIVER].association() {
+        let _ = association.poll_read(DATAGRAMS, &mut messages, &context());
+    }
+    let delay = |message| {
+        let mut departed = [0; 8];
+        pass_on(message, &mut [], |bytes| departed.copy_from_slice(bytes));
+        now - begin - Duration::from_nanos(u64::from_le_bytes(departed))
+    };
+    messages.into_iter().map(delay).collect()
+}
+
+/// A datagram takes as long as the path or is lost: none is sent again, and none waits for a lost one.
+#[test]
+fn lost_datagrams_are_not_sent_again() {
+    const INTERVAL: Duration = Duration::from_millis(20);
+    let path = Path {
+        loss_ratio: 0.1,
+        delay: Duration::from_millis(40),
+        jitter: Duration::ZERO,
+        bytes_per_second: 1_250_000.0,
+        queue: Duration::from_millis(300),
+        outage: (Duration::ZERO, Duration::ZERO),
+    };
+    let mut world = World::new(path, Random(1), 0);
+    world.run(Duration::from_secs(60), |world| {
+        let [client, server] = &mut world.nodes;
+        client.is_established() && server.is_established()
+    });
+    let mut delays = Vec::new();
+    for _ in 0..500 {
+        let departs = world.now - world.begin;
+        let message = (departs.as_nanos() as u64).to_le_bytes();
+        let sender = world.nodes[SENDER].association().expect("it is there");
+        sender.send_datagram(&message).expect("it is open");
+        world.send(SENDER);
+        world.run(departs + INTERVAL, |world| {
+            delays.extend(datagram_delays(world));
+            false
+        });
+    }
+    let longest = delays.iter().max().expect("some arrive");
+    assert!(*longest < Duration::from_millis(41), "{longest:?}");
+    // 450, with six standard deviations.
+    assert!((410..490).contains(&delays.len()), "{}", delays.len());
+    let sender = world.nodes[SENDER].association().expect("it is there");
+    assert_eq!(sender.counts().retransmitted_chunks, 0);
 }

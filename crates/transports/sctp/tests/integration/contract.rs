@@ -10,6 +10,11 @@ regatta_test_contract::contract_tests! {
     unordered_messages: reliable_messages => &Unordered::of("sctp-userspace");
 }
 
+#[test]
+fn probes_beside_streams_are_datagrams() {
+    contract::probes_beside_streams_are_datagrams(driver("sctp-userspace"));
+}
+
 /// Checks that every driver has its cases; those of `sctp` are in `kernel.rs`.
 #[test]
 fn every_driver_has_its_cases() {

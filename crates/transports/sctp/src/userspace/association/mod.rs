@@ -21,7 +21,10 @@ use sctp_proto::{
 };
 
 use self::liveness::{Liveness, MAX_SILENCE, Silence};
-use super::wire::{self, Chunk, Route};
+use super::{
+    options::MAX_STREAMS,
+    wire::{self, Chunk, Route},
+};
 use crate::association::{Ending, MESSAGES, number};
 
 /// User message in the pieces in which it arrived.
@@ -34,6 +37,9 @@ const BINARY: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 /// Binary Empty`. SCTP has no half-closed streams.
 const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmpty;
 
+/// Stream of the datagrams of both ends, between those of the connecting end and those of the listening end.
+pub(crate) const DATAGRAMS: u16 = MAX_STREAMS;
+
 /// Maximum delay of a receiver's acknowledgement; the stack's own value, RFC 9260 §6.2.
 const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -42,6 +48,8 @@ const ABORT_COPIES: u32 = 3;
 
 /// Number of streams each way, of which the last is the listening end's first.
 const STREAMS: u16 = 65_535;
+
+const FAILED_STREAM: &str = "cannot open an SCTP stream";
 
 /// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +129,8 @@ pub(crate) struct Association {
     packets: VecDeque<Bytes>,
     closing: bool,
     shut_down: bool,
-    peer_aborted: bool,
+    /// Whether the other end has sent an ABORT.
+    pub(crate) peer_aborted: bool,
     liveness: Liveness,
     route: Option<Route>,
     inboxes: BTreeMap<StreamId, Inbox>,
@@ -427,28 +436,34 @@ impl Association {
     /// Opens the next stream of this end.
     pub(crate) fn open_stream(&mut self) -> Result<StreamId> {
         self.check()?;
-        const FAILED: &str = "cannot open an SCTP stream";
         let streams = self.limits.streams;
         if self.opened_streams >= streams {
             let why = format!("the association has {streams} streams each way");
-            return Err(TransportError::stack(FAILED)(why));
+            return Err(TransportError::stack(FAILED_STREAM)(why));
         }
         let id = number(self.connects, self.opened_streams, STREAMS);
-        if self.inner.stream(id).is_err() {
-            let opened = self.inner.open_stream(id, BINARY);
-            opened.map_err(TransportError::stack(FAILED))?;
-        }
-        self.prepare_stream(id)?;
+        self.make_stream(id)?;
         self.opened_streams += 1;
         Ok(id)
     }
 
+    fn make_stream(&mut self, id: StreamId) -> Result<()> {
+        if self.inner.stream(id).is_err() {
+            let opened = self.inner.open_stream(id, BINARY);
+            opened.map_err(TransportError::stack(FAILED_STREAM))?;
+        }
+        self.prepare_stream(id)
+    }
+
     fn prepare_stream(&mut self, id: StreamId) -> Result<()> {
         let failed = || TransportError::stack("cannot set up an SCTP stream");
-        let ordered = self.limits.ordered;
+        let (ordered, reliability) = match id {
+            DATAGRAMS => (false, ReliabilityType::Rexmit),
+            _ => (self.limits.ordered, ReliabilityType::Reliable),
+        };
         let mut stream = self.inner.stream(id).map_err(failed())?;
         stream.set_default_payload_type(BINARY).map_err(failed())?;
-        let set = stream.set_reliability_params(!ordered, ReliabilityType::Reliable, 0);
+        let set = stream.set_reliability_params(!ordered, reliability, 0);
         set.map_err(failed())?;
         self.inboxes.entry(id).or_default();
         Ok(())

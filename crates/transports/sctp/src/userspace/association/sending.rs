@@ -9,8 +9,11 @@ use bytes::Bytes;
 use regatta_transport::{Result, TransportError};
 use sctp_proto::{Payload, PayloadProtocolIdentifier, StreamId};
 
-use super::{Association, BINARY, Ending, FINISHED, Tsn, before};
-use crate::userspace::wire::{self, Chunk, Route};
+use super::{Association, BINARY, DATAGRAMS, Ending, FINISHED, Tsn, before};
+use crate::userspace::{
+    options::MAX_OUTSTANDING_CHUNKS,
+    wire::{self, Chunk, Route},
+};
 
 impl Association {
     pub(super) fn outstanding(&self) -> u64 {
@@ -91,6 +94,20 @@ impl Association {
     pub(crate) fn dequeue_writer(&mut self, id: StreamId) {
         self.writers.retain(|(other, _)| *other != id);
         self.wake_next();
+    }
+
+    pub(crate) const fn longest_datagram(&self) -> usize {
+        self.limits.chunk_bytes
+    }
+
+    /// Hands a datagram to the stack, unless too much waits there.
+    pub(crate) fn send_datagram(&mut self, datagram: &[u8]) -> Result<()> {
+        self.check()?;
+        if self.outstanding() >= MAX_OUTSTANDING_CHUNKS {
+            return Ok(());
+        }
+        self.make_stream(DATAGRAMS)?;
+        self.write(DATAGRAMS, &Bytes::copy_from_slice(datagram), BINARY)
     }
 
     pub(super) fn write(
