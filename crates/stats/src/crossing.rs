@@ -460,7 +460,10 @@ mod tests {
             let steep = points(-2.0, scale);
             let steep = [steep[0], steep[1], steep[2], (5.0 + 9.0 * scale, 20.0)];
             let at = position(&steep, true).expect("a position");
-            assert!((at - (5.0 + (6.0 + 3.0 / 11.0) * scale)).abs() < 1e-9, "{at}");
+            assert!(
+                (at - (5.0 + (6.0 + 3.0 / 11.0) * scale)).abs() < 1e-9,
+                "{at}"
+            );
             // Zeros at 0.5, 4.03 and 4.15, with 3.3 above and 0.1 below.
             let narrow = [(0.0, -1.0), (1.0, 1.0), (4.0, 1.0), (4.1, -2.0), (4.2, 2.0)];
             let narrow = narrow.map(|(x, y)| (5.0 + x * scale, y));

@@ -11,7 +11,7 @@ use regatta_transport::{
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
 use super::{
-    association::Limits,
+    association::{Limits, MAX_OUTSTANDING_CHUNKS, MAX_STREAMS},
     wire::{COMMON_HEADER_BYTES, DATA_HEADER_BYTES},
 };
 use crate::{
@@ -28,10 +28,6 @@ const MAX_WINDOW_BYTES: u32 = 64 << 20;
 
 /// Minimum limit on chunks handed over and not acknowledged.
 const MIN_OUTSTANDING_CHUNKS: u64 = 1024;
-
-/// Maximum limit on chunks handed over and not acknowledged: sequence numbers of a stream have 16
-/// bits and are compared in serial arithmetic.
-pub(crate) const MAX_OUTSTANDING_CHUNKS: u64 = 30_000;
 
 /// Minimum limit on chunks that wait in the stack to be sent.
 const MIN_WAITING_CHUNKS: u64 = 8;
@@ -87,9 +83,6 @@ fn window(options: &OptionValues) -> Option<u32> {
     let window = u32::try_from(RECEIVE_WINDOW.size(options)?).unwrap_or(MAX_WINDOW_BYTES);
     Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MAX_WINDOW_BYTES))
 }
-
-/// Maximum number of streams each way.
-pub(crate) const MAX_STREAMS: u16 = 32_767;
 
 /// Sizes for one end of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

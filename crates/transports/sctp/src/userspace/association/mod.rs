@@ -21,10 +21,7 @@ use sctp_proto::{
 };
 
 use self::liveness::{Liveness, MAX_SILENCE, Silence};
-use super::{
-    options::MAX_STREAMS,
-    wire::{self, Chunk, Route},
-};
+use super::wire::{self, Chunk, Route};
 use crate::association::{Ending, MESSAGES, number};
 
 /// User message in the pieces in which it arrived.
@@ -36,6 +33,13 @@ const BINARY: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 /// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
 /// Binary Empty`. SCTP has no half-closed streams.
 const FINISHED: PayloadProtocolIdentifier = PayloadProtocolIdentifier::BinaryEmpty;
+
+/// Maximum number of streams each way.
+pub(crate) const MAX_STREAMS: u16 = 32_767;
+
+/// Maximum limit on chunks handed over and not acknowledged: sequence numbers of a stream have 16
+/// bits and are compared in serial arithmetic.
+pub(crate) const MAX_OUTSTANDING_CHUNKS: u64 = 30_000;
 
 /// Stream of the datagrams of both ends, between those of the connecting end and those of the listening end.
 pub(crate) const DATAGRAMS: u16 = MAX_STREAMS;

@@ -9,11 +9,10 @@ use bytes::Bytes;
 use regatta_transport::{Result, TransportError};
 use sctp_proto::{Payload, PayloadProtocolIdentifier, StreamId};
 
-use super::{Association, BINARY, DATAGRAMS, Ending, FINISHED, Tsn, before};
-use crate::userspace::{
-    options::MAX_OUTSTANDING_CHUNKS,
-    wire::{self, Chunk, Route},
+use super::{
+    Association, BINARY, DATAGRAMS, Ending, FINISHED, MAX_OUTSTANDING_CHUNKS, Tsn, before,
 };
+use crate::userspace::wire::{self, Chunk, Route};
 
 impl Association {
     pub(super) fn outstanding(&self) -> u64 {
