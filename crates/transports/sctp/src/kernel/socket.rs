@@ -70,9 +70,6 @@ unsafe impl Plain for uapi::Status {}
 unsafe impl Plain for uapi::AssocStats {}
 
 // SAFETY: as above.
-unsafe impl Plain for uapi::AssocValue {}
-
-// SAFETY: as above.
 unsafe impl Plain for GetAddrs {}
 
 /// Converts an address to the kernel's structure.

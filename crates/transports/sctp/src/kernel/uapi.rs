@@ -7,7 +7,6 @@ pub(crate) const SOL_SCTP: libc::c_int = 132;
 pub(crate) const BINDX_ADD: libc::c_int = 100;
 pub(crate) const GET_PEER_ADDRS: libc::c_int = 108;
 pub(crate) const GET_ASSOC_STATS: libc::c_int = 112;
-pub(crate) const PR_SUPPORTED: libc::c_int = 113;
 pub(crate) const STREAM_SCHEDULER: libc::c_int = 123;
 pub(crate) const EVENT: libc::c_int = 127;
 pub(crate) const EXPOSE_PF_STATE: libc::c_int = 131;

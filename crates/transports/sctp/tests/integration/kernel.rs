@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_model::{Bytes, OptionValue, Spread, WorkloadKind};
-use regatta_test_contract::contract;
 use regatta_test_support::guest::{Clock, in_shared_guest};
 use regatta_transport::testing;
 
@@ -21,28 +20,6 @@ mod with_sctp {
     regatta_test_contract::contract_tests! {
         streams: streams => driver("sctp"), if is_here;
         unordered_messages: reliable_messages => &Unordered::of("sctp"), if is_here;
-    }
-
-    #[test]
-    fn probes_beside_streams_are_datagrams() {
-        if is_here("probes_beside_streams_are_datagrams") {
-            contract::probes_beside_streams_are_datagrams(driver("sctp"));
-        }
-    }
-
-    /// The kernel tells the other end to skip messages that are under way: one that this overtakes would be lost.
-    #[test]
-    fn probes_are_sent_again_where_packets_overtake_one_another() {
-        if !is_here("probes_are_sent_again_where_packets_overtake_one_another") {
-            return;
-        }
-        let pair = testing::run_pair(driver("sctp"), 100_000, 1000, |order| {
-            order.path.keeps_order = false;
-            order.workload.probe.under_load = true;
-        })
-        .expect("both ends can be prepared");
-        let facts = pair.sender.expect("a report").measurements.facts;
-        assert_eq!(facts["probe.retransmission"], "by the transport");
     }
 
     fn text(value: &str) -> OptionValue {

@@ -9,17 +9,10 @@ use regatta_transport_sockets::{
     wait::within_exactly,
 };
 
-use super::{
-    Association, DATAGRAM, FINISHED, Reader, ending,
-    receiving::{LONGEST_DATAGRAM_BYTES, waits},
-};
+use super::{Association, FINISHED, Reader};
 use crate::{
     association::{self, OnDrop, number},
-    kernel::{
-        socket,
-        statistics::Statistics,
-        uapi::{self, AssocValue},
-    },
+    kernel::statistics::Statistics,
 };
 
 /// Payload protocol identifier of user messages: `WebRTC Binary` (RFC 8831 §8), the same as in the
@@ -102,41 +95,6 @@ impl association::Association for Association {
         let _reading = OnDrop(|| self.leave(Reader::Streams));
         let read = poll_fn(|context| self.poll_messages(consume, context));
         within_exactly(until, read).await
-    }
-
-    fn longest_datagram(&self) -> usize {
-        let supported = || socket::get(self.socket(), uapi::PR_SUPPORTED);
-        // The kernel gives a message up at the first acknowledgement after it has left (6.12, `sctp_check_transmitted`),
-        // and tells the other end to skip it: where that overtakes the message, it would be lost.
-        if !self.keeps_order || !supported().is_ok_and(|it: AssocValue| it.value != 0) {
-            return 0;
-        }
-        let chunk = self.status().map_or(0, |status| status.fragmentation_point);
-        LONGEST_DATAGRAM_BYTES.min(chunk as usize)
-    }
-
-    fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
-        self.state.lock().check()?;
-        // By its policy a message has as many retransmissions as its lifetime says, which is zero if it is not set.
-        const FLAGS: u16 = (libc::SCTP_UNORDERED | libc::SCTP_PR_SCTP_RTX) as u16;
-        match socket::send(self.socket(), 0, FLAGS, DATAGRAM, [datagram, &[]]) {
-            Err(error) if !waits(&error) => Err(ending(&error).error()),
-            Ok(()) | Err(_) => Ok(()),
-        }
-    }
-
-    async fn receive_datagram(
-        &self,
-        until: MonotonicTime,
-        consume: &mut (impl FnMut(&[u8]) + Send),
-    ) -> Result<bool> {
-        let _reading = OnDrop(|| self.leave(Reader::Datagrams));
-        let received = poll_fn(|context| self.poll_datagram(context));
-        let datagram = within_exactly(until, received).await.transpose()?;
-        Ok(datagram.is_some_and(|datagram| {
-            consume(&datagram);
-            true
-        }))
     }
 
     fn is_drained(&self) -> bool {

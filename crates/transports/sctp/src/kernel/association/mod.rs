@@ -41,9 +41,6 @@ use crate::{
 /// Binary Empty`. SCTP has no half-closed streams.
 pub(crate) const FINISHED: u32 = 57;
 
-/// Payload protocol identifier of datagrams: none.
-pub(crate) const DATAGRAM: u32 = 0;
-
 /// Size of the fallback receive buffer for readers with less than [`MIN_SCRATCH_BYTES`], in
 /// bytes. An eighth of it is a slot.
 const SCRATCH_BYTES: usize = 128 << 10;
@@ -71,8 +68,6 @@ pub(crate) enum Reader {
     Stream(u16),
     /// Acceptor of a stream that the other end opens.
     Streams,
-    /// Reader of datagrams.
-    Datagrams,
 }
 
 /// Data received on a stream and not taken yet.
@@ -90,8 +85,6 @@ struct State {
     /// Number of streams each way, once the handshake is done.
     streams: u16,
     inboxes: BTreeMap<u16, Inbox>,
-    /// Datagrams received and not taken yet.
-    datagrams: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
     readers: BTreeMap<Reader, Waker>,
     /// Readers that were held back because too much waits in the inboxes.
@@ -116,15 +109,6 @@ impl State {
         self.ended.get_or_insert(ending);
         self.wake_all();
         self.writers.drain(..).for_each(|(_, waker)| waker.wake());
-    }
-
-    /// Notes that this many waiting bytes were taken.
-    fn taken(&mut self, bytes: usize) {
-        self.waiting_bytes -= bytes;
-        if !self.held_up.is_empty() {
-            self.held_up.clear();
-            self.wake_all();
-        }
     }
 
     fn wake(&mut self, reader: Reader) {
@@ -152,8 +136,6 @@ pub(crate) struct Association {
     connects: bool,
     /// Flags of sent messages.
     flags: u16,
-    /// Whether the path keeps packets in order.
-    keeps_order: bool,
     /// Number of streams in each direction that this end requested.
     requested_streams: u16,
     cache: Arc<StatisticsCache>,
@@ -211,7 +193,6 @@ impl Association {
                 true => 0,
                 false => libc::SCTP_UNORDERED as u16,
             },
-            keeps_order: order.path.keeps_order,
             requested_streams: options::streams(values),
             cache: Arc::new(StatisticsCache {
                 latest: Mutex::default(),

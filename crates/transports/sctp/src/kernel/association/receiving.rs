@@ -8,9 +8,9 @@ use std::{
 use parking_lot::MutexGuard;
 use regatta_transport::Result;
 
-use super::{Association, DATAGRAM, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending};
+use super::{Association, FINISHED, Reader, SCRATCH_BYTES, SLOTS, State, ending};
 use crate::{
-    association::{self, Ending, number},
+    association::{Ending, number},
     kernel::{
         options::LONGEST_MESSAGE_BYTES,
         socket::{self, Piece},
@@ -20,9 +20,6 @@ use crate::{
 /// Minimum size of a reader's own receive buffer, in bytes: with less, a large message would arrive
 /// in many pieces.
 const MIN_SCRATCH_BYTES: usize = 16 << 10;
-
-/// Longest datagram, in bytes: it fits any slot.
-pub(super) const LONGEST_DATAGRAM_BYTES: usize = MIN_SCRATCH_BYTES / SLOTS;
 
 /// Maximum number of bytes in inboxes. Above it, the socket's own window holds the peer back.
 const MAX_WAITING_BYTES: usize = 16 << 20;
@@ -43,7 +40,11 @@ impl Association {
                 let pieces = mem::take(&mut inbox.pieces);
                 if !pieces.is_empty() {
                     let bytes: usize = pieces.iter().map(Vec::len).sum();
-                    state.taken(bytes);
+                    state.waiting_bytes -= bytes;
+                    if !state.held_up.is_empty() {
+                        state.held_up.clear();
+                        state.wake_all();
+                    }
                     drop(state);
                     pieces.iter().for_each(|piece| consume(piece));
                     return Poll::Ready(Ok(bytes));
@@ -60,28 +61,6 @@ impl Association {
                 0 => {}
                 bytes => return Poll::Ready(Ok(bytes)),
             }
-        }
-    }
-
-    /// Receives a datagram.
-    pub(super) fn poll_datagram(&self, context: &mut Context<'_>) -> Poll<Result<Vec<u8>>> {
-        loop {
-            let mut state = self.state.lock();
-            if let Some(datagram) = state.datagrams.pop_front() {
-                state.taken(datagram.len());
-                return Poll::Ready(Ok(datagram));
-            }
-            if let Some(ending) = &state.ended {
-                let is_by_peer = matches!(
-                    ending,
-                    Ending::Done | Ending::System(io::ErrorKind::ConnectionReset, _)
-                );
-                return Poll::Ready(Err(match is_by_peer {
-                    true => association::CLOSED_BY_PEER,
-                    false => ending.error(),
-                }));
-            }
-            ready!(self.poll_fill(state, Reader::Datagrams, &mut [], &mut |_| {}, context));
         }
     }
 
@@ -216,14 +195,6 @@ impl Association {
                 self.snapshot();
                 state.end(Ending::Done);
                 break;
-            }
-            if piece.protocol == DATAGRAM {
-                state.datagrams.push_back(piece.data(memory).to_vec());
-                state.waiting_bytes += piece.length;
-                if reader != Reader::Datagrams {
-                    state.wake(Reader::Datagrams);
-                }
-                continue;
             }
             self.note_stream(state, piece.stream);
             let to = Reader::Stream(piece.stream);
