@@ -17,4 +17,4 @@ pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};
 pub use tree::{children, descendants, kill_descendants, kill_descendants_but, marked, walk};
-pub use wait::{await_end, end_within, ended_within, on_end, readable, wait_and_reap};
+pub use wait::{await_end, descriptor, end_within, ended_within, on_end, readable, wait_and_reap};

@@ -80,7 +80,8 @@ pub fn on_end(child: u32, call: impl FnOnce() + Send + 'static) -> io::Result<()
 }
 
 /// Returns a descriptor of a child of this process; `None` before Linux 5.3, or under a filter of system calls.
-pub(crate) fn descriptor(child: u32) -> Option<OwnedFd> {
+#[must_use]
+pub fn descriptor(child: u32) -> Option<OwnedFd> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child, 0) };
     // SAFETY: the kernel has just opened it, for nobody else.

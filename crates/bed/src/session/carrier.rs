@@ -6,7 +6,10 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     iter,
     process::Child,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, Sender},
+    },
     thread,
     time::Duration,
 };
@@ -21,12 +24,16 @@ const STDERR_TAIL_LINES: usize = 16;
 /// Time that a carrier has to end by itself once its input is closed.
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
+/// Time within which the last lines of a carrier that has ended are read; another process may hold the pipe open.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// Process that carries a session, such as `ssh`.
 #[derive(Debug)]
 pub(super) struct Carrier {
     pub(super) child: Child,
     last_errors: Arc<Mutex<VecDeque<String>>>,
-    reader: Option<thread::JoinHandle<()>>,
+    /// Gets an end when all lines have been read.
+    reader: Option<Receiver<()>>,
 }
 
 impl Carrier {
@@ -35,8 +42,12 @@ impl Carrier {
         let errors = child.stderr.take();
         let reader = errors.and_then(|errors| {
             let stderr_tail = Arc::clone(&last_errors);
-            let work = move || keep_lines(errors, &stderr_tail);
-            thread::Builder::new().spawn(work).ok()
+            let (reading, reader) = mpsc::channel();
+            let work = move || {
+                let _reading: Sender<()> = reading;
+                keep_lines(errors, &stderr_tail);
+            };
+            thread::Builder::new().spawn(work).ok().map(|_| reader)
         });
         Self {
             child,
@@ -54,7 +65,7 @@ impl Carrier {
         };
         let status = end_within(&mut self.child, within);
         if let (Some(reader), true) = (self.reader.take(), status.is_some()) {
-            let _ = reader.join();
+            let _ = reader.recv_timeout(LAST_LINES_TIMEOUT);
         }
         let stderr_text = self.stderr_text();
         match (stderr_text.is_empty(), status) {

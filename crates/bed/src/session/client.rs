@@ -250,10 +250,11 @@ impl Opening {
         let mut carrier = Carrier::new(child);
         let input = carrier.child.stdin.take().expect("a pipe");
         let output: OwnedFd = carrier.child.stdout.take().expect("a pipe").into();
+        let incoming = Incoming::of_child(output, carrier.child.id());
         Ok(Self {
             carrier,
             input,
-            incoming: Incoming::new(output),
+            incoming,
         })
     }
 

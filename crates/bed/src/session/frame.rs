@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_process::readable;
+use regatta_process::{descriptor, readable};
 use serde::{Deserialize, Serialize};
 
 use crate::clocks::monotonic_ns;
@@ -158,6 +158,9 @@ impl Frame {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     file: File,
+    /// Descriptor of the process at the other end, whose end is that of the stream: another process that has inherited the
+    /// pipe may hold it open.
+    process: Option<OwnedFd>,
     waiting: Vec<u8>,
 }
 
@@ -165,7 +168,16 @@ impl Incoming {
     pub(crate) fn new(from: OwnedFd) -> Self {
         Self {
             file: from.into(),
+            process: None,
             waiting: Vec::new(),
+        }
+    }
+
+    /// Returns the output of a child of this process, which ends with the child.
+    pub(super) fn of_child(output: OwnedFd, child: u32) -> Self {
+        Self {
+            process: descriptor(child),
+            ..Self::new(output)
         }
     }
 
@@ -176,8 +188,14 @@ impl Incoming {
     fn more(&mut self, until: Instant) -> io::Result<()> {
         loop {
             let remaining = until.saturating_duration_since(Instant::now());
-            if !readable(&[self.file.as_fd()], Some(remaining))? {
+            let process = self.process.as_ref().map(AsFd::as_fd);
+            let both: Vec<_> = [self.file.as_fd()].into_iter().chain(process).collect();
+            if !readable(&both, Some(remaining))? {
                 return Err(io::ErrorKind::TimedOut.into());
+            }
+            // What the process wrote before its end is read first.
+            if process.is_some() && !readable(&both[..1], Some(Duration::ZERO))? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let mut part = [0; 16 << 10];
             match self.file.read(&mut part) {
@@ -274,6 +292,8 @@ fn write_all(mut to: impl Write, frames: &Receiver<Frame>, pause: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -302,6 +322,24 @@ mod tests {
         for head in [[11, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 1, 0]] {
             assert!(Frame::take(&mut head.to_vec()).is_err(), "{head:?}");
         }
+    }
+
+    /// The pipe that this test holds open is as one that a further process of the carrier has inherited.
+    #[test]
+    fn the_output_of_a_child_ends_with_the_child() {
+        let (from, to) = nix::unistd::pipe().unwrap();
+        let mut child = Command::new("echo")
+            .arg("last")
+            .stdout(to.try_clone().unwrap())
+            .spawn()
+            .unwrap();
+        let mut incoming = Incoming::of_child(from, child.id());
+        let until = Instant::now() + Duration::from_secs(60);
+        assert_eq!(incoming.line(until).unwrap(), b"last");
+        let end = incoming.line(until).unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+        child.wait().unwrap();
+        drop(to);
     }
 
     #[test]
