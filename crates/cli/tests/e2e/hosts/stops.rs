@@ -110,7 +110,13 @@ const SERVES: &str = "case \"$*\" in *' a '*) reached;; esac; exec \"$REGATTA\" 
 fn assert_stops_while_hanging(role: &str) {
     let mut waiting = Waiting::start("ssh", SERVES, &RUN);
     waiting.run.until(|event| is(event, "run_started"));
-    for pid in waiting.bench.running(role) {
+    let mut processes = waiting.bench.running(role);
+    // A child that has not become another program yet would not end with its parent once it is stopped.
+    let children: Vec<i32> = (processes.iter())
+        .flat_map(|pid| regatta_process::children(*pid))
+        .collect();
+    processes.retain(|pid| !children.contains(pid));
+    for pid in processes {
         signal(pid, SIGSTOP);
     }
     let bench = waiting.ends(
