@@ -232,10 +232,11 @@ fn random(order: &mut TrialOrder) {
 }
 
 /// Idle probes come before the transfer, probes under load run beside it. The transfer is as long as its
-/// deadline, as the fastest could be over before a busy processor has come to a probe.
+/// deadline, as the fastest could be over before a busy processor has come to a probe: that of a guest may be away for
+/// more than 200 ms.
 pub fn probes_are_answered(driver: &dyn Driver) {
     let (sender, receiver, _) = pair(driver, ENDLESS, 50_000, |order| {
-        order.deadline = Duration::from_millis(200);
+        order.deadline = Duration::from_millis(400);
         let probe = &mut order.workload.probe;
         probe.idle_messages = 5;
         probe.under_load = true;
