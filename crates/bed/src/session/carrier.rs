@@ -25,7 +25,7 @@ const STDERR_TAIL_LINES: usize = 16;
 pub(super) const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Time within which the last lines of a carrier that has ended are read; another process may hold the pipe open.
-const LAST_LINES_TIMEOUT: Duration = Duration::from_millis(200);
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Process that carries a session, such as `ssh`.
 #[derive(Debug)]
