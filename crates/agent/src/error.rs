@@ -44,6 +44,9 @@ pub enum AgentError {
     /// The system starts no more threads.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// The system starts no more processes.
+    #[error("cannot start the process that serves")]
+    Fork(#[source] io::Error),
     /// Standard output cannot be written.
     #[error("cannot write the answer")]
     Output(#[source] io::Error),
@@ -66,7 +69,7 @@ impl AgentError {
             | Self::Malformed { .. }
             | Self::TooLong { .. }
             | Self::Greeting => 2,
-            Self::Input(_) | Self::Output(_) | Self::Thread(_) => 1,
+            Self::Input(_) | Self::Output(_) | Self::Thread(_) | Self::Fork(_) => 1,
             Self::Stuck { .. } => 3,
         }
     }
@@ -78,7 +81,7 @@ impl AgentError {
                 "`regatta agent` is started by `regatta run`, not by hand"
             }
             Self::Stuck { .. } => "start a new agent",
-            Self::Thread(_) => regatta_transport::THREAD_HINT,
+            Self::Thread(_) | Self::Fork(_) => regatta_transport::THREAD_HINT,
             Self::Input(_) | Self::Output(_) => "",
         }
     }

@@ -1,13 +1,13 @@
 //! Reader of the controller's lines.
 
-use std::io::{self, BufRead, Read};
+use std::io::{BufRead, Read};
 
 use regatta_control::{PROTOCOL_VERSION, ToAgent};
 
 use crate::error::AgentError;
 
 /// Longest line that is read; a message has a few kilobytes.
-const LONGEST_LINE: u64 = 4 << 20;
+pub(crate) const LONGEST_LINE: u64 = 4 << 20;
 
 /// Longest part of a malformed line that an error shows, in characters.
 const SHOWN: usize = 120;
@@ -79,11 +79,6 @@ impl<R: BufRead> Lines<R> {
         self.hello_received = true;
         Ok(message)
     }
-}
-
-/// Returns standard input, from the process's own descriptor.
-pub(crate) fn standard_input() -> Lines<io::StdinLock<'static>> {
-    Lines::new(io::stdin().lock())
 }
 
 #[cfg(test)]

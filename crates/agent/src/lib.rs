@@ -12,9 +12,10 @@
 //! - `memory` sets the allocator up.
 //! - `served` limits an agent that works for a client of `regatta server`.
 //! - `disturbance` notices what somebody outside does to the end while a trial runs.
+//! - `renewal` has a process of its own serve each trial where the controller asks for it.
 //! - `ending` ends every process that the agent started.
 
-use std::process::ExitCode;
+use std::{io::BufReader, process::ExitCode};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use regatta_model::HostFacts;
@@ -29,6 +30,7 @@ mod input;
 mod logging;
 mod memory;
 mod observer;
+mod renewal;
 mod report;
 mod serve;
 mod served;
@@ -38,6 +40,8 @@ pub use error::AgentError;
 pub use memory::keep_freed_memory;
 pub use regatta_transport_external::{PROGRAMS_VARIABLE, ProgramFiles, program_files};
 pub use served::ServedLimits;
+
+use renewal::Part;
 
 /// Returns every driver, in the order of tables.
 #[must_use]
@@ -115,17 +119,24 @@ fn run(
     limits: Option<ServedLimits>,
 ) -> ExitCode {
     logging::install();
-    ending::prepare();
-    disturbance::prepare();
     keep_freed_memory();
     raise_file_limit();
-    let code = match serve::serve(drivers, build, limits) {
-        Ok(()) => 0,
-        Err(error) => {
-            error::print(&error);
-            error.exit_code()
+    ending::prepare();
+    // Before the process divides, since it takes longer than that.
+    let facts = serve::facts(&drivers, build);
+    let ended = renewal::divide().and_then(|part| match part {
+        Part::End(code) => Ok(code),
+        Part::Serve(input) => {
+            // Of this process alone, which may be a child.
+            ending::prepare();
+            disturbance::prepare();
+            serve::serve(BufReader::new(input), drivers, facts, limits).map(|()| 0)
         }
-    };
+    });
+    let code = ended.unwrap_or_else(|error| {
+        error::print(&error);
+        error.exit_code()
+    });
     ending::exit_now(code)
 }
 

@@ -1,7 +1,7 @@
 //! Loop that answers the controller and never blocks on anything but its events.
 
 use std::{
-    io::{self, Write},
+    io::{self, BufRead, Write},
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
@@ -19,7 +19,7 @@ use crate::{
     error::AgentError,
     event::TrialEvent,
     failure::Failure,
-    input::standard_input,
+    input::Lines,
     served::{Served, ServedLimits, Terms},
     trial::Trial,
 };
@@ -35,13 +35,14 @@ enum Event {
     Trial(u64, TrialEvent),
 }
 
-/// Serves until the end of input.
+/// Serves until the end of `input`.
 ///
 /// # Errors
 /// The error that makes the agent end before.
 pub(crate) fn serve(
+    input: impl BufRead + Send + 'static,
     drivers: Vec<&'static dyn Driver>,
-    build: HostFacts,
+    facts: HostFacts,
     limits: Option<ServedLimits>,
 ) -> Result<(), AgentError> {
     let (events_tx, events_rx) = channel();
@@ -50,7 +51,7 @@ pub(crate) fn serve(
     std::thread::Builder::new()
         .name("input".to_owned())
         .spawn(move || {
-            let mut lines = standard_input();
+            let mut lines = Lines::new(input);
             loop {
                 let message = lines.next();
                 let last = !matches!(message, Ok(Some(_)));
@@ -62,7 +63,7 @@ pub(crate) fn serve(
         .map_err(AgentError::Thread)?;
     Agent {
         drivers: drivers.into(),
-        build,
+        facts,
         served: limits.map(Served::new),
         events_tx,
         output: io::stdout(),
@@ -83,7 +84,7 @@ struct Current {
 
 struct Agent<W> {
     drivers: Arc<[&'static dyn Driver]>,
-    build: HostFacts,
+    facts: HostFacts,
     /// Limits of an agent that works for a client of a server.
     served: Option<Served>,
     events_tx: Sender<Event>,
@@ -123,7 +124,7 @@ impl<W: Write> Agent<W> {
     }
 
     fn send_hello(&mut self) -> Result<(), AgentError> {
-        let facts = facts(&self.drivers, &self.build);
+        let facts = self.facts.clone();
         self.send(&FromAgent::Hello {
             protocol: PROTOCOL_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -260,9 +261,9 @@ impl<W: Write> Agent<W> {
 }
 
 /// Returns facts about this host, the version of every stack, and the build of this program.
-fn facts(drivers: &[&'static dyn Driver], build: &HostFacts) -> HostFacts {
+pub(crate) fn facts(drivers: &[&'static dyn Driver], build: HostFacts) -> HostFacts {
     let mut facts = host_facts();
-    facts.0.extend(build.0.clone());
+    facts.0.extend(build.0);
     let mut version = |stack: &str, version: &str| {
         facts
             .0

@@ -160,6 +160,7 @@ pub fn run(
                 protocol: PROTOCOL_VERSION,
                 run_id: "bench".to_owned(),
                 host: role.name().to_owned(),
+                renewed: false,
             },
         )?;
         let order = TrialOrder {

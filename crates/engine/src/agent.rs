@@ -78,12 +78,11 @@ pub(crate) struct AgentExit {
 }
 
 impl Agent {
-    /// Starts an agent and requests its hello: see [`Agent::greeted`].
+    /// Starts an agent.
     pub fn start(
         bed: &mut dyn TestBed,
         host: Host,
         generation: u32,
-        run_id: &str,
         signals: &Sender<Signal>,
     ) -> Result<Self, EngineError> {
         let launched = bed.spawn_agent(host)?;
@@ -105,7 +104,7 @@ impl Agent {
                 });
             })?);
         }
-        let mut agent = Self {
+        Ok(Self {
             host,
             generation,
             facts: HostFacts::default(),
@@ -114,18 +113,22 @@ impl Agent {
             process: launched.process,
             last_lines,
             readers,
-        };
+        })
+    }
+
+    /// Requests the agent's hello: see [`Agent::greeted`]. One that is `renewed` begins again with each further request.
+    pub fn greet(&mut self, host: &str, run_id: &str, renewed: bool) {
         let hello = ToAgent::Hello {
             protocol: PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
-            host: bed.name(host).to_owned(),
+            host: host.to_owned(),
+            renewed,
         };
         // One that cannot be written to has ended, and that is seen when its hello is waited for.
-        let _ = agent.send(&hello);
-        Ok(agent)
+        let _ = self.send(&hello);
     }
 
-    /// Waits for the hellos of agents that were started. Returns those that said hello, and the error of one that
+    /// Waits for the hellos that were requested. Returns the agents those that said hello, and the error of one that
     /// did not. A stop ends the wait.
     pub fn greeted(
         mut starting: Vec<Self>,

@@ -27,6 +27,12 @@ pub enum EngineError {
         /// Error of the system.
         source: std::io::Error,
     },
+    /// The random numbers of a guest could not be seeded.
+    #[error("cannot seed the random numbers of the guest")]
+    RandomNumbers {
+        /// Error of the system.
+        source: std::io::Error,
+    },
     /// The certificate of the run could not be made.
     #[error("cannot make a certificate for the run")]
     Certificate(#[from] rcgen::Error),

@@ -256,6 +256,14 @@ impl Plan {
         })
     }
 
+    /// Returns the seed of the random numbers that both ends of a trial draw with a virtual clock. Transports of a round
+    /// draw different ones: two that are the same would have the same figures.
+    #[must_use]
+    pub fn random_seed(&self, trial: &PlannedTrial) -> u64 {
+        let [transport, _, workload] = self.names(trial.cell);
+        derive(trial.seed, &format!("{transport} {workload}"), trial.round)
+    }
+
     /// Returns the study.
     #[must_use]
     pub fn study(&self) -> &Study {

@@ -8,9 +8,10 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     sys::{
         signal::{Signal, kill},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid},
     },
     unistd::Pid,
 };
@@ -123,7 +124,9 @@ pub fn kill_descendants() {
 
 /// Kills and reaps descendants of this process as [`kill_descendants`], except those for whose number `is_spared` is true.
 pub fn kill_descendants_but(is_spared: impl Fn(i32) -> bool) {
-    if !shows_own_namespace() {
+    // Without a child there is nothing below it either, and no need to look at all processes.
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    if waitid(Id::All, flags) == Err(Errno::ECHILD) || !shows_own_namespace() {
         return;
     }
     let own = Pid::this().as_raw();

@@ -5,3 +5,4 @@ mod external;
 mod loss_response;
 mod protocol;
 mod registry_drivers;
+mod renewal;

@@ -5,7 +5,9 @@
 //! host, which a virtual clock does not survive.
 
 use std::{
-    fs, io,
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _},
+    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     thread,
@@ -60,16 +62,83 @@ fn write_message(number: u32, text: &str) -> io::Result<()> {
 
 /// Grain of the kernel's timers for up to 40 s, with its 100 ticks a second: beyond each power of
 /// eight its wheel rounds a timer to eight times as many ticks.
-const TIMER_GRAIN: Duration = Duration::from_millis(5120);
+const LONG_TIMER: Duration = Duration::from_millis(5120);
 
-/// Waits until the monotonic clock is a whole multiple of what the kernel's timers are rounded to.
+/// Grain of the kernel's timers for up to 5 s.
+const SHORT_TIMER: Duration = Duration::from_millis(80);
+
+/// Time for which the kernel remembers a closed connection (`TIME_WAIT`), with the grain of its timer.
+const REMEMBERED: Duration = Duration::from_millis(60_000 + 5120);
+
+/// Waits until nothing is left of connections that were closed before, and the monotonic clock is a whole multiple of
+/// what the kernel's timers are rounded to.
 ///
-/// Work that starts then finds every timer in the same place, however long the work before it took. With a virtual
-/// clock the wait costs nothing if no program runs at intervals.
+/// Work that starts then finds every timer in the same place, whatever there was before it and however long it took. With
+/// a virtual clock the wait costs little if no program runs at intervals.
 pub fn wait_for_timers() {
-    let grain = nanoseconds(TIMER_GRAIN);
-    let remaining_ns = grain - monotonic_ns() % grain;
-    thread::sleep(Duration::from_nanos(remaining_ns));
+    wait_for_multiple(LONG_TIMER, REMEMBERED);
+}
+
+/// Waits until the monotonic clock is a whole multiple of what the kernel's short timers are rounded to, so that
+/// preparations that took some microseconds more or less make no difference.
+pub fn wait_for_short_timers() {
+    wait_for_multiple(SHORT_TIMER, Duration::ZERO);
+}
+
+fn wait_for_multiple(grain: Duration, at_least: Duration) {
+    let [grain, at_least] = [grain, at_least].map(nanoseconds);
+    let earliest = monotonic_ns() + at_least;
+    let until = earliest - earliest % grain + grain;
+    thread::sleep(Duration::from_nanos(until - monotonic_ns()));
+}
+
+/// Seeds the kernel's random numbers and credits the entropy, so that no program waits for entropy that never comes.
+/// Numbers that are drawn from now on follow from the seed alone, with a kernel that forgets what was in its pool
+/// (lab/virtual-time.patch); with another one also from what was drawn before.
+///
+/// # Errors
+/// The device's error.
+pub fn seed_random_numbers(seed: u64) -> io::Result<()> {
+    #[repr(C)]
+    struct PoolInfo {
+        entropy_bits: i32,
+        bytes: i32,
+        pool: [u64; 4],
+    }
+    // `RNDADDENTROPY`, `RNDCLEARPOOL` and `RNDRESEEDCRNG` of linux/random.h.
+    const ADD_ENTROPY: libc::Ioctl = 0x4008_5203;
+    const CLEAR_POOL: libc::Ioctl = 0x5206;
+    const RESEED: libc::Ioctl = 0x5207;
+    let info = PoolInfo {
+        entropy_bits: 256,
+        bytes: 32,
+        pool: [seed, !seed, seed.rotate_left(32), 0x7265_6761_7474_6121],
+    };
+    let device = OpenOptions::new().write(true).open("/dev/urandom")?;
+    // SAFETY: the structure is the one that the second request takes, the others take none, and the device is open.
+    let failed = unsafe {
+        libc::ioctl(device.as_raw_fd(), CLEAR_POOL) != 0
+            || libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &raw const info) != 0
+            || libc::ioctl(device.as_raw_fd(), RESEED) != 0
+    };
+    if failed {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Whether random numbers follow from the last seed alone: the same seed gives the same number again.
+///
+/// # Errors
+/// Those of [`seed_random_numbers`], and of drawing a number.
+pub fn forgets_random_numbers() -> io::Result<bool> {
+    let drawn = || {
+        seed_random_numbers(1)?;
+        let mut number = [0; 32];
+        File::open("/dev/urandom")?.read_exact(&mut number)?;
+        Ok::<_, io::Error>(number)
+    };
+    Ok(drawn()? == drawn()?)
 }
 
 /// Returns the path of a file of the exchange.

@@ -6,7 +6,8 @@ use super::TrialRunner;
 use crate::{agent::Agent, error::EngineError};
 
 impl TrialRunner<'_> {
-    /// Starts the agents of the hosts that have none, at the same time.
+    /// Starts the agents of the hosts that have none, at the same time. With a virtual clock those that are there begin
+    /// again, so that a trial finds nothing of the trials before in them.
     pub fn ensure_agents(&mut self) -> Result<(), EngineError> {
         self.start_agents().map_err(|error| match self.stopped() {
             true => EngineError::Stopped,
@@ -18,20 +19,23 @@ impl TrialRunner<'_> {
         if self.stopped() {
             return Err(EngineError::Stopped);
         }
+        let renewed = self.has_virtual_clock();
+        let run_id = &self.options.run_id;
         let mut starting = Vec::new();
         for host in [Host::Server, Host::Client] {
-            if self.agents.contains_key(&host) {
-                continue;
-            }
-            self.generation += 1;
-            let run_id = &self.options.run_id;
-            starting.push(Agent::start(
-                self.bed,
-                host,
-                self.generation,
-                run_id,
-                self.wake,
-            )?);
+            let mut agent = match self.agents.remove(&host) {
+                Some(agent) if !renewed => {
+                    self.agents.insert(host, agent);
+                    continue;
+                }
+                Some(agent) => agent,
+                None => {
+                    self.generation += 1;
+                    Agent::start(self.bed, host, self.generation, self.wake)?
+                }
+            };
+            agent.greet(self.bed.name(host), run_id, renewed);
+            starting.push(agent);
         }
         let (greeted, failed) = Agent::greeted(starting, self.signals, self.bed);
         self.agents

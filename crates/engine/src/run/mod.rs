@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::{OnStop, StopRequest, TestBed};
+use regatta_bed::{OnStop, StopRequest, TestBed, guest::forgets_random_numbers};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
     Clock, HOST_NAME, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart, TrialRecord,
@@ -45,6 +45,9 @@ const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Longest wait for a round of a series that is not announced.
 const MIN_ANNOUNCED_WAIT: Duration = Duration::from_secs(1);
+
+/// Fact of the hosts of a guest with a virtual clock: what a trial finds of those before it (docs/beds.md).
+const STATE: &str = "guest.state";
 
 /// Settings of a run beside its plan.
 #[derive(Debug, Clone)]
@@ -286,6 +289,7 @@ impl TrialRunner<'_> {
 
     fn run(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         self.ensure_agents()?;
+        let state = self.state_before_trials()?;
         let study = self.plan.study();
         let header = RunHeader {
             run_id: self.options.run_id.clone(),
@@ -294,7 +298,7 @@ impl TrialRunner<'_> {
             study: study.clone(),
             study_text: self.options.study_text.clone(),
             bed: self.bed.description(),
-            hosts: self.host_facts(),
+            hosts: self.host_facts(state),
             part: self.options.part.clone(),
         };
         let started = Event::RunStarted {
@@ -327,11 +331,32 @@ impl TrialRunner<'_> {
         notified.map(|()| ending)
     }
 
-    fn host_facts(&self) -> BTreeMap<String, HostFacts> {
+    /// Whether the run is in virtual time.
+    pub fn has_virtual_clock(&self) -> bool {
+        self.plan.study().guest.clock == Clock::Virtual
+    }
+
+    /// Describes what a trial in virtual time finds of those before it; `None` with a real clock.
+    fn state_before_trials(&self) -> Result<Option<&'static str>, EngineError> {
+        if !self.has_virtual_clock() {
+            return Ok(None);
+        }
+        let forgets = forgets_random_numbers();
+        let forgets = forgets.map_err(|source| EngineError::RandomNumbers { source })?;
+        Ok(Some(match forgets {
+            true => "afresh with each trial",
+            false => "random numbers go on from trial to trial, with this kernel",
+        }))
+    }
+
+    fn host_facts(&self, state: Option<&str>) -> BTreeMap<String, HostFacts> {
         let facts_of = |(host, agent): (&Host, &Agent)| {
             let mut facts = agent.facts.clone();
             let mut put = |name: &str, value| facts.0.insert(name.to_owned(), value);
             put("version.regatta", agent.version.clone());
+            if let Some(state) = state {
+                put(STATE, state.to_owned());
+            }
             if self.bed.has_names() {
                 put(HOST_NAME, self.bed.name(*host).to_owned());
             }

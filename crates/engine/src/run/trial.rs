@@ -7,11 +7,14 @@ use std::{
 };
 
 use rand::RngExt;
-use regatta_bed::{BedError, guest::wait_for_timers};
+use regatta_bed::{
+    BedError,
+    guest::{seed_random_numbers, wait_for_short_timers, wait_for_timers},
+};
 use regatta_control::{
     FailureKind, FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
 };
-use regatta_model::{Clock, Condition, Outcome, TrialRecord, WorkloadKind, causes, metric::id};
+use regatta_model::{Condition, Outcome, TrialRecord, WorkloadKind, causes, metric::id};
 
 use crate::{
     agent::{AgentExit, AgentOutput, Signal},
@@ -183,6 +186,11 @@ impl TrialRunner<'_> {
         &mut self,
         trial: &PlannedTrial,
     ) -> Result<Result<(SocketAddr, Instant), TrialFailure>, EngineError> {
+        let is_virtual = self.has_virtual_clock();
+        if is_virtual {
+            let seed = self.plan.random_seed(trial);
+            seed_random_numbers(seed).map_err(|source| EngineError::RandomNumbers { source })?;
+        }
         match self.ensure_agents() {
             // The run started with two agents, so one that cannot be replaced is this trial's
             // misfortune; the next trial tries again.
@@ -191,7 +199,7 @@ impl TrialRunner<'_> {
             }
             ready => ready?,
         }
-        if self.plan.study().guest.clock == Clock::Virtual {
+        if is_virtual {
             self.bed.stop_sampling()?;
             wait_for_timers();
         }
@@ -225,6 +233,9 @@ impl TrialRunner<'_> {
             trial: trial.index,
             peer: listen,
         };
+        if self.has_virtual_clock() {
+            wait_for_short_timers();
+        }
         self.send(Host::Client, &start)?;
 
         let workload = self.plan.workload(trial.cell);

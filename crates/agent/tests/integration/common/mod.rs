@@ -159,10 +159,16 @@ impl Drop for Agent {
 }
 
 pub fn hello() -> ToAgent {
+    hello_of(false)
+}
+
+/// Returns a greeting; of an agent that is `renewed` each makes it begin again.
+pub fn hello_of(renewed: bool) -> ToAgent {
     ToAgent::Hello {
         protocol: PROTOCOL_VERSION,
         run_id: "test".to_owned(),
         host: "a".to_owned(),
+        renewed,
     }
 }
 

@@ -5,7 +5,7 @@ mod modules;
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::{fd::AsRawFd, unix::process::ExitStatusExt as _},
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     thread,
@@ -25,7 +25,7 @@ use regatta_model::Clock;
 use regatta_process::wait_and_reap;
 
 use super::{
-    guest_side::exchange,
+    guest_side::{exchange, seed_random_numbers},
     mounts,
     order::{GuestMessage, Order},
 };
@@ -51,6 +51,8 @@ pub(super) enum InitError {
     Seed(io::Error),
     #[error("cannot set the clock: {0}")]
     Clock(nix::Error),
+    #[error("cannot set the scheduling policy: {0}")]
+    Scheduler(io::Error),
     #[error("cannot load the module `{}`: {source}", path.display())]
     Module { path: PathBuf, source: io::Error },
     #[error("cannot switch the loopback interface on: {0}")]
@@ -85,8 +87,9 @@ fn serve() -> Result<(), InitError> {
     let order = fs::read(exchange("order")).map_err(InitError::Order)?;
     let order: Order = serde_json::from_slice(&order).map_err(|e| InitError::Order(e.into()))?;
     if order.clock == Clock::Virtual {
-        seed(order.seed).map_err(InitError::Seed)?;
+        seed_random_numbers(order.seed).map_err(InitError::Seed)?;
         set_clock().map_err(InitError::Clock)?;
+        order_processes().map_err(InitError::Scheduler)?;
     }
     modules::load_all()?;
     switches();
@@ -139,33 +142,6 @@ fn mount_all() -> Result<(), InitError> {
     mount_at("tmpfs", "/run/tmp")
 }
 
-/// Seeds the kernel's random number generator and credits the entropy, so that no program waits for
-/// entropy that never comes and every run draws the same numbers.
-fn seed(seed: u64) -> io::Result<()> {
-    #[repr(C)]
-    struct PoolInfo {
-        entropy_bits: i32,
-        bytes: i32,
-        pool: [u64; 4],
-    }
-    // `RNDADDENTROPY` and `RNDRESEEDCRNG` of linux/random.h.
-    const ADD_ENTROPY: libc::Ioctl = 0x4008_5203;
-    const RESEED: libc::Ioctl = 0x5207;
-    let info = PoolInfo {
-        entropy_bits: 256,
-        bytes: 32,
-        pool: [seed, !seed, seed.rotate_left(32), 0x7265_6761_7474_6121],
-    };
-    let device = OpenOptions::new().write(true).open("/dev/urandom")?;
-    // SAFETY: the structure is the one that the request takes, and the device is open.
-    let added = unsafe { libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &raw const info) };
-    // SAFETY: the request takes no argument.
-    if added != 0 || unsafe { libc::ioctl(device.as_raw_fd(), RESEED) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
 /// Sets the wall clock of virtual time to its start, 1 January 2026: transports look at the dates
 /// of certificates, and two runs must have the same time. The kernel's own switch,
 /// `time-travel-start`, takes nanoseconds where its help says seconds: with a date in seconds the
@@ -173,6 +149,26 @@ fn seed(seed: u64) -> io::Result<()> {
 fn set_clock() -> nix::Result<()> {
     const START_S: i64 = 1_767_225_600;
     clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::new(START_S, 0))
+}
+
+/// Has this process, and all that it starts, run in the order in which they become ready. The usual scheduler goes by the
+/// processor time of each, which with a virtual clock is what is left of rounding: two trials that are the same would run
+/// their threads in another order.
+fn order_processes() -> io::Result<()> {
+    // No pauses of such processes, and no work in the background at intervals, for each of which the guest would wake.
+    for (name, value) in [
+        ("kernel/sched_rt_runtime_us", "-1"),
+        ("vm/stat_interval", "1000000"),
+    ] {
+        // A kernel that lacks one wakes more often.
+        let _ = fs::write(Path::new("/proc/sys").join(name), value);
+    }
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the structure is the one that the call takes.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Raises the limits of socket buffers that only the first network namespace of a kernel has: SCTP

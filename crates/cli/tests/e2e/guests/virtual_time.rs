@@ -11,6 +11,7 @@ use nix::{
     unistd::Pid,
 };
 use regatta_model::{Outcome, TrialRecord};
+use regatta_results::Reader;
 use regatta_test_support::test_run::once_per_test_run;
 
 use crate::help::{
@@ -272,8 +273,13 @@ fn sorted(dir: &Path) -> Vec<TrialRecord> {
 
 /// Returns a study that is divided in different ways. By the estimate it is 9 s of work: two chunks.
 fn divided() -> String {
+    divided_with(&["tcp", "sctp", "quic-quinn"])
+}
+
+/// Returns [`divided`] with other transports.
+fn divided_with(transports: &[&str]) -> String {
     let mut study = head("divided").replace("rounds = 1", "rounds = 4");
-    for transport in ["tcp", "sctp", "quic-quinn"] {
+    for transport in transports {
         study += &format!("[[transport]]\ndriver = \"{transport}\"\n");
     }
     study
@@ -289,6 +295,31 @@ const DIVIDED_TRIALS: usize = 24;
 fn with_serial_run<T>(read: impl FnOnce(&Path) -> T) -> T {
     let make = |dir: &Path| run_study(dir, &divided());
     once_per_test_run("cli-divided", make, read)
+}
+
+/// Compares trials alone with trials beside those of other transports. Random losses amplify what differs: another random
+/// number in an agent changes the goodput by per cents.
+#[test]
+fn trials_begin_afresh() {
+    let of_quinn = |mut trials: Vec<TrialRecord>| {
+        trials.retain(|trial| trial.transport == "quic-quinn");
+        trials.sort_by_key(|trial| (trial.round, trial.condition.clone()));
+        trials
+    };
+    let beside = with_serial_run(|dir| of_quinn(trials(&dir.join("out"))));
+    let bench = Bench::new();
+    bench.write("study.toml", &divided_with(&["quic-quinn"]));
+    bench.run(&["run", "study.toml", "--out", "alone"]);
+    let reader = Reader::open(&bench.path("alone")).expect("results");
+    let hosts = reader.header().expect("a header").hosts;
+    assert_eq!(hosts["sender"].0["guest.state"], "afresh with each trial");
+    let alone = of_quinn(trials(&bench.path("alone")));
+    assert_eq!((alone.len(), beside.len()), (8, 8));
+    for (alone, beside) in alone.iter().zip(&beside) {
+        let [alone, beside] = [alone, beside].map(|it| it.measurements.metrics["goodput_bps"]);
+        println!("{alone} alone, {beside} beside others");
+        assert!((alone / beside - 1.0).abs() < 1e-3, "{alone}, {beside}");
+    }
 }
 
 /// Compares one guest after another with two at once.

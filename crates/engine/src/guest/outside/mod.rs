@@ -447,10 +447,6 @@ impl GuestRun {
             put("guest.kernel", self.image.path.display().to_string());
             put("guest.clock", clock.to_owned());
             put("guest.start_ms", took.as_millis().to_string());
-            if self.clock() == Clock::Virtual {
-                let state = "carried from trial to trial of a guest (docs/beds.md, chunks)";
-                put("guest.state", state.to_owned());
-            }
             if guests == Guests::Two {
                 put("guest.count", "2".to_owned());
             }
