@@ -131,16 +131,15 @@ impl Trace {
     }
 
     /// Skips the opportunities up to `now`, as nothing waits, unless a packet under way takes one
-    /// that is still to come. Returns whether it has skipped them.
-    fn skip(&mut self, now: u64) -> bool {
+    /// that is still to come.
+    fn skip(&mut self, now: u64) {
         if self.current > now {
-            return false;
+            return;
         }
         self.remaining_bytes = 0;
         if now >= self.base {
             self.skip_to(now);
         }
-        true
     }
 
     fn ready(&self) -> u64 {
@@ -255,13 +254,11 @@ impl Bottleneck {
         }
     }
 
-    /// Notes that nothing waits at `now`. Returns whether opportunities of a trace have passed
-    /// unused.
+    /// Notes that nothing waits at `now`: opportunities of a trace pass unused.
     #[inline]
-    pub(crate) fn idle(&mut self, now: u64) -> bool {
-        match self {
-            Self::Trace(trace) => trace.skip(now),
-            _ => false,
+    pub(crate) fn idle(&mut self, now: u64) {
+        if let Self::Trace(trace) = self {
+            trace.skip(now);
         }
     }
 
@@ -324,6 +321,50 @@ mod tests {
             bottleneck.change(&other, MS / 2);
             assert_eq!(bottleneck.ready(1500), MS);
         }
+    }
+
+    /// Opportunities at 1, 5 and 10 ms carry 1504 bytes, of which four are for the header of each packet. Packets of 748
+    /// and of 1500 bytes take the first one and half of the second one, up to 5 ms.
+    fn half_of_the_second_opportunity() -> Bottleneck {
+        let mut trace = Bottleneck::trace([1, 5, 10].map(|ms| ms * MS).into());
+        assert_eq!(trace.take(MS, 748), MS);
+        assert_eq!(trace.take(MS, 1500), 5 * MS);
+        trace
+    }
+
+    #[test]
+    fn an_opportunity_that_a_packet_takes_is_not_skipped() {
+        for now in [2, 4] {
+            let mut trace = half_of_the_second_opportunity();
+            trace.idle(now * MS);
+            assert_eq!(trace.ready(748), 5 * MS);
+            assert_eq!(trace.take(5 * MS, 748), 5 * MS);
+            assert_eq!(trace.ready(748), 10 * MS);
+        }
+    }
+
+    #[test]
+    fn the_rest_of_an_opportunity_is_lost_when_nothing_waits() {
+        let mut trace = half_of_the_second_opportunity();
+        trace.idle(5 * MS);
+        assert_eq!(trace.ready(748), 10 * MS);
+    }
+
+    /// Begun at 2 ms, the trace has opportunities at 3, 7 and 12 ms; the packet under way takes the old one at 5 ms, after
+    /// which the next is that at 7 ms.
+    #[test]
+    fn a_packet_under_way_keeps_its_opportunity_when_a_trace_begins() {
+        let mut trace = half_of_the_second_opportunity();
+        trace.begin(2 * MS);
+        assert_eq!(trace.take(5 * MS, 748), 5 * MS);
+        assert_eq!(trace.ready(748), 7 * MS);
+    }
+
+    #[test]
+    fn a_trace_that_begins_at_an_old_opportunity_does_not_use_its_rest() {
+        let mut trace = half_of_the_second_opportunity();
+        trace.begin(5 * MS);
+        assert_eq!(trace.ready(748), 6 * MS);
     }
 
     /// Opportunities at 2, 5 and 10 ms. Replaced at 3 ms by themselves they go on at 5 ms, by others they begin anew.

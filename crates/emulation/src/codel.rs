@@ -38,12 +38,6 @@ impl Codel {
         }
     }
 
-    /// Notes that the bottleneck found the queue empty.
-    pub(crate) fn idle(&mut self) {
-        self.first_above_time = None;
-        self.dropping = false;
-    }
-
     /// Returns the packet that the bottleneck takes at `now`; packets dropped before it are given
     /// to `dropped`.
     pub(crate) fn take<P>(
@@ -120,26 +114,50 @@ mod tests {
     const MS: u64 = 1_000_000;
     const TIMES: (u64, u64) = (5 * MS, 100 * MS);
 
+    /// Takes a packet at `now` from a queue of `behind` + 1 packets that have waited for `sojourn`. Returns the number of
+    /// drops.
+    fn take(codel: &mut Codel, now: u64, sojourn: u64, behind: usize, packet_bytes: u64) -> u64 {
+        let mut queue = Queue::new();
+        for _ in 0..=behind {
+            queue.push(Waiting {
+                packet: Some(()),
+                size: packet_bytes,
+                arrived: now - sojourn,
+                ordinal: 0,
+                impairments: PacketImpairments::default(),
+            });
+        }
+        let mut drops = 0;
+        codel.take(&mut queue, now, |_| drops += 1);
+        drops
+    }
+
     /// Takes a packet each millisecond from 1 s on from a queue of `behind` + 1 packets that have waited for `sojourn`.
     /// Returns the times of the drops, in milliseconds after 1 s.
     fn drops(sojourn: u64, behind: usize, packet_bytes: u64) -> Vec<u64> {
         let mut codel = Codel::new(1500).with(TIMES);
-        let mut found = Vec::new();
-        for ms in 0..250 {
-            let now = (1000 + ms) * MS;
-            let mut queue = Queue::new();
-            for _ in 0..=behind {
-                queue.push(Waiting {
-                    packet: Some(()),
-                    size: packet_bytes,
-                    arrived: now - sojourn,
-                    ordinal: 0,
-                    impairments: PacketImpairments::default(),
-                });
-            }
-            codel.take(&mut queue, now, |_| found.push(ms));
-        }
-        found
+        let mut dropped = |ms| take(&mut codel, (1000 + ms) * MS, sojourn, behind, packet_bytes);
+        (0..250).filter(|ms| dropped(*ms) > 0).collect()
+    }
+
+    /// Source: RFC 8289 §5.5: four drops in the last episode, of which three came after the first one, count if the queue
+    /// is too long again less than 16 intervals after the next drop would have come. That is at 2 s.
+    #[test]
+    fn a_queue_that_is_soon_too_long_again_has_drops_at_the_rate_that_was_needed() {
+        let count = |now| {
+            let mut codel = Codel {
+                first_above_time: Some(0),
+                drop_next: 2000 * MS,
+                count: 4,
+                last_count: 1,
+                ..Codel::new(1500).with(TIMES)
+            };
+            take(&mut codel, now, 50 * MS, 9, 1500);
+            codel.count
+        };
+        assert_eq!(count(2100 * MS), 3);
+        assert_eq!(count(3600 * MS - 1), 3);
+        assert_eq!(count(3600 * MS), 1);
     }
 
     /// Source: RFC 8289 §5.4 to §5.6: the first drop when the sojourn time has been at the target or above for an

@@ -118,6 +118,38 @@ mod tests {
         }
     }
 
+    /// The fold of the circle: half way round is the largest number.
+    #[test]
+    fn the_circle_is_folded_at_its_half() {
+        let at = |position| {
+            let begun = CorrelatedDelay::after(None, SPAN, 0, (7, 0));
+            let mut there = CorrelatedDelay {
+                endpoints: [position; 2],
+                ..begun
+            };
+            there.at(0)
+        };
+        assert_eq!(at(0), 0);
+        assert_eq!(at((1 << 63) - 1), u64::MAX - 1);
+        assert_eq!(at(1 << 63), u64::MAX - 1);
+        assert_eq!(at(u64::MAX), 0);
+    }
+
+    /// The spans 0 to 5 have used the draws 0 to 6, the next settings those from 7 on.
+    #[test]
+    fn other_settings_take_draws_that_were_not_used() {
+        let draws =
+            |first| [first, first + 1].map(|n| LinkRng::new((7, 0), Purpose::Jitter, n).next());
+        let mut first = CorrelatedDelay::after(None, SPAN, 0, (7, 0));
+        first.at(5 * SPAN);
+        assert_eq!(first.endpoints, draws(5));
+        let mut second = CorrelatedDelay::after(Some(&first), SPAN, 0, (7, 0));
+        assert_eq!(second.endpoints, draws(7));
+        second.at(3 * SPAN);
+        let third = CorrelatedDelay::after(Some(&second), SPAN, 0, (7, 0));
+        assert_eq!(third.endpoints, draws(12));
+    }
+
     #[test]
     fn values_do_not_depend_on_earlier_calls() {
         let moments = [0, 10, 999, 1000, 2500, 2501, 90_000, 1 << 50];

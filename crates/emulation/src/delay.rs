@@ -274,6 +274,16 @@ mod tests {
         );
     }
 
+    /// 2⁶² ns, 146 years, stand for what nanoseconds in 64 bits cannot count.
+    #[test]
+    fn a_delay_beyond_nanoseconds_is_long() {
+        let forever = Link {
+            delay: Duration::MAX,
+            ..Link::default()
+        };
+        assert!(delay_moments(&forever).mean_ns > 4e18);
+    }
+
     /// By hand: uniform on −5 to 15 ms is cut off at zero in a quarter of the cases, else uniform on 0 to 15 ms: mean
     /// 3/4 · 7.5, mean square 3/4 · 15² / 3. Four fifths of the packets find it, the others no delay: mean 4.5, mean
     /// square 45.

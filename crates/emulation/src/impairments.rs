@@ -199,6 +199,21 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn of_several_causes_the_list_comes_first_then_bursts() {
+        let lost = |flags| {
+            let impairments = PacketImpairments {
+                flags,
+                delay_draw: 0,
+            };
+            impairments.lost()
+        };
+        assert_eq!(lost(LIST | BURST | LOSS | TWICE), Some(Cause::List));
+        assert_eq!(lost(BURST | LOSS | SKIPS), Some(Cause::Burst));
+        assert_eq!(lost(LOSS | CORRUPTED), Some(Cause::Loss));
+        assert_eq!(lost(TWICE | SKIPS | CORRUPTED), None);
+    }
+
     /// The n-th packet has its impairments of the n-th draw, whether the draws began with it or with the first packet.
     #[test]
     fn impairments_belong_to_the_ordinal_of_a_packet() {

@@ -90,3 +90,24 @@ impl<P> InFlight<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What orders packets also says which are equal, as `Ord` asks for.
+    #[test]
+    fn packets_are_equal_if_neither_comes_first() {
+        let [a, b] = [0, 1].map(|packet| InFlightPacket {
+            at: 5,
+            ordinal: 1,
+            packet,
+        });
+        let later = InFlightPacket {
+            ordinal: 2,
+            ..a.clone()
+        };
+        assert!(a == b && a.cmp(&b).is_eq());
+        assert!(a != later && a < later);
+    }
+}

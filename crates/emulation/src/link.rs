@@ -244,14 +244,8 @@ impl<P: Packet> EmulatedLink<P> {
         if !self.queue.is_empty() {
             return None;
         }
-        let unused = self.bottleneck.idle(now);
-        let free = self.ready(size) <= now;
-        if (unused || free)
-            && let Some(codel) = &mut self.codel
-        {
-            codel.idle();
-        }
-        free.then_some(now)
+        self.bottleneck.idle(now);
+        (self.ready(size) <= now).then_some(now)
     }
 
     /// Returns the time at which the bottleneck can begin to send a packet of `size` bytes, in
@@ -413,6 +407,7 @@ impl<P: Packet> EmulatedLink<P> {
         self.settings = settings;
         if self.bottleneck.is_unlimited() {
             // Nothing is left that they could wait for.
+            self.codel = None;
             while let Some(waiting) = self.queue.pop() {
                 self.send(now, waiting);
             }

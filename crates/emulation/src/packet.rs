@@ -32,3 +32,23 @@ impl Packet for Vec<u8> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bit 3 of the second of two bytes is the twelfth; 16 bits later come the same.
+    #[test]
+    fn a_flipped_bit_changes_whatever_it_was() {
+        for draw in [11, 27] {
+            for (before, after) in [([0, 0], [0, 8]), ([0xff, 0xff], [0xff, 0xf7])] {
+                let mut packet: Vec<u8> = before.to_vec();
+                packet.flip_bit(draw);
+                assert_eq!(packet, after);
+            }
+        }
+        let mut empty = Vec::<u8>::new();
+        empty.flip_bit(11);
+        assert!(empty.is_empty());
+    }
+}

@@ -127,6 +127,20 @@ mod tests {
     }
 
     #[test]
+    fn a_chance_of_a_half_is_hit_by_the_lower_half_of_draws() {
+        let half = Chance::new(0.5);
+        assert!(half.hits((1 << 63) - 1));
+        assert!(!half.hits(1 << 63));
+    }
+
+    #[test]
+    fn a_draw_reaches_both_ends_of_a_range() {
+        assert_eq!(up_to(0, 5), 0);
+        assert_eq!(up_to(1 << 63, 5), 3);
+        assert_eq!(up_to(u64::MAX, 5), 5);
+    }
+
+    #[test]
     fn draws_begin_at_the_position_of_a_packet() {
         for purpose in ALL {
             let mut from_start = LinkRng::new((7, 1), purpose, 0);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_emulation::{Direction, EmulatedLink, LinkError, Offer};
-use regatta_model::{BitRate, Bytes, Condition, Link, Ratio};
+use regatta_model::{BitRate, Bytes, Condition, DeliveryTrace, Link, Ratio};
 
 const SEED: u64 = 20_261_121;
 
@@ -247,6 +247,16 @@ fn invalid_links_are_refused() {
             refused(link),
             Some(LinkError::Ratio { what: "loss", .. })
         ));
+    }
+    for opportunities_ms in [vec![], vec![0], vec![3, 2]] {
+        let link = Link {
+            trace: Some(DeliveryTrace {
+                name: "t".into(),
+                opportunities_ms,
+            }),
+            ..Link::default()
+        };
+        assert_eq!(refused(link), Some(LinkError::Trace("t".into())));
     }
     let delay = Link {
         delay: Duration::MAX,

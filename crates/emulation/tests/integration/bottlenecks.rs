@@ -66,6 +66,80 @@ fn a_full_queue_delays_by_its_size_over_the_rate() {
     assert!((940..=960).contains(&counters.queue_drops), "{counters:?}");
 }
 
+/// By hand: two packets of 1500 bytes are under way at 3100, after one has left one more finds room.
+#[test]
+fn without_a_bottleneck_the_queue_limits_the_bytes_under_way() {
+    let mut emulated = emulated(&condition(Link {
+        delay: Duration::from_millis(10),
+        queue: Some(Bytes(3100)),
+        ..Link::default()
+    }));
+    let mut carried = |now| matches!(emulated.offer(now, vec![0; 1500]), Offer::Carried);
+    assert_eq!([carried(0), carried(MS), carried(MS)], [true, true, false]);
+    assert!(emulated.poll(10 * MS).is_some());
+    let mut carried = |now| matches!(emulated.offer(now, vec![0; 1500]), Offer::Carried);
+    assert_eq!([carried(10 * MS), carried(10 * MS)], [true, false]);
+}
+
+#[test]
+fn a_bottleneck_tells_when_it_is_free() {
+    let mut emulated = emulated(&condition(Link {
+        rate: Some(RATE),
+        queue: Some(Bytes(15_000)),
+        ..Link::default()
+    }));
+    assert_eq!(emulated.free_at(1500), Some(0));
+    emulated.offer(5 * MS, vec![0; 1500]);
+    assert_eq!(emulated.free_at(1500), Some(6 * MS));
+    emulated.offer(5 * MS, vec![0; 1500]);
+    assert_eq!(emulated.free_at(1500), Some(u64::MAX));
+    assert_eq!(
+        self::emulated(&condition(Link::default())).free_at(1500),
+        None
+    );
+}
+
+/// The first packet is due at 11 ms, the second one leaves the queue at 1 ms.
+#[test]
+fn a_link_is_polled_before_the_next_packet_is_due_only_if_packets_can_overtake() {
+    let next = |link| {
+        let mut emulated = emulated(&condition(Link {
+            rate: Some(RATE),
+            delay: Duration::from_millis(10),
+            ..link
+        }));
+        emulated.offer(0, vec![0; 1500]);
+        emulated.offer(0, vec![0; 1500]);
+        emulated.next()
+    };
+    let overtaking = Link {
+        jitter_reorders: true,
+        ..Link::default()
+    };
+    let jitter = Duration::from_millis(1);
+    assert_eq!(next(Link::default()), Some(11 * MS));
+    assert_eq!(next(overtaking.clone()), Some(11 * MS));
+    let in_order = Link {
+        jitter,
+        ..Link::default()
+    };
+    assert!(next(in_order).is_some_and(|at| at > 9 * MS));
+    assert_eq!(
+        next(Link {
+            jitter,
+            ..overtaking
+        }),
+        Some(MS)
+    );
+    assert_eq!(
+        next(Link {
+            reorder_ratio: Ratio(0.01),
+            ..Link::default()
+        }),
+        Some(MS)
+    );
+}
+
 #[test]
 fn a_queue_in_packets_counts_packets_of_any_size() {
     let condition = condition(Link {
@@ -299,6 +373,37 @@ fn codel_drops_by_the_control_law() {
     }
 }
 
+/// The delay has been above the target for 50 ms when a step releases the queue at 55 ms. With the rate of before at 60 ms,
+/// the queue is too long from 65 ms on, and the first drop comes 100 ms later.
+#[test]
+fn codel_begins_anew_after_its_queue_was_released() {
+    let limited = Link {
+        rate: Some(RATE),
+        queue: Some(Bytes(100_000_000)),
+        discipline: QueueDiscipline::Codel {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+        },
+        ..Link::default()
+    };
+    let released = Link {
+        rate: None,
+        ..limited.clone()
+    };
+    let mut condition = condition(limited.clone());
+    condition.schedule = vec![step(55, released), step(60, limited)];
+    let mut emulated = emulated(&condition);
+    emulated.begin(0);
+    for now in [0, 60] {
+        for _ in 0..200 {
+            emulated.offer(now * MS, vec![0; 1500]);
+        }
+    }
+    drain(&mut emulated);
+    let dropped = std::iter::from_fn(|| emulated.discarded());
+    assert_eq!(dropped.map(|dropped| dropped.at / MS).min(), Some(165));
+}
+
 #[test]
 fn a_step_applies_to_packets_that_leave_the_queue_after_it() {
     let slow = Link {
@@ -451,4 +556,24 @@ fn an_ethernet_rate_counts_frame_overhead() {
         let goodput = (packets * payload * 8) as f64 * 1e3 / last as f64;
         assert!((goodput - mbit).abs() < 0.01, "{goodput}");
     }
+}
+
+#[test]
+fn jitter_goes_on_through_a_step_that_keeps_it() {
+    let link = Link {
+        delay: Duration::from_millis(20),
+        jitter: Duration::from_millis(5),
+        ..Link::default()
+    };
+    let due = |schedule: Vec<Step>| {
+        let mut condition = condition(link.clone());
+        condition.schedule = schedule;
+        let mut emulated = emulated(&condition);
+        emulated.begin(0);
+        for now in 0..100 {
+            emulated.offer(now * MS, vec![0; 1500]);
+        }
+        drain(&mut emulated)
+    };
+    assert_eq!(due(vec![step(50, link.clone())]), due(Vec::new()));
 }
