@@ -139,11 +139,11 @@ fn mean(values: &[Option<f64>], rounds: &[usize]) -> Option<f64> {
 /// Returns the position that divides the points best into those below and those above zero, the first one of several that
 /// are as good: the first point if all are on the later side. `None` for no points.
 fn position(points: &[(f64, f64)], rises: bool) -> Option<f64> {
-    let sign = if rises { 1.0 } else { -1.0 };
+    let signed = |y: f64| if rises { y } else { -y };
     let mut best = (points.first()?.0, 0.0);
     let mut area = 0.0;
     for pair in points.windows(2) {
-        let [(x0, y0), (x1, y1)] = [pair[0], pair[1]].map(|(x, y)| (x, y * sign));
+        let [(x0, y0), (x1, y1)] = [pair[0], pair[1]].map(|(x, y)| (x, signed(y)));
         if y0 < 0.0 && y1 > 0.0 {
             let zero = x0 + (x1 - x0) * y0 / (y0 - y1);
             let here = area + y0 * (zero - x0) / 2.0;
@@ -520,6 +520,24 @@ mod tests {
             assert!((a - b).abs() < 0.06 * width, "{resampled:?} {drawn:?}");
         }
         assert!(resampled[0] < 2.3 && 2.3 < resampled[1], "{resampled:?}");
+    }
+
+    /// As many rounds as are allowed are resampled, whatever the limit above them; fewer are not, and other seeds have
+    /// other resamples.
+    #[test]
+    fn rounds_up_to_the_limit_are_resampled() {
+        let logs = synthetic(2.3, 8, 0.3, 7);
+        let all: Vec<usize> = (0..8).collect();
+        let points: Vec<(f64, &[Option<f64>], f64)> = (X.iter().zip(&logs))
+            .map(|(x, values)| (*x, values.as_slice(), mean(values, &all).expect("values")))
+            .collect();
+        let ends = |most_resampled, seed| {
+            let ends = interval(&points, true, 0.95, 8, &mut SplitMix(seed), most_resampled);
+            ends.map(|end| end.expect("an end within the points"))
+        };
+        assert_eq!(ends(8, 1), ends(9, 1));
+        assert_ne!(ends(8, 1), ends(7, 1));
+        assert_ne!(ends(8, 1), ends(8, 2));
     }
 
     #[test]

@@ -183,3 +183,15 @@ fn median(values: &mut [f64]) -> f64 {
         None => *middle,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: the slopes of the pairs are 1, 1, 2, 2.5, 2.5 and 4.
+    #[test]
+    fn bisection_finds_the_lower_median_of_the_slopes() {
+        let slope = slope_by_bisection(&[0.0, 1.0, 5.0, 6.0]);
+        assert!((slope - 2.0).abs() < 1e-12, "{slope}");
+    }
+}

@@ -105,6 +105,7 @@ fn quantiles_of_mtcars() {
 fn two_values_have_an_interval() {
     let d = describe(&[1.0, 3.0]).unwrap();
     ends(d.ci95, [2.0 - 12.706204736, 2.0 + 12.706204736], 1e-8);
+    assert_eq!(d.median, 2.0);
     assert_eq!(mean_interval(&d, 1.0), None);
     assert_eq!(mean_interval(&d, 0.0), None);
 }
@@ -539,4 +540,27 @@ fn two_blocks_differ() {
     close(p, 0.0010409126, 1e-9);
     // Without variation within blocks there is no F.
     assert_eq!(blocks_differ(&[1.0, 1.0, 2.0, 2.0], &[0, 0, 1, 1]), None);
+}
+
+/// By hand: the slopes of the pairs are 1, 1, 2, 2.5, 2.5 and 4, without the last value 1, 2.5 and 4.
+#[test]
+fn the_slope_is_the_median_of_all_pairs() {
+    assert_eq!(sen_slope(&[0.0, 1.0, 5.0, 6.0]), Some(2.25));
+    assert_eq!(sen_slope(&[0.0, 1.0, 5.0]), Some(2.5));
+    // Seven of fifteen slopes are smaller, up to 2.5.
+    assert_eq!(
+        sen_slope(&[0.0, 1.0, 5.0, 6.0, 9.0, 17.0]),
+        Some(2.6666666666666665)
+    );
+}
+
+/// Numbers of 1000 have neighbours 1e-13 apart.
+#[test]
+fn values_that_differ_by_rounding_are_constant() {
+    let is_constant = |other: f64| {
+        let estimate = Estimate::of(&[1000.0, other, 1000.0], 0.0);
+        estimate.expect("a mean").is_constant()
+    };
+    assert!(is_constant(1000.0_f64.next_up()));
+    assert!(!is_constant(1000.0 + 1e-9));
 }
