@@ -103,3 +103,32 @@ pub fn warnings(header: &RunHeader) -> Vec<Warning> {
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_with_changes_says_so() {
+        let text = |dirty| {
+            let build = Build {
+                hosts: Vec::new(),
+                commit: Some("c".into()),
+                dirty,
+                profile: None,
+                opt_level: None,
+                debug_assertions: None,
+                lockfile_sha256: None,
+                compiler: None,
+            };
+            build.text()
+        };
+        for (dirty, begin) in [
+            (Some(true), "commit `c` with changes; "),
+            (Some(false), "commit `c`; "),
+            (None, "commit `c` (whether with changes is unknown); "),
+        ] {
+            assert!(text(dirty).starts_with(begin), "{}", text(dirty));
+        }
+    }
+}

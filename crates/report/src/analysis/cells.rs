@@ -213,6 +213,45 @@ fn possible(unit: Unit, [low, high]: [f64; 2]) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::fixture::{messages, trial};
+
+    #[test]
+    fn a_delay_has_the_largest_error_of_the_clocks() {
+        let of = |metrics: &[(&str, f64)]| trial(0, Outcome::Measured, metrics);
+        let delay = (id::MESSAGE_DELAY_P95_NS, 1e6);
+        let trials = [
+            of(&[delay, (id::CLOCK_OFFSET_BOUND_NS, 5.0)]),
+            of(&[delay, (id::CLOCK_OFFSET_BOUND_NS, 7.0)]),
+            of(&[(id::CLOCK_OFFSET_BOUND_NS, 9.0)]),
+        ];
+        let found = clock_errors(&trials.each_ref(), &messages());
+        let expected = [(id::MESSAGE_DELAY_P95_NS.to_owned(), 7.0)];
+        assert_eq!(found, BTreeMap::from(expected));
+    }
+
+    /// A trial that failed has no whole transfer, which counts where the work is ranked by their share.
+    #[test]
+    fn the_share_of_whole_transfers_is_of_every_trial() {
+        let metrics = [(id::WHOLE_TRANSFER_RATIO, 1.0)];
+        let trials = [
+            trial(0, Outcome::Measured, &metrics),
+            trial(1, Outcome::Failed, &[]),
+        ];
+        let mean = |primary| {
+            let described = descriptions(&trials.each_ref(), primary);
+            described[id::WHOLE_TRANSFER_RATIO].mean
+        };
+        assert_eq!(mean(id::WHOLE_TRANSFER_RATIO), 0.5);
+        assert_eq!(mean(id::GOODPUT_BPS), 1.0);
+    }
+
+    #[test]
+    fn half_a_transfer_is_not_whole() {
+        let metric = regatta_model::metric::find(id::WHOLE_TRANSFER_RATIO).expect("a metric");
+        let described = describe_metric(metric, &[0.5, 1.0], &[]).expect("values");
+        let expected = binomial_interval(1, 2, CONFIDENCE);
+        assert_eq!(described.ci95, Some(expected));
+    }
 
     #[test]
     fn intervals_end_where_the_metric_does() {

@@ -328,3 +328,58 @@ fn between_workloads(index: &Index<'_>) -> Vec<(WorkloadDifference, Tested)> {
     }
     differences
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: the two of the rankings share 80 % of the error, so that their weights are 0.4, those of the others 0.1.
+    /// In the order of their weighted p-values they are the first, the third, the second and the fourth test; of what is
+    /// left their weights are 0.4 of 1, 0.1 of 0.6 and, as the second one fails, 0.4 and 0.1 of 0.5.
+    #[test]
+    fn tests_share_the_error_by_their_weights() {
+        let tested = |mean: f64, primary: bool| Tested {
+            estimate: Estimate::of(&[mean - 0.01, mean, mean + 0.01], 0.0),
+            primary,
+            better: Better::Lower,
+        };
+        let nothing = Tested {
+            estimate: None,
+            ..tested(0.0, true)
+        };
+        let family = [
+            tested(1.0, true),
+            tested(0.0, true),
+            nothing,
+            tested(-1.0, false),
+            tested(0.0, false),
+        ];
+        let decided = decide(&family);
+        let [Some(a), Some(b), None, Some(c), Some(d)] = &decided[..] else {
+            panic!("another test has no decision");
+        };
+        let confidences = [a, b, c, d].map(|it| it.confidence);
+        let expected = [0.98, 0.96, 1.0 - 0.05 / 6.0, 0.99];
+        for (found, expected) in confidences.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{confidences:?}");
+        }
+        let adjusted = [a.p_holm / a.p_value, c.p_holm / c.p_value];
+        assert!((adjusted[0] - 2.5).abs() < 1e-9, "{adjusted:?}");
+        assert!((adjusted[1] - 6.0).abs() < 1e-9, "{adjusted:?}");
+        use Conclusion::{Faster, NoDifferenceDetected, Slower};
+        let conclusions = [a, b, c, d].map(|it| it.conclusion);
+        let none = NoDifferenceDetected;
+        assert_eq!(conclusions, [Slower, none, Faster, none]);
+        let detectable = [a, b, c, d].map(|it| it.detectable_ratio.is_some());
+        assert_eq!(detectable, [false, true, false, true]);
+    }
+
+    /// By hand: 5 % · 80 % of four pairs is 1 % of each.
+    #[test]
+    fn the_first_step_has_the_share_of_one_pair() {
+        for (pairs, others, expected) in [(4, true, 0.99), (4, false, 0.9875), (0, false, 0.95)] {
+            let found = strictest_confidence(pairs, others);
+            assert!((found - expected).abs() < 1e-12, "{found}");
+        }
+    }
+}

@@ -152,3 +152,142 @@ impl Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::{bulk, messages, stopped, trial};
+    use Outcome::{Failed, Invalid, Measured, TimedOut, Unsupported};
+
+    fn found(trials: &[TrialRecord], workload: &Workload) -> Vec<(FailureKind, u64, u64)> {
+        let trials: Vec<&TrialRecord> = trials.iter().collect();
+        let found = of(&trials, workload).into_iter();
+        found.map(|it| (it.kind, it.count, it.of)).collect()
+    }
+
+    #[test]
+    fn little_is_less_than_a_tenth_of_the_best_trial_at_the_deadline() {
+        let little = |trial: &TrialRecord| is_little(trial, 100.0);
+        let goodput = |value: f64| [(id::GOODPUT_BPS, value)];
+        assert!(little(&stopped(0, &goodput(9.99))));
+        assert!(!little(&stopped(0, &goodput(10.0))));
+        assert!(!little(&stopped(0, &goodput(0.0))));
+        assert!(!little(&trial(0, Measured, &goodput(9.99))));
+    }
+
+    #[test]
+    fn the_best_trial_is_a_measured_one() {
+        let trials = [
+            trial(0, Measured, &[(id::GOODPUT_BPS, 3.0)]),
+            trial(1, Measured, &[(id::GOODPUT_BPS, 7.0)]),
+            trial(2, Failed, &[(id::GOODPUT_BPS, 9.0)]),
+            trial(3, Measured, &[]),
+        ];
+        assert_eq!(best_goodput_bps(&trials.each_ref()), 7.0);
+    }
+
+    #[test]
+    fn failures_of_transfers_are_counted_by_kind() {
+        let trials = [
+            trial(
+                0,
+                Measured,
+                &[
+                    (id::GOODPUT_BPS, 100.0),
+                    (id::CONNECTIONS_FAILED, 3.0),
+                    (id::CONNECTIONS_COMPLETED, 5.0),
+                    (id::REQUESTS_UNANSWERED, 2.0),
+                    (id::MESSAGES_SENT, 10.0),
+                    (id::MESSAGES_UNACKNOWLEDGED, 4.0),
+                    (id::MESSAGES_LOST, 1.0),
+                ],
+            ),
+            // What a stream still carries at the deadline is late and not lost.
+            stopped(
+                1,
+                &[
+                    (id::GOODPUT_BPS, 5.0),
+                    (id::MESSAGES_SENT, 10.0),
+                    (id::MESSAGES_DELIVERED, 6.0),
+                ],
+            ),
+            trial(2, Measured, &[(id::GOODPUT_BPS, 0.0)]),
+            trial(3, Measured, &[(id::GOODPUT_BPS, f64::NAN)]),
+            trial(4, Measured, &[]),
+            trial(5, Failed, &[(id::MESSAGES_LOST, 7.0)]),
+            trial(6, TimedOut, &[]),
+            trial(7, Unsupported, &[]),
+            trial(8, Invalid, &[]),
+        ];
+        assert_eq!(
+            found(&trials, &bulk()),
+            [
+                (FailureKind::Trials, 2, 7),
+                (FailureKind::Nothing, 3, 5),
+                (FailureKind::Little, 1, 5),
+                (FailureKind::Connections, 3, 8),
+                (FailureKind::Requests, 2, 20),
+                (FailureKind::Acknowledgements, 4, 20),
+                (FailureKind::Messages, 1, 20),
+            ]
+        );
+    }
+
+    #[test]
+    fn messages_that_come_too_late_for_a_delay_are_undelivered_unless_the_lost_ones_are_known() {
+        let of = |metrics: &[(&'static str, f64)]| {
+            let delay = [(id::MESSAGE_DELAY_P95_NS, 1e6), (id::MESSAGES_SENT, 100.0)];
+            trial(0, Measured, &[&delay[..], metrics].concat())
+        };
+        let late = of(&[(id::MESSAGES_DELIVERED, 90.0)]);
+        let duplicated = of(&[(id::MESSAGES_DELIVERED, 120.0)]);
+        let lost = of(&[
+            (id::MESSAGES_DELIVERED, 80.0),
+            (id::MESSAGE_LOSS_RATIO, 0.05),
+        ]);
+        assert_eq!(
+            found(&[late, duplicated, lost], &messages()),
+            [
+                (FailureKind::Messages, 5, 300),
+                (FailureKind::Undelivered, 10, 300)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_trial_fails_with_more_than_one_percent_of_its_work() {
+        let with = |failed: f64| {
+            let counts = [
+                (id::GOODPUT_BPS, 100.0),
+                (id::CONNECTIONS_FAILED, failed),
+                (id::CONNECTIONS_COMPLETED, 100.0 - failed),
+            ];
+            trial(0, Measured, &counts)
+        };
+        let counts = |trials: &[TrialRecord]| {
+            let trials: Vec<&TrialRecord> = trials.iter().collect();
+            started_and_failed(&trials, &bulk())
+        };
+        assert_eq!(counts(&[with(0.0), with(1.0), with(2.0)]), [3, 1]);
+        let little = stopped(1, &[(id::GOODPUT_BPS, 5.0)]);
+        assert_eq!(counts(&[with(0.0), little]), [2, 1]);
+        let lost = [
+            (id::GOODPUT_BPS, 100.0),
+            (id::MESSAGES_SENT, 100.0),
+            (id::MESSAGES_LOST, 50.0),
+        ];
+        assert_eq!(counts(&[trial(0, Measured, &lost)]), [1, 0]);
+        let not_measured = [Failed, TimedOut, Unsupported, Invalid];
+        assert_eq!(counts(&not_measured.map(|it| trial(0, it, &[]))), [2, 2]);
+    }
+
+    #[test]
+    fn trials_that_delivered_nothing_are_counted_unless_all_did() {
+        let text = |count, of| {
+            let kind = FailureKind::Nothing;
+            Failure { kind, count, of }.text()
+        };
+        assert_eq!(text(1, 2), "delivered nothing in 1 of 2 trials");
+        assert_eq!(text(2, 2), "delivered nothing");
+    }
+}

@@ -172,3 +172,16 @@ fn intact(data: &RunData) -> Gate {
         tr!("{} corrupted messages", corrupted.round() as u64),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_names_the_first_are_listed() {
+        let named = |count: usize| named(&vec!["`p`".to_owned(); count]);
+        assert_eq!(named(2), "`p`, `p`");
+        assert_eq!(named(24), vec!["`p`"; 24].join(", "));
+        assert_eq!(named(26), format!("{} and 2 more", named(24)));
+    }
+}

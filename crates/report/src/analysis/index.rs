@@ -94,8 +94,7 @@ impl<'a> Index<'a> {
     /// Returns the pairs and conditions whose ratio by the metric of the ranking depends on the machine,
     /// at a level of 1 % for all of them together.
     pub fn disagreements(&self) -> Vec<String> {
-        let mut nodes = self.nodes.values().flat_map(BTreeMap::values);
-        if nodes.all(|node| *node == 0) {
+        if self.nodes.is_empty() {
             return Vec::new();
         }
         let study = &self.data.header.study;
@@ -234,5 +233,55 @@ impl Shared {
             means: [mean(&a), mean(&b)],
             ratios: a.iter().zip(&b).map(|(a, b)| a - b).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::{Outcome, metric::id};
+
+    use super::*;
+    use crate::analysis::fixture::trial;
+
+    /// By hand: the rounds 1 and 3 have both; √(4 · 8) and √(1 · 4).
+    #[test]
+    fn two_cells_are_compared_over_the_rounds_that_both_have() {
+        let a = [(0, 2.0), (1, 4.0), (3, 8.0)];
+        let b = [(1, 1.0), (2, 5.0), (3, 4.0), (4, 7.0)];
+        let shared = Shared::of(&a, &b);
+        assert_eq!(shared.rounds, [1, 3]);
+        let expected = [4.0_f64.ln(), 8.0_f64.ln() - 4.0_f64.ln()];
+        assert_eq!(shared.ratios, expected);
+        assert_eq!(shared.kind, MeanKind::Geometric);
+        let means = shared.means.map(|mean| mean.expect("a mean"));
+        assert!((means[0] - 32.0_f64.sqrt()).abs() < 1e-12, "{means:?}");
+        assert!((means[1] - 2.0).abs() < 1e-12, "{means:?}");
+        let apart = Shared::of(&a[..1], &b);
+        assert_eq!((apart.rounds.len(), apart.means), (0, [None; 2]));
+    }
+
+    #[test]
+    fn values_are_in_the_order_of_rounds_of_which_the_last_attempt_counts() {
+        let metrics = BTreeSet::from([id::REQUESTS_PER_SECOND]);
+        let values = |trials: &[(u32, f64)], primary: Option<&str>| {
+            let trials = trials.iter().map(|(round, value)| {
+                let outcome = match *value {
+                    0.0 => Outcome::Failed,
+                    _ => Outcome::Measured,
+                };
+                trial(*round, outcome, &[(id::REQUESTS_PER_SECOND, *value)])
+            });
+            let trials: Vec<TrialRecord> = trials.collect();
+            let trials: Vec<&TrialRecord> = trials.iter().collect();
+            let mut values = values_by_metric(&metrics, primary, &trials);
+            values.remove(id::REQUESTS_PER_SECOND)
+        };
+        let primary = Some(id::REQUESTS_PER_SECOND);
+        let of_rounds = [(2, 5.0), (0, 6.0), (2, 7.0)];
+        assert_eq!(values(&of_rounds, primary), Some(vec![(0, 6.0), (2, 7.0)]));
+        assert_eq!(values(&[(0, 5.0), (0, 6.0)], primary), Some(vec![(0, 6.0)]));
+        // A trial that failed counts in the metric of the ranking.
+        assert_eq!(values(&[(1, 0.0)], primary), Some(vec![(1, 0.0)]));
+        assert_eq!(values(&[(1, 0.0)], None), None);
     }
 }

@@ -127,6 +127,23 @@ mod tests {
         assert_eq!(MeanOfAll::of(&[0.0, f64::INFINITY]), None);
     }
 
+    #[test]
+    fn values_below_zero_have_no_mean() {
+        assert_eq!(MeanKind::of([1.0, -1.0]), None);
+        assert_eq!(MeanKind::of([1.0, f64::NAN]), None);
+    }
+
+    /// By hand: rates of 0 and 8 are 1 below and 1 above their mean of 4, as a part of it; times have the opposite sign.
+    #[test]
+    fn a_series_lies_around_the_logarithm_of_its_mean() {
+        let mean = 4.0_f64.ln();
+        let rates = MeanKind::Arithmetic.series(&[0.0, 8.0]);
+        assert_eq!(rates, Some(vec![mean - 1.0, mean + 1.0]));
+        let times = MeanKind::Harmonic.series(&[f64::INFINITY, 0.125]);
+        assert_eq!(times, Some(vec![1.0 - mean, -1.0 - mean]));
+        assert_eq!(MeanKind::Geometric.series(&[0.0, 8.0]), None);
+    }
+
     /// A rate and the time that is its inverse are the same figure.
     #[test]
     fn harmonic_means_mirror_arithmetic_ones() {

@@ -8,6 +8,8 @@ mod cells;
 mod claims;
 mod comparison;
 mod failures;
+#[cfg(test)]
+mod fixture;
 mod gates;
 mod index;
 mod loss_response;
@@ -219,4 +221,21 @@ fn method(data: &RunData) -> Vec<String> {
         }
     }
     sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_of_any_comparison_are_compared() {
+        for metric in [
+            id::REQUESTS_PER_SECOND,
+            id::CPU_HOST_RATIO,
+            id::ROUND_TRIP_DELAY_P95_NS,
+        ] {
+            assert!(is_compared(metric), "{metric}");
+        }
+        assert!(!is_compared(id::MESSAGES_SENT));
+    }
 }

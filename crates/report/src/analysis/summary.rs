@@ -591,3 +591,20 @@ pub(crate) fn path_quantity(name: &str) -> (Unit, String) {
     let title = name.strip_suffix(suffix).unwrap_or(name).replace('_', " ");
     (unit, language::text(&title).to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_and_little_are_of_measured_trials() {
+        use FailureKind::{Connections, Little, Messages, Nothing, Trials};
+        assert!(
+            [Nothing, Little]
+                .iter()
+                .all(|it| it.is_of_measured_trials())
+        );
+        let others = [Trials, Connections, Messages];
+        assert!(!others.iter().any(|it| it.is_of_measured_trials()));
+    }
+}

@@ -117,3 +117,24 @@ impl SweepResult {
         by_position.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_beyond_the_axis_has_no_text() {
+        let axis = SweepAxis {
+            key: "condition.loss".into(),
+            zipped: Vec::new(),
+            title: "loss".into(),
+            unit: None,
+            logarithmic: false,
+            values: vec![SweepValue {
+                text: "1 %".into(),
+                value: None,
+            }],
+        };
+        assert_eq!([axis.text_of(0), axis.text_of(1)], ["1 %", ""]);
+    }
+}

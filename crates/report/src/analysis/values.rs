@@ -46,3 +46,61 @@ pub fn values_of(trials: &[&TrialRecord], metric: &str, is_primary: bool) -> Vec
     };
     trials.iter().filter_map(value).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::fixture::{stopped, trial};
+    use Outcome::{Failed, Invalid, Measured, TimedOut, Unsupported};
+
+    #[test]
+    fn a_trial_without_a_value_has_the_worst_one_of_what_it_is_ranked_by() {
+        const RATE: &str = id::REQUESTS_PER_SECOND;
+        const DELAY: &str = id::MESSAGE_DELAY_P95_NS;
+        let worst_rate = Some(0.0);
+        for (outcome, metric, value, if_primary, otherwise) in [
+            (Measured, RATE, Some(5.0), Some(5.0), Some(5.0)),
+            (Measured, RATE, Some(0.0), Some(0.0), Some(0.0)),
+            (Measured, RATE, Some(-1.0), worst_rate, None),
+            (Measured, RATE, Some(f64::INFINITY), worst_rate, None),
+            (Measured, id::GOODPUT_BPS, None, worst_rate, None),
+            (Failed, RATE, Some(5.0), worst_rate, None),
+            (Failed, DELAY, None, Some(f64::INFINITY), None),
+            (TimedOut, id::GOODPUT_BPS, None, worst_rate, worst_rate),
+            (Failed, id::MESSAGES_SENT, None, None, None),
+            (Unsupported, id::GOODPUT_BPS, Some(5.0), None, None),
+            (Invalid, id::GOODPUT_BPS, Some(5.0), None, None),
+        ] {
+            let metrics: Vec<(&str, f64)> = value.map(|it| (metric, it)).into_iter().collect();
+            let trial = trial(0, outcome, &metrics);
+            let found = [true, false].map(|is_primary| value_of(&trial, metric, is_primary));
+            assert_eq!(
+                found,
+                [if_primary, otherwise],
+                "{outcome:?} {metric} {value:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn little_counts_as_the_worst_value_of_goodput_and_of_the_ranking() {
+        let rates = |goodput, requests| {
+            [
+                (id::GOODPUT_BPS, goodput),
+                (id::REQUESTS_PER_SECOND, requests),
+            ]
+        };
+        let trials = [
+            trial(3, Measured, &rates(100.0, 50.0)),
+            stopped(4, &rates(9.0, 40.0)),
+            trial(5, Measured, &rates(9.0, 30.0)),
+        ];
+        let of = |metric, is_primary| values_of(&trials.each_ref(), metric, is_primary);
+        let goodput = [(3, 100.0), (4, 0.0), (5, 9.0)];
+        assert_eq!(of(id::GOODPUT_BPS, false), goodput);
+        assert_eq!(of(id::GOODPUT_BPS, true), goodput);
+        let requests = id::REQUESTS_PER_SECOND;
+        assert_eq!(of(requests, true), [(3, 50.0), (4, 0.0), (5, 30.0)]);
+        assert_eq!(of(requests, false), [(3, 50.0), (4, 40.0), (5, 30.0)]);
+    }
+}

@@ -1,6 +1,7 @@
 //! Tests of this crate: one binary for all files, so that its dependencies are linked once.
 
 mod browser;
+mod claims;
 mod common;
 mod compare;
 mod devtools;
@@ -20,7 +21,7 @@ mod sweeps;
 mod typesetter;
 mod validity;
 mod verdict;
-mod verdict_figures;
+mod verdict_values;
 
 #[path = "../../examples/validity/draws.rs"]
 mod draws;

@@ -109,3 +109,10 @@ fn values_beyond_the_published_path_are_marked() {
     assert_eq!(json["published"][0]["path_permits"], true);
     assert!(json["published"][1].get("path_permits").is_none());
 }
+
+#[test]
+fn a_round_is_late_above_one_percent_of_the_period() {
+    let of_one = |late: Duration| warnings(&series(&[(0, late)])).len();
+    assert_eq!(of_one(Duration::from_millis(1500)), 0);
+    assert_eq!(of_one(Duration::from_millis(1501)), 1);
+}

@@ -1,6 +1,6 @@
 //! Rules for the claims of a summary.
 
-use regatta_model::{Finish, Outcome, WorkloadKind};
+use regatta_model::{Finish, Outcome, Warning, WorkloadKind};
 use regatta_report::{
     RunData,
     analysis::{Claim, Conclusion},
@@ -527,4 +527,93 @@ fn debug_builds_and_different_builds_have_warnings() {
         facts.0.retain(|name, _| !name.starts_with("build."));
     }
     assert!(of(&data).is_empty());
+}
+
+#[test]
+fn only_spoiled_path_checks_are_not_judged() {
+    let not_judged = |spoiled: [bool; 3]| {
+        let mut data = common::full();
+        data.path_checks.push(data.path_checks[0].clone());
+        for (check, spoiled) in data.path_checks.iter_mut().zip(spoiled) {
+            check.spoiled = spoiled.then(|| "it was late".into());
+        }
+        let gates = summarise(&data).gates;
+        gates.iter().any(|gate| gate.not_judged)
+    };
+    assert!(!not_judged([false, false, false]));
+    assert!(!not_judged([true, false, false]));
+    assert!(not_judged([true, true, true]));
+}
+
+#[test]
+fn gates_count_repeated_trials_and_corrupted_messages() {
+    let mut data = common::one_round();
+    assert!(summarise(&data).passed());
+    assert!(!detail(&data, "trials_measured").contains("repeated"));
+    data.repeated.push(data.trials[0].clone());
+    for (trial, corrupted) in data.trials.iter_mut().zip([2.0, 3.0]) {
+        let metrics = &mut trial.measurements.metrics;
+        metrics.insert("messages_corrupted", corrupted);
+    }
+    assert!(detail(&data, "trials_measured").ends_with(", 1 repeated"));
+    assert_eq!(detail(&data, "data_intact"), "5 corrupted messages");
+    assert!(!summarise(&data).passed());
+}
+
+#[test]
+fn the_method_is_that_of_the_run() {
+    let has = |data: &RunData, words: &str| {
+        let method = summarise(data).statistics.method;
+        method.iter().any(|sentence| sentence.contains(words))
+    };
+    let mut data = common::full();
+    assert!(has(&data, "Holm's step-down procedure"));
+    assert!(!has(&data, "several nodes"));
+    assert!(!has(&data, "In a sweep"));
+    data.nodes.insert(0, "x".into());
+    assert!(has(&data, "several nodes"));
+}
+
+/// One of the run to the letter is listed with it, others are equal if their code and hint are.
+#[test]
+fn warnings_of_trials_are_counted_by_code_and_hint() {
+    let mut data = common::one_round();
+    let warning = |[code, message, hint]: [&str; 3]| Warning::new(code, message, hint);
+    data.warnings = vec![warning(["c", "m", "h"])];
+    let of_trials = [
+        vec![["c", "m", "h"]],
+        vec![["c", "other", "h"]],
+        vec![["c", "third", "h"], ["c", "m", "hint"], ["d", "m", "h"]],
+    ];
+    for (trial, warnings) in data.trials.iter_mut().zip(of_trials) {
+        trial.measurements.warnings = warnings.into_iter().map(warning).collect();
+    }
+    let mut repeated = data.trials[0].clone();
+    for attempt in [1, 2] {
+        repeated.attempt = attempt;
+        data.repeated.push(repeated.clone());
+    }
+    let warnings = summarise(&data).warnings;
+    let found: Vec<(&str, &str, &str, u64, usize)> = (warnings.iter())
+        .map(|it| {
+            let Warning {
+                code,
+                message,
+                hint,
+            } = &it.warning;
+            let named = it.cells.len();
+            (&**code, &**message, &**hint, it.trials, named)
+        })
+        .filter(|it| ["c", "d"].contains(&it.0))
+        .collect();
+    let expected = [
+        ("c", "m", "h", 0, 1),
+        ("c", "other", "h", 2, 2),
+        ("c", "m", "hint", 1, 1),
+        ("d", "m", "h", 1, 1),
+    ];
+    assert_eq!(found, expected);
+    let mut repeated = warnings.iter();
+    let repeated = repeated.find(|it| it.warning.code == "trials_repeated");
+    assert_eq!(repeated.map(|it| it.trials), Some(1));
 }

@@ -359,3 +359,34 @@ fn a_page_has_lines_and_maps_instead_of_a_panel_for_each_cell() {
     assert!(panels(&many) < 40, "{}", panels(&many));
     assert!(many.len() < 1_500_000, "{} bytes", many.len());
 }
+
+/// Up to 1000 rounds are resampled.
+#[test]
+fn the_method_says_how_crossings_have_their_intervals() {
+    let mut data = one_parameter();
+    data.trials.clear();
+    let mut has = |rounds: u32, words: &str| {
+        data.header.study.rounds = rounds;
+        let method = summarise(&data).statistics.method;
+        method.iter().any(|sentence| sentence.contains(words))
+    };
+    assert!(has(8, "In a sweep"));
+    assert!(!has(1000, "Of more than 1000 rounds"));
+    assert!(has(1001, "Of more than 1000 rounds"));
+}
+
+#[test]
+fn a_loss_of_nothing_everywhere_has_no_figure() {
+    let mut data = one_parameter();
+    data.trials.retain(|trial| trial.round == 0);
+    let mut has_loss = |loss: f64| {
+        for trial in &mut data.trials {
+            let metrics = &mut trial.measurements.metrics;
+            metrics.insert("message_loss_ratio", loss);
+        }
+        let sweeps = summarise(&data).sweeps;
+        sweeps.iter().any(|it| it.metric == "message_loss_ratio")
+    };
+    assert!(!has_loss(0.0));
+    assert!(has_loss(0.01));
+}

@@ -257,11 +257,12 @@ fn contradictory_rounds_have_no_winner() {
             data.trials.push(trial);
         }
     }
-    let text = summarise(&data).verdict.conditions[0].text.clone();
+    let verdict = summarise(&data).verdict;
     assert_eq!(
-        text,
+        verdict.conditions[0].text,
         "Under `baseline`: the rounds contradict one another, and nothing is the fastest."
     );
+    assert_eq!(verdict.overall, "Fastest: no order under `baseline`.");
 }
 
 #[test]
@@ -644,4 +645,129 @@ fn quantities_in_a_verdict_have_readable_units() {
     );
     let by_rate = text("requests_per_second");
     assert!(by_rate.contains(": `b` (3020/s) was fastest"), "{by_rate}");
+}
+
+#[test]
+fn a_transport_retransmits_as_its_own_trials_state() {
+    let mut data = two(|_, round| Some(100.0 + round as f64));
+    for trial in &mut data.trials {
+        let value = if trial.transport == "a" {
+            "none"
+        } else {
+            "by the stack"
+        };
+        let facts = &mut trial.measurements.facts;
+        facts.insert("retransmission".into(), value.into());
+    }
+    let cells = summarise(&data).cells.into_iter();
+    let retransmits: Vec<bool> = cells.map(|cell| cell.retransmits).collect();
+    assert_eq!(retransmits, [false, true]);
+}
+
+#[test]
+fn one_failure_in_a_hundred_is_ranked() {
+    let mut data = two(|_, round| Some(100.0 + round as f64));
+    for trial in &mut data.trials {
+        let metrics = &mut trial.measurements.metrics;
+        metrics.extend([("messages_sent", 100.0), ("requests_unanswered", 1.0)]);
+    }
+    assert_eq!(letters(&summarise(&data)), [("a", "a"), ("b", "a")]);
+}
+
+#[test]
+fn equal_transports_that_differ_are_counted_in_the_noise_floor() {
+    let mut data = two(|label, round| {
+        let drawn = [3.0, -2.0, 1.0, 4.0, -5.0][round];
+        Some(if label == "a" { 100.0 } else { 200.0 } + 0.1 * drawn)
+    });
+    let first = data.header.study.transports[0].clone();
+    let second = &mut data.header.study.transports[1];
+    (second.driver, second.options) = (first.driver, first.options);
+    let floor = summarise(&data).verdict.noise_floor;
+    let floor = floor.expect("they are the same");
+    assert_eq!((floor.pairs, floor.distinguished), (1, 1));
+}
+
+/// Only two transports can differ in what one of them does not tell.
+#[test]
+fn what_a_single_transport_does_not_tell_is_not_named() {
+    let mut data = two(|_, round| Some(100.0 + round as f64));
+    data.header.study.transports.truncate(1);
+    data.trials.retain(|trial| trial.transport == "a");
+    for trial in &mut data.trials {
+        let facts = &mut trial.measurements.facts;
+        facts.insert("cipher.sender".into(), "not known: not read".into());
+    }
+    let summary = summarise(&data);
+    assert!(!verdict(&summary).text.contains("not known"));
+    assert!(!summary.verdict.overall.contains("not known"));
+}
+
+#[test]
+fn a_transport_that_was_never_measured_is_not_compared_in_its_encryption() {
+    let overall = |outcome: Outcome| {
+        let mut data = two(|_, round| Some(100.0 + round as f64));
+        for trial in &mut data.trials {
+            let is_a = trial.transport == "a";
+            let cipher = if is_a { "none" } else { "AES-128-GCM" };
+            let facts = &mut trial.measurements.facts;
+            facts.insert("cipher.sender".into(), cipher.into());
+            if !is_a {
+                trial.outcome = outcome;
+            }
+        }
+        summarise(&data).verdict.overall
+    };
+    let sentence = " Without encryption: `a`; with it: `b`.";
+    assert!(overall(Outcome::Measured).ends_with(sentence));
+    let failed = overall(Outcome::Failed);
+    assert!(!failed.contains("encryption"), "{failed}");
+}
+
+#[test]
+fn places_without_any_ranking_name_nobody_who_is_not_ranked() {
+    let mut data = two(|_, _| Some(0.0));
+    let summary = summarise(&data);
+    let overall = &summary.verdict.overall;
+    assert!(!overall.contains("Not ranked"), "{overall}");
+    for trial in &mut data.trials {
+        if trial.transport == "a" {
+            let metrics = &mut trial.measurements.metrics;
+            metrics.insert("goodput_bps", 1e8);
+        }
+    }
+    let overall = summarise(&data).verdict.overall;
+    let sentence = " Not ranked in every place: `b`.";
+    assert!(overall.ends_with(sentence), "{overall}");
+}
+
+#[test]
+fn two_leaders_of_three_are_named() {
+    let drawn = [[3.0, -2.0, 1.0, 4.0, -5.0], [1.0, 3.0, -4.0, 2.0, 0.0]];
+    let data = run_data(["a", "b", "c"], |label, round| {
+        Some(match label {
+            "a" => 100.0 + drawn[0][round],
+            "b" => 100.0 + drawn[1][round],
+            _ => 20.0 + 0.1 * drawn[0][round],
+        })
+    });
+    let overall = summarise(&data).verdict.overall;
+    assert!(
+        overall.starts_with("Fastest: `b` and `a` (no difference detected) under `baseline`")
+            || overall
+                .starts_with("Fastest: `a` and `b` (no difference detected) under `baseline`"),
+        "{overall}"
+    );
+}
+
+#[test]
+fn responses_up_to_one_and_a_half_are_alike() {
+    let names = |other: &str| {
+        let overall = summarise(&responding(0.01, ["1 at 1 %", other]))
+            .verdict
+            .overall;
+        overall.contains("congestion controls")
+    };
+    assert!(!names("1.5 at 1 %"));
+    assert!(names("1.6 at 1 %"));
 }

@@ -1,4 +1,4 @@
-//! Tests of the figures in sentences and of the comparison of workloads, with synthetic values.
+//! Tests of the values in sentences and of the comparison of workloads, with synthetic values.
 
 use regatta_model::{Bytes, Spread, Workload, WorkloadKind};
 use regatta_report::{RunData, analysis::Conclusion, summarise};
