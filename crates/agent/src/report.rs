@@ -32,6 +32,8 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     let count = |count: Option<u64>| count.map(|count| count as f64);
     let (side, names) = (role.name(), role.metrics());
     let interface = observed.interface.as_ref();
+    let offloads = facts.get(&format!("offloads.{side}"));
+    let protocol = Protocol::of(offloads.map(String::as_str));
     put(names.peak_memory, count(observed.peak_memory_bytes));
     if let Some(deltas) = &observed.deltas {
         put(names.cpu, deltas.cpu_ratio);
@@ -39,7 +41,8 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         put(names.cpu_system, deltas.cpu_system_ratio);
         put(id::CPU_HOST_RATIO, deltas.cpu_host_ratio);
         put(id::CPU_HOST_SOFTIRQ_RATIO, deltas.cpu_host_softirq_ratio);
-        if role == Role::Receiver {
+        // The kernel counts those of all sockets.
+        if role == Role::Receiver && protocol != Protocol::OfKernel {
             put(
                 id::RECEIVE_BUFFER_ERRORS,
                 count(deltas.receive_buffer_errors),
@@ -54,13 +57,17 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
             put(name, value);
         }
     }
-    series.extend(observed.series);
+    let is_counted = |series: &Series| {
+        !is_loopback(interface) || !SERIES_OF_INTERFACE.contains(&series.name.as_str())
+    };
+    series.extend(observed.series.into_iter().filter(is_counted));
     let (fact, warning) = describe(observed.deltas.as_ref(), interface, role);
     facts.entry(format!("interface.{side}")).or_insert(fact);
     warnings.extend(warning);
     let pressures = observed
         .deltas
-        .and_then(|deltas| deltas.tcp_memory_pressures);
+        .and_then(|deltas| deltas.tcp_memory_pressures)
+        .filter(|_| protocol != Protocol::OverUdp);
     warnings.extend(memory_warning(pressures, side));
     if metrics.contains_key(names.cpu) {
         warnings.extend(tick_warning(cpu_time_step(), side));
@@ -70,6 +77,42 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     {
         *offloads = offloads_of(interface);
     }
+}
+
+/// Protocol by whose packets a transport sends, as far as its offloads tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// TCP or SCTP of the kernel, whose packets are cut and joined by the interface's settings.
+    OfKernel,
+    /// UDP, with the offloads of its sockets.
+    OverUdp,
+    /// A program that does not tell.
+    Unknown,
+}
+
+impl Protocol {
+    fn of(offloads: Option<&str>) -> Self {
+        match offloads {
+            Some(stack::OF_INTERFACE) => Self::OfKernel,
+            Some(of_socket) if stack::is_comparable(of_socket) => Self::OverUdp,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Series of the data interface's counters.
+const SERIES_OF_INTERFACE: [&str; 6] = [
+    series_id::RECEIVED_BPS,
+    series_id::PACKETS_SENT_PER_SECOND,
+    series_id::PACKETS_RECEIVED_PER_SECOND,
+    series_id::MEAN_PACKET_BYTES,
+    series_id::INTERFACE_DROPS,
+    series_id::INTERFACE_ERRORS,
+];
+
+/// Whether the data interface is loopback, which carries the packets of all programs of the host, in both directions.
+fn is_loopback(interface: Option<&InterfaceInfo>) -> bool {
+    interface.is_some_and(|info| info.name == "lo")
 }
 
 /// Returns a warning if the kernel of one end had no memory left for TCP's buffers, `times` in the window.
@@ -118,13 +161,13 @@ fn offloads_of(interface: Option<&InterfaceInfo>) -> String {
     }
 }
 
-/// Returns the metrics of the data interface over the window.
+/// Returns the metrics of the data interface over the window; none of loopback.
 fn interface_metrics(
     deltas: &WindowDeltas,
     interface: Option<&InterfaceInfo>,
     role: Role,
 ) -> Vec<(&'static str, f64)> {
-    let Some(counters) = deltas.interface else {
+    let Some(counters) = deltas.interface.filter(|_| !is_loopback(interface)) else {
         return Vec::new();
     };
     let mut metrics = vec![
@@ -197,6 +240,7 @@ fn describe(
     };
     let name = &info.name;
     let counters = deltas.and_then(|deltas| deltas.interface);
+    let counters = counters.filter(|_| !is_loopback(interface));
     let mean = counters
         .and_then(|it| mean_packet_bytes(it.sent_bytes, it.sent_packets, info.link_header_bytes));
     let warning = mean
@@ -317,16 +361,71 @@ mod tests {
         assert!(report.measurements.metrics.is_empty());
     }
 
+    /// Returns the report of a receiver whose stack states these offloads.
+    fn receiver_with(offloads: &str) -> SideReport {
+        let mut report = SideReport::default();
+        let facts = &mut report.measurements.facts;
+        facts.insert("offloads.receiver".to_owned(), offloads.to_owned());
+        report
+    }
+
+    #[test]
+    fn datagrams_that_other_programs_lost_are_none_of_a_stack_of_the_kernel() {
+        for (offloads, counted) in [
+            (stack::OF_INTERFACE, None),
+            ("of the socket: on", Some(5.0)),
+            ("none", Some(5.0)),
+            ("not known: the program does not tell", Some(5.0)),
+        ] {
+            let mut report = receiver_with(offloads);
+            merge(&mut report, Role::Receiver, observed(1500));
+            let found = report.measurements.metrics.get("receive_buffer_errors");
+            assert_eq!(found.copied(), counted, "{offloads}");
+        }
+    }
+
+    #[test]
+    fn packets_over_loopback_are_everybodys_and_not_counted() {
+        for (name, is_counted) in [("lo", false), ("eth0", true)] {
+            let mut observed = observed(65_536);
+            observed.interface.as_mut().expect("one").name = name.to_owned();
+            observed.series.push(Series {
+                name: series_id::PACKETS_SENT_PER_SECOND.to_owned(),
+                side: "sender".to_owned(),
+                t_ns: vec![1],
+                values: vec![100.0],
+            });
+            let mut report = SideReport::default();
+            merge(&mut report, Role::Sender, observed);
+            let Measurements {
+                metrics,
+                series,
+                facts,
+                ..
+            } = report.measurements;
+            for of_interface in ["packets_sent", "mean_packet_bytes", "interface_drops"] {
+                assert_eq!(metrics.contains_key(of_interface), is_counted, "{name}");
+            }
+            assert_eq!(series.len(), 1 + usize::from(is_counted), "{name}");
+            assert_eq!(facts["interface.sender"], name);
+        }
+    }
+
     #[test]
     fn tcp_memory_pressure_is_warned_of() {
-        for (times, expected) in [(Some(1), 1), (Some(0), 0), (None, 0)] {
+        for (offloads, times, expected) in [
+            (stack::OF_INTERFACE, Some(1), 1),
+            (stack::OF_INTERFACE, Some(0), 0),
+            (stack::OF_INTERFACE, None, 0),
+            ("of the socket: on", Some(1), 0),
+        ] {
             let mut observed = observed(1500);
             observed
                 .deltas
                 .as_mut()
                 .expect("deltas")
                 .tcp_memory_pressures = times;
-            let mut report = SideReport::default();
+            let mut report = receiver_with(offloads);
             merge(&mut report, Role::Receiver, observed);
             let warnings = &report.measurements.warnings;
             assert_eq!(warnings.len(), expected, "{warnings:?}");

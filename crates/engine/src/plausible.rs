@@ -80,15 +80,7 @@ pub(crate) fn check(
     let transport = plan.transport(trial.cell);
     let shortfalls = shortfall::warnings(transport, condition, study.deadline, kind, merged);
     found.extend(shortfalls);
-    if let Some(dropped) = get(id::RECEIVE_BUFFER_ERRORS)
-        && dropped > 0.0
-    {
-        found.push(Warning::new(
-            warning_code::RECEIVE_BUFFER_ERRORS,
-            "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages",
-            "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
-        ));
-    }
+    found.extend(receive_buffer_full(merged));
     if let Some(busy) = get(id::CPU_HOST_RATIO)
         && busy > SATURATED
     {
@@ -117,6 +109,28 @@ pub(crate) fn check(
         found.push(Warning::new("cpu_saturated", message, hint));
     }
     merged.warnings.extend(found);
+}
+
+/// Returns the warning about datagrams that found the receiver's buffer full. The kernel counts those of other programs,
+/// too: where nothing sends again and nothing was lost, they were none of the trial's.
+fn receive_buffer_full(merged: &Measurements) -> Option<Warning> {
+    let get = |name: &str| merged.metrics.get(name).copied();
+    get(id::RECEIVE_BUFFER_ERRORS).filter(|dropped| *dropped > 0.0)?;
+    let sends_once = merged.facts.get("retransmission").map(String::as_str) == Some("none");
+    let message = match sends_once {
+        true => {
+            get(id::MESSAGES_LOST).filter(|lost| *lost > 0.0)?;
+            "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages"
+        }
+        false => {
+            "datagrams that the path had delivered were dropped at the receiver because a socket's buffer was full; the transport took its own among them for losses of the path"
+        }
+    };
+    Some(Warning::new(
+        warning_code::RECEIVE_BUFFER_ERRORS,
+        message,
+        "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
+    ))
 }
 
 /// Returns the warnings about an emulator that did not keep up.
@@ -397,6 +411,26 @@ mod tests {
         assert_eq!(unusable(&rate, &path(10)), None);
         assert!(unusable(&rate, &path(11)).is_some_and(|why| why.contains("1.1 %")));
         assert_eq!(unusable(&condition(None), &path(500)), None);
+    }
+
+    #[test]
+    fn datagrams_without_room_at_the_receiver_are_a_warning_where_the_trial_lost_any() {
+        let warning = |retransmission: &str, lost: f64| {
+            let metrics = [(id::RECEIVE_BUFFER_ERRORS, 3.0), (id::MESSAGES_LOST, lost)];
+            let merged = Measurements {
+                metrics: (metrics.iter())
+                    .map(|(name, value)| ((*name).to_owned(), *value))
+                    .collect(),
+                facts: [("retransmission".to_owned(), retransmission.to_owned())].into(),
+                ..Measurements::default()
+            };
+            receive_buffer_full(&merged).map(|warning| warning.message)
+        };
+        let of_udp = warning("none", 2.0);
+        assert!(of_udp.is_some_and(|text| text.ends_with("they count as lost messages")));
+        assert_eq!(warning("none", 0.0), None);
+        let of_quic = warning("by the transport", 0.0);
+        assert!(of_quic.is_some_and(|text| text.ends_with("for losses of the path")));
     }
 
     /// Returns why a bulk transfer with these bytes sent and delivered is no measurement.

@@ -217,14 +217,9 @@ fn check(driver: &str, carries: Carries, size: u64, sender: &SideReport, receive
             );
         }
     }
-    assert!(
-        sender.measurements.metrics["packets_sent"] >= 1.0,
-        "{driver}: {sender:?}"
-    );
-    assert!(
-        sender.measurements.metrics["mean_packet_bytes"] >= 20.0,
-        "{driver}: {sender:?}"
-    );
+    // Over loopback the interface's packets are those of all programs.
+    let packets = sender.measurements.metrics.get("mean_packet_bytes");
+    assert_eq!(packets, None, "{driver}: {sender:?}");
     assert!(
         sender.measurements.metrics["goodput_bps"] > 0.0,
         "{driver}: {sender:?}"

@@ -30,7 +30,7 @@ super::metrics! {
     PACKETS_PER_SECOND = "packets_per_second" [PerSecond, Neither] "packets per second":
         "IP packets that left the sending host's interface in the sender's window (see `packets_sent`), over its length.";
     PACKETS_SENT = "packets_sent" [Count, Neither] "packets sent":
-        "IP packets that left the sending host's interface in the sender's window: from its first connect call, where it listens from the arrival of the transfer's connection, and with a warm-up from its end, to the arrival of the acknowledgement or the deadline. The packets of the probe under load are in it; those of the idle probe are before it. Where both hosts send, the sender is the connecting host, in all metrics of a sender; what left the other one is `acknowledgement_packets`.";
+        "IP packets that left the sending host's interface in the sender's window: from its first connect call, where it listens from the arrival of the transfer's connection, and with a warm-up from its end, to the arrival of the acknowledgement or the deadline. The packets of the probe under load are in it; those of the idle probe are before it. Where both hosts send, the sender is the connecting host, in all metrics of a sender; what left the other one is `acknowledgement_packets`. The interface counts packets of all programs; over loopback, where those of both ends and of everybody else are among them, all counts of the interface are absent.";
     PACKETS_RECEIVED = "packets_received" [Count, Neither, Receiver] "packets received":
         "IP packets that the receiving host's interface got in the receiver's window: from the arrival of the transfer's connection, where it connects from its first connect call, and with a warm-up from its end, until everything that comes is delivered or the deadline has stopped the transfer. It begins and ends about a one-way delay beside the sender's, so that the two counts are not of the same packets.";
     MEAN_PACKET_BYTES = "mean_packet_bytes" [Bytes, Neither] "mean packet size":
@@ -44,5 +44,5 @@ super::metrics! {
     INTERFACE_COLLISIONS = "interface_collisions" [Count, Lower, Sum] "interface collisions":
         "Collisions on both hosts' interfaces, each in its end's window (see `packets_sent`, `packets_received`).";
     RECEIVE_BUFFER_ERRORS = "receive_buffer_errors" [Count, Lower, Receiver] "receive buffer errors":
-        "UDP datagrams that the receiving host dropped because the socket's buffer was full (RcvbufErrors), in the receiver's window (see `packets_received`); not loss on the path.";
+        "UDP datagrams that the receiving host dropped because the socket's buffer was full (RcvbufErrors), in the receiver's window (see `packets_received`); not loss on the path. The kernel counts those of all sockets of the network namespace, on a network as it is those of other programs too. Absent for TCP and SCTP of the kernel.";
 }
