@@ -78,7 +78,7 @@ pub(crate) fn check(
     found.extend(path.into_iter().flat_map(|path| of_path(condition, path)));
     found.extend(slow_start::overflow(condition, kind.direction(), merged));
     let transport = plan.transport(trial.cell);
-    let shortfalls = shortfall::warnings(transport, condition, study.deadline, kind, merged);
+    let shortfalls = shortfall::warnings(transport, condition, study, kind, merged);
     found.extend(shortfalls);
     found.extend(receive_buffer_full(merged));
     if let Some(busy) = get(id::CPU_HOST_RATIO)

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use regatta_model::{
-    BitRate, Condition, Direction, Measurements, OptionValue, Transport, Warning, WorkloadKind,
-    metric::id, units::format_duration,
+    BitRate, Clock, Condition, Direction, Measurements, OptionValue, Study, Transport, Warning,
+    WorkloadKind, metric::id, units::format_duration,
 };
 
 /// Least ratio of the achieved to the requested rate at which the rate was kept, and least ratio in any case.
@@ -22,10 +22,14 @@ const MIN_STREAM_RATE_RATIO: f64 = 0.85;
 pub(crate) fn warnings(
     transport: &Transport,
     condition: &Condition,
-    deadline: Duration,
+    study: &Study,
     kind: &WorkloadKind,
     merged: &Measurements,
 ) -> Vec<Warning> {
+    let held_up = match study.guest.clock {
+        Clock::Real => HELD_UP,
+        Clock::Virtual => HELD_UP_IN_VIRTUAL_TIME,
+    };
     let get = |name: &str| merged.metrics.get(name).copied();
     // Steps count from the first connect call, as the transfer's time does; a warm-up is in both.
     let Some(end_ns) = get(id::TRANSFER_TIME_NS) else {
@@ -37,7 +41,7 @@ pub(crate) fn warnings(
             *ratio < MIN_SHORT_RATE_RATIO || *ratio < MIN_RATE_RATIO && lost_ns > MAX_LOST_NS
         };
         let ratio = get(name).filter(is_short)?;
-        Some(rate_not_kept(ratio, requested, HELD_UP))
+        Some(rate_not_kept(ratio, requested, held_up))
     };
     let requests = shortfall(id::REQUEST_RATE_RATIO, "the option `requests_per_second`");
     let requested = match kind {
@@ -57,7 +61,7 @@ pub(crate) fn warnings(
         (sending_ns > 0.0 && ratio < MIN_STREAM_RATE_RATIO)
             .then(|| rate_not_kept(ratio, "the option `rate`", HELD_BACK))
     });
-    let step = step_not_reached(condition, deadline, end_ns);
+    let step = step_not_reached(condition, study.deadline, end_ns);
     [step, requests, messages, bulk]
         .into_iter()
         .flatten()
@@ -66,6 +70,10 @@ pub(crate) fn warnings(
 
 /// Remedy where the sender's host or its transport held the sender up.
 const HELD_UP: &str = "ask for a lower rate, or leave the machine alone during the run";
+
+/// The same in virtual time, in which no load of the machine delays anything.
+const HELD_UP_IN_VIRTUAL_TIME: &str =
+    "ask for a lower rate: the path or the transport allowed no more";
 
 /// Remedy where congestion control decides on the rate as well.
 const HELD_BACK: &str = "ask for a lower rate, or send for longer so that slow start weighs less: the path or the \
@@ -120,8 +128,6 @@ fn step_not_reached(condition: &Condition, deadline: Duration, end_ns: f64) -> O
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::Study;
-
     use super::*;
 
     fn study(transport: &str, condition: &str, workload: &str) -> Study {
@@ -131,21 +137,24 @@ mod tests {
         Study::parse(&text, "s").expect("a study")
     }
 
-    fn codes(study: &Study, metrics: &[(&str, f64)]) -> Vec<String> {
+    fn found(study: &Study, metrics: &[(&str, f64)]) -> Vec<Warning> {
         let merged = Measurements {
             metrics: (metrics.iter())
                 .map(|(name, value)| ((*name).to_owned(), *value))
                 .collect(),
             ..Measurements::default()
         };
-        let found = warnings(
+        warnings(
             &study.transports[0],
             &study.conditions[0],
-            study.deadline,
+            study,
             &study.workloads[0].kind,
             &merged,
-        );
-        found
+        )
+    }
+
+    fn codes(study: &Study, metrics: &[(&str, f64)]) -> Vec<String> {
+        found(study, metrics)
             .into_iter()
             .map(|warning| format!("{}: {}", warning.code, warning.message))
             .collect()
@@ -229,5 +238,20 @@ mod tests {
             |ratio: f64| [(id::REQUEST_RATE_RATIO, ratio), (id::TRANSFER_TIME_NS, 1e9)];
         assert_eq!(codes(&requests, &rate_ratio(0.99)).len(), 0);
         assert_eq!(codes(&requests, &rate_ratio(0.8)).len(), 1);
+    }
+
+    #[test]
+    fn machine_is_no_cause_in_virtual_time() {
+        let mut study = study(
+            "driver = \"tcp\"",
+            "rtt = \"10ms\"",
+            "kind = \"request-response\"",
+        );
+        for (clock, blames) in [(Clock::Real, true), (Clock::Virtual, false)] {
+            study.guest.clock = clock;
+            let metrics = [(id::REQUEST_RATE_RATIO, 0.8), (id::TRANSFER_TIME_NS, 1e9)];
+            let found = found(&study, &metrics);
+            assert_eq!(found[0].hint.contains("machine"), blames, "{found:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::{Outcome, TrialRecord, Warning, metric::id, units::format_duration};
+use regatta_model::{Clock, Outcome, TrialRecord, Warning, metric::id, units::format_duration};
 
 use super::{
     builds,
@@ -202,15 +202,21 @@ fn correlated(
     let correlated = grouped(pairs.chain(cells).filter(|(_, rho)| *rho > 0.0));
     // Each cell with the first of its coefficients.
     let largest = (correlated.iter()).fold(0.0, |most, (_, all)| all[0].max(most));
+    let hint = match data.header.study.guest.clock {
+        Clock::Real => tr!(
+            "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
+        ),
+        Clock::Virtual => tr!(
+            "in virtual time the machine is no cause: a trial depends on those before it in its guest (the fact `guest.state`), or it is chance, as of 20 places without any correlation one is named here; run more rounds"
+        ),
+    };
     let warning = Warning::new(
         "rounds_correlated",
         tr!(
             "neighbouring rounds are alike (lag-1 autocorrelation up to {}), so their intervals are wider than independent rounds would give",
             number(largest)
         ),
-        tr!(
-            "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
-        ),
+        hint,
     );
     let cells: Vec<String> = correlated.into_iter().map(|(cell, _)| cell).collect();
     (!cells.is_empty()).then(|| CountedWarning::of_run(warning, cells))

@@ -1,6 +1,6 @@
 //! Tests of the ranking, its letters and its sentences, with synthetic values.
 
-use regatta_model::{Bytes, Handshake, OptionValue, Outcome, Ratio, WorkloadKind};
+use regatta_model::{Bytes, Clock, Handshake, OptionValue, Outcome, Ratio, WorkloadKind};
 use regatta_report::{
     RunData, Summary,
     analysis::{Conclusion, ConditionVerdict},
@@ -387,9 +387,19 @@ fn autocorrelated_rounds_widen_the_intervals_with_a_warning() {
         .warnings
         .iter()
         .find(|w| w.warning.code == "rounds_correlated");
-    let cells = &warning.expect("it is warned of").cells;
+    let warning = warning.expect("it is warned of");
+    assert!(warning.warning.hint.contains("of the machine"));
+    let mut virtual_time = data.clone();
+    virtual_time.header.study.guest.clock = Clock::Virtual;
+    let of_guest = summarise(&virtual_time).warnings.into_iter();
+    let hints = of_guest.filter(|it| it.warning.code == warning.warning.code);
+    let hints: Vec<String> = hints.map(|it| it.warning.hint).collect();
+    assert!(
+        hints.len() == 1 && hints[0].starts_with("in virtual time the machine is no cause"),
+        "{hints:?}"
+    );
     assert_eq!(
-        cells[..],
+        warning.cells[..],
         [
             "the pairs under `baseline`",
             "`a` under `baseline`",
