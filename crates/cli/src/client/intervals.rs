@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use regatta_control::{Host, Progress};
 use regatta_engine::unix_ns;
-use regatta_model::{Direction, units::nanoseconds};
+use regatta_model::{BulkOptions, Bytes, Direction, WorkloadKind, units::nanoseconds};
 
 use crate::client_events::{Delivered, Interval};
 
@@ -16,6 +16,45 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Part of an interval by which the counters of the two ends for one moment differ at most.
 const TOLERANCE: u64 = 4;
+
+/// Planned end of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlannedEnd {
+    /// Nanoseconds since its beginning.
+    Time(u64),
+    /// Bytes that each receiver gets.
+    Bytes(u64),
+    /// Anything else.
+    Unknown,
+}
+
+impl PlannedEnd {
+    pub fn of(kind: &WorkloadKind) -> Self {
+        match kind {
+            WorkloadKind::Bulk {
+                options:
+                    BulkOptions {
+                        duration: Some(duration),
+                        ..
+                    },
+                ..
+            } => Self::Time(nanoseconds(*duration)),
+            WorkloadKind::Bulk {
+                size: Bytes(size), ..
+            } => Self::Bytes(*size),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// End of an interval.
+#[derive(Debug, Clone, Copy)]
+struct Boundary {
+    /// Time since the beginning of the transfer, in nanoseconds.
+    at_ns: u64,
+    /// Whether the transfer ends there.
+    is_last: bool,
+}
 
 /// Counters of one end: those at the end of the last interval, and later ones.
 #[derive(Debug, Default)]
@@ -106,6 +145,9 @@ impl Span {
 
 /// Makes intervals of the counters of both ends, which come in any order.
 ///
+/// What a transfer delivers in a small part of an interval at its end is part of the interval before: its rate would be that
+/// of one burst. An interval that may be the last but such a part waits for the next counters.
+///
 /// The receiver's counters bound the intervals, of both directions the server's. Those of the other end are looked for by
 /// the time at which they were read: in the order in which they come, an end that is late or leaves some out would be in
 /// wrong intervals from then on.
@@ -115,16 +157,24 @@ pub struct Intervals {
     direction: Direction,
     interval_ns: u64,
     omit_ns: u64,
+    planned_end: PlannedEnd,
     ends: [End; 2],
 }
 
 impl Intervals {
-    pub fn new(trial: u32, direction: Direction, interval: Duration, omit: Duration) -> Self {
+    /// Begins a trial whose transfer goes in this direction; `omit` is the time that its results leave out.
+    pub fn new(
+        trial: u32,
+        (direction, planned_end): (Direction, PlannedEnd),
+        interval: Duration,
+        omit: Duration,
+    ) -> Self {
         Self {
             trial,
             direction,
             interval_ns: nanoseconds(interval),
             omit_ns: nanoseconds(omit),
+            planned_end,
             ends: [End::default(), End::default()],
         }
     }
@@ -142,12 +192,56 @@ impl Intervals {
 
     fn complete(&mut self, is_over: bool) -> Vec<Interval> {
         let mut complete = Vec::new();
-        while let Some(to) = self.timing().waiting.front().map(|it| it.elapsed_ns)
-            && (is_over || self.is_complete(to))
+        while let Some(boundary) = self.boundary(is_over)
+            && (is_over || self.is_complete(boundary))
         {
-            complete.extend(self.next(to));
+            complete.extend(self.next(boundary));
         }
         complete
+    }
+
+    /// Returns the end of the next interval; `None` while its counters are not here, or those that could show that the
+    /// transfer ends right after it.
+    fn boundary(&self, is_over: bool) -> Option<Boundary> {
+        let waiting = &self.timing().waiting;
+        let next = waiting.front()?;
+        let is_rest_of_next = |end: &&Progress| {
+            end.has_ended
+                && end.elapsed_ns.saturating_sub(next.elapsed_ns) < self.tolerance()
+                && self.is_omitted(end.elapsed_ns) == self.is_omitted(next.elapsed_ns)
+        };
+        let end = match waiting.get(1) {
+            _ if next.has_ended => Some(next),
+            Some(end) => Some(end).filter(is_rest_of_next),
+            None if !is_over && self.is_near_end(next) => return None,
+            None => None,
+        };
+        Some(Boundary {
+            at_ns: end.unwrap_or(next).elapsed_ns,
+            is_last: end.is_some(),
+        })
+    }
+
+    /// Whether the transfer, at the rate of the interval that ends with these counters, may be over within a small part
+    /// of an interval.
+    fn is_near_end(&self, next: &Progress) -> bool {
+        let last = &self.timing().last;
+        match self.planned_end {
+            PlannedEnd::Time(end_ns) => next.elapsed_ns.saturating_add(self.tolerance()) >= end_ns,
+            PlannedEnd::Bytes(all) => {
+                let bytes = next.bytes_delivered.saturating_sub(last.bytes_delivered);
+                let ns = next.elapsed_ns.saturating_sub(last.elapsed_ns);
+                let rest = all.saturating_sub(next.bytes_delivered);
+                let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+                product(rest, ns) <= product(bytes, self.tolerance())
+            }
+            PlannedEnd::Unknown => false,
+        }
+    }
+
+    /// Whether an interval that ends at this moment is left out of the results.
+    const fn is_omitted(&self, to_ns: u64) -> bool {
+        self.omit_ns > 0 && to_ns <= self.omit_ns + self.interval_ns / OMIT_SHARE
     }
 
     /// Host whose counters bound the intervals.
@@ -166,35 +260,30 @@ impl Intervals {
         self.interval_ns / TOLERANCE
     }
 
-    /// Whether the next interval is the last one.
-    fn is_last(&self) -> bool {
-        self.timing().waiting.front().is_some_and(|it| it.has_ended)
-    }
-
-    /// Whether the counters of both ends up to this moment are here, or those of the other end are late: they hold back
+    /// Whether the counters of both ends up to the end of an interval are here, or those of the other end are late: they hold back
     /// lines for an interval, or a second of short ones. Those of an end that receives as well may be an interval later.
-    fn is_complete(&self, to: u64) -> bool {
+    fn is_complete(&self, to: Boundary) -> bool {
         let other = &self.ends[self.bounding().other() as usize];
-        if self.is_last() {
+        if to.is_last {
             return other.waiting.back().unwrap_or(&other.last).has_ended;
         }
         let longest = SECOND.div_ceil(self.interval_ns.max(1)).max(1)
             + u64::from(self.direction == Direction::Both);
-        self.timing().waiting.len() as u64 > longest || other.has_reached(to, self.tolerance())
+        self.timing().waiting.len() as u64 > longest
+            || other.has_reached(to.at_ns, self.tolerance())
     }
 
     /// Advances to the end of the next interval, and returns it unless it takes no time.
-    fn next(&mut self, to: u64) -> Option<Interval> {
+    fn next(&mut self, Boundary { at_ns, is_last }: Boundary) -> Option<Interval> {
         let (bounding, tolerance) = (self.bounding(), self.tolerance());
         let from = self.timing().last.elapsed_ns;
-        let is_last = self.is_last();
         let [client, server] = Host::BOTH.map(|host| {
             let tolerance = if host == bounding { 0 } else { tolerance };
             // What the other end has still is of the last interval.
             let to = if host != bounding && is_last {
                 u64::MAX
             } else {
-                to
+                at_ns
             };
             self.ends[host as usize].advance([from, to], tolerance)
         });
@@ -226,8 +315,7 @@ impl Intervals {
             retransmitted_packets: (known().filter_map(Span::retransmitted_packets))
                 .reduce(|a, b| a + b),
             congestion_window_bytes: windows.reduce(|a, b| a + b),
-            omitted: now.elapsed_ns <= self.omit_ns + self.interval_ns / OMIT_SHARE
-                && self.omit_ns > 0,
+            omitted: self.is_omitted(now.elapsed_ns),
         })
     }
 }
@@ -245,7 +333,8 @@ mod tests {
     }
 
     fn one_second_intervals(direction: Direction) -> Intervals {
-        Intervals::new(0, direction, Duration::from_secs(1), Duration::ZERO)
+        let transfer = (direction, PlannedEnd::Unknown);
+        Intervals::new(0, transfer, Duration::from_secs(1), Duration::ZERO)
     }
 
     /// Adds counters that complete one interval at most.
@@ -380,7 +469,7 @@ mod tests {
         let tenth = SECOND / 10;
         let mut intervals = Intervals::new(
             0,
-            Direction::Forward,
+            (Direction::Forward, PlannedEnd::Unknown),
             Duration::from_nanos(tenth),
             Duration::ZERO,
         );
@@ -418,7 +507,8 @@ mod tests {
     fn short_intervals_wait_one_second_for_the_other_end() {
         let tenth = SECOND / 10;
         let interval = Duration::from_nanos(tenth);
-        let mut intervals = Intervals::new(0, Direction::Reverse, interval, Duration::ZERO);
+        let transfer = (Direction::Reverse, PlannedEnd::Unknown);
+        let mut intervals = Intervals::new(0, transfer, interval, Duration::ZERO);
         let tenths = |number: u64| Progress {
             elapsed_ns: number * tenth,
             retransmitted_packets: Some(number),
@@ -470,7 +560,8 @@ mod tests {
     #[test]
     fn warm_up_intervals_are_marked() {
         let second = Duration::from_secs(1);
-        let mut intervals = Intervals::new(0, Direction::Both, second, second);
+        let transfer = (Direction::Both, PlannedEnd::Unknown);
+        let mut intervals = Intervals::new(0, transfer, second, second);
         let mut spans = Vec::new();
         for (seconds, bytes) in [(1, 10), (2, 30), (3, 60)] {
             for host in Host::BOTH {
@@ -479,6 +570,59 @@ mod tests {
             }
         }
         assert_eq!(spans, [(0, 1, true), (1, 2, false), (2, 3, false)]);
+    }
+
+    /// Returns end in milliseconds, bytes and rate of the intervals of a transfer to the server whose counters have these
+    /// times, in milliseconds, and bytes, the last ones at its end, and the number of intervals before that.
+    fn of_transfer(
+        planned: PlannedEnd,
+        omit: Duration,
+        counters: &[(u64, u64)],
+    ) -> (Vec<(u64, u64, f64)>, usize) {
+        let transfer = (Direction::Forward, planned);
+        let mut intervals = Intervals::new(0, transfer, Duration::from_secs(1), omit);
+        let (mut complete, mut before_end) = (Vec::new(), 0);
+        for (position, (milliseconds, bytes)) in counters.iter().enumerate() {
+            before_end = complete.len();
+            let progress = Progress {
+                has_ended: position + 1 == counters.len(),
+                elapsed_ns: milliseconds * 1_000_000,
+                ..at(0, *bytes)
+            };
+            for host in Host::BOTH {
+                complete.extend(intervals.add(host, progress));
+            }
+        }
+        let of = |it: &Interval| {
+            let forward = it.forward.expect("counters");
+            (it.to_ns / 1_000_000, forward.bytes, forward.goodput_bps)
+        };
+        (complete.iter().map(of).collect(), before_end)
+    }
+
+    #[test]
+    fn short_rest_of_a_transfer_is_part_of_its_last_interval() {
+        let counters = [(1000, 1000), (2000, 2000), (2005, 2111)];
+        for planned in [PlannedEnd::Time(2 * SECOND), PlannedEnd::Bytes(2111)] {
+            let (intervals, before_end) = of_transfer(planned, Duration::ZERO, &counters);
+            let rate = 1111.0 * 8e9 / 1_005_000_000.0;
+            assert_eq!(intervals, [(1000, 1000, 8000.0), (2005, 1111, rate)]);
+            // Only the interval that could be the last one has waited.
+            assert_eq!(before_end, 1);
+        }
+    }
+
+    #[test]
+    fn long_rest_of_a_transfer_is_an_interval_of_its_own() {
+        let planned = PlannedEnd::Time(2 * SECOND);
+        let counters = [(1000, 1000), (2000, 2000), (2500, 2500)];
+        let (intervals, _) = of_transfer(planned, Duration::ZERO, &counters);
+        assert_eq!(intervals.len(), 3);
+        // Nor does the rest join the time that the results leave out.
+        let counters = [(1000, 1000), (1005, 1111)];
+        let planned = PlannedEnd::Time(SECOND);
+        let (intervals, _) = of_transfer(planned, Duration::from_millis(900), &counters);
+        assert_eq!(intervals.len(), 2);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use self::{
     connect::{Target, open},
-    intervals::Intervals,
+    intervals::{Intervals, PlannedEnd},
 };
 use crate::{
     args::ClientArgs,
@@ -309,6 +309,7 @@ struct Screen {
     output: LineOutput,
     form: Form,
     interval: Duration,
+    planned_end: PlannedEnd,
     omit: Duration,
     direction: Direction,
     workload: String,
@@ -348,6 +349,7 @@ impl Screen {
                 },
             },
             interval: args.interval,
+            planned_end: PlannedEnd::of(kind),
             omit: args.omit.unwrap_or_default(),
             direction: kind.direction(),
             workload: kind.description(),
@@ -362,7 +364,8 @@ impl Screen {
 
     fn begin(&mut self, trial: u32, transport: &str) {
         let (interval, omit) = (self.interval, self.omit);
-        self.intervals = Some(Intervals::new(trial, self.direction, interval, omit));
+        let transfer = (self.direction, self.planned_end);
+        self.intervals = Some(Intervals::new(trial, transfer, interval, omit));
         let [from, server] = self.names.clone();
         self.emit(ClientEvent::Started(Started {
             schema_version: SCHEMA_VERSION,
