@@ -38,7 +38,7 @@ pub(crate) use refuse;
 /// Exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// Everything was measured, or timed out, which is a result.
+    /// Everything was measured, or timed out beside measured trials, which is a result.
     Measured,
     /// A trial failed, or a gate was missed.
     Failed,

@@ -48,6 +48,7 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code> {
     ));
     let tally = Tally {
         trials: merged.trials as usize,
+        measured: count(&merged, Outcome::Measured),
         failed: count(&merged, Outcome::Failed),
         unsupported: count(&merged, Outcome::Unsupported),
     };
@@ -55,7 +56,7 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code> {
     // The report of a large plan needs the memory.
     drop((merge, plan));
     let code = match args.no_report {
-        true => tally.verdict(false),
+        true => tally.verdict_without_gates(),
         false => run::finish(&args.out, None, colour, tally, None)?,
     };
     report_missing(&args.out, &merged, &shards)?;

@@ -13,7 +13,7 @@ The server prints the line to paste: `regatta server`. Flags of iperf3 have its 
 without a unit are read as iperf3 reads them (`-b 50M` is 50 Mbit/s, `-n 1M` is 1 MiB). \
 docs/server.md lists what differs.
 
-Exit codes: 0 all was measured; 1 something failed; 2 bad usage or bad input; 77 the server or this \
+Exit codes: 0 all was measured, or timed out beside that; 1 something failed, or nothing was measured; 2 bad usage or bad input; 77 the server or this \
 host does not support what was asked for.";
 
 /// `regatta client`.

@@ -43,7 +43,7 @@ pub use self::{
     work::WorkArgs,
 };
 
-const AFTER_HELP: &str = "Exit codes: 0 all was measured or timed out; 1 something failed or a gate was missed; \
+const AFTER_HELP: &str = "Exit codes: 0 all was measured, or timed out beside that; 1 something failed or a gate was missed; \
                           2 bad usage or bad input; 3 a merged run lacks trials; 77 nothing that was asked for is supported here.";
 
 const COMPLETIONS_HELP: &str = "\

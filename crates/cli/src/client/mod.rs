@@ -93,7 +93,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     let measured = measure(args, run, &screen, &results, (&address, &token));
     let has_ended = measured.is_ok();
     let result = measured.and_then(|(ending, tally)| match ending {
-        Ending::Complete => Ok(tally.verdict(false)),
+        Ending::Complete => Ok(tally.verdict_without_gates()),
         Ending::Interrupted { reason } => Err(Failure::message(format!(
             "the measurement is partial: {reason}"
         ))),

@@ -16,6 +16,8 @@ use crate::exit::Code;
 pub struct Tally {
     /// Number of trials with a record.
     pub trials: usize,
+    /// Number of measured trials.
+    pub measured: usize,
     /// Number of failed trials.
     pub failed: usize,
     /// Number of unsupported trials.
@@ -23,7 +25,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns the exit code of a whole run. A trial that timed out is a result, and one that the
+    /// Returns the exit code of a whole run. A trial that timed out is a result beside measured ones, and one that the
     /// machine spoiled does not count: gates check whether too much is missing.
     pub fn verdict(self, gates_missed: bool) -> Code {
         if self.trials > 0 && self.unsupported == self.trials {
@@ -33,6 +35,11 @@ impl Tally {
         } else {
             Code::Measured
         }
+    }
+
+    /// Returns the exit code of what has no gates, which fails if nothing was measured.
+    pub fn verdict_without_gates(self) -> Code {
+        self.verdict(self.measured == 0)
     }
 
     /// Counts the stored trials of a run.
@@ -45,6 +52,7 @@ impl Tally {
     /// Counts one more attempt. Only an invalid trial has more than one.
     pub fn add(&mut self, trial: &TrialRecord) {
         self.trials += usize::from(trial.attempt == 1);
+        self.measured += usize::from(trial.outcome == Outcome::Measured);
         self.failed += usize::from(trial.outcome == Outcome::Failed);
         self.unsupported += usize::from(trial.outcome == Outcome::Unsupported);
     }
@@ -163,5 +171,26 @@ impl Listener for StoreListener {
             })?,
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trials_of_which_none_was_measured_are_no_success() {
+        let verdict = |measured, unsupported| {
+            let tally = Tally {
+                trials: 3,
+                measured,
+                failed: 0,
+                unsupported,
+            };
+            tally.verdict_without_gates()
+        };
+        assert_eq!(verdict(0, 0), Code::Failed);
+        assert_eq!(verdict(1, 0), Code::Measured);
+        assert_eq!(verdict(0, 3), Code::Unsupported);
     }
 }

@@ -282,7 +282,7 @@ fn only_undisturbed_path_checks_count() {
 }
 
 #[test]
-fn timed_out_is_a_result_and_invalid_is_none() {
+fn timed_out_is_a_result_beside_measured_trials_and_invalid_is_none() {
     let ended = |outcomes: fn(u32) -> Option<Outcome>| {
         common::run(common::study(), |trial| {
             Some((outcomes(trial.round)?, "because", ""))
@@ -299,7 +299,7 @@ fn timed_out_is_a_result_and_invalid_is_none() {
     let late = ended(|round| (round == 1).then_some(Outcome::TimedOut));
     assert!(measured(&late));
     assert!(codes(&late).contains(&"trials_timed_out".to_owned()));
-    assert!(measured(&ended(|_| Some(Outcome::TimedOut))));
+    assert!(!measured(&ended(|_| Some(Outcome::TimedOut))));
     let spoiled = ended(|round| (round == 1).then_some(Outcome::Invalid));
     assert!(measured(&spoiled));
     assert!(codes(&spoiled).contains(&"trials_invalid".to_owned()));
