@@ -78,10 +78,15 @@ fn refusal(refused: &[Refused]) -> Failure {
         counted(refused.len(), "file"),
         lines.join("\n  ")
     );
-    Failure::input(
-        message,
-        "leave them out with `--skip-bad`: their trials are then missing, and the shards to run again are told",
-    )
+    let hint = match refused.iter().all(Refused::is_of_earlier_version) {
+        true => {
+            "merge the files of one version with that version of Regatta, and look at both runs with `regatta compare`, which reads older files; or leave these out with `--skip-bad`, and run their shards again with this version"
+        }
+        false => {
+            "leave them out with `--skip-bad`: their trials are then missing, and the shards to run again are told"
+        }
+    };
+    Failure::input(message, hint)
 }
 
 /// Returns the shards that have a missing trial, by the number of shards that most files have.
@@ -122,4 +127,28 @@ fn report_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<()> {
         ),
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use regatta_results::merge::Refusal;
+
+    use super::*;
+
+    #[test]
+    fn files_of_an_earlier_version_have_a_remedy_of_their_own() {
+        let hint = |refusals: Vec<Refusal>| {
+            let path = PathBuf::from("shard-1");
+            let refused = refusals.into_iter().map(|refusal| Refused {
+                path: path.clone(),
+                refusal,
+            });
+            refusal(&Vec::from_iter(refused)).message_and_hint().1
+        };
+        let older = || Refusal::OtherSchema { found: 5 };
+        assert!(hint(vec![older()]).starts_with("merge the files of one version"));
+        assert!(hint(vec![older(), Refusal::Merged]).starts_with("leave them out"));
+    }
 }

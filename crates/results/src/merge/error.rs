@@ -14,7 +14,7 @@ pub enum Refusal {
     Results(#[from] ResultsError),
     /// Tables of another version.
     #[error(
-        "its tables are of schema {found}, and only files of schema {} are merged",
+        "its tables are of schema {found}, and only files of schema {} are merged: an earlier version of Regatta made its figures by other rules",
         schema::VERSION
     )]
     OtherSchema {
@@ -68,6 +68,12 @@ impl Refused {
             self.path.display(),
             causes(&self.refusal).join(": ")
         )
+    }
+
+    /// Whether an earlier version of Regatta made the file, so that this one does not merge it.
+    #[must_use]
+    pub const fn is_of_earlier_version(&self) -> bool {
+        matches!(self.refusal, Refusal::OtherSchema { .. } | Refusal::NoPlan)
     }
 
     /// Returns the warning of a merged file that this one was left out.

@@ -71,6 +71,18 @@ fn refused(bad: &Path, good: &[PathBuf]) -> Refusal {
     merge.refused.remove(0).refusal
 }
 
+/// Its metrics have other names, and its percentiles another rule.
+#[test]
+fn a_file_of_an_earlier_version_is_refused_as_one() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schema-5.sqlite");
+    let Err(MergeError::Nothing { refused }) = Merge::open(&[golden]) else {
+        panic!("it is merged");
+    };
+    let message = refused[0].message();
+    assert!(message.contains("tables are of schema 5"), "{message}");
+    assert!(refused[0].is_of_earlier_version(), "{message}");
+}
+
 #[test]
 fn a_merged_run_has_all_trials_of_its_parts() {
     let dir = tempdir().unwrap();
