@@ -17,6 +17,19 @@ use crate::{
 #[serde(transparent)]
 pub struct HostFacts(pub BTreeMap<String, String>);
 
+impl HostFacts {
+    /// Whether a fact differs from start to start of the host or of its guest, and is no setting: of a guest's memory it is
+    /// what the kernel leaves.
+    #[must_use]
+    pub fn is_volatile(&self, name: &str) -> bool {
+        match name {
+            "cpu.mhz" | "guest.start_ms" => true,
+            "memory.bytes" => self.0.contains_key("guest.kernel"),
+            _ => false,
+        }
+    }
+}
+
 /// Data about a run that is known before its first trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {

@@ -8,9 +8,6 @@ use serde_json::Value;
 use super::types::{Change, ChangeKind};
 use crate::{RunData, Summary, analysis::Build, format::list};
 
-/// Facts of hosts that differ each time they are read.
-const VOLATILE: [&str; 1] = ["cpu.mhz"];
-
 /// Parts of a study that do not change what is measured. Seed and bed are among the changes of the
 /// run, published figures and texts say nothing about it.
 const APART: [&str; 6] = [
@@ -144,8 +141,9 @@ fn of_hosts(from: &RunData, to: &RunData) -> Vec<Change> {
         let facts = sides.map(|hosts| hosts.get(host));
         let names = facts.iter().flatten().flat_map(|facts| facts.0.keys());
         for name in BTreeSet::from_iter(names) {
+            let is_volatile = facts.iter().flatten().any(|facts| facts.is_volatile(name));
             // The builds are among the changes of the program.
-            if VOLATILE.contains(&name.as_str()) || name.starts_with("build.") {
+            if is_volatile || name.starts_with("build.") {
                 continue;
             }
             let values = facts.map(|facts| facts?.0.get(name).cloned());

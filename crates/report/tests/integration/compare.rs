@@ -223,6 +223,28 @@ fn runs_that_cannot_be_compared_are_refused() {
     );
 }
 
+#[test]
+fn facts_that_are_no_settings_are_no_changes() {
+    let in_guest = |mut data: RunData, start_ms: &str, memory: &str| {
+        let facts = [
+            ("guest.kernel", "linux"),
+            ("guest.start_ms", start_ms),
+            ("memory.bytes", memory),
+        ];
+        let facts = facts.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let hosts = &mut data.header.hosts;
+        hosts.insert("sender".to_owned(), HostFacts(facts.into()));
+        data
+    };
+    let runs = vec![
+        in_guest(run(1, 5, unchanged), "812", "1032192000"),
+        in_guest(run(2, 5, unchanged), "790", "1032187904"),
+    ];
+    let comparison = compared(runs, None).expect("they share all cells");
+    let changes = &comparison.pairs[0].changes;
+    assert!(changes.is_empty(), "{changes:?}");
+}
+
 fn with_facts(mut data: RunData, kernel: &str, version: &str) -> RunData {
     let facts: BTreeMap<String, String> = [("kernel.release", kernel), ("cpu.mhz", version)]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -30,12 +30,6 @@ pub use self::{
     part::MergePart,
 };
 
-/// Facts that differ from start to start on one machine.
-const VOLATILE_FACTS: [&str; 2] = ["cpu.mhz", "guest.start_ms"];
-
-/// Fact that differs from start to start of a guest: what its kernel leaves of the memory that it was given.
-const VOLATILE_IN_GUESTS: &str = "memory.bytes";
-
 /// Files that can be merged.
 #[derive(Debug)]
 pub struct Merge {
@@ -306,13 +300,8 @@ impl Differing {
         let mut values: BTreeMap<[&str; 2], BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
         for (part, facts) in parts.iter().zip(&self.0) {
             for [host, name, value] in facts {
-                let is_guest = || {
-                    let facts = part.hosts.get(host);
-                    facts.is_some_and(|facts| facts.0.contains_key("guest.kernel"))
-                };
-                let is_volatile = VOLATILE_FACTS.contains(&name.as_str())
-                    || name == VOLATILE_IN_GUESTS && is_guest();
-                if !is_volatile {
+                let all = part.hosts.get(host);
+                if !all.is_some_and(|facts| facts.is_volatile(name)) {
                     let of_fact = values.entry([name, host]).or_default();
                     let node = part.part.node.as_str();
                     of_fact.entry(value).or_default().insert(node);
