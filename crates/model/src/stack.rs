@@ -83,6 +83,8 @@ stack_facts! {
         "amount of data that the receiver lets the sender have in flight";
     "probe.placement" "probe under load":
         "carrier of the probe messages beside the transfer: a connection of their own, or a stream of the transfer's connection";
+    "probe.retransmission" "retransmission of the probe":
+        "whether the transport sends a probe message beside the transfer again that was lost, which takes a round trip or a time-out more: `by the transport`, or none with the units that carry it";
 }
 
 /// Looks a fact up by its name.
@@ -114,7 +116,7 @@ pub fn differ<'a>(fact: &str, values: impl Iterator<Item = &'a str>) -> bool {
 }
 
 /// Facts that a driver states about its stack, each field as [`STACK_FACTS`] defines it. Congestion
-/// control, the response to losses and the probe's placement are stated elsewhere, as they are only known at run time.
+/// control, the response to losses and those of the probe are stated elsewhere, as they are only known at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackFacts {
     /// Initial congestion window: `10 packets`.
@@ -237,6 +239,7 @@ mod tests {
                     "congestion_control.sender",
                     LOSS_RESPONSE,
                     "probe.placement",
+                    "probe.retransmission",
                 ]
                 .map(str::to_owned),
             )

@@ -57,6 +57,10 @@ pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &s
         let (is_of_end, value) = match fact.name {
             LOSS_RESPONSE => continue,
             "probe.placement" => (order.connects(), "none".to_owned()),
+            "probe.retransmission" => (
+                order.connects(),
+                format!("{}: no probe under load", stack::NOT_APPLICABLE),
+            ),
             name => (
                 name.ends_with(&end) || name.starts_with("tls."),
                 format!("{}: {why}", stack::NOT_KNOWN),
