@@ -98,10 +98,6 @@ async fn serve_all<'a, E: StreamEndpoint>(
     let serve = async |admitted| serve_connection(serving, admitted).await;
     let executor = end.carrier.executor();
     serve_in_turns(executor, (all, &serving.accepting), first, next, serve).await;
-    let failed = shared.tally().error.is_some();
-    if failed {
-        end.end_probe(true).await;
-    }
     shared
 }
 
@@ -179,7 +175,7 @@ async fn serve_connection<E: StreamEndpoint>(
             drop(linked);
             let failed = shared.tally().error.is_some();
             if failed || !end.echoed.is_stopped() {
-                end.end_probe(failed).await;
+                end.end_probe().await;
             }
         };
         let echoing = move || async move {

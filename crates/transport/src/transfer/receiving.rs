@@ -43,11 +43,7 @@ impl<'a, E: TransferEndpoint> ListeningWork<'a, Streams<'a, E::Flows>> for Trans
             observer.on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
             let stream = &mut control.flow.stream;
             let taking = take_all(endpoint, end, stream, (incoming_ref, connections_ref));
-            let result = taking.await;
-            if result.is_err() {
-                end.end_probe(true).await;
-            }
-            (result, control.arrived)
+            (taking.await, control.arrived)
         };
         let (result, arrived) = end.beside_echo(taking).await?;
         let (digest, error) = match result {

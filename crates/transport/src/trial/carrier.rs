@@ -101,13 +101,7 @@ pub(crate) trait Carrier: Sync {
     /// Returns the source of the retransmissions of a flow's connection.
     fn retransmissions(&self, flow: &Self::Flow) -> Counter;
 
-    /// Ends the answers to the probe under load once the transfer is over; `echoed` is raised when they have ended,
-    /// `failed` set where the transfer did not come to its end.
-    fn end_probe(
-        &self,
-        trial: &Trial,
-        over: &Stop,
-        echoed: &Stop,
-        failed: bool,
-    ) -> impl Future<Output = ()>;
+    /// Ends the answers to the probe under load once the transfer is over; `echoed` is raised when they have ended, as
+    /// their sender does when it has enough.
+    fn end_probe(&self, trial: &Trial, over: &Stop, echoed: &Stop) -> impl Future<Output = ()>;
 }

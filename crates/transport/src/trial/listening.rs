@@ -193,7 +193,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         };
         let transferring = move || async move {
             let output = transfer_it().await;
-            self.end_probe(false).await;
+            self.end_probe().await;
             output
         };
         let echoing = move || async move {
@@ -224,13 +224,10 @@ impl<'a, C: Carrier> Listening<'a, C> {
         }
     }
 
-    /// Ends the answers to the probe under load, once the transfer has ended: by its deadline,
-    /// by the watch, or `failed`. The sender's end of it may be seen before its note over control.
-    pub(crate) async fn end_probe(&self, failed: bool) {
-        let failed = failed || matches!(self.watch.end(), Some(ReceiverEnd::Deadline { .. }));
+    /// Ends the answers to the probe under load, once the transfer has ended or failed.
+    pub(crate) async fn end_probe(&self) {
         let (over, echoed) = (&self.over, &self.echoed);
-        let ending = self.carrier.end_probe(self.trial, over, echoed, failed);
-        ending.await;
+        self.carrier.end_probe(self.trial, over, echoed).await;
     }
 
     /// Returns the end of the transfer, of which `error` is that of the work.

@@ -203,7 +203,7 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         }
     }
 
-    async fn end_probe(&self, _: &Trial, over: &Stop, _: &Stop, _: bool) {
+    async fn end_probe(&self, _: &Trial, over: &Stop, _: &Stop) {
         over.stop();
     }
 }

@@ -360,13 +360,12 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         }
     }
 
-    async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop, failed: bool) {
-        // Those that are under way at the deadline still leave.
-        if failed {
-            let until = MonotonicTime::now() + trial.probe.last_answers_within;
-            let executor = self.0.executor();
-            executor.sleep_unless_stopped(until, echoed).await;
-        }
+    async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop) {
+        // Messages that leave until the other end has the acknowledgement, or the deadline has stopped it, are under way
+        // still.
+        let until = MonotonicTime::now() + trial.probe.last_answers_within;
+        let executor = self.0.executor();
+        executor.sleep_unless_stopped(until, echoed).await;
         // Wakes the echo, if it waits for what will not come any more.
         trial.stop.stop();
     }
