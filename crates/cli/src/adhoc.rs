@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Clock, OptionValue, Transport,
+    BedKind, Clock, Condition, OptionValue, Transport,
     study::{LONGEST_NAME, StudyFile},
     units::parse_duration,
 };
@@ -150,8 +150,14 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
 fn deadline(args: &RunArgs) -> Duration {
     let duration = args.work.keys.get("duration");
     let duration = duration.and_then(|text| parse_duration(text).ok());
-    args.deadline
-        .unwrap_or_else(|| Duration::from_secs(30).saturating_add(duration.unwrap_or_default()))
+    let default = || deadline_after(duration.unwrap_or_default(), Duration::from_secs(30));
+    args.deadline.unwrap_or_else(default)
+}
+
+/// Returns a deadline this long after the end of sending, or the longest: a duration that is too long is refused itself,
+/// and not the deadline, which nobody has given.
+pub fn deadline_after(duration: Duration, rest: Duration) -> Duration {
+    duration.saturating_add(rest).min(Condition::LONGEST_TIME)
 }
 
 /// Returns the section of a transport in a study file.

@@ -6,19 +6,19 @@ use regatta_model::Warning;
 use crate::args::ClientArgs;
 
 /// Parts of hints about options of `regatta run`, and what does the same here.
-const PHRASES: [(&str, &str); 6] = [
+const PHRASES: [(&str, &str); 9] = [
     ("a longer `--duration` or `--deadline`", "a longer `--time`"),
-    (
-        "a longer `--deadline` or a smaller `--size`",
-        "a smaller `--bytes`",
-    ),
     ("give it a longer `--deadline`, or let", "let"),
+    ("a longer `--deadline` or ", ""),
+    ("`--connect-deadline`", "`--connect-timeout`"),
+    ("`--size`", "`--bytes`"),
     ("`--size ", "`--bytes "),
     ("`--duration`", "`--time`"),
+    ("the option `rate`", "`--bitrate`"),
     ("a lower `--rate`", "a lower `--bitrate`"),
 ];
 
-/// Returns a hint with the client's options; empty if it names one that the client lacks.
+/// Returns a hint with the client's options, without the alternatives that name one which the client lacks.
 pub fn of_client(hint: &str) -> String {
     let phrases = PHRASES.iter();
     let hint = phrases.fold(hint.to_owned(), |hint, (run, client)| {
@@ -30,16 +30,18 @@ pub fn of_client(hint: &str) -> String {
             .get_arguments()
             .any(|it| it.get_long() == Some(option))
     };
-    let quoted = hint.split('`').skip(1).step_by(2);
-    let mut options = quoted.filter_map(|text| {
-        let option = text.strip_prefix("--")?;
-        let end = option.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-        Some(&option[..end.unwrap_or(option.len())])
-    });
-    match options.all(is_known) {
-        true => hint,
-        false => String::new(),
-    }
+    let has_known_options = |alternative: &&str| {
+        let quoted = alternative.split('`').skip(1).step_by(2);
+        let mut options = quoted.filter_map(|text| {
+            let option = text.strip_prefix("--")?;
+            let end = option.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+            Some(&option[..end.unwrap_or(option.len())])
+        });
+        options.all(is_known)
+    };
+    let alternatives: Vec<&str> = hint.split("; ").filter(has_known_options).collect();
+    let hint = alternatives.join("; ");
+    hint.strip_prefix("or ").unwrap_or(&hint).to_owned()
 }
 
 /// Returns warnings with hints of the client.
@@ -56,7 +58,9 @@ mod tests {
     use super::*;
 
     /// Sources of the hints that a trial against a server can have.
-    const SOURCES: [&str; 3] = [
+    const SOURCES: [&str; 5] = [
+        include_str!("../../transport/src/driver.rs"),
+        include_str!("../../transport/src/trial/findings.rs"),
         include_str!("../../engine/src/plausible.rs"),
         include_str!("../../engine/src/shortfall.rs"),
         include_str!("../../engine/src/run/trial.rs"),
@@ -79,7 +83,25 @@ mod tests {
             of_client("send at least `--size 12MB`"),
             "send at least `--bytes 12MB`"
         );
+        assert_eq!(
+            of_client("give a longer `--deadline` or a shorter `--duration`"),
+            "give a shorter `--time`"
+        );
+        assert_eq!(
+            of_client("give a longer `--connect-deadline`, or a path with less loss"),
+            "give a longer `--connect-timeout`, or a path with less loss"
+        );
         assert_eq!(of_client("ask for a larger `--queue`"), "");
+        assert_eq!(
+            of_client(
+                "run `modprobe sctp` as root; or give `--bed uml`, whose kernel has it; or use `sctp-userspace`"
+            ),
+            "run `modprobe sctp` as root; or use `sctp-userspace`"
+        );
+        assert_eq!(
+            of_client("give `--bed uml`, whose kernel has it; or use `sctp-userspace`"),
+            "use `sctp-userspace`"
+        );
         assert_eq!(
             of_client("leave the machine alone"),
             "leave the machine alone"

@@ -28,7 +28,9 @@ impl LineOutput {
     pub fn open(file: Option<&Path>, title: Option<String>) -> Result<Self> {
         let open = |path: &Path| {
             let file = OpenOptions::new().create(true).append(true).open(path);
-            file.bad().cannot("write to", path)
+            file.bad()
+                .cannot("write to", path)
+                .hint("name a file that may be written, in a directory that exists")
         };
         Ok(Self {
             file: file.map(open).transpose()?,
@@ -63,5 +65,20 @@ impl LineOutput {
             None => output::json_line(value),
             Some(file) => Ok(write_line(file, value)?),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_opened_has_a_remedy() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("missing").join("log");
+        let Err(failure) = LineOutput::open(Some(&path), None) else {
+            panic!("its directory is missing");
+        };
+        assert!(failure.message_and_hint().1.contains("name a file"));
     }
 }

@@ -147,8 +147,8 @@ pub fn value_of(kind: KeyKind, text: &str) -> Result<Value> {
             .map(|number| number.trim().parse().ok().map(Value::Integer))
             .collect::<Option<_>>()
             .map(Value::Array),
-        KeyKind::Table(_, first) => {
-            let keys = table(text, first).map_err(|wrong| Failure::input(wrong, ""))?;
+        KeyKind::Table(_, first, example) => {
+            let keys = table(text, first, example).map_err(|wrong| Failure::input(wrong, ""))?;
             Some(Value::Table(table_of(&keys, kind_of)?))
         }
         _ => None,

@@ -244,6 +244,7 @@ impl fmt::Display for QueueSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(bytes) => bytes.fmt(f),
+            Self::Packets(1) => f.write_str("1 packet"),
             Self::Packets(packets) => write!(f, "{packets} packets"),
             Self::Bdps(times) => write!(f, "{times} BDP"),
         }
@@ -287,6 +288,21 @@ fn write_scaled(f: &mut fmt::Formatter<'_>, value: u64, units: &[&str]) -> fmt::
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_scaled(f, self.0, &["B", "kB", "MB", "GB", "TB"])
+    }
+}
+
+impl Bytes {
+    /// Formats the size without rounding: in the usual unit, or in one of 1024 or in bytes where that loses something.
+    #[must_use]
+    pub fn exact(self) -> String {
+        let usual = self.to_string();
+        if usual.parse() == Ok(self) {
+            return usual;
+        }
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        let unit = units.iter().find(|(unit, _)| self.0.is_multiple_of(*unit));
+        let (unit, name) = unit.copied().unwrap_or((1, "B"));
+        format!("{} {name}", self.0 / unit)
     }
 }
 
@@ -384,6 +400,27 @@ pub mod optional_nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exact_sizes_are_read_back_without_loss() {
+        for (bytes, exact) in [
+            (64 << 20, "64 MiB"),
+            (10_000_000, "10 MB"),
+            (1200, "1.2 kB"),
+            (1025 << 10, "1025 KiB"),
+            (1_234_567, "1234567 B"),
+        ] {
+            assert_eq!(Bytes(bytes).exact(), exact);
+            assert_eq!(exact.parse(), Ok(Bytes(bytes)));
+        }
+    }
+
+    #[test]
+    fn one_packet_is_no_plural() {
+        let one: QueueSize = "1packet".parse().expect("a queue");
+        assert_eq!(one.to_string(), "1 packet");
+        assert_eq!(QueueSize::Packets(2).to_string(), "2 packets");
+    }
 
     #[test]
     fn si_is_1000_and_iec_is_1024() {

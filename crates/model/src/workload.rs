@@ -350,14 +350,15 @@ impl WorkloadKind {
         }
     }
 
-    /// Names a change of the keys that makes the workload take less time.
+    /// Names a change of the options that makes the workload take less time.
     #[must_use]
     pub const fn shorter(&self) -> &'static str {
         match self {
-            Self::Bulk { .. } | Self::StopAndWait { .. } => "a smaller `size`",
-            Self::RequestResponse { .. } => "fewer `requests`",
-            Self::ShortConnections { .. } => "fewer `connections`",
-            Self::MultiStream { .. } => "fewer `messages`",
+            Self::Bulk { options, .. } if options.duration.is_some() => "a shorter `--duration`",
+            Self::Bulk { .. } | Self::StopAndWait { .. } => "a smaller `--size`",
+            Self::RequestResponse { .. } => "fewer `--requests`",
+            Self::ShortConnections { .. } => "fewer `--connections`",
+            Self::MultiStream { .. } => "fewer `--messages`",
         }
     }
 

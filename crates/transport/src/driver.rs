@@ -118,9 +118,26 @@ impl Unsupported {
     }
 }
 
+/// Whether this kernel loads modules, such as that of a protocol or of a congestion control.
+#[must_use]
+pub fn loads_modules() -> bool {
+    std::fs::exists("/proc/modules").unwrap_or(false)
+}
+
 /// Hint where the system starts no more threads.
 pub const THREAD_HINT: &str =
     "allow more processes and threads with `ulimit -u 4096`, then try again";
+
+/// Setting of a study that limits a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// The time in which a connection must be made.
+    ConnectDeadline,
+    /// The time of the transfer.
+    Deadline,
+    /// None: the time is fixed.
+    Fixed,
+}
 
 /// Error that leaves one end of a trial without a report.
 #[derive(Debug, thiserror::Error)]
@@ -173,6 +190,8 @@ pub enum TransportError {
         what: String,
         /// Time that was waited, in seconds.
         seconds: f64,
+        /// Setting that limits the wait.
+        limit: TimeLimit,
     },
     /// The other end violated the protocol.
     #[error("{what}")]
@@ -201,10 +220,18 @@ impl TransportError {
         Self::Protocol { what: what.into() }
     }
 
-    /// Makes the error of an event that did not come within this time.
+    /// Makes the error of an event that did not come within this time, which the deadline of the transfer limits.
     pub fn timed_out(what: impl Into<String>, within: Duration) -> Self {
-        let (what, seconds) = (what.into(), within.as_secs_f64());
-        Self::TimedOut { what, seconds }
+        Self::timed_out_by(TimeLimit::Deadline, what, within)
+    }
+
+    /// Makes the error of an event that did not come within this time, which `limit` limits.
+    pub fn timed_out_by(limit: TimeLimit, what: impl Into<String>, within: Duration) -> Self {
+        Self::TimedOut {
+            what: what.into(),
+            seconds: within.as_secs_f64(),
+            limit,
+        }
     }
 
     /// Makes the error of an event that has not come since `begun`.
@@ -258,9 +285,31 @@ impl TransportError {
         match self {
             Self::Unsupported(unsupported) => &unsupported.hint,
             Self::Option(error) => error.hint(),
-            Self::TimedOut { .. } => "give a longer `deadline`, or a path with less loss",
+            Self::TimedOut { limit, .. } => match limit {
+                TimeLimit::ConnectDeadline => {
+                    "give a longer `--connect-deadline`, or a path with less loss"
+                }
+                TimeLimit::Deadline => "give a longer `--deadline`, or a path with less loss",
+                TimeLimit::Fixed => "",
+            },
             Self::Thread { .. } => THREAD_HINT,
             _ => "",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hint_of_a_time_out_names_the_setting_that_limits_it() {
+        let hint = |limit| {
+            let error = TransportError::timed_out_by(limit, "connection", Duration::ZERO);
+            error.hint().to_owned()
+        };
+        assert!(hint(TimeLimit::ConnectDeadline).contains("`--connect-deadline`"));
+        assert!(hint(TimeLimit::Deadline).contains("`--deadline`"));
+        assert_eq!(hint(TimeLimit::Fixed), "");
     }
 }

@@ -54,7 +54,9 @@ pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
     OptionValues,
 };
-pub use driver::{Driver, Result, Session, THREAD_HINT, TransportError, Unsupported};
+pub use driver::{
+    Driver, Result, Session, THREAD_HINT, TimeLimit, TransportError, Unsupported, loads_modules,
+};
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;

@@ -16,29 +16,66 @@ pub struct Assignments {
     pub each: Vec<Assignment>,
 }
 
-/// Parses `KEY=VALUE`.
+/// Example of an assignment for the keys of a direction of a path.
+const OF_PATH: &str = "rate=10Mbit/s";
+
+/// Parses `KEY=VALUE` of a direction of a path.
 pub fn assignment(text: &str) -> Result<Assignment, String> {
+    assignment_like(text, OF_PATH)
+}
+
+/// Parses `KEY=VALUE`; `example` is one for messages.
+fn assignment_like(text: &str, example: &str) -> Result<Assignment, String> {
     let (key, value) = text
         .split_once('=')
         .map(|(key, value)| (key.trim(), value.trim()))
         .filter(|(key, value)| !key.is_empty() && !value.is_empty())
-        .ok_or_else(|| format!("`{text}` is no key with its value; write `rate=10Mbit/s`"))?;
+        .ok_or_else(|| format!("`{text}` is no key with its value; write `{example}`"))?;
     Ok(Assignment {
         key: key.replace('-', "_"),
         value: value.to_owned(),
     })
 }
 
-/// Parses assignments that are separated by colons.
+/// Parses assignments of a direction of a path that are separated by colons.
 pub fn assignments(text: &str) -> Result<Assignments, String> {
+    assignments_like(text, OF_PATH)
+}
+
+/// Parses assignments of a probe that are separated by colons.
+pub fn assignments_of_probe(text: &str) -> Result<Assignments, String> {
+    assignments_like(text, "interval=20ms")
+}
+
+fn assignments_like(text: &str, example: &str) -> Result<Assignments, String> {
+    let each = text.split(':').map(|part| assignment_like(part, example));
     Ok(Assignments {
         text: text.to_owned(),
-        each: text.split(':').map(assignment).collect::<Result<_, _>>()?,
+        each: each.collect::<Result<_, _>>()?,
     })
 }
 
-/// Parses the assignments of a table, the first of which stands without its key if that is `first`.
-pub fn table(text: &str, first: Option<&str>) -> Result<Vec<Assignment>, String> {
+/// Parses the assignments of a table, the first of which stands without its key if that is `first`; `example` is one of
+/// the others for messages.
+pub fn table(text: &str, first: Option<&str>, example: &str) -> Result<Vec<Assignment>, String> {
     let text = first.map_or_else(|| text.to_owned(), |first| format!("{first}={text}"));
-    assignments(&text).map(|table| table.each)
+    assignments_like(&text, example).map(|table| table.each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_have_an_example_of_their_own_option() {
+        let bursts = table("x", None, "to_bad=1%:to_good=30%").expect_err("no key");
+        assert_eq!(
+            bursts,
+            "`x` is no key with its value; write `to_bad=1%:to_good=30%`"
+        );
+        let probe = assignments_of_probe("x").expect_err("no key");
+        assert!(probe.ends_with("`interval=20ms`"), "{probe}");
+        let path = assignments("x").expect_err("no key");
+        assert!(path.ends_with("`rate=10Mbit/s`"), "{path}");
+    }
 }

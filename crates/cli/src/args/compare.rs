@@ -35,14 +35,47 @@ pub struct CompareArgs {
     /// of cells and transports; in virtual time by any trial. With `slower:PERCENT` also if a cell is slower by this
     /// percentage or more: by the metric of its workload's ranking, over all trials, and by a difference that was
     /// detected, whose interval, corrected for the number of cells, is wholly beyond 0. Also if a cell of the first run was
-    /// not measured again. Where nothing has changed, each of the two fails by chance in at most 5 % of all comparisons
+    /// not measured again. Of several the strictest counts. Where nothing has changed, each of the two fails by chance in at most 5 % of all comparisons
     /// (that of rates in about 2 %, since a false difference is as often `faster`)
     #[arg(long, value_name = "failed|slower:PERCENT", value_parser = fail_on)]
-    pub fail_on: Option<FailOn>,
+    fail_on: Vec<FailOn>,
     /// Write the comparison as a page to this file as well
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Write the comparison as JSON on standard output
     #[arg(long)]
     pub json: bool,
+}
+
+impl CompareArgs {
+    /// Returns the gate: of several the one that the least slowdown fails, which includes that of failures.
+    pub fn fail_on(&self) -> Option<FailOn> {
+        let slower = self.fail_on.iter().filter_map(|gate| gate.slower);
+        let slower = slower.reduce(|a, b| if b.0 < a.0 { b } else { a });
+        (!self.fail_on.is_empty()).then_some(FailOn { slower })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+    use regatta_model::Ratio;
+
+    use super::*;
+
+    #[test]
+    fn strictest_of_several_gates_counts() {
+        let gate = |gates: &[&str]| {
+            let options = gates.iter().flat_map(|gate| ["--fail-on", *gate]);
+            let command = CompareArgs::augment_args(Command::new("compare"));
+            let arguments = ["compare", "a", "b"].into_iter().chain(options);
+            let matches = command.try_get_matches_from(arguments).expect("arguments");
+            let args = CompareArgs::from_arg_matches(&matches).expect("arguments");
+            args.fail_on().map(|gate| gate.slower)
+        };
+        assert_eq!(gate(&[]), None);
+        assert_eq!(gate(&["failed"]), Some(None));
+        let strict = Some(Some(Ratio(0.05)));
+        assert_eq!(gate(&["slower:10%", "failed", "slower:5%"]), strict);
+    }
 }

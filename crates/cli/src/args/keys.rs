@@ -52,7 +52,7 @@ fn option(
         KeyKind::Numbers => ("N,N|FILE", true),
         KeyKind::File => ("FILE", false),
         KeyKind::Enum(value_name, _) => (value_name, false),
-        KeyKind::Table(value_name, _) => (value_name, true),
+        KeyKind::Table(value_name, ..) => (value_name, true),
     };
     let parse = move |text: &str| value(kind, text);
     let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
@@ -127,8 +127,8 @@ fn value(kind: KeyKind, text: &str) -> Result<String, String> {
         KeyKind::Number { least, most } => integer(least, most)(text)?.to_string(),
         KeyKind::Enum(_, names) if names.contains(&text) => text.to_owned(),
         KeyKind::Enum(_, names) => return Err(not_one_of(names.iter().copied())),
-        KeyKind::Table(_, first) => {
-            table(text, first)?;
+        KeyKind::Table(_, first, example) => {
+            table(text, first, example)?;
             text.to_owned()
         }
         KeyKind::Numbers | KeyKind::File | KeyKind::Flag => text.to_owned(),

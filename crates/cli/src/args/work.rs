@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{
-    assignment::{Assignments, assignments},
+    assignment::{Assignments, assignments_of_probe},
     keys::WorkKeys,
 };
 
@@ -21,7 +21,7 @@ pub struct WorkArgs {
     #[command(flatten)]
     pub keys: WorkKeys,
     /// Small messages that measure the round-trip delay, as in `idle_messages=0:under_load=false:interval=50ms`
-    #[arg(long, value_name = "KEY=VALUE:…", value_parser = assignments, allow_hyphen_values = true)]
+    #[arg(long, value_name = "KEY=VALUE:…", value_parser = assignments_of_probe, allow_hyphen_values = true)]
     pub probe: Option<Assignments>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket},
     os::unix::net::UnixStream,
     sync::{Arc, OnceLock},
     thread,
@@ -147,7 +147,10 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2])> {
     let named = (target.host, target.port);
     let found = named
         .to_socket_addrs()
-        .context(format!("cannot find `{}`", target.host))?;
+        .context(format!("cannot find `{}`", target.host))
+        .hint(
+            "check the name, or write the address of the server instead, as in `192.0.2.1:5201#…`",
+        )?;
     let found: Vec<SocketAddr> = found.collect();
     let is_of_kind = |it: &&SocketAddr| {
         let is_excluded = match it.is_ipv4() {
@@ -157,6 +160,7 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2])> {
         let bind = target.args.bind;
         !is_excluded && bind.is_none_or(|bind| bind.is_ipv4() == it.is_ipv4())
     };
+    check_bind(target.args.bind)?;
     let candidates: Vec<&SocketAddr> = found.iter().filter(is_of_kind).collect();
     if candidates.is_empty() {
         let addresses: Vec<String> = found.iter().map(|it| it.ip().to_string()).collect();
@@ -186,6 +190,17 @@ fn connect(target: &Target<'_>) -> Result<(TcpStream, [SocketAddr; 2])> {
         .hint("is `regatta server` running there, and does a firewall let TCP and UDP in to its ports?"))
 }
 
+/// Checks that this machine has the address from which to connect.
+fn check_bind(bind: Option<IpAddr>) -> Result<()> {
+    let Some(bind) = bind else { return Ok(()) };
+    let Err(error) = UdpSocket::bind(SocketAddr::new(bind, 0)) else {
+        return Ok(());
+    };
+    Err(Failure::bad(error)
+        .context(format!("cannot connect from `{bind}`"))
+        .hint("give `-B` an address of this machine: `ip address` lists them"))
+}
+
 fn connect_to(address: SocketAddr, target: &Target<'_>) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if let Some(bind) = target.args.bind {
@@ -207,4 +222,25 @@ fn shake_hands(tcp: &TcpStream, token: &Token) -> Result<ClientConnection> {
         tls.complete_io(&mut &*tcp)?;
     }
     Ok(tls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_another_machine_is_no_place_to_connect_from() {
+        assert!(check_bind(None).is_ok());
+        assert!(check_bind(Some([127, 0, 0, 1].into())).is_ok());
+        // Of a network for documentation (RFC 5737), which no machine has.
+        let Err(failure) = check_bind(Some([192, 0, 2, 77].into())) else {
+            panic!("it is not here");
+        };
+        let (message, hint) = failure.message_and_hint();
+        assert!(
+            message.starts_with("cannot connect from `192.0.2.77`"),
+            "{message}"
+        );
+        assert!(hint.contains("`-B`"), "{hint}");
+    }
 }

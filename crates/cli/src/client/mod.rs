@@ -21,9 +21,7 @@ use regatta_engine::{
     Done, Ending, Event, Listener, ListenerError, Plan, ProgressListener, Run, RunOptions,
     TrialProgress, unix_ns,
 };
-use regatta_model::{
-    Bytes, Direction, Outcome, Study, TrialRecord, shell::quoted, units::format_duration,
-};
+use regatta_model::{Bytes, Direction, Outcome, Study, TrialRecord, shell::quoted};
 use serde::Serialize;
 
 use self::{
@@ -33,7 +31,7 @@ use self::{
 use crate::{
     args::ClientArgs,
     client_events::{ClientEvent, Ended, Failed, Interval, RateUnit, SCHEMA_VERSION, Started},
-    directory,
+    directory, exact,
     exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
     interrupt::Held,
     line_output::LineOutput,
@@ -205,8 +203,8 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     let needed = (time + TRIAL_OVERHEAD).saturating_mul(trials);
     if args.bytes.is_none() && args.blockcount.is_none() && needed > most {
         return refuse(
-            format_duration(needed),
-            format_duration(most),
+            exact::time(needed),
+            exact::time(most),
             "ask for less time (`-t`, `-O`) or fewer repetitions (`--repeat`)",
         );
     }
@@ -214,7 +212,7 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
     if let (Some(bytes), Some(most)) = (bytes, *max_bytes)
         && bytes > most
     {
-        let (bytes, most) = (Bytes(bytes).to_string(), Bytes(most).to_string());
+        let (bytes, most) = (Bytes(bytes).exact(), Bytes(most).exact());
         return refuse(bytes, most, "ask for fewer bytes (`-n`)");
     }
     Ok(())
@@ -309,9 +307,9 @@ struct Screen {
     output: LineOutput,
     form: Form,
     interval: Duration,
-    planned_end: PlannedEnd,
     omit: Duration,
     direction: Direction,
+    planned_end: PlannedEnd,
     workload: String,
     trials: u32,
     session: Option<Session>,
@@ -349,9 +347,9 @@ impl Screen {
                 },
             },
             interval: args.interval,
-            planned_end: PlannedEnd::of(kind),
             omit: args.omit.unwrap_or_default(),
             direction: kind.direction(),
+            planned_end: PlannedEnd::of(kind),
             workload: kind.description(),
             trials: study.transports.len() as u32 * study.rounds,
             session: None,

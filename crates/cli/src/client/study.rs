@@ -4,8 +4,9 @@ use std::{net::IpAddr, time::Duration};
 
 use regatta_agent::find_driver;
 use regatta_model::{
-    BitRate, Bytes, OptionValue, Transport,
+    BitRate, Bytes, Condition, OptionValue, Transport,
     study::{StudyFile, is_host_name},
+    units::format_duration,
 };
 use regatta_transport::Carries;
 use toml::{Table, Value};
@@ -48,10 +49,15 @@ const SAMPLES: Duration = Duration::from_millis(100);
 /// # Errors
 /// Mistakes in the options.
 pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyFile, String)> {
+    refuse! {
+        duration(args) >= Condition::LONGEST_TIME.saturating_sub(ARRIVING) =>
+            "this sends for {}, and 30 days are the longest of a trial", format_duration(duration(args));
+            "write shorter times with `-t` and `-O`, as in `-t 10`";
+    }
     let transports = transports(args)?;
     registry::check_all(&transports)?;
     let deadline = match (args.bytes, args.blockcount) {
-        (None, None) => args.time.unwrap_or(TIME) + args.omit.unwrap_or_default() + ARRIVING,
+        (None, None) => adhoc::deadline_after(duration(args), ARRIVING),
         _ => LONGEST,
     };
     let samples = match args.interval.is_zero() {
@@ -95,6 +101,12 @@ pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyF
     adhoc::parse(&root)
 }
 
+/// Duration of sending, with the time that the results leave out.
+fn duration(args: &ClientArgs) -> Duration {
+    let omit = args.omit.unwrap_or_default();
+    args.time.unwrap_or(TIME).saturating_add(omit)
+}
+
 /// Size of a message over streams at a rate: that of iperf3, or less, so that a message takes a twentieth of a second at
 /// most and the time of a transfer is kept.
 fn stream_message(rate: Option<BitRate>) -> Bytes {
@@ -125,7 +137,7 @@ fn workload(args: &ClientArgs, message: Bytes) -> Table {
     let from_count = count.map(|count| Bytes(count.saturating_mul(message.0)));
     let size = args.bytes.or(from_count);
     let omit = args.omit.unwrap_or_default();
-    let duration = args.time.unwrap_or(TIME) + omit;
+    let duration = duration(args);
     let direction = match (args.reverse, args.bidir) {
         (true, _) => Some("reverse".into()),
         (_, true) => Some("both".into()),

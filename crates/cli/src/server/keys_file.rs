@@ -36,7 +36,10 @@ pub fn read_or_make(path: &Path) -> Result<ServerKeys> {
         Err(error) => Err(error),
     };
     let doing = format!("cannot use `{}` as the file of the key", path.display());
-    result.bad().context(doing)
+    result
+        .bad()
+        .context(doing)
+        .hint("name a file of this user, or one that is not there, in a directory that exists: it is made")
 }
 
 fn make(path: &Path) -> io::Result<ServerKeys> {
@@ -96,6 +99,10 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("its owner may");
         assert!(read_or_make(&path).is_err(), "others can read it");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its owner may");
+        let Err(failure) = read_or_make(&directory.path().join("missing").join("key")) else {
+            panic!("its directory is missing");
+        };
+        assert!(failure.message_and_hint().1.contains("it is made"));
         fs::write(&path, "x").expect("its owner may");
         assert!(read_or_make(&path).is_err(), "it is none");
     }

@@ -80,8 +80,9 @@ pub enum KeyKind {
     Numbers,
     /// Name of a file.
     File,
-    /// Table of further keys: its form in help, and the key of the first value if it stands there without.
-    Table(&'static str, Option<&'static str>),
+    /// Table of further keys: its form in help, the key of the first value if it stands there without, and an example of
+    /// the others for messages.
+    Table(&'static str, Option<&'static str>, &'static str),
 }
 
 impl PathKey {

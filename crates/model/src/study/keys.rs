@@ -121,7 +121,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.loss)))
         .stepped("5%", Unit::Ratio, |link, ratio| link.loss = Ratio(ratio.clamp(0.0, 1.0)))
         .fault(|link, _| no_share(link.loss)),
-    PathKey::new("loss_bursts", KeyKind::Table("KEY=RATIO:…", None))
+    PathKey::new("loss_bursts", KeyKind::Table("KEY=RATIO:…", None, "to_bad=1%:to_good=30%"))
         .help("Loss in bursts (Gilbert–Elliott), as in `to_bad=1%:to_good=30%`, with `:bad_loss=…` and `:good_loss=…` where they are not 100% and 0%")
         .doc("loss in bursts, the Gilbert-Elliott model: `to_bad` and `to_good` are the probabilities, for each packet, that the state changes from good to bad and from bad to good; `bad_loss` (1) and `good_loss` (0) are the loss probabilities in each state. The first state is good. Mean loss: `to_bad` / (`to_bad` + `to_good`) with the defaults; mean burst 1 / `to_good` packets | none")
         .in_name(21, "bursts of loss")
@@ -293,7 +293,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Largest IP packet [default without a STUDY: 1500B]")
         .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500")
         .in_name(20, "MTU {}"),
-    PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key")))
+    PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key"), "from=300ms:to=50ms:by=50ms:every=20s"))
         .help("A quantity that rises or falls by equal steps, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
         .doc("a quantity ({quantities}) that rises or falls in equal steps: `key`, `from`, `to`, `by`, `every` | no change")
         .in_name(24, "steps {}")

@@ -198,7 +198,7 @@ impl<'a> Section<'a> {
     ) -> Result<Taken<Bytes>> {
         match self.parsed::<Bytes>(key, example)? {
             Some((size, span)) if !(least..=most).contains(&size.0) => {
-                let bounds = [least, most].map(|bound| Bytes(bound).to_string());
+                let bounds = [least, most].map(|bound| Bytes(bound).exact());
                 let [shortest, longest] = bounds.each_ref().map(|bound| bound.replace(' ', ""));
                 let [least, most] = bounds;
                 Err(self.error(

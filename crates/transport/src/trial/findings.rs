@@ -157,7 +157,7 @@ impl Findings {
                  delivered by then: {measured}"
             );
             let shorter = trial.order.workload.kind.shorter();
-            let hint = format!("give a longer `deadline` or {shorter}");
+            let hint = format!("give a longer `--deadline` or {shorter}");
             self.warn(warning_code::DEADLINE_REACHED, message, hint);
         }
     }

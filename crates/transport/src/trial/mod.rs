@@ -23,7 +23,7 @@ use regatta_control::{Note, SideReport, TrialOrder};
 use crate::{
     clock::MonotonicTime,
     context::TrialContext,
-    driver::{Result, TransportError},
+    driver::{Result, TimeLimit, TransportError},
     opening::Token,
     probe::ProbePlan,
     stop::Stop,
@@ -140,8 +140,8 @@ impl Trial {
     /// Returns the outcome of a trial whose set-up was not completed, over any transport.
     #[must_use]
     pub fn no_connection(&self) -> TransportError {
-        let within = self.order.connect_deadline;
-        self.explain(TransportError::timed_out("connection", within))
+        let (limit, within) = (TimeLimit::ConnectDeadline, self.order.connect_deadline);
+        self.explain(TransportError::timed_out_by(limit, "connection", within))
     }
 
     /// Replaces the time-out of a flow's opening by [`Trial::no_connection`].
@@ -189,7 +189,8 @@ impl Trial {
 
     pub(crate) fn no_answer_over_control(&self) -> TransportError {
         let what = "answer of the receiver over control";
-        self.explain(TransportError::timed_out(what, CONTROL_ANSWER))
+        let limit = TimeLimit::Fixed;
+        self.explain(TransportError::timed_out_by(limit, what, CONTROL_ANSWER))
     }
 
     /// Returns the outcome of a receiver without a note of its sender for too long.

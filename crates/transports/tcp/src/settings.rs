@@ -4,7 +4,7 @@
 use std::io;
 
 use regatta_transport::{
-    OptionDefinition, OptionKind, OptionValues, Result, TransportError, Unsupported,
+    OptionDefinition, OptionKind, OptionValues, Result, TransportError, Unsupported, loads_modules,
     options::{self, DSCP, RATE},
     socket_option::{self, set_dscp},
 };
@@ -80,8 +80,20 @@ pub fn check_congestion_control(options: &OptionValues) -> Result<(), Unsupporte
     let available = kernel_list("available");
     Err(Unsupported::new(
         format!("this kernel has no congestion control `{name}`; it has: {available}"),
-        format!("run `modprobe tcp_{name}` as root"),
+        missing_control_hint(name, &available, loads_modules()),
     ))
+}
+
+/// Returns the hint where the kernel, which `loads_modules` or not, has only the congestion controls `available`.
+fn missing_control_hint(name: &str, available: &str, loads_modules: bool) -> String {
+    let available = available.replace(' ', ", ");
+    let choice = format!("choose one that it has ({available})");
+    match loads_modules {
+        true => {
+            format!("{choice}; or run `modprobe tcp_{name}` as root, if the kernel has that module")
+        }
+        false => choice,
+    }
 }
 
 /// Part of a second of which a paced socket takes the bytes in advance: a full send buffer would take seconds to leave
@@ -152,6 +164,13 @@ mod tests {
     use regatta_model::OptionValue;
 
     use super::*;
+
+    #[test]
+    fn a_missing_congestion_control_has_the_names_of_others() {
+        let hint = |loads_modules| missing_control_hint("bbr", "reno cubic", loads_modules);
+        assert_eq!(hint(false), "choose one that it has (reno, cubic)");
+        assert!(hint(true).contains("; or run `modprobe tcp_bbr` as root"));
+    }
 
     #[test]
     fn settings_are_applied_to_the_socket() {

@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionError, OptionValues, Result, Session, TrialContext,
-    Unsupported,
+    Unsupported, loads_modules,
 };
 
 use super::{
@@ -45,11 +45,20 @@ fn check_kernel() -> Result<(), Unsupported> {
     Err(match missing {
         true => Unsupported::new(
             format!("this kernel has no SCTP: {error}"),
-            "run `modprobe sctp` as root; or give `--bed uml`, whose kernel has it; or use \
-             `sctp-userspace`",
+            missing_hint(loads_modules()),
         ),
         false => Unsupported::new(format!("an SCTP socket cannot be opened: {error}"), ""),
     })
+}
+
+/// Returns the hint where the kernel, which `loads_modules` or not, has no SCTP.
+const fn missing_hint(loads_modules: bool) -> &'static str {
+    match loads_modules {
+        true => {
+            "run `modprobe sctp` as root; or give `--bed uml`, whose kernel has it; or use `sctp-userspace`"
+        }
+        false => "give `--bed uml`, whose kernel has it; or use `sctp-userspace`",
+    }
 }
 
 impl Driver for Sctp {
@@ -169,9 +178,11 @@ mod tests {
     fn missing_sctp_is_reported_with_commands_to_type() {
         if let Err(unsupported) = Sctp.supported(&BTreeMap::new()) {
             assert!(unsupported.reason.contains("SCTP"), "{unsupported}");
-            for line in ["`modprobe sctp`", "`--bed uml`", "`sctp-userspace`"] {
+            for line in ["`--bed uml`", "`sctp-userspace`"] {
                 assert!(unsupported.hint.contains(line), "{}", unsupported.hint);
             }
         }
+        assert!(missing_hint(true).contains("`modprobe sctp`"));
+        assert!(!missing_hint(false).contains("modprobe"));
     }
 }
