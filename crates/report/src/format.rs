@@ -264,14 +264,29 @@ pub fn times_form(ratio: f64) -> u64 {
     }
 }
 
-/// Formats the ends of an interval, with as many decimals as it takes to distinguish them, up to
-/// four.
-pub fn interval_numbers(ends: [f64; 2]) -> [String; 2] {
-    let texts = |text: &dyn Fn(f64) -> String| ends.map(|end| ratio_end(end, text));
-    let more = (2..=4).map(|decimals| texts(&move |end| decimal(format!("{end:.decimals$}"))));
-    let mut all = std::iter::once(texts(&ratio_number)).chain(more);
-    let last = texts(&|end| decimal(format!("{end:.4}")));
-    all.find(|[low, high]| low != high).unwrap_or(last)
+/// Formats a ratio and the ends of its interval, all with the same number of decimals: as many as it takes to distinguish
+/// them, up to four.
+pub fn ratio_and_ends(ratio: f64, [low, high]: [f64; 2]) -> [String; 3] {
+    let least = match ratio {
+        r if r >= 100.0 => 0,
+        r if r >= 2.0 => 1,
+        r if r >= 0.1 => 2,
+        _ => 3,
+    };
+    let texts = |decimals: usize| {
+        let text = |ratio: f64| decimal(format!("{ratio:.decimals$}"));
+        let ratio = match ratio {
+            r if r >= 1e6 => ratio_number(r),
+            r => text(r),
+        };
+        [ratio, ratio_end(low, text), ratio_end(high, text)]
+    };
+    if low >= high {
+        return texts(least);
+    }
+    let mut all = (least..4).map(texts);
+    let are_apart = |[ratio, low, high]: &[String; 3]| low != ratio && ratio != high;
+    all.find(are_apart).unwrap_or_else(|| texts(4))
 }
 
 /// Formats the end of an interval of a ratio by `text`; beyond a thousandfold as `> 1000` or `< 0.001`.
@@ -422,6 +437,22 @@ mod tests {
         assert_eq!(formatted(Unit::Ratio, &[0.0001, 0.5]), "0.01 %, 50.0 %");
         assert_eq!(formatted(Unit::PerSecond, &[250.0]), "250.0/s");
         assert_eq!(formatted(Unit::Count, &[]), "");
+    }
+
+    #[test]
+    fn a_ratio_lies_within_its_interval_as_printed() {
+        for (ratio, ends, printed) in [
+            (1.0096, [1.0043, 1.0146], ["1.010", "1.004", "1.015"]),
+            (1.0012, [0.97, 1.03], ["1.00", "0.97", "1.03"]),
+            (0.99, [0.986, 0.994], ["0.990", "0.986", "0.994"]),
+            (3.12, [2.9, 3.4], ["3.1", "2.9", "3.4"]),
+            (94.0, [90.0, 100.0], ["94.0", "90.0", "100.0"]),
+            (2.0, [2.0, 2.0], ["2.0", "2.0", "2.0"]),
+            (1.5, [1.499_99, 1.500_01], ["1.5000", "1.5000", "1.5000"]),
+            (1.5, [1e-9, 1e9], ["1.50", "< 0.001", "> 1000"]),
+        ] {
+            assert_eq!(ratio_and_ends(ratio, ends), printed);
+        }
     }
 
     #[test]

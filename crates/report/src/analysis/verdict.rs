@@ -15,7 +15,7 @@ use super::{
 use crate::{
     RunData,
     format::{
-        CommonUnit, capital, grouped, interval_numbers, list, number, ratio_end, ratio_number,
+        CommonUnit, capital, grouped, list, number, ratio_and_ends, ratio_end, ratio_number,
         times_form,
     },
     language::{self, plural, tr},
@@ -215,12 +215,12 @@ fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<St
     let next = group.next_after(lead);
     let margin = next.and_then(|next| {
         let (ratio, interval, rounds) = group.margin(&lead.transport, &next.transport)?;
-        let [low, high] = interval_numbers(interval);
+        let [shown, low, high] = ratio_and_ends(ratio, interval);
         Some(plural!(
             times_form(ratio),
             "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
             "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
-            ratio_number(ratio),
+            shown,
             next.transport,
             low,
             high,

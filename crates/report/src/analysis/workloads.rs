@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     RunData,
-    format::{interval_numbers, list, ratio_number, times_form},
+    format::{list, ratio_and_ends, times_form},
     language::{self, plural, tr},
 };
 
@@ -157,13 +157,13 @@ fn times_as_fast(difference: &WorkloadDifference) -> Option<String> {
         Better::Lower => (1.0 / ratio, [1.0 / high, 1.0 / low]),
         _ => (ratio, [low, high]),
     };
-    let [low, high] = interval_numbers(ends);
+    let [shown, low, high] = ratio_and_ends(ratio, ends);
     Some(plural!(
         times_form(ratio),
         "`{1}` was {2} times as fast (interval {3} to {4}, {5} rounds)",
         "`{1}` was {2} times as fast (interval {3} to {4}, {5} rounds)",
         difference.transport,
-        ratio_number(ratio),
+        shown,
         low,
         high,
         claim.n

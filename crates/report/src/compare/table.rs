@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     analysis::{Conclusion, MeanKind},
-    format::{grouped, list, moment, quantity},
+    format::{CommonUnit, grouped, list, moment, quantity},
     labels::Labels,
     text::{TerminalOptions, TerminalText, fit, natural_width, new_table, pad, right},
 };
@@ -262,8 +262,9 @@ pub fn title_with_mean(metric: &MetricPair) -> String {
 
 /// Returns both means and the change, each a dash where there is none.
 pub fn figures(metric: &MetricPair) -> [String; 3] {
-    let value = |value: Option<f64>| value.map(|value| quantity(metric.unit, value));
-    let [from, to] = [metric.mean_from, metric.mean_to].map(value);
+    let means = [metric.mean_from, metric.mean_to];
+    let common_unit = CommonUnit::of(metric.unit, means.into_iter().flatten());
+    let [from, to] = means.map(|mean| mean.map(|mean| common_unit.quantity(mean)));
     [from, to, change_text(metric)].map(|text| text.unwrap_or_else(|| "–".to_owned()))
 }
 

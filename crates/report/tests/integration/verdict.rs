@@ -92,7 +92,7 @@ fn the_ranking_is_that_of_the_shared_rounds() {
     let text = &verdict(&summary).text;
     assert_eq!(
         text,
-        "Under `baseline`: `b` (84.3 Mbit/s) was fastest, 1.05 times as fast as `a` (interval 1.047 to 1.052, 3 rounds)."
+        "Under `baseline`: `b` (84.3 Mbit/s) was fastest, 1.050 times as fast as `a` (interval 1.047 to 1.052, 3 rounds)."
     );
     assert_eq!(summary.verdict.overall, "Fastest: `b` under `baseline`.");
 }

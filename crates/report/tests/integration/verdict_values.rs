@@ -209,7 +209,7 @@ fn streams_1_and_8_of_one_transport_have_a_verdict() {
     let sentences = &summary.verdict.workloads;
     assert_eq!(sentences.len(), 1, "{sentences:?}");
     assert!(
-        sentences[0].starts_with("`streams-8` against `streams-1` under `baseline`, by message delay, 95th percentile: `a` was 2.0 times as fast (interval ")
+        sentences[0].starts_with("`streams-8` against `streams-1` under `baseline`, by message delay, 95th percentile: `a` was 2.00 times as fast (interval ")
             && sentences[0].contains("; `c` was 0.50 times as fast (interval 0.")
             && sentences[0].ends_with("; no difference was detected for `b`."),
         "{}",
@@ -298,7 +298,7 @@ values = [1, 8]
         let page = regatta_report::html::render(&data, &summary).expect("a page");
         let sentences = summary.verdict.workloads;
         assert_eq!(
-            page.contains("was 3.0 times as fast"),
+            page.contains("was 3.00 times as fast"),
             !sentences.is_empty(),
             "{title}"
         );
@@ -306,7 +306,7 @@ values = [1, 8]
     };
     let (names, of_two) = sentences(study, "two values");
     let begin = format!(
-        "`{}` against `{}` under `wan`, by message delay, 95th percentile: `quic-quinn` was 3.0 times as fast (interval ",
+        "`{}` against `{}` under `wan`, by message delay, 95th percentile: `quic-quinn` was 3.00 times as fast (interval ",
         names[1], names[0]
     );
     assert_eq!(of_two.len(), 1, "{of_two:?}");

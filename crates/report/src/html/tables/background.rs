@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use itertools::Itertools as _;
 use regatta_model::{
-    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, units::format_duration,
+    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, Unit, units::format_duration,
 };
 
 use super::{Entry, Row, Table, after_transport, figure, row, text_cell, transport_row};
@@ -107,9 +107,17 @@ pub fn path(data: &RunData, summary: &Summary) -> Table {
         let quantities = check.quantities.iter();
         quantities.map(move |quantity| (check, quantity))
     });
-    let rows = quantities.map(|(check, quantity)| {
+    let quantities: Vec<_> = quantities.collect();
+    // One scale for all quantities of a unit, so that a column has no `ns` beside `ms`.
+    let scale_of = |unit: Unit| {
+        let alike = quantities.iter().map(|(_, quantity)| *quantity);
+        let alike = alike.filter(|quantity| path_quantity(&quantity.name).0 == unit);
+        let largest = alike.map(|quantity| quantity.asked.max(quantity.achieved));
+        Scale::for_largest(unit, largest.fold(0.0, f64::max))
+    };
+    let rows = quantities.iter().map(|(check, quantity)| {
         let (unit, name) = path_quantity(&quantity.name);
-        let scale = Scale::for_largest(unit, quantity.asked.max(quantity.achieved));
+        let scale = scale_of(unit);
         let show = |value: f64| figure(format!("{} {}", scale.text(value), scale.unit));
         let from = match check.step_at_ns {
             0 => String::new(),

@@ -15,7 +15,8 @@ use crate::{
         Comparison, DIFFERENCE_METRICS, Difference, Failure, PublishedBeside, compared_metrics,
     },
     format::{
-        Scale, capital, grouped, list, number, p_value, ratio_end, signed_percent, without_zeros,
+        Scale, capital, grouped, list, number, p_value, ratio_and_ends, ratio_end, signed_percent,
+        without_zeros,
     },
     html::figures::Styles,
     language::{self, decimal, tr},
@@ -114,24 +115,26 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
     };
     let failures = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().join("; ");
     let mean = |mean: Option<f64>| mean.map_or_else(none, |m| figure(scale.text(m)));
-    let times = |ratio: Option<f64>, text: &dyn Fn(f64) -> String| {
-        ratio.map_or_else(none, |ratio| figure(format!("{}×", text(ratio))))
+    let times = |ratio: String| figure(format!("{ratio}×"));
+    let ratio = match claim.ratio.zip(claim.interval) {
+        None => (claim.ratio).map_or_else(none, |ratio| times(number(ratio))),
+        Some((ratio, ends)) => {
+            let [ratio, low, high] = ratio_and_ends(ratio, ends);
+            let level = tr!(" at {} %", level(claim.confidence));
+            Entry {
+                sub: interval(Some([low, high])) + &level,
+                ..times(ratio)
+            }
+        }
     };
-    let end = |ratio: f64| ratio_end(ratio, number);
-    let mut ends = interval(claim.interval.map(|ends| ends.map(end)));
-    if !ends.is_empty() {
-        ends += &tr!(" at {} %", level(claim.confidence));
-    }
+    let detectable = |ratio: f64| times(ratio_end(ratio, number));
     let cells = [
-        Entry {
-            sub: ends,
-            ..times(claim.ratio, &number)
-        },
+        ratio,
         mean(c.mean_a),
         mean(c.mean_b),
         claim.p_holm.map_or_else(none, |p| figure(p_value(p))),
         figure(claim.n.to_string()),
-        times(claim.detectable_ratio, &end),
+        claim.detectable_ratio.map_or_else(none, detectable),
         Entry {
             words: true,
             ..figure_over(language::text(claim.conclusion.name()), failures)
