@@ -392,7 +392,9 @@ fn table(columns: &[Column], cells: &[&Cell], summary: &Summary, wide: bool, col
                 Some(shown) => {
                     let text = cell.text(column.name, shown.0, column.scale);
                     let kind = cell.kind_of_mean(column.name);
-                    let kind = kind.map(|kind| format!("\n{kind}")).unwrap_or_default();
+                    let kind = kind
+                        .map(|kind| format!("\n{}", kind.replace(", ", ",\n")))
+                        .unwrap_or_default();
                     let beside = beside_median(cell, column).filter(|_| !wide);
                     match is_beside(column.name) {
                         true => text,

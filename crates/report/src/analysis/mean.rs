@@ -11,6 +11,10 @@ use super::CONFIDENCE;
 /// One-sided level at which the rounds of one cell count as correlated.
 pub const CORRELATED_CELL: f64 = 0.01;
 
+/// Ratio of the ends of an interval up to which it is given of a mean with failures: the spread of its logarithm is that of
+/// the rates to first order only, and a wider interval reaches beyond what the path can carry.
+const WIDEST_RATIO: f64 = 3.0;
+
 /// Kind of a mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -75,7 +79,8 @@ pub struct MeanOfAll {
     pub n: u64,
     /// The mean, in the unit of the metric.
     pub mean: f64,
-    /// 95 % confidence interval, Student's t of the logarithm.
+    /// 95 % confidence interval, Student's t of the logarithm; absent for one trial, and where some failed and the upper end
+    /// is more than three times the lower one.
     pub ci95: Option<[f64; 2]>,
 }
 
@@ -88,12 +93,21 @@ impl MeanOfAll {
         let series = [kind.series(values)?];
         let rho = regatta_stats::autocorrelation(&series, 1, CORRELATED_CELL);
         let estimate = Estimate::of(&series[0], rho)?;
+        let interval = shown_interval(&estimate).map(|interval| interval.map(f64::exp));
+        let is_narrow =
+            |[low, high]: &[f64; 2]| kind == MeanKind::Geometric || *high <= low * WIDEST_RATIO;
         Some(Self {
             kind,
             n: values.len() as u64,
             mean: estimate.mean.exp(),
-            ci95: shown_interval(&estimate).map(|interval| interval.map(f64::exp)),
+            ci95: interval.filter(is_narrow),
         })
+    }
+
+    /// Whether there are too few trials for an interval, with those that failed.
+    #[must_use]
+    pub fn lacks_rounds(&self) -> bool {
+        self.n > 1 && self.ci95.is_none()
     }
 }
 
@@ -144,12 +158,26 @@ mod tests {
         assert_eq!(MeanKind::Geometric.series(&[0.0, 8.0]), None);
     }
 
+    /// Of three trials, one of which failed, the interval of the logarithm would reach from 0.8 to 60.
+    #[test]
+    fn means_with_failures_of_few_trials_have_no_interval() {
+        let few = MeanOfAll::of(&[0.0, 10.0, 11.0]).expect("a mean");
+        assert!((few.mean - 7.0).abs() < 1e-12, "{few:?}");
+        assert_eq!(few.ci95, None);
+        assert!(few.lacks_rounds());
+        let mut rates = vec![10.0; 9];
+        rates.push(0.0);
+        let many = MeanOfAll::of(&rates).expect("a mean");
+        assert!(many.ci95.is_some() && !many.lacks_rounds(), "{many:?}");
+    }
+
     /// A rate and the time that is its inverse are the same figure.
     #[test]
     fn harmonic_means_mirror_arithmetic_ones() {
-        let rates = [0.0, 5.0, 8.0, 7.0];
+        let rates = [0.0, 5.0, 8.0, 7.0].repeat(10);
         let of_rates = MeanOfAll::of(&rates).expect("a mean");
-        let of_times = MeanOfAll::of(&rates.map(f64::recip)).expect("a mean");
+        let times: Vec<f64> = rates.iter().map(|rate| rate.recip()).collect();
+        let of_times = MeanOfAll::of(&times).expect("a mean");
         assert!((of_rates.mean * of_times.mean - 1.0).abs() < 1e-12);
         let [low, high] = of_rates.ci95.expect("an interval");
         let [from, to] = of_times.ci95.expect("an interval");

@@ -540,14 +540,19 @@ impl Cell {
     }
 
     /// Returns the kind of the mean that is shown of a metric, if trials that failed make it another one than of the other
-    /// cells.
+    /// cells, and whether it lacks rounds for an interval.
     #[must_use]
     pub fn kind_of_mean(&self, metric: &str) -> Option<String> {
-        match self.metrics.get(metric)?.of_all.as_ref()?.kind {
-            MeanKind::Geometric => None,
-            MeanKind::Arithmetic => Some(tr!("arithmetic mean")),
-            MeanKind::Harmonic => Some(tr!("harmonic mean")),
-        }
+        let all = self.metrics.get(metric)?.of_all.as_ref()?;
+        let kind = match all.kind {
+            MeanKind::Geometric => return None,
+            MeanKind::Arithmetic => tr!("arithmetic mean"),
+            MeanKind::Harmonic => tr!("harmonic mean"),
+        };
+        Some(match all.lacks_rounds() {
+            true => tr!("{}, too few rounds", kind),
+            false => kind,
+        })
     }
 
     /// Returns value and interval of a metric for tables and figures: the mean of its comparisons for a metric by which

@@ -10,7 +10,13 @@ use regatta_model::{MetricDefinition, metric};
 use serde::Serialize;
 
 use super::figures::Styles;
-use crate::{Summary, analysis::Cell, data::CellGroup, format::Scale, language::tr};
+use crate::{
+    Summary,
+    analysis::{Cell, MeanOfAll},
+    data::CellGroup,
+    format::Scale,
+    language::tr,
+};
 pub use background::{
     conditions, facts, hosts, outcomes, path, stacks, transports, unlisted_path_checks,
 };
@@ -181,7 +187,9 @@ fn mean_entry(cell: &Cell, name: &str, scale: Scale) -> Entry {
     let Some((value, ends)) = cell.shown(name) else {
         return none();
     };
+    let all = (cell.metrics.get(name)).and_then(|metric| metric.of_all.as_ref());
     let sub = match ends {
+        None if all.is_some_and(MeanOfAll::lacks_rounds) => String::new(),
         None => tr!("no interval: one trial"),
         // Nothing varies where every trial has the same value.
         Some([low, high]) if low >= high => String::new(),
