@@ -371,7 +371,8 @@ interval = "5ms"
 [[workload]]
 name = "timed"
 kind = "bulk"
-duration = "200ms"
+# Longer than an opening of SCTP takes that was lost once.
+duration = "5s"
 [workload.probe]
 idle_messages = 0
 interval = "5ms"
