@@ -306,15 +306,33 @@ fn overall(summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
         sentences.push(format!("{}.", capital(&joined(alone))));
     }
     sentences.extend(about_sweeps(summary, &swept));
-    let not_ranked = groups.iter().flat_map(|group| &group.not_ranked);
-    let not_ranked = not_ranked.map(|it| format!("`{}`", it.transport)).unique();
-    let not_ranked = match list(not_ranked) {
-        names if names.is_empty() => names,
-        _ if groups.iter().all(|group| group.ranking.is_empty()) => String::new(),
-        names => tr!(" Not ranked in every place: {}.", names),
-    };
+    let not_ranked = not_ranked(groups);
     let encryption = encryption(summary);
     format!("{partial}{}{not_ranked}{encryption}", sentences.join(" "))
+}
+
+/// Returns the sentences about the transports that are ranked in no group, and about those that are not in all; none
+/// where nothing is ranked at all.
+fn not_ranked(groups: &[RankedGroup<'_>]) -> String {
+    let ranked: Vec<&str> = (groups.iter().flat_map(|group| &group.ranking))
+        .map(|it| it.transport.as_str())
+        .collect();
+    if ranked.is_empty() {
+        return String::new();
+    }
+    let others = groups.iter().flat_map(|group| &group.not_ranked);
+    let others = others.map(|it| it.transport.as_str()).unique();
+    let (partly, never): (Vec<&str>, Vec<&str>) = others.partition(|it| ranked.contains(it));
+    let [never, partly] =
+        [never, partly].map(|names| list(names.into_iter().map(|it| format!("`{it}`"))));
+    let mut sentences = String::new();
+    if !never.is_empty() {
+        sentences += &tr!(" Ranked nowhere: {}.", never);
+    }
+    if !partly.is_empty() {
+        sentences += &tr!(" Ranked in some places only: {}.", partly);
+    }
+    sentences
 }
 
 /// Names the fastest transports of a group, or the reason for which there is none.
