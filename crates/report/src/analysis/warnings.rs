@@ -207,7 +207,7 @@ fn correlated(
             "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
         ),
         Clock::Virtual => tr!(
-            "in virtual time the machine is no cause: a trial depends on those before it in its guest (the fact `guest.state`), or it is chance, as of 20 places without any correlation one is named here; run more rounds"
+            "in virtual time the machine is no cause, and it is chance: of 20 places without any correlation one is named here; run more rounds"
         ),
     };
     let warning = Warning::new(

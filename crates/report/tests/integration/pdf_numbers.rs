@@ -107,7 +107,7 @@ impl Allowed {
             // In a sentence the better one is first.
             for ratio in [ratio, 1.0 / ratio] {
                 self.add(ratio_number(ratio));
-                for decimals in 2..=4 {
+                for decimals in 1..=4 {
                     self.add(format!("{ratio:.decimals$}"));
                 }
             }
