@@ -130,3 +130,24 @@ transports! {
     quic_quiche: "quic-quiche", 1;
     quic_s2n: "quic-s2n", 1;
 }
+
+/// The end of the sender's stream comes to the listening end before its acknowledgement has arrived: messages of the probe
+/// that left in between are answered, too.
+#[test]
+fn probes_of_transfers_with_a_duration_are_all_answered() {
+    const NAME: &str = "probes_of_transfers_with_a_duration_are_all_answered";
+    if !in_shared_guest("guests::small_trials", NAME, Clock::Virtual) {
+        return;
+    }
+    let study = "rounds = 1\n[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"sctp\"\n\
+                 [[condition]]\nname = \"clean\"\nrtt = \"40ms\"\nrate = \"20Mbit/s\"\n\
+                 [[workload]]\nkind = \"bulk\"\nduration = \"300ms\"\n";
+    let trials = run(study);
+    assert_eq!(trials.len(), 2);
+    for (trial, _) in trials {
+        let metrics = &trial.measurements.metrics;
+        assert!(metrics[id::PROBE_MESSAGES_SENT] >= 10.0, "{trial:#?}");
+        let lost = metrics[id::PROBE_MESSAGES_LOST];
+        assert_eq!(lost, 0.0, "{} of {}", lost, trial.transport);
+    }
+}
