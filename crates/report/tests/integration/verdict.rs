@@ -739,7 +739,7 @@ fn places_without_any_ranking_name_nobody_who_is_not_ranked() {
     let mut data = two(|_, _| Some(0.0));
     let summary = summarise(&data);
     let overall = &summary.verdict.overall;
-    assert!(!overall.contains("anked"), "{overall}");
+    assert!(!overall.contains("Ranked"), "{overall}");
     for trial in &mut data.trials {
         if trial.transport == "a" {
             let metrics = &mut trial.measurements.metrics;
