@@ -8,7 +8,7 @@ use std::{
 use regatta_model::Study;
 use regatta_report::{
     RunData,
-    analysis::{POWER, PairSpread, pair_spreads, strictest_confidence},
+    analysis::{POWER, PairSpread, pair_spreads, simultaneous_confidence},
 };
 use regatta_results::FILE_NAME;
 
@@ -80,7 +80,7 @@ fn spreads_of(study: &Study, data: &RunData) -> Vec<PairSpread> {
 }
 
 fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) -> String {
-    let confidence = strictest_confidence(spreads.len(), true);
+    let confidence = simultaneous_confidence(spreads.len());
     let needed = |spread: &PairSpread| spread.rounds_to_detect(1.0 + difference, confidence);
     let rounds_text = |rounds: Option<usize>| match rounds {
         Some(rounds) => rounds.to_string(),

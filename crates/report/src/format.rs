@@ -264,29 +264,53 @@ pub fn times_form(ratio: f64) -> u64 {
     }
 }
 
-/// Formats a ratio and the ends of its interval, all with the same number of decimals: as many as it takes to distinguish
-/// them, up to four.
-pub fn ratio_and_ends(ratio: f64, [low, high]: [f64; 2]) -> [String; 3] {
-    let least = match ratio {
-        r if r >= 100.0 => 0,
-        r if r >= 2.0 => 1,
-        r if r >= 0.1 => 2,
-        _ => 3,
+/// Ratio of the ends of an interval above which it says too little to be shown: the rounds are too few.
+const WIDEST: f64 = 3.0;
+
+/// Whether the interval of a ratio says enough to be shown.
+#[must_use]
+pub fn is_narrow([low, high]: [f64; 2]) -> bool {
+    high <= WIDEST * low
+}
+
+/// Formats an estimate and the ends of its interval with the same decimals: two digits of the interval's width, and as
+/// many as it takes to distinguish its ends from zero. The estimate thus lies in the interval as printed.
+#[must_use]
+pub fn with_interval(estimate: f64, ends: [f64; 2]) -> [String; 3] {
+    let all = [estimate, ends[0], ends[1]];
+    let digits = |of: f64, count: f64| match of > 0.0 && of.is_finite() {
+        true => (count - 1.0 - of.log10().floor()).clamp(0.0, 9.0) as usize,
+        false => 0,
     };
-    let texts = |decimals: usize| {
-        let text = |ratio: f64| decimal(format!("{ratio:.decimals$}"));
-        let ratio = match ratio {
-            r if r >= 1e6 => ratio_number(r),
-            r => text(r),
-        };
-        [ratio, ratio_end(low, text), ratio_end(high, text)]
+    let least = ends.into_iter().map(f64::abs).filter(|end| *end > 0.0);
+    let decimals =
+        digits(ends[1] - ends[0], 2.0).max(least.map(|end| digits(end, 1.0)).max().unwrap_or(0));
+    let decimals = match ends[0] == ends[1] {
+        true => digits(estimate.abs(), 3.0),
+        false => decimals,
     };
-    if low >= high {
-        return texts(least);
+    all.map(|value| {
+        let sign = if value < 0.0 { "−" } else { "" };
+        decimal(format!("{sign}{:.decimals$}", value.abs()))
+    })
+}
+
+/// Formats a share in per cent without a sign or zeros at its end: `3 %`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!(
+        "{} %",
+        decimal(without_zeros(&format!("{:.2}", share * 100.0)).to_owned())
+    )
+}
+
+/// Formats how far a ratio above 1 is from no difference: `2.2 %`, from a factor of two on `3.6 times`.
+#[must_use]
+pub fn difference(ratio: f64) -> String {
+    match ratio < 2.0 {
+        true => format!("{} %", number((ratio - 1.0) * 100.0)),
+        false => tr!("{} times", ratio_number(ratio)),
     }
-    let mut all = (least..4).map(texts);
-    let are_apart = |[ratio, low, high]: &[String; 3]| low != ratio && ratio != high;
-    all.find(are_apart).unwrap_or_else(|| texts(4))
 }
 
 /// Formats the end of an interval of a ratio by `text`; beyond a thousandfold as `> 1000` or `< 0.001`.
@@ -440,18 +464,23 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_lies_within_its_interval_as_printed() {
-        for (ratio, ends, printed) in [
+    fn an_estimate_lies_within_its_interval_as_printed() {
+        for (estimate, ends, printed) in [
             (1.0096, [1.0043, 1.0146], ["1.010", "1.004", "1.015"]),
-            (1.0012, [0.97, 1.03], ["1.00", "0.97", "1.03"]),
-            (0.99, [0.986, 0.994], ["0.990", "0.986", "0.994"]),
-            (3.12, [2.9, 3.4], ["3.1", "2.9", "3.4"]),
-            (94.0, [90.0, 100.0], ["94.0", "90.0", "100.0"]),
-            (2.0, [2.0, 2.0], ["2.0", "2.0", "2.0"]),
-            (1.5, [1.499_99, 1.500_01], ["1.5000", "1.5000", "1.5000"]),
-            (1.5, [1e-9, 1e9], ["1.50", "< 0.001", "> 1000"]),
+            (0.99, [0.986, 0.994], ["0.9900", "0.9860", "0.9940"]),
+            (3.12, [2.9, 3.4], ["3.12", "2.90", "3.40"]),
+            (94.0, [90.0, 100.0], ["94", "90", "100"]),
+            (2.0, [2.0, 2.0], ["2.00", "2.00", "2.00"]),
+            (
+                1.5,
+                [1.499_99, 1.500_01],
+                ["1.500000", "1.499990", "1.500010"],
+            ),
+            // An end that is not zero is not printed as zero.
+            (2.1, [0.03, 4.2], ["2.10", "0.03", "4.20"]),
+            (-3.0, [-4.5, -1.5], ["−3.0", "−4.5", "−1.5"]),
         ] {
-            assert_eq!(ratio_and_ends(ratio, ends), printed);
+            assert_eq!(with_interval(estimate, ends), printed);
         }
     }
 

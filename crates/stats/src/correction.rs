@@ -1,72 +1,81 @@
-//! Correction for making many claims at once.
+//! Corrections for making many claims at once.
 
-/// A test among those that are corrected together.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Test {
-    /// Two-sided p-value of the test. A value that is not a probability counts as 1: a test that
-    /// was made and showed nothing.
-    pub p_value: f64,
-    /// Weight of the test, its share of the error, in any unit, above zero.
-    pub weight: f64,
-}
-
-/// Decision of the correction on one test.
+/// Decision of a correction on one test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// p-value adjusted for the other tests, at least the test's own.
     pub adjusted: f64,
     /// Whether the claim is made.
     pub significant: bool,
-    /// Confidence of the interval that belongs to the decision: the level of the step at which it
-    /// was made. The interval leaves out "no difference" exactly where the claim is made.
+    /// Confidence of the interval that belongs to the decision.
     pub confidence: f64,
 }
 
-/// Decides tests by Holm's step-down procedure with weights, in the order given.
+/// Decides tests by Holm's step-down procedure, with intervals that hold together: the probability that a claim is false,
+/// or that an interval leaves out the truth, is at most `alpha`, however the tests depend on one another. In the order
+/// given; `p_values` are two-sided, and a value that is not a probability counts as 1: a test that was made and showed
+/// nothing.
 ///
-/// The probability of one false claim or more is at most `alpha`, however the tests depend on one
-/// another. With equal weights it is the usual procedure, R's `p.adjust(p, "holm")`.
+/// What is claimed has the level of all tests. Where its interval includes "no difference", as the claim was made at a
+/// later step, it is to be cut there. What is not claimed has the level of the tests that are not.
 ///
-/// Source: Holm 1979, Scand. J. Statist. 6, 65–70 (section 4 has the weights).
+/// Sources: Holm 1979, Scand. J. Statist. 6, 65–70; Guilbaud 2008, Biom. J. 50, 678–692 (intervals).
 #[must_use]
-pub fn holm(tests: &[Test], alpha: f64) -> Vec<Decision> {
-    let p = |i: usize| match tests[i].p_value {
-        p if (0.0..=1.0).contains(&p) => p,
-        _ => 1.0,
-    };
-    let mut order: Vec<usize> = (0..tests.len()).collect();
-    order.sort_by(|&i, &j| (p(i) / tests[i].weight).total_cmp(&(p(j) / tests[j].weight)));
-    // From the last to the first, so that each sum is exact for what is left.
-    let mut remaining_weight = vec![0.0; tests.len()];
-    let mut sum = 0.0;
-    for &i in order.iter().rev() {
-        sum += tests[i].weight;
-        remaining_weight[i] = sum;
-    }
-    let mut decisions = vec![
-        Decision {
-            adjusted: 1.0,
-            significant: false,
-            confidence: 1.0 - alpha,
-        };
-        tests.len()
-    ];
+pub fn simultaneous(p_values: &[f64], alpha: f64) -> Vec<Decision> {
+    let count = p_values.len();
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|a, b| probability(p_values[*a]).total_cmp(&probability(p_values[*b])));
+    let mut adjusted = vec![1.0; count];
     let mut largest: f64 = 0.0;
-    // Remaining weight when the first claim fails, by which all that follow are judged.
-    let mut weight_at_failure = None;
-    for &i in &order {
-        let adjusted = p(i) * remaining_weight[i] / tests[i].weight;
-        largest = largest.max(adjusted).min(1.0);
-        let significant = weight_at_failure.is_none() && adjusted <= alpha;
-        if !significant {
-            weight_at_failure.get_or_insert(remaining_weight[i]);
-        }
-        decisions[i] = Decision {
-            adjusted: largest,
-            significant,
-            confidence: 1.0
-                - alpha * tests[i].weight / weight_at_failure.unwrap_or(remaining_weight[i]),
-        };
+    for (position, index) in order.into_iter().enumerate() {
+        largest = largest.max(probability(p_values[index]) * (count - position) as f64);
+        adjusted[index] = largest.min(1.0);
     }
-    decisions
+    let left = adjusted.iter().filter(|p| **p > alpha).count();
+    let decision = |adjusted: f64| {
+        let significant = adjusted <= alpha;
+        let tests = if significant { count } else { left };
+        Decision {
+            adjusted,
+            significant,
+            confidence: 1.0 - alpha / tests as f64,
+        }
+    };
+    adjusted.into_iter().map(decision).collect()
+}
+
+/// Decides tests so that of the claims that are made a share of at most `alpha` is false, on average, however the tests
+/// depend on one another. The intervals of the claims cover the truth in as large a share. Arguments are those of
+/// [`simultaneous`].
+///
+/// Sources: Benjamini and Yekutieli 2001, Ann. Statist. 29, 1165–1188, theorem 1.3; their intervals: 2005, J. Am. Stat.
+/// Assoc. 100, 71–81, corollary 1.
+#[must_use]
+pub fn false_discoveries(p_values: &[f64], alpha: f64) -> Vec<Decision> {
+    let count = p_values.len();
+    let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
+    let total = count as f64 * harmonic;
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|a, b| probability(p_values[*a]).total_cmp(&probability(p_values[*b])));
+    let mut adjusted = vec![1.0; count];
+    let mut smallest: f64 = 1.0;
+    for (position, index) in order.iter().enumerate().rev() {
+        smallest = smallest.min(probability(p_values[*index]) * total / (position + 1) as f64);
+        adjusted[*index] = smallest;
+    }
+    let claims = adjusted.iter().filter(|p| **p <= alpha).count();
+    let confidence = 1.0 - claims.max(1) as f64 * alpha / total;
+    let decision = |adjusted: f64| Decision {
+        adjusted,
+        significant: adjusted <= alpha,
+        confidence,
+    };
+    adjusted.into_iter().map(decision).collect()
+}
+
+fn probability(p_value: f64) -> f64 {
+    match (0.0..=1.0).contains(&p_value) {
+        true => p_value,
+        false => 1.0,
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     describe::mean_and_sd,
     distribution::{incomplete_beta, noncentrality, power_of_t, t_critical, t_two_sided},
-    serial::variance_inflation,
+    serial::Memory,
     usable,
 };
 
@@ -38,26 +38,25 @@ impl Estimate {
     ///
     /// `autocorrelation` is that of neighbouring values, 0 where they are independent, as
     /// [`crate::autocorrelation`] returns it. Above 0 the standard error grows by the variance
-    /// inflation of an autoregressive series of first order, and the degrees of freedom shrink to the
-    /// effective number of values less one.
+    /// inflation of an autoregressive series of first order, and the degrees of freedom of the variance shrink by
+    /// (1 − ρ²) / (1 + ρ²).
     ///
     /// `None` for no values, a value that is not finite, or values whose spread is not.
     ///
     /// Sources: Student 1908, Biometrika 6, 1–25; Bayley and Hammersley 1946, J. R. Statist. Soc.
-    /// Suppl. 8, 184–197 (effective number); Zwiers and von Storch 1995, J. Climate 8, 336–351.
+    /// Suppl. 8, 184–197 (both factors).
     #[must_use]
     pub fn of(values: &[f64], autocorrelation: f64) -> Option<Self> {
         let (mean, sd) = mean_and_sd(values)?;
         let n = values.len() as f64;
         let scale = values.iter().fold(0.0_f64, |scale, v| scale.max(v.abs()));
-        let inflation = variance_inflation(autocorrelation, values.len());
+        let memory = Memory::of(autocorrelation, values.len());
         Some(Self {
             n: values.len(),
             mean,
             spread: sd.map(|sd| Spread {
-                // The sample's variance is too small by as much as its mean's is larger.
-                error: sd * (inflation * (n - 1.0) / (n - inflation) / n).sqrt(),
-                df: (n / inflation - 1.0).max(1.0),
+                error: sd * (memory.inflation / n).sqrt(),
+                df: memory.degrees(n - 1.0),
                 rounding: 8.0 * f64::EPSILON * scale.max(1.0),
                 chance: 0.5_f64.powf(n - 1.0),
             }),
@@ -79,11 +78,11 @@ impl Estimate {
             return Some(ungrouped);
         };
         let n = values.len() as f64;
-        let inflation = variance_inflation(autocorrelation, values.len());
+        let memory = Memory::of(autocorrelation, values.len());
         let variance = within.squares / within.df;
         let spread = ungrouped.spread.map(|spread| Spread {
-            error: (variance * inflation * (n - 1.0) / (n - inflation) / n).sqrt(),
-            df: ((within.df + 1.0) / inflation - 1.0).max(1.0),
+            error: (variance * memory.inflation / n).sqrt(),
+            df: memory.degrees(within.df),
             ..spread
         });
         Some(Self {
@@ -122,6 +121,16 @@ impl Estimate {
                 }
             }),
         }
+    }
+
+    /// Returns the estimate of values that a simulation computes, of three or more: that they are all the same is then no
+    /// chance.
+    #[must_use]
+    pub fn of_simulation(mut self) -> Self {
+        if let Some(spread) = self.spread.as_mut().filter(|_| self.n >= 3) {
+            spread.chance = 0.0;
+        }
+        self
     }
 
     /// Returns the standard deviation of independent values of which as many would give the same
@@ -274,6 +283,9 @@ pub fn blocks_differ(values: &[f64], blocks: &[usize]) -> Option<f64> {
 /// Returns the number of independent values with standard deviation `sd` from which a test at level
 /// 1 − `confidence` detects a mean of `effect` with probability `power`; at least two. `None` above
 /// `most`, and for what is no effect, level or power.
+///
+/// The autocorrelation of so few values is estimated, and widens the interval where it is positive by chance. The mean of
+/// that is taken: 0.4 / √n, as the coefficient has a standard deviation of about 1 / √n.
 #[must_use]
 pub fn rounds_to_detect(
     sd: f64,
@@ -286,8 +298,9 @@ pub fn rounds_to_detect(
         return None;
     }
     let enough = |n: usize| {
-        let df = (n - 1) as f64;
-        let shift = effect * (n as f64).sqrt() / sd.max(f64::MIN_POSITIVE);
+        let memory = Memory::of(0.4 / (n as f64).sqrt(), n);
+        let df = memory.degrees((n - 1) as f64);
+        let shift = effect * (n as f64 / memory.inflation).sqrt() / sd.max(f64::MIN_POSITIVE);
         power_of_t(t_critical(confidence, df), df, shift) >= power
     };
     // Power grows with the number of values, so that halving finds the first that is enough.

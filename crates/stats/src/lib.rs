@@ -19,12 +19,12 @@ mod serial;
 mod settling;
 
 pub use binomial::{binomial_interval, more_failures_p_value, plausible_counts};
-pub use correction::{Decision, Test, holm};
+pub use correction::{Decision, false_discoveries, simultaneous};
 pub use crossing::{Crossing, MAX_RESAMPLED_ROUNDS, crossings};
 pub use describe::{Description, describe, mean_interval, quantile};
 pub use estimate::{Estimate, blocks_differ, rounds_to_detect};
 pub use letters::compact_letters;
-pub use serial::{autocorrelation, lag1, sen_slope, trend_p_value};
+pub use serial::{autocorrelation, lag1, sen_slope, shared_autocorrelation, trend_p_value};
 pub use settling::{SETTLING_BAND, Settling, settling_time};
 
 /// Whether a confidence level can be used: strictly between 0 and 1.

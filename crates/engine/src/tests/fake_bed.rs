@@ -37,6 +37,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         until: None,
         successes: None,
         rank_by: None,
+        equivalence: Study::EQUIVALENCE,
         every: None,
         scaled: None,
         seed: 1,

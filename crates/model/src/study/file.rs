@@ -62,6 +62,7 @@ impl StudyFile {
         let [name, title, description] = read_heading(&mut root)?;
         let rounds = rounds::read(&mut root)?;
         let rank_by = rounds::read_rank_by(&mut root)?;
+        let equivalence = rounds::read_equivalence(&mut root)?;
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let (bed, hosts) = read_bed(&mut root)?;
         let (guest, guest_spans) = GuestSetup::read(&mut root)?;
@@ -110,6 +111,7 @@ impl StudyFile {
             until: rounds.until,
             successes: rounds.successes,
             rank_by,
+            equivalence,
             every: rounds.every,
             scaled: None,
             seed,

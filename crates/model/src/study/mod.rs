@@ -179,6 +179,9 @@ pub struct Study {
         deserialize_with = "crate::metric::read_optional_name"
     )]
     pub rank_by: Option<String>,
+    /// Largest difference between two sides that count as the same, as a ratio less 1.
+    #[serde(default = "Study::equivalence_default")]
+    pub equivalence: Ratio,
     /// Time from the beginning of a round to that of the next, for a study that is a series; its rounds
     /// follow one another without it.
     #[serde(
@@ -240,6 +243,13 @@ impl Study {
 
     const fn connect_deadline_default() -> Duration {
         Self::CONNECT_DEADLINE
+    }
+
+    /// Margin of a study that names none.
+    pub const EQUIVALENCE: Ratio = Ratio(0.03);
+
+    const fn equivalence_default() -> Ratio {
+        Self::EQUIVALENCE
     }
 
     /// Returns the metric by which transports are ranked with this workload, and which the verdict is

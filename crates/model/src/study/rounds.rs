@@ -1,4 +1,4 @@
-//! The keys `rounds`, `every`, `for` and `rank_by` of a study file.
+//! The keys `rounds`, `every`, `for`, `rank_by` and `equivalence` of a study file.
 
 use std::time::Duration;
 
@@ -103,4 +103,17 @@ pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>> {
             "write a metric such as `transfer_time_ns` or `goodput_bps`";
     }
     Ok(Some(metric.name.to_owned()))
+}
+
+/// Reads `equivalence`: the largest difference that counts as none.
+pub(super) fn read_equivalence(root: &mut Section<'_>) -> Result<Ratio> {
+    let Some((equivalence, span)) = root.parsed::<Ratio>("equivalence", "3%")? else {
+        return Ok(Study::EQUIVALENCE);
+    };
+    refuse! { root;
+        !(0.0001..=1.0).contains(&equivalence.0) => span,
+            "two sides that differ by as much, or as little, are not the same",
+            "write a difference from \"0.01%\" to \"100%\", such as `equivalence = \"3%\"`";
+    }
+    Ok(equivalence)
 }

@@ -14,8 +14,16 @@ pub enum Kind {
     LogNormal,
     /// Two modes, 20 % apart, each with a spread of 4 %.
     Bimodal,
-    /// Round effects, which all cells share, are autoregressive: the machine drifts.
+    /// Own deviations are of Student's t with three degrees of freedom.
+    HeavyTails,
+    /// Round effects, which all cells share, are autoregressive.
     SharedAr1,
+    /// The machine drifts from trial to trial, with an autocorrelation of 0.95; the order of a round is random.
+    DriftingMachine,
+    /// A neighbour slows the machine by 25 % for a tenth to a half of the run; the order of a round is random.
+    BusyMachine,
+    /// Own deviations of each cell are autoregressive, with an autocorrelation of 0.3.
+    OwnAr1Weak,
     /// Own deviations of each cell are autoregressive.
     OwnAr1,
     /// The first transport loses the trials of most slow rounds.
@@ -68,38 +76,87 @@ fn spread(kind: Kind, transport: usize) -> f64 {
     }
 }
 
-/// Returns the effects of the rounds on all cells, of standard deviation 1.
-pub fn round_effects(rng: &mut Rng, kind: Kind, rounds: usize) -> Vec<f64> {
-    rng.series(rounds, if kind == Kind::SharedAr1 { RHO } else { 0.0 })
-}
-
-/// Returns logarithms of one metric under one condition, by transport and round; `None` where the trial is
-/// missing. `levels` are their means.
-pub fn condition_values(
+/// Returns the effects of the machine on the cells of a run, by round and cell.
+pub fn machine_effects(
     rng: &mut Rng,
     kind: Kind,
-    levels: &[f64],
-    round: &[f64],
-) -> Vec<Vec<Option<f64>>> {
-    let own_rho = if kind == Kind::OwnAr1 { RHO } else { 0.0 };
-    (levels.iter().enumerate())
-        .map(|(transport, level)| {
-            let own = rng.series(round.len(), own_rho);
-            (own.iter().zip(round))
-                .map(|(own, round)| {
-                    let spread = spread(kind, transport);
-                    let own_log = match kind {
-                        Kind::Bimodal => (if rng.unit() < 0.5 { 0.1 } else { -0.1 }) + 0.04 * own,
-                        _ => spread * own,
-                    };
-                    let missing = match kind {
-                        Kind::MissingByRound => transport == 0 && *round < 0.0 && rng.unit() < 0.7,
-                        Kind::MissingByTrial => *own < -0.4 && rng.unit() < 0.5,
-                        _ => false,
-                    };
-                    (!missing).then_some(level + ROUND * round + own_log)
-                })
-                .collect()
+    rounds: usize,
+    [conditions, transports]: [usize; 2],
+) -> Vec<Vec<f64>> {
+    let cells = conditions * transports;
+    let by_slot = match kind {
+        Kind::DriftingMachine => rng.series(rounds * cells, 0.95),
+        Kind::BusyMachine => {
+            let slots = (rounds * cells) as f64;
+            let begin = rng.unit() * slots;
+            let end = begin + (0.1 + 0.4 * rng.unit()) * slots;
+            let is_busy = |slot: usize| (begin..end).contains(&(slot as f64));
+            let slowed = |slot: usize| if is_busy(slot) { -0.25 / ROUND } else { 0.0 };
+            (0..rounds * cells).map(slowed).collect()
+        }
+        _ => {
+            let rho = if kind == Kind::SharedAr1 { RHO } else { 0.0 };
+            let mut effects = rng.series(rounds, rho);
+            let mut by_condition = Vec::new();
+            for _ in 0..conditions {
+                // A machine that drifts does so under every condition.
+                if kind != Kind::SharedAr1 {
+                    effects = rng.series(rounds, rho);
+                }
+                by_condition.push(effects.clone());
+            }
+            let of_round = |round: usize| {
+                let of = by_condition.iter().map(move |effects| effects[round]);
+                of.flat_map(|effect| vec![effect; transports]).collect()
+            };
+            return (0..rounds).map(of_round).collect();
+        }
+    };
+    let mut rounds = Vec::from_iter(by_slot.chunks(cells).map(<[f64]>::to_vec));
+    for round in &mut rounds {
+        for position in (1..round.len()).rev() {
+            round.swap(position, (rng.unit() * (position + 1) as f64) as usize);
+        }
+    }
+    rounds
+}
+
+/// Returns logarithms of one metric of a cell by round, about `level`, with all spreads times `scale`; another scale than 1 gives all
+/// transports the spread of the machine's effects; `None` where the trial is missing.
+pub fn cell_values(
+    rng: &mut Rng,
+    kind: Kind,
+    (transport, level, scale): (usize, f64, f64),
+    machine: &[f64],
+) -> Vec<Option<f64>> {
+    let own_rho = match kind {
+        Kind::OwnAr1 => RHO,
+        Kind::OwnAr1Weak => 0.3,
+        _ => 0.0,
+    };
+    let own = rng.series(machine.len(), own_rho);
+    (own.iter().zip(machine))
+        .map(|(own, machine)| {
+            let spread = if scale == 1.0 {
+                spread(kind, transport)
+            } else {
+                ROUND
+            };
+            let own_log = match kind {
+                Kind::Bimodal => (if rng.unit() < 0.5 { 0.1 } else { -0.1 }) + 0.04 * own,
+                Kind::HeavyTails => {
+                    let squares = [rng.normal(), rng.normal(), rng.normal()].map(|it| it * it);
+                    // Of variance 3, scaled to 1.
+                    spread * own / squares.iter().sum::<f64>().sqrt()
+                }
+                _ => spread * own,
+            };
+            let missing = match kind {
+                Kind::MissingByRound => transport == 0 && *machine < 0.0 && rng.unit() < 0.7,
+                Kind::MissingByTrial => *own < -0.4 && rng.unit() < 0.5,
+                _ => false,
+            };
+            (!missing).then_some(level + scale * (ROUND * machine + own_log))
         })
         .collect()
 }

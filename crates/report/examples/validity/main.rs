@@ -2,8 +2,8 @@
 //! synthetic data and `summarise()`.
 //!
 //! `validity FILE [RUNS]` puts its tables into FILE between the lines `<!-- validity -->` and `<!--
-//! end -->`. It fails if the rate of false claims exceeds 5 % by more than chance, for the kinds of
-//! data for which that is promised.
+//! end -->`. It fails if the rate of false claims exceeds what is promised for the kind of data by more
+//! than chance.
 
 mod draws;
 mod runs;
@@ -29,15 +29,26 @@ const SIZES: [(usize, usize); 8] = [
 /// Numbers of rounds in the tables of coverage and power.
 const ROUNDS: [usize; 5] = [3, 5, 10, 20, 40];
 
-/// Kinds for which 5 % is not promised, as the page says.
-const EXCEPTED: [Kind; 1] = [Kind::OwnAr1];
+/// Returns the largest share of runs that may have a false claim by the metric of the ranking; `None` where nothing is
+/// promised.
+const fn promised(kind: Kind, rounds: usize) -> Option<f64> {
+    match kind {
+        Kind::OwnAr1 | Kind::OwnAr1Weak if rounds >= 10 => Some(0.06),
+        Kind::OwnAr1 | Kind::OwnAr1Weak => None,
+        _ => Some(0.05),
+    }
+}
 
 /// All kinds, in the order of the tables, with their titles.
-const KINDS: [(Kind, &str); 6] = [
+const KINDS: [(Kind, &str); 10] = [
     (Kind::LogNormal, "log-normal"),
     (Kind::Bimodal, "bimodal"),
+    (Kind::HeavyTails, "heavy tails"),
     (Kind::SharedAr1, "AR(1), shared by a round"),
-    (Kind::OwnAr1, "AR(1), each cell its own"),
+    (Kind::DriftingMachine, "drifting machine"),
+    (Kind::BusyMachine, "busy machine"),
+    (Kind::OwnAr1Weak, "AR(1) of 0.3, each cell its own"),
+    (Kind::OwnAr1, "AR(1) of 0.5, each cell its own"),
     (
         Kind::MissingByRound,
         "missing: one transport, in slow rounds",
@@ -79,7 +90,7 @@ fn table(
     head: &[String],
     setups: &[(Kind, Vec<Setup>)],
     runs: u64,
-    show: impl Fn(Kind, &Totals) -> String,
+    show: impl Fn(&Setup, &Totals) -> String,
 ) -> String {
     let flat: Vec<(u64, &Setup)> = (0..).zip(setups.iter().flat_map(|(_, s)| s)).collect();
     let totals = spread(&flat, |(seed, setup)| repeat(setup, runs, 1 + seed));
@@ -89,11 +100,9 @@ fn table(
         head.join(" | "),
         "---|".repeat(head.len())
     );
-    for ((kind, setups), (_, name)) in setups.iter().zip(KINDS) {
-        let cells: Vec<String> = totals
-            .by_ref()
-            .take(setups.len())
-            .map(|t| show(*kind, t))
+    for ((_, setups), (_, name)) in setups.iter().zip(KINDS) {
+        let cells: Vec<String> = (setups.iter().zip(totals.by_ref()))
+            .map(|(setup, t)| show(setup, t))
             .collect();
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
@@ -112,14 +121,15 @@ fn for_each_kind(setups: impl Fn(Kind) -> Vec<Setup>) -> Vec<(Kind, Vec<Setup>)>
 fn false_claims(out: &mut String, runs: u64) -> bool {
     let failed = std::cell::Cell::new(false);
     let head: Vec<String> = (SIZES.iter()).map(|(k, n)| format!("{k} × {n}")).collect();
-    let judge = |kind: Kind, count: u64, of: u64| {
-        let too_many = binomial_interval(count, of, 0.998)[0] > 0.05;
-        let bad = too_many && !EXCEPTED.contains(&kind);
+    let show = |setup: &Setup, t: &Totals| {
+        let too_many =
+            |promised| binomial_interval(t.false_in_ranking, t.runs, 0.998)[0] > promised;
+        let bad = promised(setup.kind, setup.rounds).is_some_and(too_many);
         failed.set(failed.get() || bad);
-        if bad {
-            format!("**{}**", percent(count, of))
-        } else {
-            percent(count, of)
+        let shown = percent(t.false_in_ranking, t.runs);
+        match bad {
+            true => format!("**{shown}**"),
+            false => shown,
         }
     };
     let equal = |kind| {
@@ -128,19 +138,19 @@ fn false_claims(out: &mut String, runs: u64) -> bool {
             .map(|&(k, n)| Setup::equal(kind, k, n))
             .collect()
     };
-    let show = |kind: Kind, t: &Totals| {
-        format!(
-            "{} / {}",
-            judge(kind, t.false_in_first_claim, t.runs),
-            judge(kind, t.false_in_run, t.runs)
-        )
-    };
     let _ = writeln!(
         out,
-        "### False claims where nothing differs\n\n{runs} runs each; transports × rounds, two conditions, \
-         three metrics. First the share for the ranking metric of one condition and workload, then that for \
-         the whole run, its sentences included.\n\n{}",
+        "### False claims where nothing differs\n\n{runs} runs each; transports × rounds, two conditions, three metrics: \
+         runs with a false claim by the metric of the ranking, sentences included.\n\n{}",
         table(&head, &for_each_kind(equal), runs, show)
+    );
+    let _ = writeln!(
+        out,
+        "The share of false ones among the claims by other metrics and about conditions, which is at most 5 % on average, \
+         in the same runs.\n\n{}",
+        table(&head, &for_each_kind(equal), runs, |_, t| {
+            format!("{:.1} %", 100.0 * t.false_share / t.runs as f64)
+        })
     );
     let half = |kind| {
         let levels = |k: usize| (0..k).map(|t| if t < k / 2 { 0.0 } else { 0.15 }).collect();
@@ -154,11 +164,10 @@ fn false_claims(out: &mut String, runs: u64) -> bool {
     let head: Vec<String> = (SIZES.iter().filter(|size| size.0 > 2))
         .map(|(k, n)| format!("{k} × {n}"))
         .collect();
-    let show = |kind: Kind, t: &Totals| judge(kind, t.false_in_run, t.runs);
     let _ = writeln!(
         out,
         "### False claims where half of the transports are 16 % better than the others\n\n{runs} runs each; \
-         claims within a half, or in the wrong direction, in the whole run.\n\n{}",
+         claims within a half, in the wrong direction, or of \"the same\" between the halves.\n\n{}",
         table(&head, &for_each_kind(half), runs, show)
     );
     failed.get()
@@ -238,9 +247,47 @@ fn power(out: &mut String, runs: u64) {
     );
     for (n, totals) in ROUNDS.iter().zip(totals.chunks(effects.len())) {
         let cells: Vec<String> = (totals.iter().zip(effects))
-            .map(|(t, e)| percent(if e == 0.0 { t.false_in_run } else { t.detected }, t.runs))
+            .map(|(t, e)| {
+                percent(
+                    if e == 0.0 {
+                        t.false_in_ranking
+                    } else {
+                        t.detected
+                    },
+                    t.runs,
+                )
+            })
             .collect();
         let _ = writeln!(out, "| {n} | {} |", cells.join(" | "));
+    }
+    let counts = [3, 4, 5, 6, 7, 8, 10, 15, 20, 30];
+    let head: Vec<String> = counts.iter().map(ToString::to_string).collect();
+    // Five transports, each 2 % from the next, with a spread of 0.2 %: twenty pairs.
+    let kinds = [Kind::LogNormal, Kind::HeavyTails, Kind::DriftingMachine];
+    let close = |kind| {
+        counts.map(|rounds| Setup {
+            levels: (0..5).map(|t| 0.02_f64.ln_1p() * f64::from(t)).collect(),
+            scale: 0.002 / 0.06,
+            ..Setup::equal(kind, 5, rounds)
+        })
+    };
+    let _ = writeln!(
+        out,
+        "\nFive transports under two conditions, each 2 % from the next, with a spread of each cell of 0.2 %: share of \
+         the runs in which a pair of neighbours is told apart.\n\n| rounds | {} |\n|---|{}",
+        head.join(" | "),
+        "---|".repeat(head.len())
+    );
+    for kind in kinds {
+        let totals = spread(&close(kind), |setup| repeat(setup, runs, 79));
+        let cells: Vec<String> = (totals.iter())
+            .map(|t| percent(t.neighbours.held, t.neighbours.of))
+            .collect();
+        let (_, name) = KINDS
+            .into_iter()
+            .find(|(it, _)| *it == kind)
+            .unwrap_or(KINDS[0]);
+        let _ = writeln!(out, "| {name} | {} |", cells.join(" | "));
     }
     let _ = writeln!(
         out,
@@ -291,7 +338,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     if failed {
-        eprintln!("false claims are more than 5 % by more than chance: see `{file}`");
+        eprintln!("false claims are more than promised by more than chance: see `{file}`");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecord};
-use regatta_report::{RunData, Summary, summarise};
+use regatta_report::{Conclusion, RunData, Summary, summarise};
 use regatta_results::RunState;
 
-use super::draws::{Kind, Rng, arithmetic_mean, condition_values, round_effects};
+use super::draws::{Kind, Rng, arithmetic_mean, cell_values, machine_effects};
 
 /// Parameters of a synthetic run.
 #[derive(Debug, Clone)]
@@ -15,6 +15,8 @@ pub struct Setup {
     pub kind: Kind,
     /// Means of the logarithms of each transport's goodput.
     pub levels: Vec<f64>,
+    /// Factor of all spreads.
+    pub scale: f64,
     /// Number of conditions; all are alike.
     pub conditions: usize,
     /// Number of rounds.
@@ -39,6 +41,7 @@ impl Setup {
         Self {
             kind,
             levels: vec![0.0; transports],
+            scale: 1.0,
             conditions: 2,
             rounds,
             metrics: &METRICS,
@@ -51,6 +54,7 @@ impl Setup {
         Self {
             kind,
             levels: levels.to_vec(),
+            scale: 1.0,
             conditions: 1,
             rounds,
             metrics: &METRICS[..1],
@@ -76,14 +80,14 @@ impl Setup {
         let study = self.study();
         let mut trials: BTreeMap<(usize, usize, usize), TrialRecord> = BTreeMap::new();
         for (number, metric) in self.metrics.iter().enumerate() {
-            let mut effects = round_effects(rng, self.kind, self.rounds);
+            let cells = [self.conditions, self.levels.len()];
+            let effects = machine_effects(rng, self.kind, self.rounds, cells);
             for condition in 0..self.conditions {
-                // A machine that drifts does so under every condition.
-                if self.kind != Kind::SharedAr1 {
-                    effects = round_effects(rng, self.kind, self.rounds);
-                }
-                let values = condition_values(rng, self.kind, &self.levels, &effects);
-                for (transport, values) in values.iter().enumerate() {
+                for (transport, level) in self.levels.iter().enumerate() {
+                    let cell = condition * self.levels.len() + transport;
+                    let machine = Vec::from_iter(effects.iter().map(|round| round[cell]));
+                    let values =
+                        cell_values(rng, self.kind, (transport, *level, self.scale), &machine);
                     for (round, log) in values.iter().enumerate() {
                         let trial = trials.entry((round, condition, transport));
                         let trial = trial.or_insert_with(|| TrialRecord {
@@ -142,32 +146,43 @@ impl Setup {
     fn judge(&self, summary: &Summary, totals: &mut Totals) {
         let position = |label: &str| label.trim_start_matches('t').parse().unwrap_or(0_usize);
         let level = |label: &str| self.levels[position(label)];
-        let [mut is_false, mut is_false_in_first_claim, mut is_detected] = [false; 3];
+        let [mut is_false, mut is_detected] = [false; 2];
+        // Claims of the second family: false ones, and all.
+        let [mut wrong, mut made] = [0.0; 2];
         for c in &summary.comparisons {
-            let (truth, is_claimed) = (
-                level(&c.a) - level(&c.b),
-                c.claim.conclusion.is_difference(),
-            );
-            // Wrong is a claim without a difference, and one in the wrong direction.
-            let is_wrong = is_claimed && c.claim.ratio.is_some_and(|r| r.ln() * truth <= 0.0);
-            is_false |= is_wrong;
-            is_false_in_first_claim |= is_wrong && c.condition == "c0" && c.metric == METRICS[0];
-            is_detected |= is_claimed && !is_wrong;
+            let truth = level(&c.a) - level(&c.b);
+            let is_claimed = c.claim.conclusion.is_difference();
+            // Wrong is a claim without a difference, one in the wrong direction, and "the same" of what is not.
+            let is_same = c.claim.conclusion == Conclusion::Same;
+            let is_wrong = (is_claimed && c.claim.ratio.is_some_and(|r| r.ln() * truth <= 0.0))
+                || (is_same && truth.abs() > summary.statistics.equivalence.ln_1p());
+            if c.metric == METRICS[0] {
+                is_false |= is_wrong;
+                is_detected |= is_claimed && !is_wrong;
+                if position(&c.a).abs_diff(position(&c.b)) == 1 {
+                    totals.neighbours.of += 1;
+                    totals.neighbours.held += u64::from(is_claimed && !is_wrong);
+                }
+            } else {
+                wrong += f64::from(is_claimed && is_wrong);
+                made += f64::from(is_claimed);
+            }
             totals.pairs.add(c.claim.interval, truth.exp());
         }
         for d in &summary.differences {
-            is_false |= d.claim.conclusion.is_difference();
+            wrong += f64::from(d.claim.conclusion.is_difference());
+            made += f64::from(d.claim.conclusion.is_difference());
             totals.changes.add(d.claim.interval, 1.0);
         }
-        // The sentence as well: a transport that is named alone is better than all others.
+        // The sentence as well: a transport that leads alone is better than all others.
         for verdict in &summary.verdict.conditions {
-            let is_named = verdict.text.contains("was fastest");
-            let mut levels = verdict
-                .ranking
-                .iter()
-                .map(|ranked| level(&ranked.transport));
-            let first = levels.next().unwrap_or(0.0);
-            is_false |= is_named && levels.any(|level| level >= first);
+            let (leads, others): (Vec<_>, Vec<_>) =
+                (verdict.ranking.iter().map(|it| &it.transport))
+                    .partition(|it| verdict.leaders.contains(it));
+            if let ([lead], [_, ..]) = (&leads[..], &others[..]) {
+                totals.named += 1;
+                is_false |= others.iter().any(|other| level(other) >= level(lead));
+            }
         }
         for cell in &summary.cells {
             if let Some(metric) = cell.metrics.get(METRICS[0]) {
@@ -178,8 +193,8 @@ impl Setup {
             }
         }
         totals.runs += 1;
-        totals.false_in_run += u64::from(is_false);
-        totals.false_in_first_claim += u64::from(is_false_in_first_claim);
+        totals.false_in_ranking += u64::from(is_false);
+        totals.false_share += wrong / f64::max(made, 1.0);
         totals.detected += u64::from(is_detected);
     }
 }
@@ -204,9 +219,16 @@ impl Held {
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     pub runs: u64,
-    pub false_in_first_claim: u64,
-    pub false_in_run: u64,
+    /// Runs with a false claim by the metric of the ranking, in a table or a sentence.
+    pub false_in_ranking: u64,
+    /// Sum of the shares of other claims that are false.
+    pub false_share: f64,
+    /// Runs that found a difference by the metric of the ranking.
     pub detected: u64,
+    /// Places in which a transport is said to be faster than all others.
+    pub named: u64,
+    /// Pairs of neighbours, and those of which a difference was found.
+    pub neighbours: Held,
     pub geometric: Held,
     pub arithmetic: Held,
     pub pairs: Held,

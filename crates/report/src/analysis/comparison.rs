@@ -14,13 +14,12 @@ pub enum Conclusion {
     /// One side is worse than the other by this metric.
     #[serde(rename = "slower")]
     Slower,
-    /// No difference was detected: the interval includes 1.
-    #[serde(rename = "no difference detected")]
-    NoDifferenceDetected,
-    /// Fewer than two rounds have both, or the difference is the same in all rounds and they are
-    /// too few for that not to be chance.
-    #[serde(rename = "not enough rounds")]
-    NotEnoughRounds,
+    /// The interval lies within the study's margin of no difference.
+    #[serde(rename = "same", alias = "no difference detected")]
+    Same,
+    /// Neither: the interval includes no difference, and reaches beyond the margin or is not known.
+    #[serde(rename = "undecided", alias = "not enough rounds")]
+    Undecided,
 }
 
 impl Conclusion {
@@ -30,12 +29,12 @@ impl Conclusion {
         match self {
             Self::Faster => "faster",
             Self::Slower => "slower",
-            Self::NoDifferenceDetected => "no difference detected",
-            Self::NotEnoughRounds => "not enough rounds",
+            Self::Same => "same",
+            Self::Undecided => "undecided",
         }
     }
 
-    /// Whether a difference was detected.
+    /// Whether one side is better than the other.
     #[must_use]
     pub const fn is_difference(self) -> bool {
         matches!(self, Self::Faster | Self::Slower)
@@ -64,17 +63,16 @@ pub struct Claim {
     /// Interval of the ratio at `confidence`: it leaves out 1 exactly where a difference is
     /// claimed.
     pub interval: Option<[f64; 2]>,
-    /// Level of the interval: that of the step of Holm's procedure at which the claim was decided.
+    /// Level of the interval, by which the claim was decided: that at which all intervals by the metrics of the rankings
+    /// hold together, or, of another claim, that of the claims made.
     pub confidence: f64,
     /// Two-sided p-value of "the ratio is 1" by itself.
     pub p_value: Option<f64>,
-    /// p-value adjusted for every other test of the run.
-    pub p_holm: Option<f64>,
-    /// Smallest ratio above 1 that these rounds detect with a power of 80 %, if no difference was
-    /// detected.
+    /// p-value adjusted for the other tests of its family.
+    pub p_adjusted: Option<f64>,
+    /// Smallest ratio above 1 that these rounds detect with a power of 80 %, of a claim that is undecided.
     pub detectable_ratio: Option<f64>,
-    /// Lag-1 autocorrelation of the rounds for which the interval is widened; 0 where none was
-    /// detected.
+    /// Lag-1 autocorrelation of the rounds for which the interval is widened: that of all pairs of the run by this metric.
     pub autocorrelation: f64,
     /// Conclusion.
     pub conclusion: Conclusion,

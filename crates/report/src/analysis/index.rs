@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::TrialRecord;
-use regatta_stats::{autocorrelation, blocks_differ};
+use regatta_model::{Condition, TrialRecord};
+use regatta_stats::blocks_differ;
 
 use super::{CONFIDENCE, DIFFERENCE_METRICS, compared_metrics, mean::MeanKind, values::values_of};
 use crate::{
@@ -12,9 +12,6 @@ use crate::{
     data::{CellKey, cell_of},
     language::tr,
 };
-
-/// One-sided level at which the rounds under one condition count as correlated.
-pub const CORRELATED: f64 = 0.05;
 
 /// Values of a metric of a cell ([`values_of`]), by round, ascending.
 pub type Values = [(u32, f64)];
@@ -102,7 +99,7 @@ impl<'a> Index<'a> {
         for workload in &study.workloads {
             let metric = workload.kind.primary_metric();
             let by_condition = self.pairs(&workload.name, metric).into_iter();
-            for (condition, (pairs, _)) in study.conditions.iter().zip(by_condition) {
+            for (condition, pairs) in study.conditions.iter().zip(by_condition) {
                 for (a, b, shared) in pairs {
                     let nodes = self.nodes(&condition.name, &shared.rounds);
                     let name = tr!("`{}` and `{}` under `{}`", a, b, condition.name);
@@ -124,41 +121,21 @@ impl<'a> Index<'a> {
         values.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the pairs of each condition by one metric, with the autocorrelation of their ratios:
-    /// the larger one of that of the condition and that of all conditions together. Autocorrelation of
-    /// cells mostly comes from the machine, and few rounds under one condition are not enough to detect it.
-    pub(super) fn pairs(&self, workload: &str, metric: &str) -> Vec<(Vec<Pair<'a>>, f64)> {
+    /// Returns the pairs of each condition by one metric.
+    pub(super) fn pairs(&self, workload: &str, metric: &str) -> Vec<Vec<Pair<'a>>> {
         let study = &self.data.header.study;
-        let mut all = (Vec::new(), 0);
-        let by_condition: Vec<(Vec<Pair<'a>>, f64)> = (study.conditions.iter())
-            .map(|condition| {
-                let columns: Vec<(&str, &Values)> = (study.transports.iter())
-                    .map(|transport| transport.label.as_str())
-                    .map(|label| {
-                        (
-                            label,
-                            self.values([label, &condition.name, workload], metric),
-                        )
-                    })
-                    .filter(|(_, values)| !values.is_empty())
-                    .collect();
-                let pairs = columns.iter().tuple_combinations();
-                let pairs: Vec<Pair<'_>> = pairs
-                    .map(|(a, b)| (a.0, b.0, Shared::of(a.1, b.1)))
-                    .collect();
-                let ratios = pairs.iter().map(|(_, _, shared)| shared.ratios.clone());
-                let ratios: Vec<Vec<f64>> = ratios.collect();
-                let degrees = columns.len().max(1) - 1;
-                let within = autocorrelation(&ratios, degrees, CORRELATED);
-                all.0.extend(ratios);
-                all.1 += degrees;
-                (pairs, within)
-            })
-            .collect();
-        let shared = autocorrelation(&all.0, all.1, CORRELATED);
-        let by_condition = by_condition.into_iter();
-        let widened = by_condition.map(|(pairs, within)| (pairs, within.max(shared)));
-        widened.collect()
+        let of_condition = |condition: &Condition| {
+            let values = |label| self.values([label, &condition.name, workload], metric);
+            let columns: Vec<(&str, &Values)> = (study.transports.iter())
+                .map(|transport| (transport.label.as_str(), values(&transport.label)))
+                .filter(|(_, values)| !values.is_empty())
+                .collect();
+            let pairs = columns.iter().tuple_combinations();
+            pairs
+                .map(|(a, b)| (a.0, b.0, Shared::of(a.1, b.1)))
+                .collect()
+        };
+        study.conditions.iter().map(of_condition).collect()
     }
 }
 
@@ -189,19 +166,19 @@ pub fn values_by_metric<'a>(
 }
 
 /// Values of two cells in the rounds that both have.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     /// Rounds that both have; none where a mean of either cell is zero or infinite.
-    pub(super) rounds: Vec<u32>,
+    pub(crate) rounds: Vec<u32>,
     /// Logarithms of the ratios, in the order of the rounds: their mean is that of the ratio of the two means.
-    pub(super) ratios: Vec<f64>,
+    pub(crate) ratios: Vec<f64>,
     /// Kind of both means.
-    pub(super) kind: MeanKind,
+    pub(crate) kind: MeanKind,
     /// Means of the two cells.
-    pub(super) means: [Option<f64>; 2],
+    pub(crate) means: [Option<f64>; 2],
 }
 
 impl Shared {
-    pub(super) fn of(a: &Values, b: &Values) -> Self {
+    pub(crate) fn of(a: &Values, b: &Values) -> Self {
         let mut b = b.iter().peekable();
         let mut rounds = Vec::new();
         let mut both = [Vec::new(), Vec::new()];

@@ -13,6 +13,7 @@ mod fixture;
 mod gates;
 mod index;
 mod loss_response;
+mod margin;
 mod mean;
 mod noise;
 mod published;
@@ -33,13 +34,13 @@ use regatta_model::{Study, metric::id};
 use regatta_results::RunState;
 use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
-use crate::{RunData, language::tr};
+use crate::{RunData, format::percent, language::tr};
 pub use cells::describe_metric;
-pub use claims::{POWER, PairSpread, pair_spreads, strictest_confidence};
+pub use claims::{POWER, PairSpread, pair_spreads, simultaneous_confidence};
 pub(crate) use claims::{Tested, decide};
 pub(crate) use comparison::better;
 pub(crate) use failures::started_and_failed;
-pub(crate) use index::{ByCell, trials_by_cell, values_by_metric};
+pub(crate) use index::{ByCell, Shared, trials_by_cell, values_by_metric};
 pub(crate) use loss_response::{Apart, Stack, apart};
 pub(crate) use mean::CORRELATED_CELL;
 pub use mean::{MeanKind, MeanOfAll};
@@ -132,6 +133,7 @@ pub fn summarise(data: &RunData) -> Summary {
         state: state(data),
         statistics: Statistics {
             confidence: CONFIDENCE,
+            equivalence: study.equivalence.0,
             tests: claims.filter(|claim| claim.p_value.is_some()).count() as u64,
             method: method(data),
         },
@@ -142,7 +144,7 @@ pub fn summarise(data: &RunData) -> Summary {
             workloads: Vec::new(),
         },
         gates: Vec::new(),
-        warnings: warnings::all(&index, &cells, &comparisons),
+        warnings: warnings::all(&index, &cells),
         sweeps: sweeps::all(&index, &cells, &comparisons),
         cells,
         comparisons,
@@ -190,19 +192,23 @@ fn method(data: &RunData) -> Vec<String> {
             "What a condition changes, or another workload of the same kind, is the ratio of a transport's geometric means, tested in the same way"
         ),
         tr!(
-            "All these tests of a run are one family, decided by Holm's step-down procedure (1979) with weights: the pairs by the metric that their work is ranked by share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole run is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed"
+            "The pairs by the metric that their work is ranked by are one family: with a probability of 95 % all their claims and intervals hold together (Holm 1979; Guilbaud 2008). An interval that leaves out 1 says which is faster; one that lies within {} of it that they are the same; any other leaves it undecided",
+            percent(data.header.study.equivalence.0)
         ),
         tr!(
-            "Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where no difference between them was detected (compact letter display, Piepho 2004)"
+            "The pairs by other metrics, and what a condition or a workload changes, are a second family: of the claims that are made of it, at most 5 % are false on average (Benjamini and Yekutieli 2001), and their intervals have the level that belongs to the number of claims (Benjamini and Yekutieli 2005)"
+        ),
+        tr!(
+            "Transports are ordered by their mean log ratio to the others over shared rounds; two of them share a letter exactly where neither is faster for certain (compact letter display, Piepho 2004)"
         ),
         tr!(
             "A transport that does not retransmit, or delivered nothing in a trial, or by its deadline little, which is less than a tenth of the goodput of its best trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked"
         ),
         tr!(
-            "`No difference detected` does not mean that there is none: the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen"
+            "Of what is undecided, the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen. More rounds of this run until it pleases would not be a test: a new run is"
         ),
         tr!(
-            "Where the rounds of a place, or of a cell, show a positive lag-1 autocorrelation (Moran 1948; levels 5 % for a place and for all of them together, 1 % for a cell), their intervals are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946) and a warning says so; a steady drift shows as such a correlation and is tested by Mann and Kendall's test (1 %) as well"
+            "The lag-1 autocorrelation of the rounds is that of all pairs of the run by a metric, corrected for the bias of short series (Marriott and Pope 1954); intervals of pairs are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946). Within a round the order is random, so that a drift of the machine needs no widening. A cell whose rounds are correlated (Moran 1948, 1 %) or drift (Mann and Kendall, 1 %) has a warning"
         ),
         tr!(
             "Only measured trials enter any other figure. A trial that reached its deadline is measured on what had been delivered by then"

@@ -30,6 +30,8 @@ pub struct RankedGroup<'a> {
     pub cell_group: CellGroup<'a>,
     /// Metric by which this workload is ranked.
     pub metric: &'static MetricDefinition,
+    /// Largest difference between two transports that are the same, as a ratio less 1.
+    pub equivalence: f64,
     /// Cells, in the order of the study.
     pub cells: Vec<&'a Cell>,
     /// Comparisons of the pairs, by the metric of the ranking.
@@ -49,6 +51,7 @@ impl<'a> RankedGroup<'a> {
         let mut group = Self {
             cell_group,
             metric,
+            equivalence: index.equivalence,
             cells: index.cells(cell_group).to_vec(),
             comparisons: index.comparisons(cell_group).to_vec(),
             ranking: Vec::new(),
@@ -124,13 +127,13 @@ impl<'a> RankedGroup<'a> {
     /// Returns the conclusion of the comparison of two transports, seen from `a`.
     pub fn conclusion(&self, a: &str, b: &str) -> Conclusion {
         match self.comparison(a, b) {
-            None => Conclusion::NotEnoughRounds,
+            None => Conclusion::Undecided,
             Some((claim, true)) => claim.conclusion.turned(),
             Some((claim, false)) => claim.conclusion,
         }
     }
 
-    /// Whether a difference between two transports was detected.
+    /// Whether one of two transports is better.
     fn differ(&self, a: &str, b: &str) -> bool {
         self.conclusion(a, b).is_difference()
     }
@@ -185,12 +188,12 @@ impl<'a> RankedGroup<'a> {
         self.conclusion(&a.transport, &b.transport) == Conclusion::Faster
     }
 
-    /// Whether there are not enough rounds to compare the first of some transports with each of the others.
+    /// Whether the first of some transports may differ from one of the others.
     pub fn is_undecided(&self, transports: &[&Ranked]) -> bool {
         transports.split_first().is_some_and(|(lead, others)| {
             let mut conclusions =
                 (others.iter()).map(|other| self.conclusion(&lead.transport, &other.transport));
-            conclusions.any(|it| it == Conclusion::NotEnoughRounds)
+            conclusions.any(|it| it == Conclusion::Undecided)
         })
     }
 
@@ -200,7 +203,7 @@ impl<'a> RankedGroup<'a> {
         let mut largest: Option<f64> = None;
         for (a, b) in transports.iter().tuple_combinations() {
             let (claim, _) = self.comparison(&a.transport, &b.transport)?;
-            if claim.conclusion == Conclusion::NoDifferenceDetected {
+            if claim.conclusion == Conclusion::Undecided {
                 let ratio = claim.detectable_ratio?;
                 largest = Some(largest.map_or(ratio, |l| l.max(ratio)));
             }

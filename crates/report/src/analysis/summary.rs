@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Version of `summary.json`; raised when a reader of an older version would misread it.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// Summary of the trials of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,9 +134,12 @@ pub struct State {
 /// Statistical method of the intervals and comparisons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Level of the intervals of means; 1 less the probability of one false claim or more in the run.
+    /// Level of the intervals of means. With this probability all intervals of pairs by the metrics of the rankings hold;
+    /// of the other claims that are made, this share is true on average.
     pub confidence: f64,
-    /// Number of tests in the run's family.
+    /// Largest difference between two sides that are the same, as a ratio less 1.
+    pub equivalence: f64,
+    /// Number of tests in both families of the run.
     pub tests: u64,
     /// Description of the method, in sentences.
     pub method: Vec<String>,
@@ -182,6 +185,9 @@ pub struct ConditionVerdict {
     pub metric: String,
     /// Transports that did their work, best first.
     pub ranking: Vec<Ranked>,
+    /// Transports that no other is faster than: one is faster than all others, of several the first is not for certain.
+    #[serde(default)]
+    pub leaders: Vec<String>,
     /// Other transports that were measured or failed, in the order of the study.
     pub not_ranked: Vec<NotRanked>,
     /// Smallest ratio that every pair among the leaders could have shown with a power of 80 %;

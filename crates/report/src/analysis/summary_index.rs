@@ -17,6 +17,8 @@ pub struct SummaryIndex<'a> {
     stacks: HashMap<&'a str, Vec<&'a StackRow>>,
     /// Metric of the study's own ranking.
     pub rank_by: Option<&'a str>,
+    /// Largest difference that counts as none, as a ratio less 1.
+    pub equivalence: f64,
 }
 
 impl<'a> SummaryIndex<'a> {
@@ -28,6 +30,7 @@ impl<'a> SummaryIndex<'a> {
             comparisons: comparisons.into_group_map_by(|it| (&*it.condition, &*it.workload)),
             stacks: (summary.stacks.iter()).into_group_map_by(|row| &*row.condition),
             rank_by: summary.rank_by.as_deref(),
+            equivalence: summary.statistics.equivalence,
         }
     }
 

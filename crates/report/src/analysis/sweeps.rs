@@ -199,7 +199,7 @@ fn sentences(
             continue;
         }
         sentences.push(tr!(
-            "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and no difference was detected in {5}",
+            "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and {5} are undecided or the same",
             a,
             b,
             cells,

@@ -5,19 +5,17 @@ use regatta_model::{Outcome, WorkloadKind, metric::Unit, metric::id, stack};
 
 use super::{
     loss_response::{self, Apart, Stack},
+    margin::Margin,
     noise,
     ranking::RankedGroup,
     stacks,
-    summary::{Cell, Conclusion, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
+    summary::{Cell, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
     summary_index::SummaryIndex,
     sweep_crossings, workloads,
 };
 use crate::{
     RunData,
-    format::{
-        CommonUnit, capital, grouped, list, number, ratio_and_ends, ratio_end, ratio_number,
-        times_form,
-    },
+    format::{CommonUnit, capital, difference, grouped, is_narrow, list, number, percent},
     language::{self, plural, tr},
 };
 
@@ -57,6 +55,9 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
                 workload: group.cell_group.workload.name.clone(),
                 metric: group.metric.name.to_owned(),
                 detectable_ratio: group.detectable_ratio(&group.leaders()),
+                leaders: (group.leaders().into_iter())
+                    .map(|it| it.transport.clone())
+                    .collect(),
                 ranking: group.ranking,
                 not_ranked: group.not_ranked,
             })
@@ -100,6 +101,9 @@ fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
         ),
     }
 }
+
+/// Smallest ratio that rounds would find from which they are called too few.
+const TOO_FEW: f64 = 3.0;
 
 /// Most transports that a list names; a sweep has hundreds.
 const MAX_NAMED: usize = 8;
@@ -212,61 +216,43 @@ fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<St
     if group.ranking.len() == 1 {
         return Some(tr!("{} has nothing to be compared with", valued(first)));
     }
-    let next = group.next_after(lead);
-    let margin = next.and_then(|next| {
-        let (ratio, interval, rounds) = group.margin(&lead.transport, &next.transport)?;
-        let [shown, low, high] = ratio_and_ends(ratio, interval);
-        Some(plural!(
-            times_form(ratio),
-            "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
-            "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
-            shown,
-            next.transport,
-            low,
-            high,
-            rounds
-        ))
-    });
-    if group.is_undecided(&leaders) {
-        let leaders = named(&leaders);
-        return Some(tr!("there are not enough rounds to tell {} apart", leaders));
-    }
+    let margin = |other: &Ranked| {
+        let (ratio, interval, rounds) = group.margin(&lead.transport, &other.transport)?;
+        Some(Margin { ratio, interval }.than(&other.transport, rounds, group.equivalence))
+    };
+    let next = group.next_after(lead).and_then(margin);
     if others.is_empty() {
-        let margin = margin.unwrap_or_default();
-        return Some(tr!("{} was fastest, {}", valued(lead), margin));
+        let next = next.unwrap_or_default();
+        return Some(tr!("{} is {}", valued(lead), next));
     }
-    let detectable = group.detectable_ratio(&leaders).map(|ratio| {
-        let ratio = ratio_end(ratio, ratio_number);
-        tr!(" (smallest detectable ratio {} at 80 % power)", ratio)
-    });
-    let detectable = detectable.unwrap_or_default();
-    let margin = margin.map(|margin| tr!("; the first is {}", margin));
-    let margin = margin.unwrap_or_default();
-    let mut pairs = leaders.iter().tuple_combinations();
-    let are_alike = pairs.all(|(a, b)| {
-        group.conclusion(&a.transport, &b.transport) == Conclusion::NoDifferenceDetected
-    });
-    Some(match (are_alike, next) {
-        (true, Some(_)) => tr!(
-            "no difference was detected among the fastest, {}{}{}",
+    let equivalence = percent(group.equivalence);
+    let next = next.map_or_else(String::new, |next| tr!("; the first is {}", next));
+    if !group.is_undecided(&leaders) {
+        return Some(tr!(
+            "{} are the same within {}{}",
             named(&leaders),
-            detectable,
-            margin
-        ),
-        (true, None) => tr!(
-            "no difference was detected, {}{}{}",
-            named(&leaders),
-            detectable,
-            margin
-        ),
-        (false, _) => tr!(
-            "{} was first; no difference from it was detected for {}{}{}",
-            valued(lead),
-            named(others),
-            detectable,
-            margin
-        ),
-    })
+            equivalence,
+            next
+        ));
+    }
+    let is_known = |other: &&&Ranked| {
+        let margin = group.margin(&lead.transport, &other.transport);
+        margin.is_some_and(|(_, interval, _)| is_narrow(interval))
+    };
+    let looks = others.iter().find(is_known).and_then(|other| margin(other));
+    let looks = looks.map_or_else(String::new, |it| tr!(": the first looks {}", it));
+    let detectable = group.detectable_ratio(&leaders).filter(|it| *it < TOO_FEW);
+    let detectable = detectable.map_or_else(
+        || tr!("; these are too few rounds"),
+        |ratio| tr!("; these rounds would find {}", difference(ratio)),
+    );
+    Some(tr!(
+        "undecided among {}{}{}{}",
+        named(&leaders),
+        looks,
+        detectable,
+        next
+    ))
 }
 
 /// Returns the sentence over all groups: the leaders with the groups in which they lead.
@@ -343,18 +329,15 @@ fn fastest(group: &RankedGroup<'_>) -> String {
         (_, 0) => tr!("nothing is ranked"),
         (_, 1) => tr!("{} has nothing to be compared with", names),
         (0, _) => tr!("no order"),
-        _ if group.is_undecided(&leaders) => tr!("too few rounds to tell"),
         (1, _) => names,
-        (leading, all) if leading == all => tr!("no difference detected"),
-        _ => tr!("{} (no difference detected)", names),
+        _ if group.is_undecided(&leaders) => tr!("{} (undecided)", names),
+        _ => tr!("{} (the same within {})", names, percent(group.equivalence)),
     }
 }
 
-/// Names a group, with the smallest ratio that its leaders could have shown.
+/// Names a group.
 fn at(group: &RankedGroup<'_>) -> String {
-    let detectable = group.detectable_ratio(&group.leaders());
-    let detectable = detectable.map(|it| tr!(" (detectable: {})", ratio_end(it, ratio_number)));
-    tr!("under {}", group.cell_group.text()) + &detectable.unwrap_or_default()
+    tr!("under {}", group.cell_group.text())
 }
 
 /// Returns the sentence about the sweeps: how often each transport leads in their groups, and at which value one overtakes another.

@@ -10,7 +10,7 @@ use regatta_model::{Clock, Outcome, TrialRecord, Warning, metric::id, units::for
 use super::{
     builds,
     index::Index,
-    summary::{Cell, Comparison, CountedWarning},
+    summary::{Cell, CountedWarning},
 };
 use crate::{
     RunData,
@@ -24,7 +24,7 @@ use crate::{
 /// Warnings of trials are equal if their code and hint are: their sentences carry the trial's
 /// figures. One that is a warning of the run to the letter, as a failed path check marks its
 /// trials, is listed with that.
-pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<CountedWarning> {
+pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
     let data = index.data;
     let of_run = data.warnings.iter().cloned();
     let of_run = of_run.chain(builds::warnings(&data.header));
@@ -74,7 +74,7 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
     }
     counted.extend(outcomes(data));
     counted.extend(series(data));
-    counted.extend(correlated(data, cells, comparisons));
+    counted.extend(correlated(data.header.study.guest.clock, cells));
     counted.extend(drifting(cells));
     counted.extend(nodes_disagree(index));
     counted
@@ -187,27 +187,18 @@ fn series(data: &RunData) -> Vec<CountedWarning> {
 }
 
 /// Returns a warning about rounds that depend on the rounds before, by the metrics of the rankings.
-fn correlated(
-    data: &RunData,
-    cells: &[Cell],
-    comparisons: &[Comparison],
-) -> Option<CountedWarning> {
-    let pairs = (comparisons.iter()).filter(|it| data.is_primary(&it.metric, &it.workload));
-    let pairs = pairs.map(|it| {
-        let name = tr!("the pairs under `{}`", it.condition);
-        (name, it.claim.autocorrelation)
-    });
+fn correlated(clock: Clock, cells: &[Cell]) -> Option<CountedWarning> {
     let cells = cells.iter();
     let cells = cells.map(|it| (named(&it.transport, &it.condition), it.autocorrelation));
-    let correlated = grouped(pairs.chain(cells).filter(|(_, rho)| *rho > 0.0));
+    let correlated = grouped(cells.filter(|(_, rho)| *rho > 0.0));
     // Each cell with the first of its coefficients.
     let largest = (correlated.iter()).fold(0.0, |most, (_, all)| all[0].max(most));
-    let hint = match data.header.study.guest.clock {
+    let hint = match clock {
         Clock::Real => tr!(
-            "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 20 places without any correlation, one is named here"
+            "find what drifts, such as the load or the temperature of the machine, or run more rounds; of 100 places without any correlation, one is named here"
         ),
         Clock::Virtual => tr!(
-            "in virtual time the machine is no cause, and it is chance: of 20 places without any correlation one is named here; run more rounds"
+            "in virtual time the machine is no cause, and it is chance: of 100 places without any correlation one is named here; run more rounds"
         ),
     };
     let warning = Warning::new(

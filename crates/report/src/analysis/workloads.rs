@@ -5,13 +5,14 @@ use regatta_model::{Better, Condition, Part, SweptEntry, Workload, metric::id};
 
 use super::{
     comparison::better,
+    margin::Margin,
     ranking::RankedGroup,
     summary::{Conclusion, Summary, WorkloadDifference},
 };
 use crate::{
     RunData,
-    format::{list, ratio_and_ends, times_form},
-    language::{self, plural, tr},
+    format::{list, percent},
+    language::{self, tr},
 };
 
 /// Returns the pairs of workloads that are compared: the first of each kind, and each further one; and those of a sweep
@@ -94,15 +95,18 @@ fn sentence(summary: &Summary, [from, to]: [&RankedGroup<'_>; 2]) -> Option<Stri
         let all = ranked.iter().filter(|it| it.claim.conclusion == conclusion);
         list(all.map(|it| format!("`{}`", it.transport)))
     };
-    let differing = ranked.iter().filter_map(|it| times_as_fast(it));
+    let differing = ranked.iter();
+    let differing =
+        differing.filter_map(|it| times_as_fast(it, first, summary.statistics.equivalence));
     let mut parts: Vec<String> = differing.collect();
-    let same = with(Conclusion::NoDifferenceDetected);
+    let same = with(Conclusion::Same);
     if !same.is_empty() {
-        parts.push(tr!("no difference was detected for {}", same));
+        let equivalence = percent(summary.statistics.equivalence);
+        parts.push(tr!("the same within {} for {}", equivalence, same));
     }
-    let few = with(Conclusion::NotEnoughRounds);
-    if !few.is_empty() {
-        parts.push(tr!("there are not enough rounds to tell for {}", few));
+    let undecided = with(Conclusion::Undecided);
+    if !undecided.is_empty() {
+        parts.push(tr!("undecided for {}", undecided));
     }
     let not_compared = (summary.cells.iter())
         .filter(|cell| to.cell_group.is(&cell.condition, &cell.workload))
@@ -146,26 +150,23 @@ fn exclusion_text(groups: [&RankedGroup<'_>; 2], transport: &str) -> Option<Stri
     (!reasons.is_empty()).then(|| format!("`{transport}` ({reasons})"))
 }
 
-/// Describes a difference that was detected; `None` for any other.
-fn times_as_fast(difference: &WorkloadDifference) -> Option<String> {
+/// Describes a difference that is certain; `None` for any other.
+fn times_as_fast(difference: &WorkloadDifference, from: &str, equivalence: f64) -> Option<String> {
     let claim = &difference.claim;
     let (ratio, [low, high]) = claim.ratio.zip(claim.interval)?;
     if !claim.conclusion.is_difference() {
         return None;
     }
-    let (ratio, ends) = match better(&difference.metric) {
-        Better::Lower => (1.0 / ratio, [1.0 / high, 1.0 / low]),
-        _ => (ratio, [low, high]),
+    let margin = match better(&difference.metric) {
+        Better::Lower => Margin {
+            ratio: 1.0 / ratio,
+            interval: [1.0 / high, 1.0 / low],
+        },
+        _ => Margin {
+            ratio,
+            interval: [low, high],
+        },
     };
-    let [shown, low, high] = ratio_and_ends(ratio, ends);
-    Some(plural!(
-        times_form(ratio),
-        "`{1}` was {2} times as fast (interval {3} to {4}, {5} rounds)",
-        "`{1}` was {2} times as fast (interval {3} to {4}, {5} rounds)",
-        difference.transport,
-        shown,
-        low,
-        high,
-        claim.n
-    ))
+    let than = margin.than(from, claim.n, equivalence);
+    Some(tr!("`{}` is {}", difference.transport, than))
 }

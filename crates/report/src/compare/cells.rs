@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::metric;
-use regatta_stats::{Estimate, autocorrelation};
+use regatta_model::{Better, metric};
+use regatta_stats::{Estimate, autocorrelation, shared_autocorrelation};
 
 use super::types::{CellName, CellPair, MetricPair};
 use crate::{
     RunData, Summary,
     analysis::{
         ByCell, CONFIDENCE, CORRELATED_CELL, Cell, Conclusion, DIFFERENCE_METRICS, Failure,
-        MeanKind, Tested, better, decide, started_and_failed, trials_by_cell, values_by_metric,
+        MeanKind, Shared, Tested, better, decide, started_and_failed, trials_by_cell,
+        values_by_metric,
     },
     data::CellKey,
 };
@@ -34,13 +35,12 @@ impl<'a> Indexed<'a> {
         }
     }
 
-    /// Returns the values of a metric in every trial of a cell that was started, in the order of the rounds.
-    fn values(&self, cell: CellKey<'_>, (metric, primary): (&str, bool)) -> Vec<f64> {
+    /// Returns the values of a metric in every trial of a cell that was started, by round, ascending.
+    fn values(&self, cell: CellKey<'_>, (metric, primary): (&str, bool)) -> Vec<(u32, f64)> {
         let trials = self.trials.get(&cell).map_or(&[][..], Vec::as_slice);
         let mut values =
             values_by_metric(&BTreeSet::from([metric]), primary.then_some(metric), trials);
-        let values = values.remove(metric).unwrap_or_default().into_iter();
-        values.map(|(_, value)| value).collect()
+        values.remove(metric).unwrap_or_default()
     }
 
     /// Returns the numbers of trials of a cell that were started, and that failed.
@@ -77,8 +77,16 @@ pub struct Matched {
     pub only_from: Vec<CellName>,
     /// Cells of the other run alone.
     pub only_to: Vec<CellName>,
-    /// Tests of the ratios, in the order of the cells and their metrics.
-    tested: Vec<Tested>,
+    /// Evidence on the ratios, in the order of the cells and their metrics.
+    evidence: Vec<(Evidence, bool, Better)>,
+}
+
+/// What tells about the ratio of a metric of two runs.
+enum Evidence {
+    /// Logarithms of the ratios, round by round.
+    Paired(Vec<f64>),
+    /// Logarithm of the ratio of two samples of rounds that have nothing in common; `None` if either is empty.
+    Independent(Option<Estimate>),
 }
 
 /// Matches the cells of two runs by their names.
@@ -91,9 +99,10 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
             .filter(|cell| !of_from.contains_key(&cell.key()))
             .map(name_of)
             .collect(),
-        tested: Vec::new(),
+        evidence: Vec::new(),
     };
     let changed = ChangedSettings::between(from.data, to.data);
+    let has_one_seed = from.data.header.study.seed == to.data.header.study.seed;
     for cell in &from.summary.cells {
         let Some(other) = of_to.get(&cell.key()) else {
             matched.only_from.push(name_of(cell));
@@ -102,11 +111,12 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
         let mut metrics = Vec::new();
         for (metric, primary) in metrics_of(from.data, &cell.workload) {
             let sides = [from, to].map(|run| run.values(cell.key(), (metric, primary)));
-            let Some((pair, tested)) = undecided(metric, primary, &sides) else {
+            let is_paired = has_one_seed && !changed.touch_rounds(cell);
+            let Some((pair, evidence)) = undecided(metric, primary, &sides, is_paired) else {
                 continue;
             };
             metrics.push(pair);
-            matched.tested.push(tested);
+            matched.evidence.push((evidence, primary, better(metric)));
         }
         let trials = [(from, cell), (to, *other)].map(|(run, cell)| run.started_and_failed(cell));
         matched.cells.push(CellPair {
@@ -163,6 +173,11 @@ impl ChangedSettings {
         ])
     }
 
+    /// Whether the rounds of a cell are not the same in both runs: over other paths, or with other work.
+    fn touch_rounds(&self, cell: &Cell) -> bool {
+        self.0[1].contains(&cell.condition) || self.0[2].contains(&cell.workload)
+    }
+
     fn touch(&self, cell: &Cell) -> bool {
         let names = [&cell.transport, &cell.condition, &cell.workload];
         let mut parts = self.0.iter().zip(names);
@@ -170,62 +185,106 @@ impl ChangedSettings {
     }
 }
 
-/// Returns the values of one metric without a conclusion; `None` if neither run has any.
-fn undecided(name: &str, primary: bool, sides: &[Vec<f64>; 2]) -> Option<(MetricPair, Tested)> {
+/// Returns the values of one metric without a conclusion; `None` if neither run has any. Rounds that both runs have are
+/// paired where `is_paired`: their paths lose the same packets.
+fn undecided(
+    name: &str,
+    primary: bool,
+    sides: &[Vec<(u32, f64)>; 2],
+    is_paired: bool,
+) -> Option<(MetricPair, Evidence)> {
     let known = metric::find(name)?;
     if sides.iter().all(Vec::is_empty) {
         return None;
     }
-    let kind = MeanKind::of(sides.iter().flatten().copied());
-    let estimates = sides.each_ref().map(|values| {
-        let series = [kind?.series(values)?];
-        let rho = autocorrelation(&series, 1, CORRELATED_CELL);
-        Estimate::of(&series[0], rho)
-    });
-    let estimate = match estimates {
-        [Some(from), Some(to)] => Some(to.less(&from)),
-        _ => None,
+    let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+    let [from, to] = sides;
+    let shared = Shared::of(to, from);
+    let (kind, means, evidence) = if is_paired && !shared.ratios.is_empty() {
+        let [to, from] = shared.means;
+        (
+            Some(shared.kind),
+            [from, to],
+            Evidence::Paired(shared.ratios),
+        )
+    } else {
+        let values = sides
+            .each_ref()
+            .map(|side| side.iter().map(|(_, value)| *value));
+        let kind = MeanKind::of(values.iter().cloned().flatten());
+        let estimates = values.map(|values| {
+            let series = [kind?.series(&Vec::from_iter(values))?];
+            let rho = autocorrelation(&series, 1, CORRELATED_CELL);
+            Estimate::of(&series[0], rho)
+        });
+        let [from, to] = estimates;
+        let ratio = from.zip(to).map(|(from, to)| to.less(&from));
+        let means = estimates.map(|side| side.map(|side| side.mean.exp()));
+        (kind, means, Evidence::Independent(ratio))
     };
-    let finite = |log: f64| Some(log.exp()).filter(|value| value.is_finite());
-    let [from, to] = estimates.map(|side| side.and_then(|side| finite(side.mean)));
+    let [mean_from, mean_to] = means.map(|mean| mean.and_then(finite));
     let pair = MetricPair {
         metric: name.to_owned(),
         unit: known.unit,
         primary,
         n: sides.each_ref().map(|values| values.len() as u64),
+        is_paired: matches!(evidence, Evidence::Paired(_)),
         mean_kind: kind.unwrap_or(MeanKind::Geometric),
-        mean_from: from,
-        mean_to: to,
-        ratio: estimate.and_then(|estimate| finite(estimate.mean)),
+        mean_from,
+        mean_to,
+        ratio: None,
         interval: None,
         confidence: CONFIDENCE,
         p_value: None,
-        p_holm: None,
+        p_adjusted: None,
         detectable_ratio: None,
-        conclusion: Conclusion::NotEnoughRounds,
+        conclusion: Conclusion::Undecided,
     };
-    let tested = Tested {
-        estimate,
-        primary,
-        better: better(name),
-    };
-    Some((pair, tested))
+    Some((pair, evidence))
 }
 
-/// Decides all ratios of all pairs of runs together, and returns the number of tests.
-pub fn decide_all(pairs: &mut [Matched]) -> u64 {
-    let tested = pairs.iter_mut().map(|it| std::mem::take(&mut it.tested));
-    let decided = decide(&tested.flatten().collect::<Vec<Tested>>());
+/// Decides all ratios of all pairs of runs together, and returns the number of tests. `equivalence` is the ratio up to
+/// which two sides are the same, `is_virtual` tells whether all runs are in virtual time. The autocorrelation of paired rounds is that of all of them by the metrics of rankings.
+pub fn decide_all(pairs: &mut [Matched], equivalence: f64, is_virtual: bool) -> u64 {
+    let evidence = pairs
+        .iter_mut()
+        .flat_map(|it| std::mem::take(&mut it.evidence));
+    let evidence: Vec<(Evidence, bool, Better)> = evidence.collect();
+    let paired = evidence
+        .iter()
+        .filter_map(|(evidence, primary, _)| match evidence {
+            Evidence::Paired(ratios) if *primary => Some(ratios.clone()),
+            _ => None,
+        });
+    let memory = shared_autocorrelation(&paired.collect::<Vec<Vec<f64>>>());
+    let tested = evidence
+        .into_iter()
+        .map(|(evidence, primary, better)| Tested {
+            estimate: match evidence {
+                Evidence::Paired(ratios) => Estimate::of(&ratios, memory),
+                Evidence::Independent(estimate) => estimate,
+            }
+            .map(|estimate| match is_virtual {
+                true => estimate.of_simulation(),
+                false => estimate,
+            }),
+            primary,
+            better,
+        });
+    let tested: Vec<Tested> = tested.collect();
+    let decided = decide(&tested, equivalence);
     let cells = pairs.iter_mut().flat_map(|matched| &mut matched.cells);
     let metrics = cells.flat_map(|cell| &mut cell.metrics);
     let mut tests = 0;
-    for (metric, decided) in metrics.zip(decided) {
+    for ((metric, tested), decided) in metrics.zip(tested).zip(decided) {
+        let ratio = tested.estimate.map(|estimate| estimate.mean.exp());
+        metric.ratio = ratio.filter(|ratio| ratio.is_finite());
         if let Some(decided) = decided {
             tests += 1;
             metric.interval = decided.interval;
             metric.confidence = decided.confidence;
             metric.p_value = Some(decided.p_value);
-            metric.p_holm = Some(decided.p_holm);
+            metric.p_adjusted = Some(decided.p_adjusted);
             metric.detectable_ratio = decided.detectable_ratio;
             metric.conclusion = decided.conclusion;
         }

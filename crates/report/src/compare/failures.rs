@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_stats::{Test, holm, more_failures_p_value};
+use regatta_stats::{more_failures_p_value, simultaneous};
 
 use super::types::{CellPair, MoreFailures};
 use crate::analysis::CONFIDENCE;
@@ -11,16 +11,15 @@ use crate::analysis::CONFIDENCE;
 /// time all, else those that the exact test detects.
 pub fn detected(cells: &[CellPair], is_virtual: bool) -> Vec<MoreFailures> {
     let mut all = counted(cells);
-    let p_values = all.iter().map(|it| {
+    let p_value = |it: &MoreFailures| {
         let [from, to] = [0, 1].map(|side| [it.failed[side], it.started[side]]);
         more_failures_p_value(from, to)
-    });
-    let weight = 1.0 / all.len().max(1) as f64;
-    let tests: Vec<Test> = p_values.map(|p_value| Test { p_value, weight }).collect();
-    let mut decisions = holm(&tests, 1.0 - CONFIDENCE).into_iter();
+    };
+    let p_values: Vec<f64> = all.iter().map(p_value).collect();
+    let mut decisions = simultaneous(&p_values, 1.0 - CONFIDENCE).into_iter();
     all.retain_mut(|it| {
         let decision = decisions.next().filter(|_| !is_virtual);
-        it.p_holm = decision.as_ref().map(|decision| decision.adjusted);
+        it.p_adjusted = decision.as_ref().map(|decision| decision.adjusted);
         let share = |side: usize| it.failed[side] as f64 / it.started[side].max(1) as f64;
         share(1) > share(0) && decision.is_none_or(|decision| decision.significant)
     });
@@ -34,7 +33,7 @@ fn counted(cells: &[CellPair]) -> Vec<MoreFailures> {
         cell: Some(cell.name.clone()),
         started: cell.started,
         failed: cell.failed,
-        p_holm: None,
+        p_adjusted: None,
     };
     let mut transports: BTreeMap<&str, Vec<&CellPair>> = BTreeMap::new();
     for cell in cells {
@@ -53,7 +52,7 @@ fn counted(cells: &[CellPair]) -> Vec<MoreFailures> {
             cell: None,
             started: sum(|cell| cell.started),
             failed: sum(|cell| cell.failed),
-            p_holm: None,
+            p_adjusted: None,
         }
     });
     cells.iter().map(of_cell).chain(of_transports).collect()
@@ -68,11 +67,13 @@ impl MoreFailures {
             None => format!("`{}` over all its cells", self.transport),
         };
         let ([before, after], [of_before, of_after]) = (self.failed, self.started);
-        let p_holm = self.p_holm.map(|p_holm| format!(" (p = {p_holm:.2})"));
-        let p_holm = p_holm.map(|text| text.replace("p = 0.00", "p < 0.01"));
+        let p_adjusted = self
+            .p_adjusted
+            .map(|p_adjusted| format!(" (p = {p_adjusted:.2})"));
+        let p_adjusted = p_adjusted.map(|text| text.replace("p = 0.00", "p < 0.01"));
         format!(
             "{name}: {after} of {of_after} trials failed against {before} of {of_before}{}",
-            p_holm.unwrap_or_default()
+            p_adjusted.unwrap_or_default()
         )
     }
 }

@@ -86,7 +86,11 @@ pub fn compare(
         }
         matched.push(pair);
     }
-    let tests = cells::decide_all(&mut matched);
+    let equivalence = runs.iter().map(|(_, data)| data.header.study.equivalence.0);
+    let equivalence = equivalence.fold(f64::INFINITY, f64::min);
+    let mut clocks = runs.iter().map(|(_, data)| data.header.study.guest.clock);
+    let is_virtual = clocks.all(|clock| clock == Clock::Virtual);
+    let tests = cells::decide_all(&mut matched, 1.0 + equivalence, is_virtual);
     let of_runs: Vec<ComparedRun> = (runs.iter().zip(&indexed).enumerate())
         .map(|(position, ((directory, _), run))| compared(position, directory, run))
         .collect();
@@ -105,7 +109,7 @@ pub fn compare(
             };
             let is_virtual = |at: usize| runs[at].1.header.study.guest.clock == Clock::Virtual;
             pair.more_failures = failures::detected(&pair.cells, is_virtual(a) && is_virtual(b));
-            pair.verdict = verdict::of_pair(&pair);
+            pair.verdict = verdict::of_pair(&pair, equivalence);
             pair.verdict
                 .extend(losses::apart(&pair, side(a), side(b)).map(|it| it.sentence()));
             pair
@@ -120,6 +124,7 @@ pub fn compare(
         schema_version: SCHEMA_VERSION,
         statistics: Statistics {
             confidence: CONFIDENCE,
+            equivalence,
             tests,
             method: method(),
         },
@@ -151,8 +156,9 @@ fn method() -> Vec<String> {
         "Each cell is compared by the metric of its workload's ranking and by goodput, round-trip delay under load, CPU of the host and goodput per 1 % of a core: the ratio of geometric means over the rounds of each run, as two independent samples, tested by Welch's t-test of the logarithms (1947)",
         "A trial that failed, timed out or delivered nothing counts in the metric of the ranking and in goodput: as a rate of zero, or as a time without end. Means are then arithmetic ones of rates, or harmonic ones of times, and the logarithm of their ratio has its error from the delta method",
         "Failed trials are counted against those that were started, by Fisher's exact test (1935), one-sided, for each cell and for all cells of a transport, corrected by Holm's procedure at 5 %; in virtual time nothing fails by chance, and any further failed trial counts",
-        "All these tests are one family, decided by Holm's step-down procedure (1979) with weights: the metrics of the rankings share 80 % of the error, the others 20 %. The probability of one false claim or more in the whole comparison is at most 5 %. Each interval is at the level of the step at which its claim was decided, so that it leaves out 1 exactly where a difference is claimed",
-        "Where the rounds of a cell show a positive lag-1 autocorrelation (Moran 1948; 1 %), its standard error is widened (Bayley and Hammersley 1946)",
+        "Where both runs have one seed, and the condition and the workload of a cell are the same in both, the rounds are paired: their paths lose the same packets. The ratio of each round is then tested by a paired t-test, with the autocorrelation of all of them",
+        "The metrics of the rankings are one family: with a probability of 95 % all their claims and intervals hold together (Holm 1979; Guilbaud 2008). The other metrics are a second one: of the claims that are made of it, at most 5 % are false on average (Benjamini and Yekutieli 2001). An interval that leaves out 1 says which run is better; one within the study's `equivalence` that they are the same; any other leaves it undecided",
+        "Where the rounds of a cell that are not paired show a positive lag-1 autocorrelation (Moran 1948; 1 %), its standard error is widened (Bayley and Hammersley 1946)",
         "The rounds of a run show how much rounds differ within it. What differs from one run to the next on the same machine without any change (its load, its temperature) shows as a difference: a second run before the change shows how much that is",
     ]
     .map(str::to_owned)

@@ -80,7 +80,7 @@ fn run_text(run: &ComparedRun) -> String {
 }
 
 /// Legend of the tables.
-const LEGEND: &str = "geometric means, where a row says nothing else; arithmetic and harmonic ones are over every trial that was started, a failed one as a rate of 0 or a time without end; change with the interval that belongs to the decision; – no difference detected";
+const LEGEND: &str = "geometric means, where a row says nothing else; arithmetic and harmonic ones are over every trial that was started, a failed one as a rate of 0 or a time without end; change with the interval by which it was decided";
 
 /// Adds a text after a first word, wrapped and indented as far.
 fn add_line(out: &mut TerminalText, first: &str, text: &str) {
@@ -276,7 +276,7 @@ pub fn conclusion(metric: &MetricPair) -> &'static str {
         (Conclusion::Faster, true) => "faster",
         (Conclusion::Slower, false) => "worse",
         (Conclusion::Faster, false) => "better",
-        (Conclusion::NoDifferenceDetected, _) => "–",
-        (Conclusion::NotEnoughRounds, _) => "not decided",
+        (Conclusion::Same, _) => "the same",
+        (Conclusion::Undecided, _) => "undecided",
     }
 }

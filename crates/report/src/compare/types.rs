@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::analysis::{Build, Conclusion, MeanKind, State, Statistics, better};
 
 /// Version of the comparison's JSON; raised when a reader of an older version would misread it.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Comparison of several runs, each pair by itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -84,9 +84,9 @@ pub struct MoreFailures {
     pub started: [u64; 2],
     /// Number of these that did not do their work.
     pub failed: [u64; 2],
-    /// One-sided p-value of Fisher's exact test, adjusted by Holm's procedure for all cells and transports; `None` in
+    /// One-sided p-value of Fisher's exact test, adjusted for the number of cells and transports; `None` in
     /// virtual time.
-    pub p_holm: Option<f64>,
+    pub p_adjusted: Option<f64>,
 }
 
 /// What makes a gate fail beside more failed trials.
@@ -185,7 +185,7 @@ impl CellPair {
     #[must_use]
     pub fn conclusion(&self) -> Conclusion {
         self.primary()
-            .map_or(Conclusion::NotEnoughRounds, |metric| metric.conclusion)
+            .map_or(Conclusion::Undecided, |metric| metric.conclusion)
     }
 
     /// Returns the distance of the ratio of that metric from 1, as a logarithm.
@@ -213,6 +213,8 @@ pub struct MetricPair {
     pub primary: bool,
     /// Number of rounds in `from` and in `to`.
     pub n: [u64; 2],
+    /// Whether the rounds are paired: both runs have one seed, and the same condition and workload.
+    pub is_paired: bool,
     /// Kind of both means: geometric, unless a trial failed in either run.
     pub mean_kind: MeanKind,
     /// Mean in `from` over every trial that was started.
@@ -223,14 +225,13 @@ pub struct MetricPair {
     pub ratio: Option<f64>,
     /// Interval of the ratio at `confidence`.
     pub interval: Option<[f64; 2]>,
-    /// Level of the interval: that of the step of Holm's procedure at which it was decided.
+    /// Level of the interval, by which the claim was decided.
     pub confidence: f64,
     /// Two-sided p-value of "the ratio is 1" by itself.
     pub p_value: Option<f64>,
     /// p-value adjusted for every other test of the comparison.
-    pub p_holm: Option<f64>,
-    /// Smallest ratio above 1 that these rounds detect with a power of 80 %, if no difference was
-    /// detected.
+    pub p_adjusted: Option<f64>,
+    /// Smallest ratio above 1 that these rounds detect with a power of 80 %, of a claim that is undecided.
     pub detectable_ratio: Option<f64>,
     /// Conclusion: `slower` is worse in `to`, whatever the metric.
     pub conclusion: Conclusion,

@@ -6,15 +6,15 @@ use regatta_model::metric;
 use super::types::{CellPair, FailOn, MetricPair, MoreFailures, PairOfRuns, RegressionGate};
 use crate::{
     analysis::Conclusion,
-    format::{list, ratio_end, ratio_number, signed, signed_percent},
+    format::{difference, grouped, is_narrow, list, percent, signed_percent, with_interval},
 };
 
 /// Number of cells that a sentence names; the others are counted.
 const NAMED: usize = 5;
 
-/// Returns the verdict on a pair: cells that are slower, faster, without a detected difference, and
-/// not comparable, by the metrics of their workloads' rankings.
-pub fn of_pair(pair: &PairOfRuns) -> String {
+/// Returns the verdict on a pair: cells that are slower, faster, the same within `equivalence`, undecided, and not
+/// comparable, by the metrics of their workloads' rankings.
+pub fn of_pair(pair: &PairOfRuns, equivalence: f64) -> String {
     let (total, to) = (pair.cells.len(), &pair.to);
     let cells = |of: &dyn Fn(&CellPair) -> bool| -> Vec<&CellPair> {
         pair.cells.iter().filter(|cell| of(cell)).collect()
@@ -35,18 +35,25 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             ));
         }
     }
-    let same = with(Conclusion::NoDifferenceDetected);
+    let same = with(Conclusion::Same);
     if !same.is_empty() {
-        sentences.push(undetected(&same, total, sentences.is_empty()));
-    }
-    let mut few = with(Conclusion::NotEnoughRounds);
-    few.retain(|cell| !cell.is_lost());
-    if !few.is_empty() {
         sentences.push(format!(
-            "{} not decided, with too few rounds for an interval",
-            part(few.len(), total)
+            "{} the same within {}",
+            part(same.len(), total),
+            percent(equivalence)
         ));
     }
+    let mut undecided = with(Conclusion::Undecided);
+    undecided.retain(|cell| !cell.is_lost());
+    if !undecided.is_empty() {
+        let would_find = would_find(&undecided);
+        sentences.push(format!(
+            "{} undecided{would_find}: {}",
+            part(undecided.len(), total),
+            named(&undecided, detail)
+        ));
+    }
+    sentences.extend(others(pair));
     let lost = cells(&CellPair::is_lost);
     if !lost.is_empty() {
         sentences.push(format!(
@@ -114,27 +121,58 @@ fn some(texts: &[String]) -> String {
     }
 }
 
-/// Returns the sentence about cells without a detected difference, with what they could have shown.
-fn undetected(cells: &[&CellPair], total: usize, alone: bool) -> String {
+/// Returns what the rounds of undecided cells would have found.
+fn would_find(cells: &[&CellPair]) -> String {
     let detectable = (cells.iter())
         .map(|cell| cell.primary()?.detectable_ratio)
         .collect::<Option<Vec<f64>>>();
     let largest = detectable.map(|ratios| ratios.into_iter().fold(1.0, f64::max));
-    let could = match largest {
-        Some(ratio) if ratio > 1.0 => format!(
-            "; a ratio of {} would have been detected in each with a probability of 80 %",
-            ratio_end(ratio, ratio_number)
-        ),
-        _ => String::new(),
-    };
-    match alone && cells.len() == total {
-        true => format!("No difference was detected in any of {total} cells{could}"),
-        false => format!("No difference was detected in {}{could}", cells.len()),
+    match largest.filter(|ratio| *ratio > 1.0 && *ratio < 3.0) {
+        Some(ratio) => format!(" (these rounds would find {})", difference(ratio)),
+        None => " (too few rounds)".to_owned(),
     }
 }
 
+/// Returns the sentence about the other metrics that are better or worse for certain, most changed cell first.
+fn others(pair: &PairOfRuns) -> Option<String> {
+    let metrics = pair.cells.iter().flat_map(|cell| {
+        let differing = cell
+            .metrics
+            .iter()
+            .filter(|it| !it.primary && it.conclusion.is_difference());
+        differing.map(|it| (it.metric.as_str(), it))
+    });
+    let largest = |all: Vec<&MetricPair>| {
+        let distance = |it: &&MetricPair| it.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+        let count = all.len();
+        let largest = all
+            .into_iter()
+            .max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+        let direction = match largest.conclusion == Conclusion::Slower {
+            true => "worse",
+            false => "better",
+        };
+        let by = change_text(largest)?;
+        let cells = match count {
+            1 => String::new(),
+            more => format!(" (largest of {more})"),
+        };
+        Some(format!(
+            "{} {by} {direction}{cells}",
+            metric::find(&largest.metric)?.title
+        ))
+    };
+    let texts: Vec<String> = (grouped(metrics).into_iter())
+        .filter_map(|(_, all)| largest(all))
+        .collect();
+    (!texts.is_empty()).then(|| format!("Besides, {}", some(&texts)))
+}
+
 fn detail(cell: &CellPair) -> String {
-    let by = cell.primary().and_then(|metric| {
+    let known = cell
+        .primary()
+        .filter(|it| it.interval.is_some_and(is_narrow));
+    let by = known.and_then(|metric| {
         let change = change_text(metric)?;
         Some(format!(
             ", {} {change}",
@@ -147,19 +185,26 @@ fn detail(cell: &CellPair) -> String {
 /// Formats the change of a metric with its interval: `−5.1 % [−6.0, −4.2]`.
 #[must_use]
 pub fn change_text(metric: &MetricPair) -> Option<String> {
-    let change = signed_percent(metric.ratio? - 1.0);
+    let ratio = metric.ratio?;
     let Some(interval) = metric.interval else {
-        return Some(change);
+        return Some(signed_percent(ratio - 1.0));
     };
+    if !is_narrow(interval) {
+        return Some("too few rounds".to_owned());
+    }
+    let change = |ratio: f64| (ratio - 1.0) * 100.0;
+    let [change, low, high] = with_interval(change(ratio), interval.map(change)).map(|text| {
+        let is_below = text.starts_with('−');
+        if is_below { text } else { format!("+{text}") }
+    });
     // No break within the brackets.
-    let [low, high] = interval.map(|end| signed(end - 1.0).replace(' ', "\u{a0}"));
-    Some(format!("{change} [{low},\u{a0}{high}]"))
+    Some(format!("{change} % [{low},\u{a0}{high}]"))
 }
 
 /// Decides the gate over the pairs of the first run with each other one.
 ///
-/// A cell misses it if more of its trials failed ([`MoreFailures`]), or if its primary metric is worse after Holm's
-/// correction, so that the interval is wholly beyond no change, and the estimated worsening is at least
+/// A cell misses it if more of its trials failed ([`MoreFailures`]), or if its primary metric is worse for certain, so
+/// that the interval is wholly beyond no change, and the estimated worsening is at least
 /// `fail_on.slower`. A cell that was measured in the first run and not at all in the other one misses it too.
 pub fn gate(pairs: &[PairOfRuns], baseline: &str, fail_on: FailOn) -> RegressionGate {
     let mut misses = Vec::new();
@@ -191,7 +236,7 @@ pub fn gate(pairs: &[PairOfRuns], baseline: &str, fail_on: FailOn) -> Regression
 /// something.
 pub fn can_judge(pairs: &[PairOfRuns], baseline: &str) -> bool {
     let mut pairs = pairs.iter().filter(|pair| pair.from == baseline);
-    let can_judge =
-        |cell: &CellPair| cell.is_lost() || cell.conclusion() != Conclusion::NotEnoughRounds;
+    let has_interval = |cell: &CellPair| cell.primary().is_some_and(|it| it.interval.is_some());
+    let can_judge = |cell: &CellPair| cell.is_lost() || has_interval(cell);
     pairs.all(|pair| pair.cells.iter().any(can_judge))
 }

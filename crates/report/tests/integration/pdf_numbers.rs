@@ -11,7 +11,9 @@ use regatta_model::{METRICS, MetricDefinition, metric};
 use regatta_report::{
     RunData, Summary,
     analysis::{Claim, MetricSummary},
-    format::{Scale, number, p_value, ratio_end, ratio_number, signed_percent},
+    format::{
+        Scale, difference, number, p_value, ratio_end, ratio_number, signed_percent, with_interval,
+    },
     pdf::Paper,
     summarise,
 };
@@ -99,6 +101,22 @@ impl Allowed {
     /// Adds a claim as tables and sentences write it.
     fn claim(&mut self, claim: &Claim) {
         let ends = claim.interval.into_iter().flatten();
+        if let Some((ratio, [low, high])) = claim.ratio.zip(claim.interval) {
+            let change = |ratio: f64| (ratio - 1.0) * 100.0;
+            // Seen from either side, as a ratio and as a change.
+            for (ratio, ends) in [(ratio, [low, high]), (1.0 / ratio, [1.0 / high, 1.0 / low])] {
+                let [low, high] = ends.map(change);
+                for (estimate, ends) in [
+                    (ratio, ends),
+                    (change(ratio), [low, high]),
+                    (-change(ratio), [-high, -low]),
+                ] {
+                    with_interval(estimate, ends)
+                        .iter()
+                        .for_each(|text| self.add(text));
+                }
+            }
+        }
         for ratio in claim.ratio.into_iter().chain(ends) {
             self.scaled([ratio, (ratio - 1.0) * 100.0], &[1.0]);
             // Ratios beyond a thousandfold are written as a bound.
@@ -115,8 +133,9 @@ impl Allowed {
         if let Some(ratio) = claim.detectable_ratio {
             self.add(ratio_end(ratio, number));
             self.add(ratio_end(ratio, ratio_number));
+            self.add(difference(ratio));
         }
-        self.add(claim.p_holm.map_or(String::new(), p_value));
+        self.add(claim.p_adjusted.map_or(String::new(), p_value));
         self.add(format!("{:.4}", claim.confidence * 100.0).trim_end_matches('0'));
         self.add(claim.n.to_string());
     }

@@ -230,6 +230,31 @@ fn a_run_without_a_crossing_has_none_along_either_parameter() {
 }
 
 #[test]
+fn each_pair_of_lines_counts_its_own_comparisons() {
+    let transports = "driver = \"quic-quinn\"\n[[transport]]\ndriver = \"udp-reliable\"";
+    let head = HEAD.replace("driver = \"quic-quinn\"", transports);
+    let data = run_with(&format!("{head}{LOSSES}"), |trial, _, _| {
+        match trial.transport.as_str() {
+            "tcp" => 10e6,
+            "quic-quinn" => 5e6,
+            _ => 20e6,
+        }
+    });
+    let sentences = &summarise(&data).sweeps[0].sentences;
+    let expected = [
+        ("tcp", "quic-quinn", 6, 0),
+        ("tcp", "udp-reliable", 0, 6),
+        ("quic-quinn", "udp-reliable", 0, 6),
+    ]
+    .map(|(a, b, a_ahead, b_ahead)| {
+        format!(
+            "no crossing of `{a}` and `{b}` was found: of 6 comparisons, `{a}` is ahead in {a_ahead} and `{b}` in {b_ahead}, and 0 are undecided or the same"
+        )
+    });
+    assert_eq!(sentences[..], expected);
+}
+
+#[test]
 fn pairs_without_any_difference_have_one_sentence() {
     // Both transports alike, but for what a round adds to each by chance.
     let summary = summarise(&by_delay(|_| 1.0));

@@ -21,8 +21,9 @@ proptest! {
         }
         let _ = (trend_p_value(&values), sen_slope(&values));
         let _ = (lag1(&values), autocorrelation(std::slice::from_ref(&values), 1, 0.05));
-        let tests: Vec<Test> = values.iter().map(|&p_value| Test { p_value, weight: 1.0 }).collect();
-        for decision in holm(&tests, 0.05) {
+        let rho = shared_autocorrelation(std::slice::from_ref(&values));
+        prop_assert!((0.0..=0.9).contains(&rho));
+        for decision in [simultaneous(&values, 0.05), false_discoveries(&values, 0.05)].concat() {
             prop_assert!((0.0..=1.0).contains(&decision.adjusted));
         }
     }
@@ -36,11 +37,13 @@ proptest! {
             .map(|values| values.iter().map(|&v| f64::from(v)).collect::<Vec<_>>())
             .filter_map(|values| Estimate::of(&values, 0.0))
             .collect();
-        let tests: Vec<Test> = estimates
-            .iter()
-            .map(|e| Test { p_value: e.p_value().unwrap(), weight: 1.0 })
-            .collect();
-        for (estimate, decision) in estimates.iter().zip(holm(&tests, 0.05)) {
+        let tests: Vec<f64> = estimates.iter().map(|e| e.p_value().unwrap()).collect();
+        let holm = simultaneous(&tests, 0.05);
+        for (estimate, decision) in estimates.iter().zip(&holm).filter(|(_, it)| !it.significant) {
+            let interval = estimate.interval(decision.confidence);
+            prop_assert!(interval.is_none_or(|[low, high]| low <= 1e-9 && high >= -1e-9));
+        }
+        for (estimate, decision) in estimates.iter().zip(false_discoveries(&tests, 0.05)) {
             let p = estimate.p_value().unwrap();
             if (p - (1.0 - decision.confidence)).abs() > 1e-9 {
                 let interval = estimate.interval(decision.confidence);

@@ -158,23 +158,23 @@ fn what_is_no_effect_level_or_power_takes_no_number_of_rounds() {
 }
 
 /// Source: SciPy 1.17, power of the two-sided t-test of 20 and 21 values with mean 1.3 and standard
-/// deviation 2 from its `nct`: 0.787 and 0.809.
+/// deviation 2 from its `nct`: 0.787 and 0.809. Three more make up for the autocorrelation that so few show by chance.
 #[test]
 fn rounds_and_effects_are_those_of_the_power_of_the_t_test() {
-    assert_eq!(rounds_to_detect(2.0, 1.3, 0.95, 0.8, 1000), Some(21));
+    assert_eq!(rounds_to_detect(2.0, 1.3, 0.95, 0.8, 1000), Some(24));
     assert_eq!(rounds_to_detect(2.0, 1e-9, 0.95, 0.8, 1000), None);
     assert_eq!(rounds_to_detect(0.0, 0.1, 0.95, 0.8, 1000), Some(2));
-    // The smallest effect that n rounds detect takes n rounds.
+    // The smallest effect that ten rounds without autocorrelation detect takes three more.
     let sleep = Estimate::of(&differences(&SLEEP), 0.0).unwrap();
     let effect = sleep.detectable(0.95, 0.8).unwrap();
     let sd = describe(&differences(&SLEEP)).unwrap().sd.unwrap();
     assert_eq!(
         rounds_to_detect(sd, effect * 1.001, 0.95, 0.8, 1000),
-        Some(10)
+        Some(13)
     );
     assert_eq!(
         rounds_to_detect(sd, effect * 0.999, 0.95, 0.8, 1000),
-        Some(11)
+        Some(13)
     );
 }
 
@@ -222,56 +222,64 @@ fn exact_binomial_intervals() {
     assert_eq!(binomial_interval(1, 2, f64::NAN), [0.0, 1.0]);
 }
 
-fn tests_of(p_values: &[f64]) -> Vec<Test> {
-    let test = |&p_value| Test {
-        p_value,
-        weight: 1.0,
-    };
-    p_values.iter().map(test).collect()
-}
-
 /// Source: Holm 1979, the procedure by hand: p = 0.01, 0.04, 0.03, 0.005 gives 4 · 0.005,
-/// 3 · 0.01, 2 · 0.03 and, never less than the one before, 0.06.
+/// 3 · 0.01, 2 · 0.03 and, never less than the one before, 0.06. The two claims have the level of four tests, the others
+/// that of two.
 #[test]
 fn holm_adjusts_step_by_step() {
-    let decisions = holm(&tests_of(&[0.01, 0.04, 0.03, 0.005]), 0.05);
+    let decisions = simultaneous(&[0.01, 0.04, 0.03, 0.005], 0.05);
     for (got, expected) in decisions.iter().zip([0.03, 0.06, 0.06, 0.02]) {
         close(got.adjusted, expected, 1e-15);
         assert_eq!(got.significant, expected <= 0.05);
+        let confidence = if got.significant { 0.9875 } else { 0.975 };
+        close(got.confidence, confidence, 1e-15);
     }
-    // Claims at the level of their step, the rest at that of the first claim that failed.
-    for (got, tests) in decisions.iter().zip([3.0, 2.0, 2.0, 4.0]) {
-        close(got.confidence, 1.0 - 0.05 / tests, 1e-15);
-    }
-    let none = holm(&tests_of(&[0.6, f64::NAN]), 0.05);
+    let none = simultaneous(&[0.6, f64::NAN], 0.05);
     assert!(none.iter().all(|d| d.adjusted == 1.0 && !d.significant));
-    assert!(holm(&[], 0.05).is_empty());
+    assert!(simultaneous(&[], 0.05).is_empty());
 }
 
-/// Source: Holm 1979, section 4, by hand: shares of 0.8 and 0.2; 0.03 / 0.8 comes before
-/// 0.009 / 0.2 and is adjusted to 0.0375, after which 0.009 stands alone. The first claim is made at the level
-/// 0.05 · 0.8, the second one at 0.05.
+/// R 4.5, `p.adjust(c(0.01, 0.04, 0.03, 0.005), "BY")`: 0.04166667, 0.08333333, 0.08333333, 0.04166667. Two claims of four
+/// tests: their intervals are at 1 − 2 · 0.05 / (4 · (1 + 1/2 + 1/3 + 1/4)).
 #[test]
-fn weights_share_the_error() {
-    let tests = [(0.009, 0.2), (0.03, 0.8)].map(|(p_value, weight)| Test { p_value, weight });
-    let [first, second] = tests;
-    let decisions = holm(&[second, first], 0.05);
-    for (decision, confidence) in decisions.iter().zip([0.96, 0.95]) {
-        close(decision.adjusted, 0.0375, 1e-15);
-        close(decision.confidence, confidence, 1e-15);
-        assert!(decision.significant);
+fn false_discoveries_are_few_under_any_dependence() {
+    let decisions = false_discoveries(&[0.01, 0.04, 0.03, 0.005], 0.05);
+    let adjusted = [0.041_666_67, 0.083_333_33, 0.083_333_33, 0.041_666_67];
+    for (got, expected) in decisions.iter().zip(adjusted) {
+        close(got.adjusted, expected, 1e-8);
+        close(got.confidence, 1.0 - 0.1 / (25.0 / 3.0), 1e-15);
+        assert_eq!(got.significant, expected <= 0.05);
     }
-    // The order of the tests does not matter.
-    let [second, first] = decisions[..] else {
-        panic!("{decisions:?}");
-    };
-    assert_eq!(holm(&tests, 0.05), [first, second]);
+    // Without a claim the level is that of one.
+    let none = false_discoveries(&[0.5, f64::NAN], 0.05);
+    assert!(none.iter().all(|it| it.adjusted == 1.0 && !it.significant));
+    close(none[0].confidence, 1.0 - 0.05 / 3.0, 1e-15);
+    assert!(false_discoveries(&[], 0.05).is_empty());
+}
+
+/// By hand: 1, 2, 3, 2, 1, 2, 3, 2 has a lag-1 autocorrelation of 0 about its mean 2, corrected (8 · 0 + 1) / 4; of three
+/// values 1, 2, 3 it is 0, corrected (0 + 1/3) · 3 / 0.5, which is cut.
+#[test]
+fn the_shared_autocorrelation_is_corrected_for_short_series() {
+    let eight = vec![1.0, 2.0, 3.0, 2.0, 1.0, 2.0, 3.0, 2.0];
+    close(
+        shared_autocorrelation(std::slice::from_ref(&eight)),
+        0.25,
+        1e-12,
+    );
+    close(shared_autocorrelation(&[vec![1.0, 2.0, 3.0]]), 0.9, 1e-12);
+    // The mean of both, and of what varies only.
+    let other = vec![1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0];
+    // −7/8, corrected (−7 + 1) / 4 = −1.5: the mean is below zero.
+    assert_eq!(shared_autocorrelation(&[eight.clone(), other]), 0.0);
+    close(shared_autocorrelation(&[eight, vec![5.0; 8]]), 0.25, 1e-12);
+    assert_eq!(shared_autocorrelation(&[]), 0.0);
 }
 
 #[test]
 fn a_p_value_that_is_no_probability_shows_nothing() {
     for p_value in [-0.5, 1.5] {
-        let [decision] = holm(&tests_of(&[p_value]), 0.05)[..] else {
+        let [decision] = simultaneous(&[p_value], 0.05)[..] else {
             panic!("one decision");
         };
         assert_eq!((decision.adjusted, decision.significant), (1.0, false));
@@ -347,32 +355,33 @@ fn correlated_values_widen_the_interval() {
     let values = [1.0, 2.0, 3.0];
     let [free, bound] = [0.0, 0.5].map(|rho| Estimate::of(&values, rho).unwrap());
     let width = |e: &Estimate| e.interval(0.95).map(|[low, high]| high - low).unwrap();
-    // 11/6 · 2 / (3 − 11/6) times the variance; one degree of freedom instead of two.
+    // 11/6 · 2 / (3 − 11/6) times the variance. Of two degrees of freedom (1 − 0.25) / (1 + 0.25) would remain; 1.5 do.
     let factor = (11.0_f64 / 6.0 * 2.0 / (3.0 - 11.0 / 6.0)).sqrt();
+    // Student's t of 1.5 degrees of freedom, by integration of its density.
     close(
         width(&bound) / width(&free),
-        factor * 12.706204736 / 4.302652730,
-        1e-6,
+        factor * 6.016_663_2 / 4.302_652_730,
+        1e-4,
     );
     assert_eq!(free.mean, bound.mean);
 }
 
 /// By hand: six values at ρ = 0.1 have an inflation of 1 + 2 (5 · 0.1 + 4 · 0.01 + 3 · 0.001 + 2 · 0.0001 + 0.00001) / 6 =
 /// 1.18107, and the variance 38.3; within two blocks it is 10 / 4. The deviation is √(38.3 · 1.18107 · 5 / 4.81893), the
-/// degrees of freedom are 6 / 1.18107 − 1 = 4.0801, within blocks √(2.5 · 1.18107 · 5 / 4.81893) and 5 / 1.18107 − 1 =
-/// 3.2334. Student's t of these was computed by integration of its density.
+/// degrees of freedom are 5 · 0.99 / 1.01 = 4.90099, within blocks √(2.5 · 1.18107 · 5 / 4.81893) and 4 · 0.99 / 1.01 =
+/// 3.920792. Student's t of these was computed by integration of its density.
 #[test]
 fn correlated_values_in_blocks_widen_the_interval() {
     let values = [1.0, 2.0, 3.0, 11.0, 13.0, 15.0];
     let plain = Estimate::of(&values, 0.1).unwrap();
     let blocked = Estimate::of_blocks(&values, &[0, 0, 0, 1, 1, 1], 0.1).unwrap();
     for (estimate, deviation, t) in [
-        (plain, 6.850888501307065, 2.7550700634),
-        (blocked, 1.750320247783345, 3.0563295728),
+        (plain, 6.850888501307065, 2.5862803),
+        (blocked, 1.750320247783345, 2.7987063),
     ] {
         close(estimate.deviation().unwrap(), deviation, 1e-12);
         let half = t * deviation / 6.0_f64.sqrt();
-        ends(estimate.interval(0.95), [7.5 - half, 7.5 + half], 1e-8);
+        ends(estimate.interval(0.95), [7.5 - half, 7.5 + half], 1e-6);
     }
 }
 

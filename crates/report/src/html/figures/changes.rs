@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     compare::{CellPair, MetricPair, PairOfRuns, figures, title_with_mean},
-    format::{grouped, signed_percent},
+    format::{grouped, is_narrow, signed_percent},
     labels::Labels,
 };
 
@@ -80,30 +80,28 @@ impl Row<'_> {
     }
 
     fn interval(&self) -> Option<[f64; 2]> {
-        Some(self.metric.interval?.map(percent))
+        Some(
+            self.metric
+                .interval
+                .filter(|ends| is_narrow(*ends))?
+                .map(percent),
+        )
     }
 
     /// Describes the row: both means, the change with its interval, the numbers of rounds.
     fn label_text(&self, pair: &PairOfRuns) -> String {
-        let [from, to, _] = figures(self.metric);
-        let interval = self.interval().map_or_else(String::new, |ends| {
-            let [low, high] = ends.map(|end| signed_percent(end / 100.0));
-            format!(" [{low}, {high}]")
-        });
+        let [from, to, change] = figures(self.metric);
         format!(
-            "{}: {}{interval}\n{}: {}, n = {}\n{}: {}, n = {}\n{}",
+            "{}: {}\n{}: {}, n = {}\n{}: {}, n = {}\n{}",
             self.label,
-            signed_percent(self.change() / 100.0),
+            change,
             pair.from,
             from,
             self.metric.n[0],
             pair.to,
             to,
             self.metric.n[1],
-            match self.metric.conclusion.is_difference() {
-                true => "a difference was detected",
-                false => "no difference was detected",
-            }
+            self.metric.conclusion.name()
         )
     }
 }

@@ -120,7 +120,7 @@ pub fn draw(
             language::text(&y.title)
         ),
         caption: tr!(
-            "Ratio: in the colour of the transport that is ahead, the denser the further; pale, with grey figures, where no difference was detected. Metric of one transport: the denser, the larger.{} {}",
+            "Ratio: in the colour of the transport that is ahead, the denser the further; pale, with grey figures, where neither is ahead for certain. Metric of one transport: the denser, the larger.{} {}",
             cut,
             language::text(definition.definition)
         ),

@@ -15,7 +15,7 @@ use crate::{
         Comparison, DIFFERENCE_METRICS, Difference, Failure, PublishedBeside, compared_metrics,
     },
     format::{
-        Scale, capital, grouped, list, number, p_value, ratio_and_ends, ratio_end, signed_percent,
+        Scale, capital, grouped, is_narrow, list, number, p_value, signed_percent, with_interval,
         without_zeros,
     },
     html::figures::Styles,
@@ -66,8 +66,10 @@ fn change(difference: &Difference) -> Entry {
     let percent = |ratio: f64| signed_percent(ratio - 1.0);
     let claim = &difference.claim;
     let ratio = claim.ratio.map_or_else(|| "–".to_owned(), percent);
-    let ends = claim.interval.map(|ends| ends.map(percent));
-    figure_over(ratio, interval(ends))
+    match claim.interval {
+        Some(ends) if !is_narrow(ends) => figure_over("–", tr!("too few rounds")),
+        ends => figure_over(ratio, interval(ends.map(|ends| ends.map(percent)))),
+    }
 }
 
 /// Returns the tables of all pairs.
@@ -92,7 +94,7 @@ pub fn comparisons(data: &RunData, summary: &Summary) -> Vec<Table> {
                 tr!("ratio"),
                 scale.heading("first"),
                 scale.heading("second"),
-                tr!("p (Holm)"),
+                tr!("p, adjusted"),
                 tr!("rounds"),
                 tr!("detectable"),
                 tr!("the first is"),
@@ -115,26 +117,28 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
     };
     let failures = [lossy(&c.a), lossy(&c.b)].into_iter().flatten().join("; ");
     let mean = |mean: Option<f64>| mean.map_or_else(none, |m| figure(scale.text(m)));
-    let times = |ratio: String| figure(format!("{ratio}×"));
-    let ratio = match claim.ratio.zip(claim.interval) {
-        None => (claim.ratio).map_or_else(none, |ratio| times(number(ratio))),
-        Some((ratio, ends)) => {
-            let [ratio, low, high] = ratio_and_ends(ratio, ends);
-            let level = tr!(" at {} %", level(claim.confidence));
-            Entry {
-                sub: interval(Some([low, high])) + &level,
-                ..times(ratio)
-            }
-        }
+    let times = |ratio: Option<f64>, text: &dyn Fn(f64) -> String| {
+        ratio.map_or_else(none, |ratio| figure(format!("{}×", text(ratio))))
     };
-    let detectable = |ratio: f64| times(ratio_end(ratio, number));
+    let ratio = match (claim.ratio, claim.interval) {
+        (_, Some(ends)) if !is_narrow(ends) => figure_over("–", tr!("too few rounds")),
+        (Some(ratio), Some(ends)) => {
+            let [ratio, low, high] = with_interval(ratio, ends);
+            let ends = interval(Some([low, high])) + &tr!(" at {} %", level(claim.confidence));
+            figure_over(format!("{ratio}×"), ends)
+        }
+        (ratio, _) => times(ratio, &number),
+    };
     let cells = [
         ratio,
         mean(c.mean_a),
         mean(c.mean_b),
-        claim.p_holm.map_or_else(none, |p| figure(p_value(p))),
+        claim.p_adjusted.map_or_else(none, |p| figure(p_value(p))),
         figure(claim.n.to_string()),
-        claim.detectable_ratio.map_or_else(none, detectable),
+        times(
+            claim.detectable_ratio.filter(|ratio| *ratio <= 3.0),
+            &number,
+        ),
         Entry {
             words: true,
             ..figure_over(language::text(claim.conclusion.name()), failures)

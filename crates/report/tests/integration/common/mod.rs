@@ -127,6 +127,7 @@ pub fn study() -> Study {
         until: None,
         successes: None,
         rank_by: None,
+        equivalence: Study::EQUIVALENCE,
         every: None,
         scaled: None,
         seed: 20_260_101,

@@ -34,6 +34,7 @@ pub fn header() -> RunHeader {
             until: None,
             successes: None,
             rank_by: None,
+            equivalence: Study::EQUIVALENCE,
             every: None,
             scaled: None,
             seed: u64::MAX,

@@ -1,0 +1,131 @@
+//! How much one transport is faster than another, in words.
+
+use crate::{
+    format::{is_narrow, percent, ratio_number, times_form, with_interval},
+    language::{plural, tr},
+};
+
+/// Ratio of two rates or times with its interval; above 1 the first is faster.
+#[derive(Debug, Clone, Copy)]
+pub struct Margin {
+    /// The ratio.
+    pub ratio: f64,
+    /// Interval by which the claim was decided.
+    pub interval: [f64; 2],
+}
+
+impl Margin {
+    /// Describes the margin: `2.2 % faster than` and its interval, from a factor of two on `3.6 times as fast as`. Where
+    /// the interval lies within `equivalence`, a ratio less 1, that is said. Of an interval that is too wide, which a claim
+    /// of few rounds has, the end that is nearer to no difference is shown.
+    pub fn than(self, other: &str, rounds: u64, equivalence: f64) -> String {
+        let [low, high] = self.interval;
+        if !is_narrow(self.interval) {
+            return match low {
+                low if low >= 2.0 => plural!(
+                    times_form(low),
+                    "at least {1} times as fast as `{2}` ({3} rounds, too few to say more)",
+                    "at least {1} times as fast as `{2}` ({3} rounds, too few to say more)",
+                    ratio_number(low),
+                    other,
+                    rounds
+                ),
+                _ => tr!(
+                    "faster than `{}` ({} rounds, too few to say by how much)",
+                    other,
+                    rounds
+                ),
+            };
+        }
+        if self.ratio >= 2.0 {
+            let [ratio, low, high] = with_interval(self.ratio, self.interval);
+            return plural!(
+                times_form(self.ratio),
+                "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
+                "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
+                ratio,
+                other,
+                low,
+                high,
+                rounds
+            );
+        }
+        let within = match high <= 1.0 + equivalence && low * (1.0 + equivalence) >= 1.0 {
+            true => tr!(", less than {}", percent(equivalence)),
+            false => String::new(),
+        };
+        let change = |ratio: f64| (ratio - 1.0) * 100.0;
+        if self.ratio >= 1.0 {
+            let [by, low, high] = with_interval(change(self.ratio), self.interval.map(change));
+            return tr!(
+                "{} % faster than `{}` (interval {} to {} %, {} rounds{})",
+                by,
+                other,
+                low,
+                high,
+                rounds,
+                within
+            );
+        }
+        let slower = |ratio: f64| -change(ratio);
+        let [by, low, high] = with_interval(slower(self.ratio), [slower(high), slower(low)]);
+        tr!(
+            "{} % slower than `{}` (interval {} to {} %, {} rounds{})",
+            by,
+            other,
+            low,
+            high,
+            rounds,
+            within
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_is_a_percentage_below_a_factor_of_two() {
+        let cases = [
+            (
+                1.022,
+                [1.0198, 1.0242],
+                "2.20 % faster than `b` (interval 1.98 to 2.42 %, 5 rounds, less than 3 %)",
+            ),
+            (
+                1.0065,
+                [1.0062, 1.0068],
+                "0.650 % faster than `b` (interval 0.620 to 0.680 %, 5 rounds, less than 3 %)",
+            ),
+            (
+                1.5,
+                [1.3, 1.7],
+                "50 % faster than `b` (interval 30 to 70 %, 5 rounds)",
+            ),
+            (
+                3.6,
+                [3.1, 4.2],
+                "3.6 times as fast as `b` (interval 3.1 to 4.2, 5 rounds)",
+            ),
+            (
+                0.95,
+                [0.9, 1.001],
+                "5.00 % slower than `b` (interval −0.10 to 10.00 %, 5 rounds)",
+            ),
+            (
+                29.0,
+                [12.0, 70.0],
+                "at least 12.0 times as fast as `b` (5 rounds, too few to say more)",
+            ),
+            (
+                4.0,
+                [1.1, 14.0],
+                "faster than `b` (5 rounds, too few to say by how much)",
+            ),
+        ];
+        for (ratio, interval, text) in cases {
+            assert_eq!(Margin { ratio, interval }.than("b", 5, 0.03), text);
+        }
+    }
+}
