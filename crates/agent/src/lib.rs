@@ -15,7 +15,10 @@
 //! - `renewal` has a process of its own serve each trial where the controller asks for it.
 //! - `ending` ends every process that the agent started.
 
-use std::{io::BufReader, process::ExitCode};
+use std::{
+    io::{self, BufReader},
+    process::ExitCode,
+};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use regatta_model::HostFacts;
@@ -124,7 +127,12 @@ fn run(
     ending::prepare();
     // Before the process divides, since it takes longer than that.
     let facts = serve::facts(&drivers, build);
-    let ended = renewal::divide().and_then(|part| match part {
+    let part = match limits {
+        // A client of a server cannot begin again, with what it may use up.
+        Some(_) => Ok(Part::Serve(Box::new(io::stdin()))),
+        None => renewal::divide(),
+    };
+    let ended = part.and_then(|part| match part {
         Part::End(code) => Ok(code),
         Part::Serve(input) => {
             // Of this process alone, which may be a child.

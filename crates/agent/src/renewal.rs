@@ -2,7 +2,7 @@
 //!
 //! The process that the controller has started has done nothing but read its input; it forks, and each child begins with
 //! the same memory. Nothing of the trials before is then in its random numbers, its caches or its memory. A program that
-//! is started from its file would do the same, and take ten times as long in a guest.
+//! is started from its file would do the same, and take three times as long in a guest.
 
 use std::{
     fs::File,

@@ -1,6 +1,10 @@
 //! Agents that begin again with each greeting.
 
-use std::os::unix::process::ExitStatusExt as _;
+use std::{
+    io::Write as _,
+    os::unix::process::ExitStatusExt as _,
+    process::{Command, Stdio},
+};
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -58,4 +62,30 @@ fn a_malformed_message_ends_the_agent_with_code_2() {
     let (status, errors) = agent.wait();
     assert_eq!(status.code(), Some(2), "{errors}");
     assert!(errors.contains("dance"), "{errors}");
+}
+
+/// What the client of a server may use up is counted in the process: another one would count from zero.
+#[test]
+fn an_agent_that_serves_a_client_does_not_begin_again() {
+    let limits = r#"{"local":"127.0.0.1","peer":"127.0.0.1","ports":"5001-5010","max_bytes":1000}"#;
+    let hello = serde_json::to_string(&hello_of(true)).expect("serialises");
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_regatta-agent-under-test"))
+        .args(["served", limits])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = agent.stdin.take().expect("piped");
+    writeln!(input, "{hello}\n{hello}").expect("it reads");
+    let pid = agent.id();
+    let output = agent.wait_with_output().expect("it is our child");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(
+        errors.contains("`hello` must be the first message"),
+        "{errors}"
+    );
+    let answers = String::from_utf8_lossy(&output.stdout);
+    assert!(answers.contains(&format!("\"pid\":{pid}")), "{answers}");
 }

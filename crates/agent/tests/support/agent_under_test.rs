@@ -1,4 +1,5 @@
-//! The agent with the real drivers and a few that misbehave, for this crate's tests.
+//! The agent with the real drivers and a few that misbehave, for this crate's tests. With the arguments `served` and limits
+//! it works for a client of a server.
 //!
 //! | driver | its session |
 //! |---|---|
@@ -218,6 +219,10 @@ impl Session for TestSession {
 }
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    if let (Some("served"), Some(limits)) = (arguments.next().as_deref(), arguments.next()) {
+        return regatta_agent::served_main(HostFacts::default(), &limits);
+    }
     let mut drivers = regatta_agent::registry();
     drivers.extend(DRIVERS.iter().map(|driver| driver as &'static dyn Driver));
     regatta_agent::main_with(drivers, HostFacts::default())
