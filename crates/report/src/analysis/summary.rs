@@ -215,8 +215,8 @@ impl ConditionVerdict {
 pub struct Ranked {
     /// Label of the transport.
     pub transport: String,
-    /// Compact letter display: two transports share a letter if and only if no difference between
-    /// them was detected.
+    /// Compact letter display: two transports share a letter if and only if neither is better for
+    /// certain.
     pub letters: String,
     /// Geometric mean of the metric over the transport's own rounds. The order is that of the
     /// ratios over shared rounds.

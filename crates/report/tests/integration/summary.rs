@@ -598,7 +598,7 @@ fn warnings_of_trials_are_counted_by_code_and_hint() {
         trial.measurements.warnings = warnings.into_iter().map(warning).collect();
     }
     let mut repeated = data.trials[0].clone();
-    for attempt in [1, 2] {
+    for attempt in [1, 2, 3] {
         repeated.attempt = attempt;
         data.repeated.push(repeated.clone());
     }

@@ -55,9 +55,9 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
         id: format!("figure-{id}"),
         title: format!("Change of each cell from {} to {}", pair.from, pair.to),
         caption: format!(
-            "Mark and bar: change of the mean from {} to {} with the interval that belongs to \
-             the decision (Welch's t of the logarithms, Holm's correction). Filled: a difference was \
-             detected. Hollow: none was. By the metric of each workload's ranking.",
+            "Mark and bar: change of the mean from {} to {} with the interval by which it was \
+             decided. Filled: better or worse for certain. Hollow: the same, or undecided. By the metric of each \
+             workload's ranking.",
             pair.from, pair.to
         ),
         panels,
