@@ -12,7 +12,7 @@
 //! - `memory` sets the allocator up.
 //! - `served` limits an agent that works for a client of `regatta server`.
 //! - `disturbance` notices what somebody outside does to the end while a trial runs.
-//! - `renewal` has a process of its own serve each trial where the controller asks for it.
+//! - `fork_server` has a child process serve from each `hello` to the next where the controller asks for it.
 //! - `ending` ends every process that the agent started.
 
 use std::{
@@ -29,11 +29,11 @@ mod ending;
 mod error;
 mod event;
 mod failure;
+mod fork_server;
 mod input;
 mod logging;
 mod memory;
 mod observer;
-mod renewal;
 mod report;
 mod serve;
 mod served;
@@ -44,7 +44,7 @@ pub use memory::keep_freed_memory;
 pub use regatta_transport_external::{PROGRAMS_VARIABLE, ProgramFiles, program_files};
 pub use served::ServedLimits;
 
-use renewal::Part;
+use fork_server::Part;
 
 /// Returns every driver, in the order of tables.
 #[must_use]
@@ -125,12 +125,12 @@ fn run(
     keep_freed_memory();
     raise_file_limit();
     ending::prepare();
-    // Before the process divides, since it takes longer than that.
+    // Before the process forks, since it takes longer than that.
     let facts = serve::facts(&drivers, build);
     let part = match limits {
-        // A client of a server cannot begin again, with what it may use up.
+        // A client of a server cannot have a new process, which would count from zero what it may use up.
         Some(_) => Ok(Part::Serve(Box::new(io::stdin()))),
-        None => renewal::divide(),
+        None => fork_server::run(),
     };
     let ended = part.and_then(|part| match part {
         Part::End(code) => Ok(code),

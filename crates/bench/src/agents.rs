@@ -160,7 +160,7 @@ pub fn run(
                 protocol: PROTOCOL_VERSION,
                 run_id: "bench".to_owned(),
                 host: role.name().to_owned(),
-                renewed: false,
+                fork: false,
             },
         )?;
         let order = TrialOrder {

@@ -334,9 +334,9 @@ pub enum ToAgent {
         run_id: String,
         /// `a` or `b`, for logs and errors.
         host: String,
-        /// Whether each further `hello` makes the agent begin again, with another process that serves.
+        /// Whether the agent forks: a child process serves from this `hello` to the next.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        renewed: bool,
+        fork: bool,
     },
     /// Order to get ready for a trial; the agent answers [`FromAgent::Ready`] or [`FromAgent::Failed`].
     Prepare {

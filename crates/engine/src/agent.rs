@@ -116,19 +116,20 @@ impl Agent {
         })
     }
 
-    /// Requests the agent's hello: see [`Agent::greeted`]. One that is `renewed` begins again with each further request.
-    pub fn greet(&mut self, host: &str, run_id: &str, renewed: bool) {
+    /// Requests the agent's hello: see [`Agent::greeted`]. With `fork` a child process of the agent
+    /// serves until the next request.
+    pub fn greet(&mut self, host: &str, run_id: &str, fork: bool) {
         let hello = ToAgent::Hello {
             protocol: PROTOCOL_VERSION,
             run_id: run_id.to_owned(),
             host: host.to_owned(),
-            renewed,
+            fork,
         };
         // One that cannot be written to has ended, and that is seen when its hello is waited for.
         let _ = self.send(&hello);
     }
 
-    /// Waits for the hellos that were requested. Returns the agents those that said hello, and the error of one that
+    /// Waits for the hellos that were requested. Returns those that said hello, and the error of one that
     /// did not. A stop ends the wait.
     pub fn greeted(
         mut starting: Vec<Self>,

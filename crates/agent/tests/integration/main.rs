@@ -2,7 +2,7 @@
 
 mod common;
 mod external;
+mod fork_server;
 mod loss_response;
 mod protocol;
 mod registry_drivers;
-mod renewal;

@@ -89,7 +89,7 @@ fn wait_for_multiple(grain: Duration, at_least: Duration) {
     let [grain, at_least] = [grain, at_least].map(nanoseconds);
     let earliest = monotonic_ns() + at_least;
     let until = earliest - earliest % grain + grain;
-    thread::sleep(Duration::from_nanos(until - monotonic_ns()));
+    thread::sleep(Duration::from_nanos(until.saturating_sub(monotonic_ns())));
 }
 
 /// Seeds the kernel's random numbers and credits the entropy, so that no program waits for entropy that never comes.

@@ -6,8 +6,8 @@ use super::TrialRunner;
 use crate::{agent::Agent, error::EngineError};
 
 impl TrialRunner<'_> {
-    /// Starts the agents of the hosts that have none, at the same time. With a virtual clock those that are there begin
-    /// again, so that a trial finds nothing of the trials before in them.
+    /// Starts the agents of the hosts that have none, at the same time. With a virtual clock those that are there fork
+    /// a new child process, so that a trial finds nothing of the trials before in it.
     pub fn ensure_agents(&mut self) -> Result<(), EngineError> {
         self.start_agents().map_err(|error| match self.stopped() {
             true => EngineError::Stopped,
@@ -19,12 +19,12 @@ impl TrialRunner<'_> {
         if self.stopped() {
             return Err(EngineError::Stopped);
         }
-        let renewed = self.has_virtual_clock();
+        let fork = self.has_virtual_clock();
         let run_id = &self.options.run_id;
         let mut starting = Vec::new();
         for host in [Host::Server, Host::Client] {
             let mut agent = match self.agents.remove(&host) {
-                Some(agent) if !renewed => {
+                Some(agent) if !fork => {
                     self.agents.insert(host, agent);
                     continue;
                 }
@@ -34,7 +34,7 @@ impl TrialRunner<'_> {
                     Agent::start(self.bed, host, self.generation, self.wake)?
                 }
             };
-            agent.greet(self.bed.name(host), run_id, renewed);
+            agent.greet(self.bed.name(host), run_id, fork);
             starting.push(agent);
         }
         let (greeted, failed) = Agent::greeted(starting, self.signals, self.bed);

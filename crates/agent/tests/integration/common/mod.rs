@@ -162,13 +162,13 @@ pub fn hello() -> ToAgent {
     hello_of(false)
 }
 
-/// Returns a greeting; of an agent that is `renewed` each makes it begin again.
-pub fn hello_of(renewed: bool) -> ToAgent {
+/// Returns a greeting; with `fork` a child process serves until the next one.
+pub fn hello_of(fork: bool) -> ToAgent {
     ToAgent::Hello {
         protocol: PROTOCOL_VERSION,
         run_id: "test".to_owned(),
         host: "a".to_owned(),
-        renewed,
+        fork,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Agents that begin again with each greeting.
+//! Agents of which a child process serves from each greeting to the next.
 
 use std::{
     io::Write as _,
@@ -15,7 +15,7 @@ use regatta_control::{FromAgent, Role};
 use crate::common::{Agent, hello_of, order, tls};
 
 /// Greets an agent and returns the number of the process that answers.
-fn renew(agent: &mut Agent) -> u32 {
+fn greet(agent: &mut Agent) -> u32 {
     agent.send(&hello_of(true));
     match agent.receive() {
         FromAgent::Hello { pid, .. } => pid,
@@ -26,9 +26,9 @@ fn renew(agent: &mut Agent) -> u32 {
 #[test]
 fn each_greeting_begins_with_a_process_without_the_trial_before() {
     let mut agent = Agent::start();
-    let first = renew(&mut agent);
+    let first = greet(&mut agent);
     agent.prepare(order(1, Role::Receiver, "test-waiting", &tls()));
-    let second = renew(&mut agent);
+    let second = greet(&mut agent);
     let processes = [agent.child.id(), first, second];
     assert!(
         processes[0] != first && first != second && second != processes[0],
@@ -48,7 +48,7 @@ fn each_greeting_begins_with_a_process_without_the_trial_before() {
 #[test]
 fn a_signal_that_ends_the_process_that_serves_ends_the_agent() {
     let mut agent = Agent::start();
-    let serving = Pid::from_raw(renew(&mut agent).cast_signed());
+    let serving = Pid::from_raw(greet(&mut agent).cast_signed());
     kill(serving, Signal::SIGABRT).expect("it is there");
     let (status, _) = agent.wait();
     assert_eq!(status.signal(), Some(Signal::SIGABRT as i32));
@@ -57,7 +57,7 @@ fn a_signal_that_ends_the_process_that_serves_ends_the_agent() {
 #[test]
 fn a_malformed_message_ends_the_agent_with_code_2() {
     let mut agent = Agent::start();
-    renew(&mut agent);
+    greet(&mut agent);
     agent.send_text("{\"type\":\"dance\"}");
     let (status, errors) = agent.wait();
     assert_eq!(status.code(), Some(2), "{errors}");
@@ -66,7 +66,7 @@ fn a_malformed_message_ends_the_agent_with_code_2() {
 
 /// What the client of a server may use up is counted in the process: another one would count from zero.
 #[test]
-fn an_agent_that_serves_a_client_does_not_begin_again() {
+fn an_agent_that_serves_a_client_does_not_fork() {
     let limits = r#"{"local":"127.0.0.1","peer":"127.0.0.1","ports":"5001-5010","max_bytes":1000}"#;
     let hello = serde_json::to_string(&hello_of(true)).expect("serialises");
     let mut agent = Command::new(env!("CARGO_BIN_EXE_regatta-agent-under-test"))

@@ -1,4 +1,4 @@
-//! Agents that begin again with each `hello`: a process of its own serves from one to the next.
+//! Fork server: a child process of its own serves from each `hello` to the next.
 //!
 //! The process that the controller has started has done nothing but read its input; it forks, and each child begins with
 //! the same memory. Nothing of the trials before is then in its random numbers, its caches or its memory. A program that
@@ -33,15 +33,15 @@ pub(crate) enum Part {
     End(i32),
 }
 
-/// Reads the first line, and divides the input among children if that is a `hello` which asks for it. Returns in each
-/// child, and in this process. Must be called before the process has threads.
+/// Reads the first line, and forks a child for each `hello` if that one asks for it. Returns in each child, and in this
+/// process when the last one has ended. Must be called before the process has threads.
 ///
 /// # Errors
 /// [`AgentError::Input`], [`AgentError::Fork`].
-pub(crate) fn divide() -> Result<Part, AgentError> {
+pub(crate) fn run() -> Result<Part, AgentError> {
     let mut input = Input::default();
     let first = input.next_line(None).map_err(AgentError::Input)?;
-    if !first.as_deref().is_some_and(is_renewed) {
+    if !first.as_deref().is_some_and(asks_for_fork) {
         let read = first.unwrap_or_default();
         return Ok(Part::Serve(Box::new(
             io::Cursor::new([read, input.buffered].concat()).chain(io::stdin()),
@@ -50,7 +50,7 @@ pub(crate) fn divide() -> Result<Part, AgentError> {
     let mut line = first;
     let mut serving: Option<Serving> = None;
     while let Some(text) = line {
-        if is_renewed(&text) {
+        if asks_for_fork(&text) {
             if let Some(code) = serving.take().map(Serving::end).filter(|code| *code != 0) {
                 return Ok(Part::End(code));
             }
@@ -71,10 +71,10 @@ pub(crate) fn divide() -> Result<Part, AgentError> {
     Ok(Part::End(serving.map_or(0, Serving::end)))
 }
 
-fn is_renewed(line: &[u8]) -> bool {
+fn asks_for_fork(line: &[u8]) -> bool {
     matches!(
         serde_json::from_slice(line),
-        Ok(ToAgent::Hello { renewed: true, .. })
+        Ok(ToAgent::Hello { fork: true, .. })
     )
 }
 
