@@ -79,6 +79,11 @@ pub fn wait_for_timers() {
     wait_for_multiple(LONG_TIMER, REMEMBERED);
 }
 
+/// Waits as [`wait_for_timers`] does, but not for what is left of connections: for work that has its own times.
+pub fn wait_for_long_timers() {
+    wait_for_multiple(LONG_TIMER, Duration::ZERO);
+}
+
 /// Waits until the monotonic clock is a whole multiple of what the kernel's short timers are rounded to, so that
 /// preparations that took some microseconds more or less make no difference.
 pub fn wait_for_short_timers() {

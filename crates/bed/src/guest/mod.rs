@@ -28,7 +28,7 @@ mod wire;
 pub use daemon::main as daemon_main;
 pub use guest_side::{
     FILES, forgets_random_numbers, is_guest, payload, seed_random_numbers, send_message,
-    wait_for_short_timers, wait_for_timers,
+    wait_for_long_timers, wait_for_short_timers, wait_for_timers,
 };
 pub use handle::{Guest, GuestError};
 pub use image::{CONGESTION_CONTROLS, Image, ImageError, VIRTUAL_KERNEL_HINT, find};

@@ -9,7 +9,7 @@ use std::{
 use rand::RngExt;
 use regatta_bed::{
     BedError,
-    guest::{seed_random_numbers, wait_for_short_timers, wait_for_timers},
+    guest::{seed_random_numbers, wait_for_long_timers, wait_for_short_timers, wait_for_timers},
 };
 use regatta_control::{
     FailureKind, FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
@@ -201,7 +201,11 @@ impl TrialRunner<'_> {
         }
         if is_virtual {
             self.bed.stop_sampling()?;
-            wait_for_timers();
+            match self.plan.study().every {
+                None => wait_for_timers(),
+                // The rounds of a series begin at times of their own.
+                Some(_) => wait_for_long_timers(),
+            }
         }
         self.clocks = TrialClocks::start(self.bed)?;
         let condition = self.plan.condition(trial.cell);

@@ -322,6 +322,23 @@ fn trials_begin_afresh() {
     }
 }
 
+#[test]
+fn rounds_of_a_series_begin_on_time() {
+    let bench = Bench::new();
+    let study = head("series").replace("rounds = 1", "rounds = 3\nevery = \"30s\"")
+        + "[[transport]]\ndriver = \"tcp\"\n\
+        [[condition]]\nname = \"near\"\nrtt = \"20ms\"\nrate = \"20Mbit/s\"\n\
+        [[workload]]\nkind = \"bulk\"\nsize = \"100kB\"\n";
+    bench.write("study.toml", &study);
+    let done = bench.run(&["run", "study.toml", "--out", "out"]);
+    done.assert_code(0);
+    assert!(
+        !done.stderr.contains("passed without a round"),
+        "{}",
+        done.stderr
+    );
+}
+
 /// Compares one guest after another with two at once.
 #[test]
 fn figures_do_not_depend_on_the_number_of_guests() {
