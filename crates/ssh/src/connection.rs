@@ -19,7 +19,7 @@ use regatta_model::shell::printable;
 
 use crate::{AgentFile, agent_file::HOST_CACHE};
 
-/// Longest time in which the connection accepts no byte of the file. A cut connection ends sooner, see [`ssh`]; one whose
+/// Longest time in which the connection accepts no byte of the file: one that is cut ends later, see [`ssh`], and one whose
 /// `ssh` is stopped never does.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -149,7 +149,8 @@ pub(crate) fn ssh() -> Command {
     command.args([
         "-oConnectTimeout=10",
         "-oServerAliveInterval=5",
-        "-oServerAliveCountMax=3",
+        // After 40 s of silence. During the key exchange `ssh` ends so without a message: who waits for a session gives up before.
+        "-oServerAliveCountMax=8",
         // Uses an existing connection of the user, but leaves none open.
         "-oControlMaster=no",
         "-oClearAllForwardings=yes",

@@ -58,8 +58,10 @@ const REMOVE: &str = "umask 077; cd && read -r k && f=.ssh/authorized_keys && { 
 /// Beginning of the message for a call of `ssh` that fails without a message.
 const NO_MESSAGE: &str = "`ssh` says nothing and ends with ";
 
-/// Hint for a host at which `ssh` ends without a message: it does not log the refusal of a session as an error.
-pub const NO_SESSION: &str = "see what `ssh -v` says: a server whose `MaxSessions` is 0 lets users in and opens no session for them";
+/// Hint for a host at which `ssh` ends without a message: it logs neither the end of a connection during the login nor the
+/// refusal of a session as an error.
+pub const NO_SESSION: &str = "see what `ssh -v` says: the server may have closed the connection during the login or not answered \
+                              for 40 s, or it lets users in and opens no session for them (`MaxSessions 0`)";
 
 /// Errors of key set-up.
 #[derive(Debug, thiserror::Error)]
