@@ -64,7 +64,7 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
     if !args.csv && !args.html && !args.pdf && args.figures.is_none() {
         // The table first: it can be had of a directory that cannot be written. The files can be
         // had without it.
-        let shown = show_tables(dir, &data, &summary, colour);
+        let shown = show_tables(dir, (&data, &summary), args.details, colour);
         regatta_report::write_files(&data, &summary, dir)?;
         shown?;
         print_report_paths(dir)?;
@@ -93,24 +93,29 @@ fn print_paths(dir: &Path, files: &[&str]) -> Result<()> {
     output::out(&lines)
 }
 
-/// Prints gates, tables, warnings, the verdict, and the place of the files, which are already
-/// written.
+/// Prints the answer, and the place of the files, which are already written.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub fn show(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<()> {
-    show_tables(dir, data, summary, colour)?;
+    show_tables(dir, (data, summary), false, colour)?;
     print_report_paths(dir)
 }
 
-/// Prints gates, tables, warnings and the verdict.
+/// Prints the answer on one screen, or with `details` everything.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn show_tables(dir: &Path, data: &RunData, summary: &Summary, colour: Colour) -> Result<()> {
+pub fn show_tables(
+    dir: &Path,
+    (data, summary): (&RunData, &Summary),
+    details: bool,
+    colour: Colour,
+) -> Result<()> {
     let options = TerminalOptions {
         width: output::width(),
         color: colour.stdout,
+        details,
     };
     print(dir, terminal::render(summary, data, &options))
 }

@@ -125,6 +125,12 @@ impl Scale {
         }
     }
 
+    /// Returns the unit, empty of plain counts.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        self.unit
+    }
+
     /// Returns `title, unit`, or the title only for plain counts.
     #[must_use]
     pub fn heading(self, title: &str) -> String {
@@ -283,8 +289,8 @@ pub fn with_interval(estimate: f64, ends: [f64; 2]) -> [String; 3] {
         false => 0,
     };
     let least = ends.into_iter().map(f64::abs).filter(|end| *end > 0.0);
-    let decimals =
-        digits(ends[1] - ends[0], 2.0).max(least.map(|end| digits(end, 1.0)).max().unwrap_or(0));
+    let decimals = digits((ends[1] - ends[0]).abs(), 2.0)
+        .max(least.map(|end| digits(end, 1.0)).max().unwrap_or(0));
     let decimals = match ends[0] == ends[1] {
         true => digits(estimate.abs(), 3.0),
         false => decimals,
@@ -293,6 +299,40 @@ pub fn with_interval(estimate: f64, ends: [f64; 2]) -> [String; 3] {
         let sign = if value < 0.0 { "−" } else { "" };
         decimal(format!("{sign}{:.decimals$}", value.abs()))
     })
+}
+
+/// Formats the ratio of a value to another one with its interval: `−2.2 % [−2.4, −2.0]`, from a factor of two on
+/// `3.6 × [3.1, 4.2]` or `1/27 [1/39, 1/18]`. Of an interval that is too wide, only the end that is nearer to no difference is
+/// shown if it is that far away.
+#[must_use]
+pub fn relative(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    let Some(ends) = interval else {
+        return tr!("too few rounds");
+    };
+    if !is_narrow(ends) {
+        return match ends {
+            [low, _] if low >= 2.0 => format!("> {} ×", ratio_number(low)),
+            [_, high] if high <= 0.5 => format!("< 1/{}", ratio_number(1.0 / high)),
+            _ => tr!("too few rounds"),
+        };
+    }
+    if (0.5..2.0).contains(&ratio) {
+        let change = |ratio: f64| (ratio - 1.0) * 100.0;
+        let plus = |text: String| match text {
+            text if text.starts_with('−') || text.chars().all(|it| !('1'..='9').contains(&it)) => {
+                text
+            }
+            text => format!("+{text}"),
+        };
+        let [by, low, high] = with_interval(change(ratio), ends.map(change)).map(plus);
+        return format!("{by} % [{low}, {high}]");
+    }
+    if ratio >= 2.0 {
+        let [ratio, low, high] = with_interval(ratio, ends);
+        return format!("{ratio} × [{low}, {high}]");
+    }
+    let [ratio, low, high] = with_interval(1.0 / ratio, ends.map(f64::recip));
+    format!("1/{ratio} [1/{low}, 1/{high}]")
 }
 
 /// Formats a share in per cent without a sign or zeros at its end: `3 %`.
@@ -372,6 +412,14 @@ pub fn list(items: impl IntoIterator<Item = impl Display>) -> String {
     match items.pop() {
         Some(last) if !items.is_empty() => tr!("{} and {}", items.join(", "), last),
         last => last.unwrap_or_default(),
+    }
+}
+
+/// Joins the first items, and counts the others: `a, b and 5 more`.
+pub(crate) fn first_of(items: &[String], most: usize) -> String {
+    match items.len().saturating_sub(most) {
+        0 => list(items),
+        more => tr!("{} and {} more", items[..most].join(", "), more),
     }
 }
 
@@ -482,6 +530,23 @@ mod tests {
         ] {
             assert_eq!(with_interval(estimate, ends), printed);
         }
+    }
+
+    #[test]
+    fn a_relative_value_is_a_change_or_a_factor() {
+        for (ratio, ends, text) in [
+            (0.978, [0.976, 0.98], "−2.20 % [−2.40, −2.00]"),
+            (1.2, [1.1, 1.3], "+20 % [+10, +30]"),
+            (0.9, [0.8, 1.0], "−10 % [−20, 0]"),
+            (3.6, [3.1, 4.2], "3.6 × [3.1, 4.2]"),
+            (1.0 / 27.0, [1.0 / 39.0, 1.0 / 18.0], "1/27 [1/39, 1/18]"),
+            (0.9, [0.2, 4.0], "too few rounds"),
+            (0.03, [0.001, 0.08], "< 1/12.5"),
+            (30.0, [12.0, 900.0], "> 12.0 ×"),
+        ] {
+            assert_eq!(relative(ratio, Some(ends)), text);
+        }
+        assert_eq!(relative(1.0, None), "too few rounds");
     }
 
     #[test]

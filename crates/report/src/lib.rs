@@ -9,14 +9,17 @@
 //! This crate measures nothing and reads saved data only, so that any report can be made again.
 
 pub mod analysis;
+pub mod answer;
+mod brief;
 pub mod compare;
-pub mod data;
+mod data;
 mod error;
 pub mod figure_files;
 pub mod format;
 pub mod html;
 pub mod labels;
 pub mod language;
+mod path_text;
 pub mod pdf;
 pub mod terminal;
 mod text;

@@ -14,7 +14,8 @@ use regatta_results::{FILE_NAME, has_log, is_being_written};
 
 use crate::{
     RunData, Summary,
-    analysis::{BESIDE_METRICS, Cell, SweepResult, other_means},
+    analysis::{BESIDE_METRICS, Cell, Gate, SweepResult, other_means},
+    brief,
     format::{Scale, capital, grouped},
     labels::Labels,
     language::{self, plural, quantity, tr},
@@ -61,23 +62,27 @@ struct Column {
     narrow: String,
 }
 
-/// Renders the whole output.
+/// Renders what fits on one screen, or with `details` everything: the verdict, then gates, tables and warnings.
 #[must_use]
 pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> String {
     let mut text = TerminalText::new(options);
+    if !options.details {
+        brief::write(&mut text, summary, data);
+        return text.out;
+    }
+    verdict(&mut text, summary, data);
     gates(&mut text, summary);
     tables(&mut text, summary, data);
     sweeps(&mut text, summary);
+    hinted(&mut text, reasons(summary));
     warnings(&mut text, summary);
-    verdict(&mut text, summary, data);
     text.out
 }
 
 /// Returns the last lines of a run: the path of the results, and the command that opens them.
 #[must_use]
 pub fn whereabouts(dir: &std::path::Path) -> String {
-    let shown = dir.display().to_string();
-    let mut out = tr!("Results: {}", printable(&shown)) + "\n";
+    let mut out = String::new();
     if has_log(&dir.join(FILE_NAME)) {
         let text = match is_being_written(dir) {
             Some(true) => tr!(
@@ -92,13 +97,23 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
         let _ = writeln!(out, "{text}");
     }
     let page = dir.join("report.html");
-    let text = tr!("Open the report: xdg-open {}", quoted(&page));
+    let text = tr!("Report: xdg-open {}", quoted(&page));
     let _ = writeln!(out, "{text}");
     out
 }
 
+/// Writes the gates that the run has missed.
+pub(crate) fn missed_gates(out: &mut TerminalText, summary: &Summary) {
+    write_gates(out, summary.gates.iter().filter(|gate| !gate.passed));
+}
+
 fn gates(out: &mut TerminalText, summary: &Summary) {
-    for gate in &summary.gates {
+    out.out.push('\n');
+    write_gates(out, summary.gates.iter());
+}
+
+fn write_gates<'a>(out: &mut TerminalText, gates: impl Iterator<Item = &'a Gate>) {
+    for gate in gates {
         let (verdict, code) = match (gate.passed, gate.not_judged) {
             (_, true) => ("–".to_owned(), "33"),
             (true, _) => (tr!("pass"), "32"),
@@ -155,23 +170,30 @@ fn tables(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     out.paragraph(&legend, "2");
 }
 
-fn warnings(out: &mut TerminalText, summary: &Summary) {
+/// Returns the reasons for which trials were not measured, equal ones once, each with its hint on a second line.
+pub(crate) fn reasons(summary: &Summary) -> Vec<String> {
     let reasons = summary.cells.iter().flat_map(|cell| {
         let of_cell = cell.reasons.iter();
-        of_cell.map(|it| ((&cell.transport, &it.outcome, &it.reasons), it))
+        of_cell.map(|it| ((&it.outcome, &it.reasons, &it.hint), (&cell.transport, it)))
     });
     let reasons = grouped(reasons).into_iter();
-    let reasons = reasons.map(|((transport, ..), alike)| {
+    let reasons = reasons.map(|(_, alike)| {
+        let first = alike[0].1;
+        let mut transports = alike.iter().map(|(transport, _)| transport).unique();
         let text = plural!(
-            alike.iter().map(|reason| reason.count).sum(),
+            alike.iter().map(|(_, reason)| reason.count).sum(),
             "`{1}`: {0} trial {2}{3}",
             "`{1}`: {0} trials {2}{3}",
-            transport,
-            alike[0].outcome_text(),
-            format!(": {}", alike[0].causes_text())
+            transports.join("`, `"),
+            first.outcome_text(),
+            format!(": {}", first.causes_text())
         );
-        format!("{text}\n{}", language::sentence(&alike[0].hint))
+        format!("{text}\n{}", language::sentence(&first.hint))
     });
+    reasons.collect()
+}
+
+fn warnings(out: &mut TerminalText, summary: &Summary) {
     let counted = summary.warnings.iter().map(|counted| {
         let trials = match counted.trials {
             0 => String::new(),
@@ -181,7 +203,11 @@ fn warnings(out: &mut TerminalText, summary: &Summary) {
         let warning = &counted.warning;
         format!("{}{trials}\n{}", warning.message, warning.hint)
     });
-    let texts: Vec<String> = reasons.chain(counted).collect();
+    hinted(out, counted.collect());
+}
+
+/// Writes warnings, each with the hint on its second line.
+fn hinted(out: &mut TerminalText, texts: Vec<String>) {
     if !texts.is_empty() {
         out.out.push('\n');
     }
@@ -228,9 +254,16 @@ fn sweeps(out: &mut TerminalText, summary: &Summary) {
 }
 
 fn verdict(out: &mut TerminalText, summary: &Summary, data: &RunData) {
+    for line in &summary.verdict.headline {
+        let line = wrap(&printable(line), out.width, 2);
+        out.out += &(out.paint(&line, "1") + "\n");
+    }
     out.out.push('\n');
     for part in summary.verdict.outside_of_sweeps(data) {
         out.line("", &part.text, 0);
+        if let Some(price) = &part.price {
+            out.line("  ", price, 2);
+        }
         if !part.stacks_differ_in.is_empty() {
             let titles = part.stacks_differ_in.iter();
             let titles = titles.map(|title| language::text(title)).join(", ");
@@ -240,8 +273,7 @@ fn verdict(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     for sentence in &summary.verdict.workloads {
         out.line("", sentence, 0);
     }
-    let overall = wrap(&printable(&summary.verdict.overall), out.width, 0);
-    out.out += &(out.paint(&overall, "1") + "\n");
+    out.line("", &summary.verdict.overall, 0);
 }
 
 /// Most rows of the table of a sweep.

@@ -17,6 +17,8 @@ pub struct TerminalOptions {
     pub width: u16,
     /// Whether to use colour, which is never the only carrier of meaning.
     pub color: bool,
+    /// Whether everything is shown, and not only what fits on one screen.
+    pub details: bool,
 }
 
 impl Default for TerminalOptions {
@@ -24,6 +26,7 @@ impl Default for TerminalOptions {
         Self {
             width: 80,
             color: false,
+            details: false,
         }
     }
 }
@@ -107,6 +110,17 @@ pub fn pad(table: &mut Table, padding: (u16, u16)) {
 /// Creates a cell that is aligned to the right.
 pub fn right(text: impl Into<String>) -> Cell {
     Cell::new(text.into()).set_alignment(CellAlignment::Right)
+}
+
+/// Cuts a text to `width` characters, at a space where one is near the end.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    let at_space = kept.rfind(' ').filter(|at| *at >= kept.len() * 2 / 3);
+    let kept = at_space.map_or(&*kept, |at| kept[..at].trim_end());
+    format!("{kept}…")
 }
 
 /// Breaks a text at spaces so that no line is wider than `width`. The first line begins at column

@@ -458,6 +458,9 @@ pub struct ResumeArgs {
 pub struct ReportArgs {
     /// Directory of the run
     pub dir: PathBuf,
+    /// Print every table, warning and hint, and not only what fits on one screen
+    #[arg(long)]
+    pub details: bool,
     /// Write `report.html` only
     #[arg(long)]
     pub html: bool,

@@ -20,7 +20,7 @@ pub fn page(
 ) -> String {
     let header = &data.header;
     let mut page = format!(
-        "# {}\n\nStudy `{}`, run `{}`, started {}, with Regatta {} on {}. {} of {} trials are stored.\n\n{}\n",
+        "# {}\n\nStudy `{}`, run `{}`, started {}, with Regatta {} on {}. {} of {} trials are stored.\n\n{}\n\n{}\n",
         header.study.title,
         header.study.name,
         header.run_id,
@@ -29,6 +29,7 @@ pub fn page(
         header.bed,
         summary.state.trials_saved,
         summary.state.trials_planned,
+        summary.verdict.headline.join("\n"),
         summary.verdict.overall,
     );
     page.push_str("\n## Contents\n\n| file | contents |\n|---|---|\n");

@@ -272,7 +272,7 @@ impl Results {
         match self.is_requested {
             _ if args.json || args.json_stream => Ok(()),
             true => report::show(directory, &data, &summary, colour),
-            false => report::show_tables(directory, &data, &summary, colour),
+            false => report::show_tables(directory, (&data, &summary), false, colour),
         }
     }
 }

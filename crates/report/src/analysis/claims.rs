@@ -11,7 +11,7 @@ use regatta_model::{Better, Clock, Workload};
 use regatta_stats::{Decision, Estimate, false_discoveries, shared_autocorrelation, simultaneous};
 
 use super::{
-    CONFIDENCE, DIFFERENCE_METRICS, compared_metrics,
+    CONFIDENCE, DIFFERENCE_METRICS, claimed_metrics,
     comparison::better,
     index::{Index, Shared, trials_by_cell},
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
@@ -232,7 +232,7 @@ fn comparisons(index: &Index<'_>) -> Vec<(Comparison, Tested)> {
     let memories = memories(index);
     let mut comparisons = Vec::new();
     for workload in &study.workloads {
-        let mut of_metrics: Vec<_> = compared_metrics(study)
+        let mut of_metrics: Vec<_> = claimed_metrics(study)
             .into_iter()
             .map(|metric| (metric, index.pairs(&workload.name, metric).into_iter()))
             .collect();
@@ -276,9 +276,7 @@ fn memories<'a>(index: &Index<'a>) -> BTreeMap<&'a str, f64> {
         let ratios: Vec<Vec<f64>> = pairs.map(|(_, _, shared)| shared.ratios).collect();
         (metric, shared_autocorrelation(&ratios))
     };
-    let metrics = compared_metrics(study)
-        .into_iter()
-        .chain(DIFFERENCE_METRICS);
+    let metrics = claimed_metrics(study).into_iter().chain(DIFFERENCE_METRICS);
     metrics.unique().map(memory).collect()
 }
 

@@ -6,7 +6,7 @@ use itertools::Itertools as _;
 use regatta_model::{Condition, TrialRecord};
 use regatta_stats::blocks_differ;
 
-use super::{CONFIDENCE, DIFFERENCE_METRICS, compared_metrics, mean::MeanKind, values::values_of};
+use super::{CONFIDENCE, DIFFERENCE_METRICS, claimed_metrics, mean::MeanKind, values::values_of};
 use crate::{
     RunData,
     data::{CellKey, cell_of},
@@ -49,7 +49,7 @@ impl<'a> Index<'a> {
         let study = &data.header.study;
         let primary = (study.workloads.iter())
             .flat_map(|it| [study.primary_metric(it), it.kind.primary_metric()]);
-        let metrics: BTreeSet<&str> = (compared_metrics(study).into_iter())
+        let metrics: BTreeSet<&str> = (claimed_metrics(study).into_iter())
             .chain(DIFFERENCE_METRICS)
             .chain(primary)
             .collect();

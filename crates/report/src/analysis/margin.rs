@@ -15,6 +15,36 @@ pub struct Margin {
 }
 
 impl Margin {
+    /// Describes the margin without its interval, for a headline.
+    pub fn headline(self, other: &str) -> String {
+        let [low, high] = self.interval;
+        if !is_narrow(self.interval) {
+            return match low {
+                low if low >= 2.0 => plural!(
+                    times_form(low),
+                    "at least {1} times as fast as `{2}`",
+                    "at least {1} times as fast as `{2}`",
+                    ratio_number(low),
+                    other
+                ),
+                _ => tr!("faster than `{}`", other),
+            };
+        }
+        if self.ratio >= 2.0 {
+            let [ratio, ..] = with_interval(self.ratio, [low, high]);
+            return plural!(
+                times_form(self.ratio),
+                "{1} times as fast as `{2}`",
+                "{1} times as fast as `{2}`",
+                ratio,
+                other
+            );
+        }
+        let change = |ratio: f64| (ratio - 1.0) * 100.0;
+        let [by, ..] = with_interval(change(self.ratio), self.interval.map(change));
+        tr!("{} % faster than `{}`", by, other)
+    }
+
     /// Describes the margin: `2.2 % faster than` and its interval, from a factor of two on `3.6 times as fast as`. Where
     /// the interval lies within `equivalence`, a ratio less 1, that is said. Of an interval that is too wide, which a claim
     /// of few rounds has, the end that is nearer to no difference is shown.

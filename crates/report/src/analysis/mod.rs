@@ -11,11 +11,13 @@ mod failures;
 #[cfg(test)]
 mod fixture;
 mod gates;
+mod headline;
 mod index;
 mod loss_response;
 mod margin;
 mod mean;
 mod noise;
+mod price;
 mod published;
 mod ranking;
 mod stacks;
@@ -30,6 +32,7 @@ mod verdict;
 mod warnings;
 mod workloads;
 
+use itertools::Itertools as _;
 use regatta_model::{Study, metric::id};
 use regatta_results::RunState;
 use regatta_stats::MAX_RESAMPLED_ROUNDS;
@@ -44,6 +47,7 @@ pub(crate) use index::{ByCell, Shared, trials_by_cell, values_by_metric};
 pub(crate) use loss_response::{Apart, Stack, apart};
 pub(crate) use mean::CORRELATED_CELL;
 pub use mean::{MeanKind, MeanOfAll};
+pub(crate) use price::PRICE_METRICS;
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
@@ -96,6 +100,12 @@ pub(crate) fn compared_metrics(study: &Study) -> Vec<&str> {
     own.into_iter().chain(HEADLINE_METRICS).collect()
 }
 
+/// Returns the metrics of all pairs: those by which transports are compared, and those of their prices.
+pub(crate) fn claimed_metrics(study: &Study) -> Vec<&str> {
+    let metrics = compared_metrics(study).into_iter().chain(PRICE_METRICS);
+    metrics.unique().collect()
+}
+
 /// Whether transports or conditions are compared by this metric, or it stands beside one, so that its
 /// geometric mean is shown.
 fn is_compared(metric: &str) -> bool {
@@ -138,6 +148,7 @@ pub fn summarise(data: &RunData) -> Summary {
             method: method(data),
         },
         verdict: Verdict {
+            headline: Vec::new(),
             overall: String::new(),
             noise_floor: None,
             conditions: Vec::new(),

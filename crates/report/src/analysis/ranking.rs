@@ -89,8 +89,24 @@ impl<'a> RankedGroup<'a> {
                 transport: cell.transport.clone(),
                 letters,
                 value: group.value(cell).unwrap_or(0.0),
+                ratio_to_leader: None,
+                leader_interval: None,
             })
             .collect();
+        if let Some(lead) = group.leaders().first().map(|lead| lead.transport.clone()) {
+            let mut ranking = std::mem::take(&mut group.ranking);
+            for ranked in ranking.iter_mut().filter(|it| it.transport != lead) {
+                if let Some((claim, turned)) = group.comparison(&ranked.transport, &lead) {
+                    let turn = |ratio: f64| if turned { 1.0 / ratio } else { ratio };
+                    ranked.ratio_to_leader = claim.ratio.map(turn);
+                    ranked.leader_interval = claim.interval.map(|[low, high]| match turned {
+                        true => [1.0 / high, 1.0 / low],
+                        false => [low, high],
+                    });
+                }
+            }
+            group.ranking = ranking;
+        }
         Some(group)
     }
 

@@ -148,6 +148,9 @@ pub struct Statistics {
 /// Verdict in sentences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
+    /// Answer of the whole run in at most two lines.
+    #[serde(default)]
+    pub headline: Vec<String>,
     /// Sentence about the whole run.
     pub overall: String,
     /// Differences between two instances of the same transport, if the study has such.
@@ -181,6 +184,9 @@ pub struct ConditionVerdict {
     pub condition: String,
     /// Name of the workload.
     pub workload: String,
+    /// Description of the path: `100 Mbit/s, RTT 30 ms, 5 % loss each way`.
+    #[serde(default)]
+    pub path: String,
     /// Name of the metric of the ranking.
     pub metric: String,
     /// Transports that did their work, best first.
@@ -195,6 +201,13 @@ pub struct ConditionVerdict {
     pub detectable_ratio: Option<f64>,
     /// Sentence that names the fastest transport, by how much, and with which certainty.
     pub text: String,
+    /// Sentence about what else the transports that `text` compares have more of, such as CPU time; absent where nothing is
+    /// claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<String>,
+    /// Clauses about what the comparison does not show: encryption, transports that do not retransmit, deadlines.
+    #[serde(default)]
+    pub limits: Vec<String>,
     /// Titles of the facts in which the stacks of the transports differ that `text` compares.
     #[serde(default)]
     pub stacks_differ_in: Vec<String>,
@@ -203,6 +216,11 @@ pub struct ConditionVerdict {
 }
 
 impl ConditionVerdict {
+    /// Returns the position of a transport in the ranking, from 0.
+    pub fn rank(&self, transport: &str) -> Option<usize> {
+        self.ranking.iter().position(|it| it.transport == transport)
+    }
+
     /// Letters of a transport; `None` if it is not ranked, or the only one that is.
     pub fn letters(&self, transport: &str) -> Option<&str> {
         let ranked = self.ranking.iter().find(|it| it.transport == transport)?;
@@ -221,6 +239,12 @@ pub struct Ranked {
     /// Geometric mean of the metric over the transport's own rounds. The order is that of the
     /// ratios over shared rounds.
     pub value: f64,
+    /// Ratio of the metric to that of the first leader, over the rounds that both have; absent for that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_to_leader: Option<f64>,
+    /// Interval of that ratio, by which the claim about both was decided; absent if it has too few rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader_interval: Option<[f64; 2]>,
 }
 
 /// Transport that is not ranked.

@@ -4,9 +4,11 @@ use itertools::Itertools as _;
 use regatta_model::{Outcome, WorkloadKind, metric::Unit, metric::id, stack};
 
 use super::{
+    headline,
     loss_response::{self, Apart, Stack},
     margin::Margin,
     noise,
+    price::Prices,
     ranking::RankedGroup,
     stacks,
     summary::{Cell, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
@@ -15,8 +17,11 @@ use super::{
 };
 use crate::{
     RunData,
-    format::{CommonUnit, capital, difference, grouped, is_narrow, list, number, percent},
+    format::{
+        CommonUnit, capital, difference, first_of, grouped, is_narrow, list, number, percent,
+    },
     language::{self, plural, tr},
+    path_text::path_text,
 };
 
 /// Fact of the payload's encryption, in [`STACK_FACTS`](regatta_model::STACK_FACTS).
@@ -37,7 +42,13 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
         Vec::from_iter(titles.into_iter().map(str::to_owned))
     };
     let noise_floor = noise::floor(data, summary);
+    let price = |group: &RankedGroup<'_>| {
+        let pair = headline::pair(group)?;
+        let prices = Prices::of(index.comparisons(group.cell_group), pair);
+        Some(format!("{}.", prices.sentence(pair)?))
+    };
     Verdict {
+        headline: headline::lines(summary, &index, &groups),
         overall: overall(summary, &groups)
             + &response_to_losses(&index, &groups).unwrap_or_default()
             + &noise_floor.as_ref().map_or(String::new(), noise::sentence),
@@ -46,7 +57,10 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
         conditions: groups
             .into_iter()
             .map(|group| ConditionVerdict {
+                path: path_text(group.cell_group.condition),
                 text: sentence(&group, index.stacks(&group.cell_group.condition.name)),
+                price: price(&group),
+                limits: limits(&group, index.stacks(&group.cell_group.condition.name)),
                 stacks_differ_in: differing(&group),
                 notes: (differences(&differing(&group), &group).into_iter())
                     .chain(notes(&group.cells))
@@ -82,8 +96,7 @@ fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
     parts.extend(encryption_of_claim(group, stacks));
     parts.extend(losses_apart(group, stacks).iter().map(Apart::text));
     parts.extend(not_known(stacks, &compared(group)));
-    let stopped = group.cells.iter().filter(|cell| cell.deadline_reached > 0);
-    let stopped = list(stopped.map(|cell| format!("`{}`", cell.transport)));
+    let stopped = stopped(group);
     if !stopped.is_empty() {
         parts.push(tr!("the deadline ended trials of {}", stopped));
     }
@@ -102,6 +115,27 @@ fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
     }
 }
 
+/// Returns the clauses about what the comparison of a group does not show, for a reader who sees the table: what is not
+/// ranked, encryption, what is not known, deadlines.
+fn limits(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Vec<String> {
+    let not_ranked = group.not_ranked.iter();
+    let not_ranked = not_ranked.map(|it| format!("`{}` {}", it.transport, list(&it.reasons)));
+    let plain = by_encryption(stacks, &compared(group)).map(|[plain, _]| plain);
+    let plain = plain.map(|plain| tr!("without encryption: {}", list(&plain)));
+    let stopped = stopped(group);
+    let stopped = (!stopped.is_empty()).then(|| tr!("ended by the deadline: {}", stopped));
+    (not_ranked.chain(plain))
+        .chain(not_known(stacks, &compared(group)))
+        .chain(stopped)
+        .collect()
+}
+
+/// Lists the transports of which the deadline ended trials.
+fn stopped(group: &RankedGroup<'_>) -> String {
+    let stopped = group.cells.iter().filter(|cell| cell.deadline_reached > 0);
+    list(stopped.map(|cell| format!("`{}`", cell.transport)))
+}
+
 /// Smallest ratio that rounds would find from which they are called too few.
 const TOO_FEW: f64 = 3.0;
 
@@ -110,10 +144,7 @@ const MAX_NAMED: usize = 8;
 
 /// Lists names, of many the first.
 fn named(names: &[String]) -> String {
-    match names.len().saturating_sub(MAX_NAMED) {
-        0 => list(names),
-        more => tr!("{} and {} more", names[..MAX_NAMED].join(", "), more),
-    }
+    first_of(names, MAX_NAMED)
 }
 
 /// Returns those of some transports that sent in plain text, and those that encrypted, in backticks; `None` if all did

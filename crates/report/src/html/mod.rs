@@ -151,6 +151,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         summary => context! {
             statistics => context! { method => &summary.statistics.method },
             verdict => context! {
+                headline => &summary.verdict.headline,
                 overall => &*summary.verdict.overall,
                 workloads => &summary.verdict.workloads,
             },
@@ -178,6 +179,10 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         sweeps => Serde(tables::sweeps(data, summary)),
         sweep_sentences => Serde(sentences(summary)),
         plain => Serde(summary.verdict.outside_of_sweeps(data)),
+        answer => Serde(tables::answer(data, summary)),
+        answer_note => tr!(
+            "Means of the rounds, the best first. Against the first: the ratio over the rounds that both have; all these intervals hold together with a probability of 95 %."
+        ),
         means => Serde(tables::means(data, summary)),
         descriptions => Serde(tables::descriptions(data, summary)),
         loss => Serde(tables::loss(data, summary)),

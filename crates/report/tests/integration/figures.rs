@@ -195,6 +195,7 @@ fn long_labels_are_not_cut_where_they_differ() {
     let options = regatta_report::terminal::TerminalOptions {
         width: 80,
         color: false,
+        details: true,
     };
     let text = regatta_report::terminal::render(&summarise(&data), &data, &options);
     assert!(text.contains("…1MB…") && text.contains("…16MB…"), "{text}");

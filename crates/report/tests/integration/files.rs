@@ -117,7 +117,7 @@ fn a_run_with_an_open_reader_is_reported_in_two_files_until_its_checkpoint() {
 
     let text = terminal::whereabouts(Path::new("-run"));
     assert!(
-        text.ends_with("Open the report: xdg-open ./-run/report.html\n"),
+        text.ends_with("Report: xdg-open ./-run/report.html\n"),
         "{text}"
     );
 }
@@ -190,7 +190,10 @@ fn a_run_whose_process_ended_is_not_reported_as_running() {
     let rendered = || {
         let data = load(&dir).expect("a results file");
         let summary = summarise(&data);
-        let options = terminal::TerminalOptions::default();
+        let options = terminal::TerminalOptions {
+            details: true,
+            ..Default::default()
+        };
         let text = terminal::render(&summary, &data, &options) + &terminal::whereabouts(&dir);
         let fields: Vec<&str> = text.split_whitespace().collect();
         (summary, fields.join(" "))

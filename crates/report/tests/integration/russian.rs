@@ -139,6 +139,7 @@ fn the_terminal_is_in_russian() {
         let options = TerminalOptions {
             width,
             color: false,
+            details: true,
         };
         let text = in_russian(|| terminal::render(&summarise(&data), &data, &options));
         assert_russian(&data, &text, is_same);

@@ -10,6 +10,7 @@ fn at_width(data: &RunData, width: u16) -> String {
     let options = terminal::TerminalOptions {
         width,
         color: false,
+        details: true,
     };
     terminal::render(&summarise(data), data, &options)
 }
@@ -18,6 +19,37 @@ fn at_width(data: &RunData, width: u16) -> String {
 fn the_terminal_of_a_complete_run() {
     insta::assert_snapshot!("terminal_80", at_width(&common::full(), 80));
     insta::assert_snapshot!("terminal_140", at_width(&common::full(), 140));
+}
+
+/// What a run prints at its end, on one screen.
+fn brief(data: &RunData) -> String {
+    terminal::render(
+        &summarise(data),
+        data,
+        &terminal::TerminalOptions::default(),
+    )
+}
+
+#[test]
+fn the_answer_of_a_run_fits_on_one_screen() {
+    let mut data = common::full();
+    let is_measured = |label: &str| label != "tcp-hybla";
+    data.header
+        .study
+        .transports
+        .retain(|it| is_measured(&it.label));
+    data.trials.retain(|it| is_measured(&it.transport));
+    let text = brief(&data);
+    // With a trial that failed, which takes two lines.
+    assert!(text.lines().count() <= 24, "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    insta::assert_snapshot!("brief", text);
+    insta::assert_snapshot!("brief_one_trial", brief(&common::one_trial()));
+    insta::assert_snapshot!("brief_empty", brief(&common::empty()));
+    insta::assert_snapshot!("brief_unsupported", brief(&common::unsupported()));
 }
 
 #[test]
@@ -54,6 +86,7 @@ fn text_is_the_same_without_colour() {
     let options = terminal::TerminalOptions {
         width: 100,
         color: true,
+        details: true,
     };
     let coloured = terminal::render(&summarise(&data), &data, &options);
     assert!(coloured.contains("\u{1b}["));

@@ -89,7 +89,14 @@ fn transports_are_ranked_by_the_metric_that_the_study_names() {
     let tested = summary.comparisons.iter();
     let tested = tested.filter(|it| it.metric == "transfer_time_ns" && it.claim.p_value.is_some());
     assert!(tested.count() > 0);
-    let text = terminal::render(&summary, &data, &terminal::TerminalOptions::default());
+    let text = terminal::render(
+        &summary,
+        &data,
+        &terminal::TerminalOptions {
+            details: true,
+            ..Default::default()
+        },
+    );
     assert!(text.contains("transfer time"), "{text}");
 }
 

@@ -289,7 +289,14 @@ fn every_summary_of_a_sweep_follows_the_schema() {
 fn the_terminal_has_one_table_for_a_sweep() {
     let data = one_parameter();
     let summary = summarise(&data);
-    let text = terminal::render(&summary, &data, &terminal::TerminalOptions::default());
+    let text = terminal::render(
+        &summary,
+        &data,
+        &terminal::TerminalOptions {
+            details: true,
+            ..Default::default()
+        },
+    );
     assert!(text.contains("loss under wan: goodput, Mbit/s"), "{text}");
     assert!(
         text.contains("`quic-quinn` overtakes `tcp` above"),

@@ -477,6 +477,7 @@ fn a_verdict_names_the_differences_of_the_compared_stacks() {
     let options = regatta_report::terminal::TerminalOptions {
         width: 80,
         color: false,
+        details: true,
     };
     let shown = regatta_report::terminal::render(&summary, &data, &options);
     assert!(shown.contains("  stacks differ in: pacing\n"), "{shown}");

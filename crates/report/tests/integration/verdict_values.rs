@@ -85,6 +85,7 @@ fn an_interval_beyond_a_thousandfold_has_few_digits() {
     let options = regatta_report::terminal::TerminalOptions {
         width: 200,
         color: false,
+        details: true,
     };
     let text = regatta_report::compare::render(&comparison, &options);
     assert!(text.contains("too few rounds"), "{text}");

@@ -1,5 +1,6 @@
 //! Tables of the page.
 
+mod answer;
 mod background;
 mod compared;
 mod results;
@@ -17,6 +18,7 @@ use crate::{
     format::Scale,
     language::tr,
 };
+pub use answer::answer;
 pub use background::{
     conditions, facts, hosts, outcomes, path, stacks, transports, unlisted_path_checks,
 };

@@ -517,6 +517,7 @@ pub fn shown(
     let options = regatta_report::terminal::TerminalOptions {
         width,
         color: false,
+        details: true,
     };
     regatta_report::terminal::render(summary, data, &options)
 }

@@ -1,0 +1,307 @@
+//! Headline: the answer of a whole run in at most two lines.
+
+use itertools::Itertools as _;
+
+use super::{
+    margin::Margin,
+    price::Prices,
+    ranking::RankedGroup,
+    summary::{Ranked, Summary},
+    summary_index::SummaryIndex,
+    sweep_crossings,
+};
+use crate::{
+    format::{CommonUnit, capital, first_of, grouped, is_narrow, list, percent},
+    language::{self, plural, tr},
+};
+
+/// Most characters of a line, which is the width of a terminal.
+const WIDTH: usize = 80;
+
+/// Most transports that are named.
+const MAX_NAMED: usize = 3;
+
+/// Most conditions and workloads that have a line each.
+const MAX_LINES: usize = 2;
+
+/// Returns the lines of the headline. One is longer than 80 characters only where names are too long for less.
+pub fn lines(
+    summary: &Summary,
+    index: &SummaryIndex<'_>,
+    groups: &[RankedGroup<'_>],
+) -> Vec<String> {
+    let is_measured = |group: &&RankedGroup<'_>| group.cells.iter().any(|cell| cell.n > 0);
+    let measured: Vec<&RankedGroup<'_>> = groups.iter().filter(is_measured).collect();
+    let mut lines = match measured[..] {
+        [] => vec![tr!("Nothing was measured.")],
+        [group] => of_group(index, group),
+        _ if measured.len() <= MAX_LINES => {
+            let line = |group: &&RankedGroup<'_>| {
+                let prefix = format!("{}: ", group.cell_group.heading());
+                fitting(&prefix, &Answer::of(index, group).texts())
+            };
+            measured.iter().map(line).collect()
+        }
+        _ => of_many(summary, &measured),
+    };
+    let partial = match summary.state.name.as_str() {
+        "complete" => return lines,
+        "running" => tr!("So far: "),
+        _ => tr!("Interrupted: "),
+    };
+    if let Some(first) = lines.first_mut() {
+        first.insert_str(0, &partial);
+    }
+    lines
+}
+
+/// Returns the number of characters that a reader sees: backticks mark names and are not shown.
+fn width(text: &str) -> usize {
+    text.chars().filter(|it| *it != '`').count()
+}
+
+/// Returns the first of some texts, the most telling first, for which a line has room; the shortest if there is none.
+fn fitting(prefix: &str, texts: &[String]) -> String {
+    let line = |text: &String| format!("{prefix}{text}.");
+    let fits = texts.iter().map(line).find(|it| width(it) <= WIDTH);
+    let shortest = || texts.iter().map(line).min_by_key(|it| width(it));
+    fits.or_else(shortest).unwrap_or_default()
+}
+
+/// Answer of one condition and workload.
+struct Answer {
+    /// Which is faster, by how much; or what else is known.
+    claim: String,
+    /// Clause about what the first has more of, or the second.
+    price: Option<String>,
+    /// Clause about a transport that failed.
+    failure: Option<String>,
+}
+
+impl Answer {
+    fn of(index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -> Self {
+        let pair = pair(group);
+        Self {
+            claim: claim(group),
+            price: pair
+                .and_then(|pair| Prices::of(index.comparisons(group.cell_group), pair).clause()),
+            failure: failure(group),
+        }
+    }
+
+    /// Returns the sentences without a full stop, the one that tells most first.
+    fn texts(&self) -> Vec<String> {
+        let price = self.price.as_deref().unwrap_or_default();
+        let failure = self.failure.as_deref().unwrap_or_default();
+        let claim = &self.claim;
+        let texts = [
+            format!("{claim}{price}{failure}"),
+            format!("{claim}{failure}"),
+            format!("{claim}{price}"),
+            claim.clone(),
+        ];
+        texts.into_iter().unique().collect()
+    }
+}
+
+/// Returns the headline of a run with one condition and one workload: the answer, and all prices on a line of their own
+/// where it has room for them.
+fn of_group(index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -> Vec<String> {
+    let mut answer = Answer::of(index, group);
+    let prices = pair(group).and_then(|pair| {
+        let prices = Prices::of(index.comparisons(group.cell_group), pair);
+        prices.sentence(pair)
+    });
+    let prices = prices.map(|prices| format!("{prices}."));
+    let prices = prices.filter(|prices| width(prices) <= WIDTH);
+    if prices.is_some() {
+        answer.price = None;
+    }
+    let first = capital(&fitting("", &answer.texts()));
+    [first].into_iter().chain(prices).collect()
+}
+
+/// Returns the two transports that the answer of a group compares; `None` if there are more.
+pub fn pair<'p>(group: &'p RankedGroup<'_>) -> Option<[&'p str; 2]> {
+    let leaders = group.leaders();
+    let (lead, others) = leaders.split_first()?;
+    let other = match others {
+        [] => group.next_after(lead)?,
+        [other] => other,
+        _ => return None,
+    };
+    Some([&lead.transport, &other.transport])
+}
+
+fn claim(group: &RankedGroup<'_>) -> String {
+    let leaders = group.leaders();
+    let names: Vec<String> = leaders
+        .iter()
+        .map(|it| format!("`{}`", it.transport))
+        .collect();
+    let names = first_of(&names, MAX_NAMED);
+    let Some((lead, others)) = leaders.split_first() else {
+        return match group.ranking.is_empty() {
+            true => unranked(group),
+            false => tr!("no order: the rounds contradict one another"),
+        };
+    };
+    if group.ranking.len() == 1 {
+        return figure(group, &lead.transport, lead.value);
+    }
+    if !others.is_empty() {
+        return match group.is_undecided(&leaders) {
+            true => {
+                let looks = others.first().and_then(|other| looks(group, lead, other));
+                tr!("undecided among {}{}", names, looks.unwrap_or_default())
+            }
+            false => tr!(
+                "{} are the same within {}",
+                names,
+                percent(group.equivalence)
+            ),
+        };
+    }
+    match group
+        .next_after(lead)
+        .and_then(|next| margin(group, lead, next))
+    {
+        Some(margin) => tr!("`{}` is {}", lead.transport, margin),
+        None => tr!("`{}` is the fastest", lead.transport),
+    }
+}
+
+fn margin(group: &RankedGroup<'_>, lead: &Ranked, other: &Ranked) -> Option<String> {
+    let (ratio, interval, _) = group.margin(&lead.transport, &other.transport)?;
+    Some(Margin { ratio, interval }.headline(&other.transport))
+}
+
+/// Returns the clause about how far two transports are apart that may be the same, if the rounds say that much.
+fn looks(group: &RankedGroup<'_>, lead: &Ranked, other: &Ranked) -> Option<String> {
+    let (ratio, interval, _) = group.margin(&lead.transport, &other.transport)?;
+    (is_narrow(interval) && ratio > 1.0).then(|| {
+        let margin = Margin { ratio, interval }.headline(&other.transport);
+        tr!(": `{}` looks {}", lead.transport, margin)
+    })
+}
+
+/// Returns the metric of the ranking of one transport.
+fn figure(group: &RankedGroup<'_>, transport: &str, value: f64) -> String {
+    let unit = CommonUnit::of(group.metric.unit, [value]);
+    let title = language::text(group.metric.title);
+    format!("`{transport}`: {title} {}", unit.quantity(value))
+}
+
+/// Returns what is known of a group in which nothing is ranked.
+fn unranked(group: &RankedGroup<'_>) -> String {
+    let reasons = group.not_ranked.iter();
+    let reasons = reasons.map(|it| match it.value {
+        Some(value) => format!(
+            "{} ({})",
+            figure(group, &it.transport, value),
+            list(&it.reasons)
+        ),
+        None => format!("`{}` {}", it.transport, list(&it.reasons)),
+    });
+    match reasons.collect::<Vec<String>>() {
+        reasons if reasons.is_empty() => tr!("nothing is ranked"),
+        reasons => reasons.join("; "),
+    }
+}
+
+/// Returns the clause about the transports that are not ranked because their work failed.
+fn failure(group: &RankedGroup<'_>) -> Option<String> {
+    if group.ranking.is_empty() {
+        return None;
+    }
+    let failed = group.not_ranked.iter().filter(|it| {
+        let mut cells = group.cells.iter();
+        cells.any(|cell| cell.transport == it.transport && cell.retransmits)
+    });
+    let failed = failed.map(|it| format!("; `{}` {}", it.transport, list(&it.reasons)));
+    let failed: String = failed.collect();
+    (!failed.is_empty()).then_some(failed)
+}
+
+/// Which transports lead in a group of a run with many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Lead {
+    /// One, by its label.
+    One(String),
+    /// Several that are the same.
+    Same,
+    /// Several of which the rounds do not tell.
+    Undecided,
+}
+
+/// Returns the headline of a run with many conditions and workloads: in how many each transport leads, and where the largest
+/// margin is or, of a sweep, where one transport overtakes another.
+fn of_many(summary: &Summary, groups: &[&RankedGroup<'_>]) -> Vec<String> {
+    let leading = |group: &&&RankedGroup<'_>| group.ranking.len() > 1;
+    let compared: Vec<&RankedGroup<'_>> = groups.iter().filter(leading).copied().collect();
+    if compared.is_empty() {
+        return groups
+            .iter()
+            .take(MAX_LINES)
+            .map(|group| {
+                fitting(
+                    &format!("{}: ", group.cell_group.heading()),
+                    &[claim(group)],
+                )
+            })
+            .collect();
+    }
+    let lead = |group: &&RankedGroup<'_>| {
+        let leaders = group.leaders();
+        match leaders[..] {
+            [lead] => Lead::One(lead.transport.clone()),
+            _ if group.is_undecided(&leaders) || leaders.is_empty() => Lead::Undecided,
+            _ => Lead::Same,
+        }
+    };
+    let mut leads = grouped(compared.iter().map(|group| (lead(group), ())));
+    let is_one = |lead: &Lead| matches!(lead, Lead::One(_));
+    leads.sort_by_key(|(lead, places)| (!is_one(lead), std::cmp::Reverse(places.len())));
+    let count = |(lead, places): &(Lead, Vec<()>)| match lead {
+        Lead::One(lead) => tr!("`{}` in {}", lead, places.len()),
+        Lead::Same => tr!("several alike in {}", places.len()),
+        Lead::Undecided => tr!("undecided in {}", places.len()),
+    };
+    let counts: Vec<String> = leads.iter().map(count).collect();
+    let places = |counts: &[String]| {
+        plural!(
+            compared.len() as u64,
+            "Of {} place, fastest: {}",
+            "Of {} places, fastest: {}",
+            counts.join(", ")
+        )
+    };
+    let counted = (1..=counts.len()).rev().map(|most| places(&counts[..most]));
+    let mut lines = vec![fitting("", &counted.collect::<Vec<_>>())];
+    let crossing = (summary.sweeps.iter()).find_map(|sweep| {
+        sweep_crossings::in_first_sentence(&sweep.crossings)?;
+        sweep.sentences.first().map(|sentence| capital(sentence))
+    });
+    let largest = compared.iter().filter_map(|group| {
+        let leaders = group.leaders();
+        let [lead] = leaders[..] else { return None };
+        let next = group.next_after(lead)?;
+        let (ratio, ..) = group.margin(&lead.transport, &next.transport)?;
+        let margin = margin(group, lead, next)?;
+        let text = tr!(
+            "Most at {}: `{}` is {}",
+            group.cell_group.heading(),
+            lead.transport,
+            margin
+        );
+        Some((ratio, text))
+    });
+    let largest = largest
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, text)| text);
+    let second: Vec<String> = crossing.into_iter().chain(largest).collect();
+    if !second.is_empty() {
+        lines.push(fitting("", &second));
+    }
+    lines
+}

@@ -1,0 +1,141 @@
+//! Prices of a lead: what else the faster of two transports, or the slower one, has more of.
+
+use regatta_model::metric::id;
+
+use super::summary::{Comparison, Conclusion};
+use crate::{
+    format::{is_narrow, list, times_form, with_interval},
+    language::{self, plural, tr},
+};
+
+/// Metrics of a price, each with the quantity of which the side that is worse by the metric has more.
+const PRICES: [(&str, &str); 6] = [
+    (id::GOODPUT_PER_CORE_PERCENT_BPS, "CPU time"),
+    (id::ROUND_TRIP_DELAY_P50_NS, "delay under load"),
+    (id::STREAM_ROUND_TRIP_DELAY_P50_NS, "delay on a stream"),
+    (id::RETRANSMIT_RATIO, "retransmitted packets"),
+    (id::SET_UP_TIME_MEAN_NS, "set-up time"),
+    (id::PEAK_MEMORY_SENDER_BYTES, "memory"),
+];
+
+/// Metrics by which transports are compared for their prices alone.
+pub const PRICE_METRICS: [&str; 3] = [
+    id::RETRANSMIT_RATIO,
+    id::SET_UP_TIME_MEAN_NS,
+    id::PEAK_MEMORY_SENDER_BYTES,
+];
+
+/// Least ratio of a price that is mentioned.
+const LEAST: f64 = 1.1;
+
+/// Ratio by which one transport needs more of something than another, as the run claims it.
+#[derive(Debug, Clone, Copy)]
+struct Price {
+    quantity: &'static str,
+    /// Ratio above 1 with its interval; `None` where that is too wide to show it.
+    ratio: Option<(f64, [f64; 2])>,
+}
+
+impl Price {
+    fn text(self) -> String {
+        let quantity = language::text(self.quantity);
+        match self.ratio {
+            None => tr!("more {}", quantity),
+            Some((ratio, interval)) if ratio >= 2.0 => {
+                let [shown, ..] = with_interval(ratio, interval);
+                plural!(
+                    times_form(ratio),
+                    "{1} times the {2}",
+                    "{1} times the {2}",
+                    shown,
+                    quantity
+                )
+            }
+            Some((ratio, interval)) => {
+                let change = |ratio: f64| (ratio - 1.0) * 100.0;
+                let [shown, ..] = with_interval(change(ratio), interval.map(change));
+                tr!("{} % more {}", shown, quantity)
+            }
+        }
+    }
+}
+
+/// Prices of two transports, the larger ones first.
+#[derive(Debug, Clone, Default)]
+pub struct Prices {
+    /// What the first has more of.
+    of_first: Vec<Price>,
+    /// What the second has more of.
+    of_second: Vec<Price>,
+}
+
+impl Prices {
+    /// Returns the prices of two transports among the comparisons of their condition and workload.
+    pub fn of(comparisons: &[&Comparison], [first, second]: [&str; 2]) -> Self {
+        let mut found: [Vec<(f64, Price)>; 2] = Default::default();
+        for (metric, quantity) in PRICES {
+            let pair = comparisons.iter().find_map(|c| {
+                let sides = [c.a.as_str(), c.b.as_str()];
+                let turned = sides == [second, first];
+                (c.metric == metric && (turned || sides == [first, second])).then_some((c, turned))
+            });
+            let Some((comparison, turned)) = pair else {
+                continue;
+            };
+            let claim = &comparison.claim;
+            let (Some(ratio), true) = (claim.ratio, claim.conclusion.is_difference()) else {
+                continue;
+            };
+            let above = |ratio: f64| {
+                if claim.ratio < Some(1.0) {
+                    1.0 / ratio
+                } else {
+                    ratio
+                }
+            };
+            let ratio = above(ratio);
+            if ratio < LEAST {
+                continue;
+            }
+            let interval = claim.interval.filter(|ends| is_narrow(*ends));
+            let price = Price {
+                quantity,
+                ratio: interval.map(|ends| (ratio, ends.map(above))),
+            };
+            let is_of_first = (claim.conclusion == Conclusion::Slower) != turned;
+            found[usize::from(!is_of_first)].push((ratio, price));
+        }
+        let [of_first, of_second] = found.map(|mut prices| {
+            prices.sort_by(|a, b| b.0.total_cmp(&a.0));
+            prices.into_iter().map(|(_, price)| price).collect()
+        });
+        Self {
+            of_first,
+            of_second,
+        }
+    }
+
+    /// Returns the end of a sentence that begins with the first and ends with the second: the largest price of the first, or
+    /// else of the second, that is known as a number.
+    pub fn clause(&self) -> Option<String> {
+        let known = |prices: &[Price]| {
+            prices
+                .iter()
+                .find(|it| it.ratio.is_some())
+                .map(|it| it.text())
+        };
+        let of_first = known(&self.of_first).map(|price| tr!(", with {}", price));
+        of_first.or_else(|| Some(tr!(", which has {}", known(&self.of_second)?)))
+    }
+
+    /// Returns the sentence about all prices of two transports.
+    pub fn sentence(&self, [first, second]: [&str; 2]) -> Option<String> {
+        let side = |name: &str, prices: &[Price]| {
+            let prices = list(prices.iter().map(|it| it.text()));
+            (!prices.is_empty()).then(|| tr!("`{}` has {}", name, prices))
+        };
+        let sides = [side(first, &self.of_first), side(second, &self.of_second)];
+        let sides: Vec<String> = sides.into_iter().flatten().collect();
+        (!sides.is_empty()).then(|| sides.join("; "))
+    }
+}

@@ -1,0 +1,328 @@
+//! Text that a run prints at its end, for a screen of 80 × 24: the headline, what failed, one table, what the comparison does
+//! not show, and the warnings that change its meaning. [`terminal`](crate::terminal) has the whole.
+
+use comfy_table::Cell as TableCell;
+use itertools::Itertools as _;
+use regatta_model::{metric, shell::printable, warning_code};
+
+use crate::{
+    RunData, Summary,
+    analysis::{Cell, ConditionVerdict, Ranked},
+    answer::{Column, against_first, columns},
+    data::CellGroup,
+    format::{quantity, relative},
+    labels::Labels,
+    language::{self, plural, tr},
+    terminal::{missed_gates, reasons},
+    text::{TerminalText, cut, natural_width, new_table, pad, right, wrap},
+};
+
+/// Most rows of the tables; a run with more shows the most telling comparisons instead.
+const MAX_ROWS: usize = 12;
+
+/// Lines of a screen.
+const SCREEN: usize = 24;
+
+/// Most warnings that are shown, one line each.
+const MAX_WARNINGS: usize = 4;
+
+/// Codes of the warnings that change the meaning of a figure or of a comparison, the gravest first.
+const CHANGE_THE_MEANING: [&str; 18] = [
+    warning_code::MESSAGES_CORRUPTED,
+    warning_code::PATH_OUT_OF_TOLERANCE,
+    warning_code::PATH_OVERRUN,
+    "trials_invalid",
+    "trials_timed_out",
+    warning_code::CONNECTIONS_FAILED,
+    "cpu_saturated",
+    "nodes_disagree",
+    "builds_differ",
+    "debug_build",
+    "rate_not_kept",
+    "different_congestion_controls",
+    "short_transfer",
+    "slow_start_overflow",
+    warning_code::WINDOW_LIMITED,
+    warning_code::RECEIVE_BUFFER_ERRORS,
+    warning_code::CLOCKS_NOT_KNOWN,
+    "trend_over_rounds",
+];
+
+/// Writes the whole.
+pub fn write(out: &mut TerminalText, summary: &Summary, data: &RunData) {
+    for line in &summary.verdict.headline {
+        let line = printable(&line.replace('`', ""));
+        out.out += &(out.paint(&wrap(&line, out.width, 0), "1") + "\n");
+    }
+    missed_gates(out, summary);
+    let plain: Vec<CellGroup<'_>> = data.plain_groups().collect();
+    let in_plain = |cell: &&Cell| {
+        plain
+            .iter()
+            .any(|group| group.is(&cell.condition, &cell.workload))
+    };
+    let rows = summary.cells.iter().filter(in_plain).count();
+    if rows > MAX_ROWS || plain.len() < data.groups().count() {
+        most_telling(out, summary);
+    } else {
+        let is_measured = summary.cells.iter().any(|cell| cell.n > 0);
+        let groups = if is_measured { &plain[..] } else { &[] };
+        for groups in groups.chunk_by(|a, b| a.workload.name == b.workload.name) {
+            table(out, summary, groups);
+        }
+    }
+    for reason in reasons(summary) {
+        for (label, text) in [tr!("warning:"), tr!("hint:")].iter().zip(reason.lines()) {
+            let room = out.width.saturating_sub(label.chars().count() + 1);
+            let label = out.paint(label, "1;33");
+            out.out += &format!("{label} {}\n", cut(&printable(text), room));
+        }
+    }
+    warnings(out, summary);
+}
+
+/// Writes the table of a workload: one row for each transport under each condition, the best first.
+fn table(out: &mut TerminalText, summary: &Summary, groups: &[CellGroup<'_>]) {
+    let verdict = |group: &CellGroup<'_>| {
+        let mut verdicts = summary.verdict.conditions.iter();
+        verdicts.find(|it| group.is(&it.condition, &it.workload))
+    };
+    let sorted: Vec<(CellGroup<'_>, Option<&ConditionVerdict>, Vec<&Cell>)> = (groups.iter())
+        .map(|group| {
+            let cells = summary.cells.iter();
+            let mut cells: Vec<&Cell> = cells
+                .filter(|it| group.is(&it.condition, &it.workload))
+                .collect();
+            let verdict = verdict(group);
+            cells.sort_by_key(|cell| {
+                verdict
+                    .and_then(|it| it.rank(&cell.transport))
+                    .unwrap_or(usize::MAX)
+            });
+            (*group, verdict, cells)
+        })
+        .collect();
+    let cells: Vec<&Cell> = sorted
+        .iter()
+        .flat_map(|(.., cells)| cells.iter().copied())
+        .collect();
+    let Some(primary) = sorted
+        .iter()
+        .find_map(|(_, verdict, _)| Some(verdict.as_ref()?.metric.as_str()))
+    else {
+        return;
+    };
+    let mut columns = columns(&cells, primary);
+    // What has no room is left out, the last column first; the details have all of them.
+    let text = loop {
+        let text = rendered(summary, &sorted, &columns, primary);
+        if natural_width(&text) <= out.width || columns.len() <= 1 {
+            break text;
+        }
+        columns.pop();
+    };
+    let lines = text.to_string();
+    let mut lines = lines.lines().map(str::trim_end);
+    out.out.push('\n');
+    for line in lines
+        .by_ref()
+        .take_while_inclusive(|line| !line.starts_with('─'))
+    {
+        out.out += &format!("{}\n", cut(line, out.width));
+    }
+    for (group, verdict, cells) in &sorted {
+        let heading = printable(&group.heading());
+        // A name of several words describes the path itself.
+        let path = verdict.filter(|_| !group.condition.name.contains(' '));
+        let path = path.map_or_else(String::new, |it| printable(&format!(": {}", it.path)));
+        let path = cut(&path, out.width.saturating_sub(heading.chars().count()));
+        out.out += &format!("{}{path}\n", out.paint(&heading, "1"));
+        for line in lines.by_ref().take(cells.len()) {
+            out.out += &format!("{}\n", cut(line, out.width));
+        }
+        let limits = verdict.as_ref().map_or(&[][..], |it| it.limits.as_slice());
+        if !limits.is_empty() {
+            out.line("  ", &limits.join("; "), 2);
+        }
+    }
+}
+
+fn rendered(
+    summary: &Summary,
+    sorted: &[(CellGroup<'_>, Option<&ConditionVerdict>, Vec<&Cell>)],
+    columns: &[Column],
+    primary: &str,
+) -> comfy_table::Table {
+    let mut table = new_table();
+    let is_compared = sorted
+        .iter()
+        .any(|(_, verdict, _)| verdict.is_some_and(|it| it.ranking.len() > 1));
+    let cells = || sorted.iter().flat_map(|(.., cells)| cells.iter());
+    let is_short = cells().any(|cell| cell.n < summary.trials_of(cell));
+    let rounds = plural!(u64::from(summary.rounds), "{} round", "{} rounds");
+    let mut head = vec![TableCell::new(format!("\n{rounds}"))];
+    for column in columns {
+        head.push(right(match column.scale.unit() {
+            "" => format!("\n{}", language::text(column.heading)),
+            unit => format!("{},\n{unit}", language::text(column.heading)),
+        }));
+        if column.metric == primary && is_compared {
+            head.push(right(tr!("against the first\n[95 % for all]")));
+        }
+    }
+    if is_short {
+        head.push(right(format!("\n{}", tr!("trials"))));
+    }
+    table.set_header(head);
+    let labels = Labels::new(cells().map(|cell| cell.transport.as_str()), 20);
+    for (_, verdict, cells) in sorted {
+        for cell in cells {
+            let mut row = vec![TableCell::new(printable(labels.get(&cell.transport)))];
+            for column in columns {
+                row.push(right(column.text(cell, primary)));
+                if column.metric == primary && is_compared {
+                    row.push(right(against_first(*verdict, cell)));
+                }
+            }
+            if is_short {
+                row.push(right(format!("{}/{}", cell.n, summary.trials_of(cell))));
+            }
+            table.add_row(row);
+        }
+    }
+    pad(&mut table, (1, 0));
+    table
+}
+
+/// Comparison of a condition and workload: the first leader, and the best that it is compared with.
+struct Place<'a> {
+    verdict: &'a ConditionVerdict,
+    lead: &'a Ranked,
+    next: &'a Ranked,
+    /// Ratio of the second to the first.
+    ratio: f64,
+}
+
+impl<'a> Place<'a> {
+    fn of(verdict: &'a ConditionVerdict) -> Option<Self> {
+        let lead = verdict.leaders.first()?;
+        let lead = verdict.ranking.iter().find(|it| it.transport == *lead)?;
+        let others = || {
+            verdict
+                .ranking
+                .iter()
+                .filter(|it| it.ratio_to_leader.is_some())
+        };
+        let beaten = others().find(|it| !verdict.leaders.contains(&it.transport));
+        let next = beaten.or_else(|| others().next())?;
+        Some(Self {
+            verdict,
+            lead,
+            next,
+            ratio: next.ratio_to_leader?,
+        })
+    }
+
+    /// Whether several transports lead.
+    fn is_open(&self) -> bool {
+        self.verdict.leaders.len() > 1
+    }
+}
+
+/// Writes the most telling comparisons of a run with many conditions and workloads: the largest margin of one transport, that
+/// of another one, and the smallest margin or what is open.
+fn most_telling(out: &mut TerminalText, summary: &Summary) {
+    let verdicts = summary.verdict.conditions.iter();
+    let mut places: Vec<Place<'_>> = verdicts.filter_map(Place::of).collect();
+    let all = places.len();
+    places.sort_by(|a, b| {
+        let [margin_a, margin_b] = [a, b].map(|it| it.ratio.ln().abs());
+        (a.is_open().cmp(&b.is_open())).then(margin_b.total_cmp(&margin_a))
+    });
+    let Some(last) = places.pop() else {
+        return;
+    };
+    let by_lead = places
+        .into_iter()
+        .unique_by(|it| it.lead.transport.as_str());
+    let shown: Vec<Place<'_>> = by_lead.take(2).chain([last]).collect();
+    let several = summary.cells.iter().map(|it| &it.workload).unique().count() > 1;
+    let mut table = new_table();
+    table.set_header(
+        [
+            tr!("the most telling"),
+            tr!("first"),
+            String::new(),
+            tr!("against it"),
+            tr!("[95 % for all]"),
+        ]
+        .map(TableCell::new),
+    );
+    for place in &shown {
+        let (verdict, lead, next) = (place.verdict, place.lead, place.next);
+        let Some(definition) = metric::find(&verdict.metric) else {
+            continue;
+        };
+        let name = match several {
+            true => format!("{}, {}", verdict.condition, verdict.workload),
+            false => verdict.condition.clone(),
+        };
+        table.add_row([
+            TableCell::new(cut(&printable(&name), 24)),
+            TableCell::new(cut(&printable(&lead.transport), 14)),
+            right(quantity(definition.unit, lead.value)),
+            TableCell::new(cut(&printable(&next.transport), 14)),
+            right(relative(place.ratio, next.leader_interval)),
+        ]);
+    }
+    pad(&mut table, (1, 0));
+    out.out.push('\n');
+    for line in table.to_string().lines() {
+        out.out += &format!("{}\n", cut(line.trim_end(), out.width));
+    }
+    let further = all - shown.len();
+    if further > 0 {
+        let text = plural!(
+            further as u64,
+            "{} further place: `regatta report DIR --details`",
+            "{} further places: `regatta report DIR --details`"
+        );
+        out.line("", &text, 0);
+    }
+}
+
+/// Writes the warnings that change the meaning of a figure, one line each, and how many others there are.
+fn warnings(out: &mut TerminalText, summary: &Summary) {
+    let grave = CHANGE_THE_MEANING.iter().filter_map(|code| {
+        let mut warnings = summary.warnings.iter();
+        warnings.find(|it| it.warning.code == *code)
+    });
+    // Below them are the number of the others and the path of the report.
+    let room = (SCREEN - 2).saturating_sub(out.out.lines().count());
+    let shown: Vec<&str> = grave
+        .take(room.clamp(1, MAX_WARNINGS))
+        .map(|it| it.warning.message.as_str())
+        .collect();
+    let label = tr!("warning:");
+    let room = out.width.saturating_sub(label.chars().count() + 1);
+    for message in &shown {
+        let first = out.paint(&label, "1;33");
+        out.out += &format!("{first} {}\n", cut(&printable(message), room));
+    }
+    let further = summary.warnings.len() - shown.len();
+    if further > 0 {
+        let text = match shown.is_empty() {
+            true => plural!(
+                further as u64,
+                "{} warning: `regatta report DIR --details`",
+                "{} warnings: `regatta report DIR --details`"
+            ),
+            false => plural!(
+                further as u64,
+                "{} further warning: `regatta report DIR --details`",
+                "{} further warnings: `regatta report DIR --details`"
+            ),
+        };
+        out.line("", &text, 0);
+    }
+}

@@ -1,0 +1,67 @@
+//! Tables of the answer: a row for each transport, the best first.
+
+use super::{Row, Table, after_transport, cells_of, figure, figure_over, transport_row};
+use crate::{
+    RunData, Summary,
+    analysis::Cell,
+    answer::{against_first, columns},
+    html::figures::Styles,
+    language::tr,
+};
+
+/// Most rows of a table on the first screen; the others stand among the results.
+const MAX_ROWS: usize = 24;
+
+/// Returns a table for each condition and workload, unless there are too many for one screen.
+pub fn answer(data: &RunData, summary: &Summary) -> Vec<Table> {
+    let styles = Styles::of(data);
+    let rows: usize = data
+        .plain_groups()
+        .map(|group| cells_of(summary, group).count())
+        .sum();
+    if rows > MAX_ROWS {
+        return Vec::new();
+    }
+    let of_group = |group: crate::data::CellGroup<'_>| {
+        let verdict =
+            (summary.verdict.conditions.iter()).find(|it| group.is(&it.condition, &it.workload))?;
+        let of_work = |cell: &&Cell| cell.workload == group.workload.name;
+        let all: Vec<&Cell> = summary.cells.iter().filter(of_work).collect();
+        let columns = columns(&all, &verdict.metric);
+        let mut cells: Vec<&Cell> = cells_of(summary, group).collect();
+        cells.sort_by_key(|cell| verdict.rank(&cell.transport).unwrap_or(usize::MAX));
+        let is_compared = verdict.ranking.len() > 1;
+        let mut head = Vec::new();
+        for column in &columns {
+            head.push(column.scale.heading(column.heading));
+            if column.metric == verdict.metric && is_compared {
+                head.push(tr!("against the first"));
+            }
+        }
+        head.push(tr!("trials"));
+        let row = |cell: &Cell| -> Row {
+            let mut entries = Vec::new();
+            for column in &columns {
+                entries.push(figure(column.text(cell, &verdict.metric)));
+                if column.metric == verdict.metric && is_compared {
+                    let text = against_first(Some(verdict), cell);
+                    entries.push(match text.split_once(" [") {
+                        Some((ratio, interval)) => figure_over(ratio, format!("[{interval}")),
+                        None => figure(text),
+                    });
+                }
+            }
+            entries.push(figure(tr!("{} of {}", cell.n, summary.trials_of(cell))));
+            transport_row(&styles, &cell.transport, entries)
+        };
+        let path = match group.condition.name.contains(' ') {
+            true => String::new(),
+            false => format!(": {}", verdict.path),
+        };
+        let limits: String = verdict.limits.iter().map(|it| format!("; {it}")).collect();
+        let caption = format!("{}{path}{limits}", group.heading());
+        let table = Table::new(caption, after_transport(head), cells.into_iter().map(row));
+        Some(table.under(&group.condition.name))
+    };
+    data.plain_groups().filter_map(of_group).collect()
+}
