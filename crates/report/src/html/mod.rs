@@ -45,7 +45,8 @@ const PARTS: [(&str, &str); 5] = [
 /// # Errors
 /// [`ReportError::Page`] if the template does not fit its data: a fault of this crate, not of the run.
 pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> {
-    let figures = figures::all(data, summary);
+    let mut figures = figures::all(data, summary);
+    figures.define_once(false);
     fill(
         include_str!("report.html"),
         contents(data, summary, &figures),
@@ -160,6 +161,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         started => format::moment(data.header.started_unix_ns),
         rounds => plural!(u64::from(summary.rounds), "{} round", "{} rounds"),
         method => method(data, summary),
+        zeros => figures.about_zeros(),
         resume => matches!(data.state, RunState::Interrupted { .. })
             .then(|| tr!("`regatta resume DIR` goes on with the run.")),
         again => tr!(
