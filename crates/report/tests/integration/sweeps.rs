@@ -405,7 +405,11 @@ fn categories_are_not_joined_by_lines() {
         )))
     };
     for (key, values, joined) in [
-        ("workload.pattern", "[\"data\", \"zeros\", \"random\"]", false),
+        (
+            "workload.pattern",
+            "[\"data\", \"zeros\", \"random\"]",
+            false,
+        ),
         ("condition.rtt", "[\"10ms\", \"20ms\", \"40ms\"]", true),
     ] {
         let (caption, lines) = sweep(key, values);

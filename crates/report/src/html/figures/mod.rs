@@ -33,7 +33,7 @@ use crate::{
 };
 pub use drawing::{Datum, DrawnPanel};
 pub(crate) use style::Styles;
-pub use svg::escape;
+pub use svg::{colour_and_mark, escape};
 pub(crate) use sweep::all_lines as sweep_lines;
 
 /// Figure with its panels.
@@ -234,6 +234,8 @@ struct Group<'a> {
     condition: &'a Condition,
     workload: &'a Workload,
     heading: String,
+    /// Whether other values of its sweep have no group.
+    is_selected: bool,
     /// Style, label and cell of each line.
     lines: Vec<(usize, &'a str, CellKey<'a>)>,
 }
@@ -247,6 +249,7 @@ fn plain<'a>(data: &'a RunData) -> Vec<Group<'a>> {
         condition: group.condition,
         workload: group.workload,
         heading: headings.get(&group.heading()).to_owned(),
+        is_selected: false,
         lines: labels(data)
             .map(|label| (styles.get(label), label, group.cell(label)))
             .collect(),
@@ -266,6 +269,7 @@ fn swept<'a>(data: &'a RunData, summary: &'a Summary, styles: &Styles) -> Vec<Gr
         let positions: BTreeSet<&[u32]> = sweep.cells.iter().map(|cell| &cell.at[..]).collect();
         let positions: Vec<&[u32]> = positions.into_iter().collect();
         let shown = positions.len().min(MAX_SWEPT);
+        let is_selected = shown < positions.len();
         let at = move |n: usize| positions[n * (positions.len() - 1) / (shown - 1).max(1)];
         (0..shown).map(at).filter_map(move |at| {
             let cells = || sweep.cells.iter().filter(|cell| cell.at == at);
@@ -291,6 +295,7 @@ fn swept<'a>(data: &'a RunData, summary: &'a Summary, styles: &Styles) -> Vec<Gr
                     true => values,
                     false => format!("{}, {}, {values}", sweep.condition, sweep.workload),
                 },
+                is_selected,
                 lines: cells().map(line).collect(),
             })
         })

@@ -271,7 +271,7 @@ pub fn draw(data: &RunData, groups: &[Vec<Group<'_>>; 2], what: &Quantity) -> Op
     if scale.apply(highest) > y_end {
         caption += &tr!(" What lies beyond the vertical axis is drawn at its upper end.");
     }
-    if !swept.is_empty() {
+    if swept.iter().any(|group| group.is_selected) {
         caption += &tr!(
             " Of a sweep, the first and the last values are shown, and some between them; the samples of all are in series.csv."
         );

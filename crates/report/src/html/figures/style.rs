@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use regatta_model::Study;
+
 use super::svg::{COLOURS, DASHES, MARKS, style};
 use crate::{RunData, analysis::line_label};
 
@@ -91,9 +93,13 @@ impl Styles {
         Self(styles)
     }
 
-    /// Returns the styles of a run's transports. Those of one line of a sweep have that of the line.
+    /// Returns the styles of a run's transports.
     pub fn of(data: &RunData) -> Self {
-        let study = &data.header.study;
+        Self::of_study(&data.header.study)
+    }
+
+    /// Returns the styles of a study's transports. Those of one line of a sweep have that of the line.
+    pub fn of_study(study: &Study) -> Self {
         let labels = study.transports.iter().map(|it| it.label.as_str());
         let lines: Vec<(&str, String)> = labels
             .map(|label| (label, line_label(&study.sweeps, label)))

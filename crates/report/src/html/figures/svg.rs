@@ -49,6 +49,11 @@ pub const fn style(colour: usize, mark: usize, dash: usize) -> usize {
     colour + COLOURS * (mark + MARKS * dash)
 }
 
+/// Returns the colour and the mark of a style.
+pub const fn colour_and_mark(style: usize) -> [usize; 2] {
+    [style % COLOURS, style / COLOURS % MARKS]
+}
+
 /// Position from the upper left corner.
 pub type Point = (f64, f64);
 
