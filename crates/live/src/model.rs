@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Number of goodput samples that a trial under way keeps: half a minute.
 pub const HISTORY: usize = 120;
 
+/// Most trials of a cell that have a value of their own: the last ones.
+pub const VALUES: usize = 120;
+
 /// Number of messages that are kept.
 pub const MESSAGES: usize = 8;
 
@@ -185,6 +188,12 @@ pub struct LiveCell {
     pub value: Option<f64>,
     /// 95 % confidence interval of the mean over the trials done.
     pub interval: Option<[f64; 2]>,
+    /// Metric of the last measured trials, at most [`VALUES`], in the order of the rounds.
+    #[serde(default)]
+    pub values: Vec<f64>,
+    /// Colour and mark of the transport in the report, as numbers.
+    #[serde(default)]
+    pub colour_and_mark: [usize; 2],
 }
 
 impl RunStatus {

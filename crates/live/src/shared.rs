@@ -6,11 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
 use regatta_report::RunData;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::model::{LiveRun, Update};
 
@@ -26,6 +27,80 @@ pub struct Shared {
     ended: watch::Sender<bool>,
     /// Number of readers of the figures of the trial under way.
     watching: Arc<AtomicUsize>,
+    /// Pages in browsers.
+    pub pages: Arc<Pages>,
+}
+
+/// Time that a page has to ask for the last report, and to confirm that it has received it.
+pub const ASK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Longest time that the last report may take.
+const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time between two looks at the pages.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Pages in browsers, which keep the report when the server has ended.
+#[derive(Debug, Default)]
+pub struct Pages {
+    /// Number of pages that read the state.
+    open: AtomicUsize,
+    /// Number of pages that have confirmed the last report.
+    received: AtomicUsize,
+    /// Number of requests under way.
+    requests: AtomicUsize,
+}
+
+/// One more in a number, as long as this value lives.
+pub struct Counted(Arc<Pages>, fn(&Pages) -> &AtomicUsize);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        (self.1)(&self.0).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pages {
+    fn count(self: &Arc<Self>, number: fn(&Self) -> &AtomicUsize) -> Counted {
+        number(self).fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(self), number)
+    }
+
+    /// Counts a page that reads the state.
+    pub fn open(self: &Arc<Self>) -> Counted {
+        self.count(|pages| &pages.open)
+    }
+
+    /// Counts a request for the answer or the report.
+    pub fn request(self: &Arc<Self>) -> Counted {
+        self.count(|pages| &pages.requests)
+    }
+
+    /// Counts a page that has received the last report.
+    pub fn receive(&self) {
+        self.received.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of pages that read the state.
+    pub fn number_open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Waits until this number of pages have the last report. Those that neither ask for it nor confirm it for
+    /// `ask_timeout` are not waited for.
+    pub async fn wait_for(&self, pages: usize, ask_timeout: Duration) {
+        let began = Instant::now();
+        let mut asked = began;
+        while self.received.load(Ordering::Relaxed) < pages {
+            if self.requests.load(Ordering::Relaxed) > 0 {
+                asked = Instant::now();
+            }
+            if asked.elapsed() >= ask_timeout || began.elapsed() >= LAST_REPORT_TIMEOUT {
+                return;
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
 }
 
 /// Reader of the figures of the trial under way, as long as this value lives.
@@ -93,6 +168,7 @@ impl Shared {
             cells: watch::channel(Arc::from("")).0,
             ended: watch::channel(false).0,
             watching: Arc::default(),
+            pages: Arc::default(),
         }
     }
 

@@ -8,8 +8,10 @@ use regatta_model::{
     Direction, Measurements, Outcome, Study, TrialRecord, metric, units::signed_nanoseconds,
 };
 
+use regatta_report::html;
+
 use crate::{
-    model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, RunStatus},
+    model::{Activity, HISTORY, LiveCell, LiveRun, LiveTrial, MESSAGES, RunStatus, VALUES},
     run_estimate::RunEstimate,
 };
 
@@ -216,6 +218,7 @@ impl StateBuilder {
         self.directions = workloads
             .map(|it| (it.name.clone(), it.kind.direction()))
             .collect();
+        let styles = html::colours_and_marks(study);
         let mut cells = Vec::new();
         for workload in &study.workloads {
             let metric = study.primary_metric(workload);
@@ -223,17 +226,24 @@ impl StateBuilder {
                 continue;
             };
             for condition in &study.conditions {
-                cells.extend(study.transports.iter().map(|transport| LiveCell {
-                    transport: transport.label.clone(),
-                    condition: condition.name.clone(),
-                    workload: workload.name.clone(),
-                    outcomes: BTreeMap::new(),
-                    metric: metric.to_owned(),
-                    title: definition.title.to_owned(),
-                    unit: definition.unit,
-                    n: 0,
-                    value: None,
-                    interval: None,
+                cells.extend(study.transports.iter().map(|transport| {
+                    LiveCell {
+                        transport: transport.label.clone(),
+                        condition: condition.name.clone(),
+                        workload: workload.name.clone(),
+                        outcomes: BTreeMap::new(),
+                        metric: metric.to_owned(),
+                        title: definition.title.to_owned(),
+                        unit: definition.unit,
+                        n: 0,
+                        value: None,
+                        interval: None,
+                        values: Vec::new(),
+                        colour_and_mark: styles
+                            .get(transport.label.as_str())
+                            .copied()
+                            .unwrap_or_default(),
+                    }
                 }));
             }
         }
@@ -275,6 +285,8 @@ impl StateBuilder {
         let compared = described.map(|it| it.compared());
         cell.value = compared.map(|(value, _)| value);
         cell.interval = compared.and_then(|(_, interval)| interval);
+        let earlier = values.len().saturating_sub(VALUES);
+        cell.values = values[earlier..].to_vec();
         self.cells_changed = true;
     }
 }
@@ -347,6 +359,7 @@ mod tests {
         assert_eq!((cell.n, cell.value), (2, reported.geometric_mean));
         assert_eq!(cell.interval, reported.geometric_ci95);
         assert!(cell.interval.is_some());
+        assert_eq!(cell.values, [40e6, 44e6]);
         // The last attempt counts.
         builder.cells_changed = false;
         for (attempt, rate) in [(1, None), (2, Some(42e6))] {

@@ -115,7 +115,7 @@ fn document(figure: &Figure) -> (String, [f64; 2]) {
          viewBox=\"0 0 {width} {height}\" font-family=\"Noto Sans, DejaVu Sans, sans-serif\">\n\
          <title>{}</title>\n<desc>{}</desc>\n{panels}</svg>\n",
         escape(&figure.title),
-        escape(&figure.caption)
+        escape(&whole_caption(figure))
     );
     (text, [width, height])
 }
@@ -138,9 +138,16 @@ fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
+/// Returns how to read the figure, and the definition of what it shows: a file is read without the report.
+fn whole_caption(figure: &Figure) -> String {
+    format!("{} {}", figure.caption, figure.definition)
+        .trim_end()
+        .to_owned()
+}
+
 /// Returns title, caption and the meaning of the columns.
 fn caption(figure: &Figure) -> String {
-    let mut text = format!("{}\n\n{}\n\n", figure.title, figure.caption);
+    let mut text = format!("{}\n\n{}\n\n", figure.title, whole_caption(figure));
     for [x, value] in figure.panels.iter().map(|panel| &panel.axes).unique() {
         if !x.is_empty() {
             let _ = writeln!(text, "x: {x}");

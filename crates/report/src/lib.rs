@@ -29,6 +29,7 @@ mod write;
 pub use analysis::{Conclusion, Summary, describe_metric, summarise, value_of};
 pub use data::{RunData, load};
 pub use error::ReportError;
+pub use regatta_results::RunState;
 pub use timeline::HostTimeline;
 pub use write::{
     Written, write_all, write_comparison, write_figure_file, write_files, write_html,

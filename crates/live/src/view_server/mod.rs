@@ -25,7 +25,7 @@ use crate::{
     error::LiveError,
     http, metrics,
     model::{Activity, LiveRun, Update},
-    shared::{Load, Shared, Watching},
+    shared::{ASK_TIMEOUT, Load, Shared, Watching},
     socket::{RunClient, RunSocket},
     state_builder::{StateBuilder, without_series},
     terminal::Screen,
@@ -345,13 +345,15 @@ async fn serve(
         next: Instant::now(),
     };
     follow(&mut views).await;
+    let pages = shared.pages.number_open();
     views.publish();
-    let is_read = shared.end();
-    views.servers.abort_all();
     drop(views.screen.take());
     if let Some(path) = &views.textfile {
         metrics::write_textfile(path, &shared.run());
     }
+    shared.pages.wait_for(pages, ASK_TIMEOUT).await;
+    let is_read = shared.end();
+    views.servers.abort_all();
     // Does not wait longer for a reader that hangs.
     if is_read {
         tokio::time::sleep(FINAL_STATE_TIMEOUT).await;

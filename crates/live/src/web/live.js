@@ -102,64 +102,136 @@ function showTrial() {
   element("scale").textContent = history.length ? `goodput, the last 30 s, from 0 to ${quantity("bit/s", most)}` : "no figures yet";
 }
 
-// The interval of a cell on the axis of its metric, from zero.
-function range(cell, most) {
+// Marks of the transports, as in the report.
+const MARKS = ["●", "■", "▲", "◆", "▼", "✚", "▬"];
+
+// Creates an element with a text.
+function made(tag, text, name) {
+  const part = document.createElement(tag);
+  part.textContent = text;
+  if (name) part.className = name;
+  return part;
+}
+
+// Every trial of a cell as a point on the axis of its metric, from zero, with the mean and its interval.
+function points(cell, most) {
   const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", "0 0 100 10");
-  svg.setAttribute("preserveAspectRatio", "none");
-  const x = (value) => Math.min(99, (98 * value) / most + 1);
-  if (cell.interval) {
-    const line = svg.appendChild(document.createElementNS(SVG, "line"));
-    for (const [name, value] of [["x1", x(cell.interval[0])], ["x2", x(cell.interval[1])], ["y1", 5], ["y2", 5]]) {
-      line.setAttribute(name, value);
-    }
-  }
-  const circle = svg.appendChild(document.createElementNS(SVG, "circle"));
-  for (const [name, value] of [["cx", x(cell.value)], ["cy", 5], ["r", 2]]) circle.setAttribute(name, value);
+  const x = (value) => `${Math.min(99, 1 + (97 * Math.max(0, value)) / most).toFixed(2)}%`;
+  const draw = (tag, attributes) => {
+    const part = svg.appendChild(document.createElementNS(SVG, tag));
+    for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, value);
+  };
+  svg.setAttribute("role", "img");
+  svg.setAttribute("class", `k${cell.colour_and_mark[0]}`);
+  svg.setAttribute("aria-label", `${cell.values.length} trials`);
+  if (cell.interval) draw("line", { class: "interval", x1: x(cell.interval[0]), x2: x(cell.interval[1]), y1: 7, y2: 7 });
+  draw("line", { class: "mean", x1: x(cell.value), x2: x(cell.value), y1: 2, y2: 12 });
+  // At three heights, so that equal trials stay visible.
+  cell.values.forEach((value, i) => draw("circle", { cx: x(value), cy: 16 + 4 * (i % 3), r: 2.5 }));
   return svg;
 }
 
 // Most rows: a browser is slow with many thousands of them.
 const ROWS = 1000;
 
-function showCells() {
+// The row of a cell: transport, value with its interval, and points; `largest` is the end of the axis.
+function row(cell, largest) {
+  const row = document.createElement("tr");
   const trial = now && now.activity.trial;
+  if (trial && trial.transport === cell.transport && trial.condition === cell.condition && trial.workload === cell.workload) {
+    row.className = "current";
+  }
+  const head = row.appendChild(document.createElement("th"));
+  head.scope = "row";
+  head.append(made("span", `${MARKS[cell.colour_and_mark[1]]} `, `k${cell.colour_and_mark[0]}`), cell.transport);
+  const others = Object.entries(cell.outcomes).filter(([name]) => name !== "measured")
+    .map(([name, count]) => `${count} ${name.replace("_", " ")}`);
+  const unit = scale(cell.unit, largest);
+  const shown = (value) => digits(value / unit.divisor);
+  // Further from the mean than a thousandfold, an end is no number: as on the terminal, one digit to the safe side.
+  const [least, most] = [cell.value / 1000 / unit.divisor, cell.value * 1000 / unit.divisor];
+  const digit = (value, round) => {
+    const power = 10 ** Math.floor(Math.log10(value));
+    return Number((round(value / power) * power).toPrecision(1));
+  };
+  const end = (value) => {
+    if (value > 0 && value / unit.divisor < least) return `< ${digit(least, Math.ceil)}`;
+    return cell.value > 0 && value / unit.divisor > most ? `> ${digit(most, Math.floor)}` : shown(value);
+  };
+  const value = row.appendChild(document.createElement("td"));
+  value.append(made("b", cell.value === null ? "–" : shown(cell.value)));
+  if (cell.interval) value.append(made("small", `[${end(cell.interval[0])}, ${end(cell.interval[1])}]`));
+  value.append(made("small", [`${cell.n} ${cell.n === 1 ? "trial" : "trials"}`, ...others].join(", ")));
+  const last = row.appendChild(document.createElement("td"));
+  if (cell.value !== null) last.appendChild(points(cell, largest || 1));
+  return row;
+}
+
+// A table for each condition and workload, whose transports are compared.
+function showCells() {
   const largest = {};
-  for (const cell of cells) {
-    if (cell.value !== null) largest[cell.metric] = Math.max(largest[cell.metric] || 0, cell.value);
+  const groups = new Map();
+  for (const cell of cells.slice(0, ROWS)) {
+    largest[cell.metric] = Math.max(largest[cell.metric] || 0, cell.value || 0, ...cell.values);
+    const key = JSON.stringify([cell.condition, cell.workload]);
+    groups.set(key, [...(groups.get(key) || []), cell]);
   }
   element("more").textContent = cells.length > ROWS ? `The first ${ROWS} of ${cells.length} cells; the report has all of them.` : "";
-  element("cells").replaceChildren(...cells.slice(0, ROWS).map((cell) => {
-    const row = document.createElement("tr");
-    if (trial && trial.transport === cell.transport && trial.condition === cell.condition && trial.workload === cell.workload) {
-      row.className = "current";
+  const workloads = new Set(cells.map((cell) => cell.workload));
+  element("cells").replaceChildren(...[...groups.values()].map((group) => {
+    const { condition, workload, metric, title, unit: name } = group[0];
+    const table = document.createElement("table");
+    table.appendChild(made("caption", workloads.size > 1 ? `${condition} · ${workload}` : condition));
+    const head = table.createTHead().insertRow();
+    const unit = scale(name, largest[metric]).unit;
+    const end = largest[metric] ? `each trial, 0 to ${quantity(name, largest[metric])}` : "";
+    for (const text of ["transport", unit ? `${title}, ${unit}` : title, end]) {
+      const cell = head.appendChild(made("th", text));
+      cell.scope = "col";
     }
-    const others = Object.entries(cell.outcomes).filter(([name]) => name !== "measured")
-      .map(([name, count]) => `${count} ${name.replace("_", " ")}`);
-    const unit = scale(cell.unit, largest[cell.metric] || 0);
-    const shown = (value) => digits(value / unit.divisor);
-    // Further from the mean than a thousandfold, an end is no number: as on the terminal, one digit to the safe side.
-    const [least, most] = [cell.value / 1000 / unit.divisor, cell.value * 1000 / unit.divisor];
-    const digit = (value, round) => {
-      const power = 10 ** Math.floor(Math.log10(value));
-      return Number((round(value / power) * power).toPrecision(1));
-    };
-    const end = (value) => {
-      if (value > 0 && value / unit.divisor < least) return `< ${digit(least, Math.ceil)}`;
-      return cell.value > 0 && value / unit.divisor > most ? `> ${digit(most, Math.floor)}` : shown(value);
-    };
-    const texts = [
-      cell.transport, cell.condition, cell.workload, [cell.n, ...others].join(", "),
-      cell.value === null ? "" : `${shown(cell.value)} ${unit.unit}`,
-      cell.interval ? `[${end(cell.interval[0])}, ${end(cell.interval[1])}]` : "",
-    ];
-    for (const text of texts) row.appendChild(document.createElement("td")).textContent = text;
-    const last = row.appendChild(document.createElement("td"));
-    if (cell.value !== null) last.appendChild(range(cell, 1.3 * largest[cell.metric] || 1));
-    return row;
+    table.createTBody().append(...group.map((cell) => row(cell, largest[metric])));
+    return table;
   }));
-  const titles = [...new Set(cells.map((cell) => cell.title))];
-  element("metric").textContent = titles.length === 1 ? titles[0] : "Mean";
+}
+
+// Puts a text with code between backticks into an element.
+function prose(into, text) {
+  text.split("`").forEach((part, i) => into.append(i % 2 ? made("code", part) : part));
+  return into;
+}
+
+// State whose answer was asked for last.
+let asked = "";
+
+// Shows the answer when a round, or the run, has ended.
+async function showAnswer() {
+  const state = `${now.round} ${now.activity.ended ? "ended" : ""}`;
+  if (state === asked || now.done === 0 || (now.round === 0 && !now.activity.ended && !now.activity.shards)) return;
+  asked = state;
+  try {
+    const response = await fetch("answer");
+    if (!response.ok) return;
+    const answer = await response.json();
+    element("answer-heading").textContent = now.activity.ended ? "Answer" : `Answer so far, from ${answer.trials} of ${now.trials} trials`;
+    element("answer").replaceChildren(...answer.sentences.map((text) => prose(document.createElement("p"), text)));
+  } catch {
+    // The run has gone.
+  }
+}
+
+// Keeps the report in the browser, as the server ends with the run.
+async function keepReport() {
+  const [link, about] = [element("report"), element("about-report")];
+  about.textContent = `The report is report.html in ${now.directory}.`;
+  try {
+    const response = await fetch("report");
+    await response.text();
+    if (!response.ok) throw new Error();
+    link.textContent = "Open the report";
+    fetch("received").catch(() => {});
+  } catch {
+    link.hidden = true;
+  }
 }
 
 function showMessages() {
@@ -186,12 +258,10 @@ events.addEventListener("now", (event) => {
   }
   if (now.activity.ended) {
     events.close();
-    // The server ends with the run.
-    const link = element("report");
-    link.removeAttribute("href");
-    link.textContent = `report.html and the other results are in ${now.directory}.`;
-    link.nextSibling.textContent = "";
+    showAnswer().then(keepReport);
+    return;
   }
+  showAnswer();
 });
 events.addEventListener("cells", (event) => {
   cells = JSON.parse(event.data).cells;

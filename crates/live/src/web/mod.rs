@@ -5,8 +5,10 @@
 //! loads nothing from elsewhere, and its policy forbids it to.
 
 use std::{
+    iter,
     net::{SocketAddr, TcpListener},
     sync::Arc,
+    time::Instant,
 };
 
 use futures_util::stream;
@@ -15,9 +17,12 @@ use hyper::{
     header::{self, HeaderValue},
 };
 use parking_lot::Mutex;
+use regatta_report::{RunData, Summary};
+use serde::Serialize;
 
 use crate::{
     http::{self, Body, Request, Response},
+    model::Activity,
     shared::{Shared, Watching},
 };
 
@@ -33,6 +38,12 @@ const REPORT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; sty
 /// Media type of the page and of the report.
 const HTML: &str = "text/html; charset=utf-8";
 
+/// Media type of a style.
+const CSS: &str = "text/css; charset=utf-8";
+
+/// Multiple of the time that an answer takes for which it stays: a page costs a run at most this share of a core.
+const PAUSE: u32 = 20;
+
 /// Files of the page, with their media types.
 const FILES: [(&str, &str, &str); 3] = [
     ("", HTML, include_str!("index.html")),
@@ -41,11 +52,7 @@ const FILES: [(&str, &str, &str); 3] = [
         "text/javascript; charset=utf-8",
         include_str!("live.js"),
     ),
-    (
-        "live.css",
-        "text/css; charset=utf-8",
-        include_str!("live.css"),
-    ),
+    ("live.css", CSS, include_str!("live.css")),
 ];
 
 /// Access control of the page: its address and its token.
@@ -75,12 +82,49 @@ impl Access {
     }
 }
 
-/// Report of the state of a run.
+/// Answer and report of a state of a run.
 #[derive(Default)]
 struct Report {
-    /// Number of trials in the text.
-    done: u32,
+    /// State from which they were made.
+    state: ReportState,
+    /// Answer as JSON.
+    answer: Option<String>,
+    /// Report, if it was asked for.
     text: Option<String>,
+    /// Time until which an answer of an earlier state is good enough.
+    until: Option<Instant>,
+}
+
+/// Number of trials done, and whether the run has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ReportState {
+    done: u32,
+    is_last: bool,
+}
+
+/// Answer to the question of the run, from the trials done.
+#[derive(Debug, Serialize)]
+struct Answer {
+    /// Number of trials in it.
+    trials: usize,
+    /// Sentences with code between backticks, the one over all first.
+    sentences: Vec<String>,
+}
+
+impl Answer {
+    /// Most sentences about single conditions.
+    const MAX_CONDITIONS: usize = 4;
+
+    /// Returns the answer as the report has it.
+    fn of(data: &RunData, summary: &Summary) -> Self {
+        let verdict = &summary.verdict;
+        let conditions = verdict.conditions.iter().map(|it| &it.text);
+        let sentences = iter::once(&verdict.overall).chain(conditions.take(Self::MAX_CONDITIONS));
+        Self {
+            trials: data.trials.len(),
+            sentences: sentences.cloned().collect(),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -119,14 +163,14 @@ async fn answer(page: Page, request: Request) -> Response {
         ),
     };
     let headers = response.headers_mut();
-    let policy = headers.entry(header::CONTENT_SECURITY_POLICY);
-    policy.or_insert(HeaderValue::from_static(POLICY));
     for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ] {
-        headers.insert(name, HeaderValue::from_static(value));
+        let header = headers.entry(name);
+        header.or_insert(HeaderValue::from_static(value));
     }
     response
 }
@@ -144,8 +188,17 @@ impl Page {
             return http::response(StatusCode::OK, content_type, body);
         }
         match name {
+            "palette.css" => {
+                let body = Body::Text(Some(regatta_report::html::palette().into()));
+                http::response(StatusCode::OK, CSS, body)
+            }
             "events" => events(&self.shared),
+            "answer" => answer_so_far(self).await,
             "report" => report(self).await,
+            "received" => {
+                self.shared.pages.receive();
+                http::text(StatusCode::OK, "")
+            }
             _ => http::not_found(),
         }
     }
@@ -153,55 +206,114 @@ impl Page {
 
 /// Sends the state and its changes as server-sent events. A browser that is slow skips states.
 fn events(shared: &Arc<Shared>) -> Response {
-    let watching = Watching::new(shared);
+    let readers = (Watching::new(shared), shared.pages.open());
     let changes = stream::unfold(
-        (shared.updates(), watching),
-        |(mut updates, watching)| async move {
+        (shared.updates(), readers),
+        |(mut updates, readers)| async move {
             let line = updates.next().await?;
             // JSON of one line.
             let event = format!("event: {}\ndata: {}\n\n", line.part, line.json);
-            Some((event, (updates, watching)))
+            Some((event, (updates, readers)))
         },
     );
     let body = Body::Stream(Box::pin(changes));
     http::response(StatusCode::OK, "text/event-stream", body)
 }
 
-/// Returns the report of the trials done, a cached one if no trial has ended since.
+/// Returns the answer so far as JSON.
+async fn answer_so_far(page: Page) -> Response {
+    made(
+        page,
+        false,
+        |report| report.answer.clone(),
+        |body, _| http::response(StatusCode::OK, "application/json", body),
+    )
+    .await
+}
+
+/// Returns the report of the trials done. The browser keeps the one of a run that has ended, as the server ends with it.
 async fn report(page: Page) -> Response {
-    let done = page.shared.run().now.done;
-    let result = tokio::task::spawn_blocking(move || make_report(&page, done)).await;
-    match result {
-        Ok(Ok(text)) => {
-            let body = Body::Text(Some(text.into()));
+    made(
+        page,
+        true,
+        |report| report.text.clone(),
+        |body, state| {
             let mut response = http::response(StatusCode::OK, HTML, body);
-            let policy = HeaderValue::from_static(REPORT_POLICY);
             let headers = response.headers_mut();
+            let policy = HeaderValue::from_static(REPORT_POLICY);
             headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+            if state.is_last {
+                let cached = HeaderValue::from_static("private, max-age=86400, immutable");
+                headers.insert(header::CACHE_CONTROL, cached);
+            }
             response
+        },
+    )
+    .await
+}
+
+/// Returns a part of the report of the trials done, a cached one if no trial has ended since.
+async fn made(
+    page: Page,
+    with_text: bool,
+    part: fn(&Report) -> Option<String>,
+    respond: impl FnOnce(Body, ReportState) -> Response,
+) -> Response {
+    let _request = page.shared.pages.request();
+    let now = page.shared.run().now.clone();
+    let state = ReportState {
+        done: now.done,
+        is_last: matches!(now.activity, Activity::Ended { .. }),
+    };
+    let result = tokio::task::spawn_blocking(move || {
+        // Concurrent requests make one report.
+        let mut report = page.report.lock();
+        report.make(&page.shared, state, with_text)?;
+        Ok(part(&report))
+    });
+    match result.await {
+        Ok(Ok(text)) => {
+            let text = text.unwrap_or_default();
+            respond(Body::Text(Some(text.into())), state)
         }
-        Ok(Err(error)) => http::text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            format!("there is no report yet: {error}\n"),
-        ),
+        Ok(Err(error)) => {
+            let error: String = error;
+            http::text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("there is no report yet: {error}\n"),
+            )
+        }
         Err(_) => http::text(StatusCode::INTERNAL_SERVER_ERROR, ""),
     }
 }
 
-fn make_report(page: &Page, done: u32) -> Result<String, String> {
-    // Concurrent requests make one report.
-    let mut cached = page.report.lock();
-    if let (Some(text), true) = (&cached.text, cached.done == done) {
-        return Ok(text.clone());
+impl Report {
+    /// Makes the answer of a state, and the report if it is wanted, unless they are there. That of the last state is
+    /// always made: it is asked for next.
+    fn make(&mut self, shared: &Shared, state: ReportState, with_text: bool) -> Result<(), String> {
+        let with_text = with_text || state.is_last;
+        let is_same = self.state == state;
+        let is_recent = !state.is_last && self.until.is_some_and(|until| Instant::now() < until);
+        let is_there = match with_text {
+            true => is_same && self.text.is_some(),
+            false => self.answer.is_some() && (is_same || is_recent),
+        };
+        if is_there {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let data = shared.load()?;
+        let summary = regatta_report::summarise(&data);
+        let text = with_text.then(|| regatta_report::html::render(&data, &summary));
+        let answer = serde_json::to_string(&Answer::of(&data, &summary));
+        *self = Self {
+            state,
+            answer: Some(answer.map_err(|error| error.to_string())?),
+            text: text.transpose().map_err(|error| error.to_string())?,
+            until: Some(Instant::now() + PAUSE * began.elapsed()),
+        };
+        Ok(())
     }
-    let data = page.shared.load()?;
-    let summary = regatta_report::summarise(&data);
-    let text = regatta_report::html::render(&data, &summary).map_err(|it| it.to_string())?;
-    *cached = Report {
-        done,
-        text: Some(text.clone()),
-    };
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ pub mod figures;
 pub mod monitor;
 mod tables;
 
+use std::collections::BTreeMap;
+
 use crate::{
     ReportError, RunData, Summary,
     analysis::{CountedWarning, Gate, SweepResult},
@@ -21,7 +23,9 @@ use minijinja::{
     AutoEscape, Environment, context,
     value::{Serde, Value},
 };
-use regatta_model::{METRICS, MetricDefinition, Part, shell::printable, units::format_duration};
+use regatta_model::{
+    METRICS, MetricDefinition, Part, Study, shell::printable, units::format_duration,
+};
 use regatta_results::RunState;
 use serde::Serialize;
 
@@ -45,7 +49,8 @@ const PARTS: [(&str, &str); 5] = [
 /// # Errors
 /// [`ReportError::Page`] if the template does not fit its data: a fault of this crate, not of the run.
 pub fn render(data: &RunData, summary: &Summary) -> Result<String, ReportError> {
-    let figures = figures::all(data, summary);
+    let mut figures = figures::all(data, summary);
+    figures.define_once(false);
     fill(
         include_str!("report.html"),
         contents(data, summary, &figures),
@@ -59,6 +64,28 @@ pub(crate) fn colours() -> impl Iterator<Item = (&'static str, &'static str)> {
         let (name, value) = declaration.trim().split_once(": light-dark(")?;
         Some((name, value.split(',').next()?))
     })
+}
+
+/// Returns the variables `--c0` to `--c11`, the colours of transports in light and dark, as a rule of CSS.
+#[must_use]
+pub fn palette() -> String {
+    let root = STYLE.split('}').next().unwrap_or_default();
+    let declarations = root.split([';', '{']).map(str::trim);
+    let colours = declarations.filter(|it| it.starts_with("--c"));
+    format!(
+        ":root {{ {} }}\n",
+        colours.map(|it| format!("{it};")).join(" ")
+    )
+}
+
+/// Returns the colour and the mark of each transport of a study in its report: the number of a variable of [`palette`],
+/// and the position of the mark among `●■▲◆▼✚▬`.
+#[must_use]
+pub fn colours_and_marks(study: &Study) -> BTreeMap<&str, [usize; 2]> {
+    let styles = Styles::of_study(study);
+    let labels = study.transports.iter().map(|it| it.label.as_str());
+    let styled = labels.map(|label| (label, figures::colour_and_mark(styles.get(label))));
+    styled.collect()
 }
 
 /// Replaces the CSS variables of a drawing by the colours of the light page, and names its font: programs other than
@@ -161,6 +188,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         started => format::moment(data.header.started_unix_ns),
         rounds => plural!(u64::from(summary.rounds), "{} round", "{} rounds"),
         method => method(data, summary),
+        zeros => figures.about_zeros(),
         resume => matches!(data.state, RunState::Interrupted { .. })
             .then(|| tr!("`regatta resume DIR` goes on with the run.")),
         again => tr!(

@@ -35,6 +35,8 @@ pub enum Paper {
 pub fn job(data: &RunData, summary: &Summary, paper: Paper) -> Result<String, ReportError> {
     let mut figures = figures::all(data, summary);
     figures.each_panel(html::with_literal_colours);
+    // Metrics are defined in the list of terms at the end.
+    figures.define_once(true);
     let template = include_str!("report.typ");
     let colours = html::colours().filter(|(name, _)| name.starts_with("--c"));
     let mut page = serde_json::to_value(html::contents(data, summary, &figures))?;

@@ -3,11 +3,13 @@
 use std::{collections::BTreeSet, io::Write as _, process::Command, time::Duration};
 
 use crate::common::paper::typeset_job;
-use regatta_model::{Condition, Step, metric::id};
+use regatta_model::{Condition, Step, metric, metric::id};
 use regatta_report::{
     RunData,
     figure_files::{self, FigureFiles, figure_files, index},
     format::Scale,
+    html,
+    pdf::Paper,
     summarise,
 };
 
@@ -247,6 +249,93 @@ fn samples_above_the_link_rate_are_explained() {
             .svg
             .contains(">link rate</text>")
     );
+}
+
+#[test]
+fn a_quantity_that_is_zero_throughout_has_a_sentence_instead_of_a_figure() {
+    let errors = |value: f32| {
+        let mut data = common::full();
+        let series = data
+            .trials
+            .iter_mut()
+            .flat_map(|it| &mut it.measurements.series);
+        for series in series.filter(|it| it.name == "interface_errors") {
+            series.values.fill(value.into());
+        }
+        let page = html::render(&data, &summarise(&data)).expect("the page is made");
+        let names: Vec<String> = of(&data).into_iter().map(|file| file.name).collect();
+        let is_drawn = names.iter().any(|name| name == "time-interface-errors");
+        (
+            is_drawn,
+            page.contains(
+                "Zero in every measured trial, and therefore without a figure: Errors of each end",
+            ),
+        )
+    };
+    assert_eq!(errors(0.0), (false, true));
+    assert_eq!(errors(2.0), (true, false));
+}
+
+#[test]
+fn a_caption_can_be_read_alone() {
+    for figure in files() {
+        let same = figure.caption.find(" the same messages");
+        let mean = figure.caption.find("Mean over the messages");
+        assert!(
+            same.is_none() || mean < same,
+            "{}: {}",
+            figure.name,
+            figure.caption
+        );
+    }
+    let files = files();
+    let figure = file(&files, "mean-round-trip-delay-p50-ns");
+    assert!(
+        figure
+            .caption
+            .contains("from the scheduled departure of each to its answer"),
+        "{}",
+        figure.caption
+    );
+}
+
+#[test]
+fn a_page_defines_a_metric_at_one_figure_and_a_paper_among_its_terms() {
+    let data = common::full();
+    let summary = summarise(&data);
+    let definition = metric::find(id::GOODPUT_BPS).expect("a metric").definition;
+    let page = html::render(&data, &summary).expect("the page is made");
+    let captions = page.split("<figcaption>").skip(1);
+    let captions = captions.map(|it| it.split("</figcaption>").next().unwrap_or_default());
+    let escaped = definition.replace('\'', "&#39;");
+    let defining = captions.filter(|caption| caption.contains(&escaped));
+    assert_eq!(defining.count(), 1);
+    let job = regatta_report::pdf::job(&data, &summary, Paper::A4).expect("a job");
+    assert_eq!(job.matches(definition).count(), 1);
+}
+
+#[test]
+fn times_that_span_decades_have_a_logarithmic_axis() {
+    let drawn = |factor: f64| {
+        let mut data = common::full();
+        for trial in &mut data.trials {
+            let slow = if trial.condition == "baseline" {
+                1.0
+            } else {
+                factor
+            };
+            let time = 20e6 * slow * (1.0 + 0.01 * f64::from(trial.round));
+            trial
+                .measurements
+                .metrics
+                .insert("time_to_first_byte_p50_ns", time);
+        }
+        let files = of(&data);
+        let figure = file(&files, "mean-time-to-first-byte-p50-ns");
+        figure.caption.contains("The axis is logarithmic.")
+    };
+    assert!(drawn(500.0));
+    assert!(!drawn(5.0));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Sweeps in summary, page and terminal, from a synthetic run with a known crossing.
 
-use regatta_model::{Study, TrialRecord};
+use regatta_model::{Published, Study, TrialRecord};
 use regatta_report::{
     RunData,
     analysis::SweepCrossing,
+    figure_files::figure_files,
     html,
     language::{self, Language},
     summarise, terminal,
@@ -383,13 +384,116 @@ fn a_page_has_lines_and_maps_instead_of_a_panel_for_each_cell() {
     let panels = |page: &str| page.matches("<svg class=\"panel\"").count();
     let one = page("one", &one_parameter());
     assert!(one.contains("figure-sweep-0-goodput-bps"));
-    assert!(panels(&one) < 6, "{}", panels(&one));
+    // Of these, 8 are of some cells over time.
+    assert!(panels(&one) < 6 + 8, "{}", panels(&one));
     let two = page("two", &two_parameters());
     assert!(two.contains("figure-heat-0-goodput-bps"));
     assert!(two.contains("quic-quinn ÷ tcp"));
     let many = page("many", &many());
     assert!(panels(&many) < 40, "{}", panels(&many));
     assert!(many.len() < 1_500_000, "{} bytes", many.len());
+}
+
+/// Returns the drawings of the lines of the first figure of a sweep, each with its marks.
+fn drawn_lines(data: &RunData) -> (String, Vec<String>) {
+    let files = figure_files(data, &summarise(data));
+    let figure = files.iter().find(|file| file.name.starts_with("sweep-0"));
+    let figure = figure.expect("a figure of the sweep");
+    let lines = figure.svg.split("class=\"points\"").skip(1);
+    let lines = lines.map(|line| line.split("</g>").next().unwrap_or_default().to_owned());
+    (figure.caption.clone(), lines.collect())
+}
+
+#[test]
+fn categories_are_not_joined_by_lines() {
+    let sweep = |key: &str, values: &str| {
+        drawn_lines(&run(&format!(
+            "{HEAD}[[sweep]]\nkey = \"{key}\"\nvalues = {values}\n"
+        )))
+    };
+    for (key, values, joined) in [
+        (
+            "workload.pattern",
+            "[\"data\", \"zeros\", \"random\"]",
+            false,
+        ),
+        ("condition.rtt", "[\"10ms\", \"20ms\", \"40ms\"]", true),
+    ] {
+        let (caption, lines) = sweep(key, values);
+        assert_eq!(lines.len(), 2, "{key}");
+        for line in lines {
+            assert_eq!(line.matches("class=\"mark\"").count(), 3, "{key}: {line}");
+            assert_eq!(line.contains("<polyline"), joined, "{key}: {line}");
+        }
+        assert_eq!(caption.contains("interpolated"), joined, "{caption}");
+    }
+}
+
+#[test]
+fn sizes_that_span_decades_have_a_logarithmic_axis() {
+    let of = |sizes: &str| {
+        let head = HEAD.replace("size = \"10MB\"\n", "");
+        let (_, lines) = drawn_lines(&run(&format!(
+            "{head}[[sweep]]\nkey = \"workload.size\"\nvalues = {sizes}\n"
+        )));
+        // The points of the line of the first transport.
+        let points = lines[0].split("points=\"").nth(1).expect("a line");
+        let points = points.split('"').next().expect("an end");
+        let x = points.split(' ').map(|point| {
+            let (x, _) = point.split_once(',').expect("a pair");
+            x.parse::<f64>().expect("a number")
+        });
+        let x: Vec<f64> = x.collect();
+        (x[1] - x[0]) / (x[2] - x[1])
+    };
+    let even = of("[\"10kB\", \"1MB\", \"100MB\"]");
+    assert!((even - 1.0).abs() < 0.01, "{even}");
+    let linear = of("[\"10MB\", \"20MB\", \"40MB\"]");
+    assert!((linear - 0.5).abs() < 0.01, "{linear}");
+}
+
+#[test]
+fn cells_of_a_sweep_are_shown_over_time() {
+    let data = one_parameter();
+    let files = figure_files(&data, &summarise(&data));
+    for name in ["time-congestion-window-bytes", "time-goodput-bps"] {
+        let figure = files.iter().find(|file| file.name == name);
+        let figure = figure.unwrap_or_else(|| panic!("no `{name}`"));
+        assert!(
+            figure.csv.contains("loss 0.1 %"),
+            "{name}: {}",
+            &figure.csv[..200]
+        );
+        assert_eq!(figure.svg.matches("class=\"panel\"").count(), 4, "{name}");
+        assert!(figure.caption.contains("Of a sweep"), "{}", figure.caption);
+    }
+}
+
+#[test]
+fn published_values_stand_in_the_figure_of_a_sweep() {
+    let mut data = one_parameter();
+    let study = &mut data.header.study;
+    let condition = study.conditions[1].name.clone();
+    study.published = ["tcp", "SCTP"]
+        .map(|transport| Published {
+            transport: transport.to_owned(),
+            condition: condition.clone(),
+            workload: None,
+            metric: "goodput_bps".to_owned(),
+            value: 20e6,
+            note: None,
+            path_permits: None,
+        })
+        .to_vec();
+    let files = figure_files(&data, &summarise(&data));
+    let figure = files.iter().find(|file| file.name == "sweep-0-goodput-bps");
+    let figure = figure.expect("a figure");
+    let published = figure
+        .csv
+        .lines()
+        .filter(|line| line.contains(",published,"));
+    assert_eq!(published.count(), 2, "{}", figure.csv);
+    assert!(figure.caption.contains("Hollow mark: published value."));
 }
 
 /// Up to 1000 rounds are resampled.

@@ -5,7 +5,7 @@ use itertools::Itertools as _;
 use regatta_model::metric;
 
 use super::{
-    Datum, DrawnPanel, Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor, defined,
     frame::{Chart, LABEL_CHARACTERS, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
     published,
     style::Styles,
@@ -103,16 +103,16 @@ pub fn draw(
         id: format!("figure-{id}"),
         title: tr!("{} by message size: {}", title, sweep.heading(summary)),
         caption: caption(
-            language::text(definition.definition),
             is_log,
             sweep.cells.iter().any(|cell| published(cell).is_some()),
             [panels.len(), all],
         ),
+        definition: defined(definition),
         panels,
     })
 }
 
-fn caption(definition: &str, is_log: bool, has_published: bool, counts: [usize; 2]) -> String {
+fn caption(is_log: bool, has_published: bool, counts: [usize; 2]) -> String {
     let mut text = tr!("Bar: mean of the tables; line in it: its 95 % confidence interval.");
     if has_published {
         text += &tr!(" Hollow mark: published value.");
@@ -121,7 +121,7 @@ fn caption(definition: &str, is_log: bool, has_published: bool, counts: [usize; 
         text += &tr!(" The vertical axis is logarithmic and does not begin at zero.");
     }
     text += &unshown_text(counts);
-    format!("{text} {definition}")
+    text
 }
 
 fn paint(

@@ -4,17 +4,13 @@ use itertools::Itertools as _;
 use regatta_model::{MetricDefinition, TrialRecord, metric::id};
 
 use super::{
-    Figure, anchor, drawn,
+    Figure, anchor, defined, drawn,
     frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
     line_labels, panels,
     svg::Point,
     title_of,
 };
-use crate::{
-    RunData,
-    format::Scale,
-    language::{self, tr},
-};
+use crate::{RunData, format::Scale, language::tr};
 
 const HEIGHT: f64 = 270.0;
 
@@ -86,9 +82,9 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         id: format!("figure-trial-{name}"),
         title: tr!("{}: every trial, in the order in which they ran", title),
         caption: tr!(
-            "One mark for each measured trial at the time of its start. Within each round the order is random. A slope that all transports share is drift of the machine. {}",
-            language::text(definition.definition)
+            "One mark for each measured trial at the time of its start. Within each round the order is random. A slope that all transports share is drift of the machine."
         ),
+        definition: defined(definition),
         panels: drawn,
     })
 }

@@ -60,6 +60,7 @@ pub fn draw(pair: &PairOfRuns, cells: &[&CellPair]) -> Option<Figure> {
              workload's ranking.",
             pair.from, pair.to
         ),
+        definition: String::new(),
         panels,
     })
 }

@@ -5,11 +5,11 @@ use hdrhistogram::{Histogram, serialization::Deserializer};
 use itertools::Itertools as _;
 use regatta_model::{
     Unit, Workload,
-    metric::{DelayMetrics, id},
+    metric::{self, DelayMetrics, id},
 };
 
 use super::{
-    Figure, anchor, drawn,
+    Figure, anchor, defined, drawn,
     frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels},
     line_labels, panels,
     svg::Point,
@@ -121,8 +121,16 @@ pub fn draw(data: &RunData, &(name, axis, title): &HistogramSpec) -> Option<Figu
             "All messages of all measured trials of a cell together, from their HDR histograms. The vertical axis is logarithmic: where a line crosses 1 % stands the 99th percentile. A line ends at its longest message.{}",
             of_clocks(data, name)
         ),
+        definition: definition_of(name),
         panels: drawn,
     })
+}
+
+/// Returns the definition of the messages and of their delay: that of the mean of the histogram's metrics.
+fn definition_of(name: &str) -> String {
+    let stem = name.strip_suffix("_ns").unwrap_or(name);
+    let mean = metric::find(&format!("{stem}_mean_ns"));
+    mean.map_or_else(String::new, defined)
 }
 
 /// Returns the sentence of a caption for the largest error from the hosts' clocks; empty where there is none.

@@ -9,7 +9,7 @@ use regatta_model::MetricDefinition;
 use regatta_stats::Description;
 
 use super::{
-    Datum, Figure, anchor, drawn,
+    Datum, Figure, anchor, defined, drawn,
     frame::{Chart, Panel, YAxis, axis_end, largest, room_for_rows},
     line_labels, panels,
     svg::{ColourRole, Svg, Text},
@@ -101,13 +101,13 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
             language::text(definition.title)
         ),
         caption: tr!(
-            "Box: lower to upper quartile, with the median as a thick line; whiskers: smallest and largest trial; below it every trial. All against the median of the same transport under the same condition, which stands at the right ({}). {}",
+            "Box: lower to upper quartile, with the median as a thick line; whiskers: smallest and largest trial; below it every trial. All against the median of the same transport under the same condition, which stands at the right ({}).",
             match scale.unit {
                 "" => tr!("a count"),
                 unit => unit.to_owned(),
-            },
-            language::text(definition.definition)
+            }
         ),
+        definition: defined(definition),
         panels: drawn,
     })
 }

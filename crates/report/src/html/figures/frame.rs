@@ -309,7 +309,7 @@ impl Chart {
             }
             let (class, first, every) = match marks {
                 // With very many trials the marks would hide one another.
-                Marks::Each => ("points", 0, path.len().div_ceil(150)),
+                Marks::Each | Marks::Alone => ("points", 0, path.len().div_ceil(150)),
                 // At other positions on each line, so that lines that lie together can be distinguished.
                 Marks::Four => {
                     let every = path.len().div_ceil(4);
@@ -318,7 +318,8 @@ impl Chart {
                 }
             };
             svg.of_transport(class, curve.label, |svg| {
-                for part in parts.iter().filter(|part| !part.is_empty()) {
+                let has_line = !matches!(marks, Marks::Alone);
+                for part in parts.iter().filter(|part| has_line && !part.is_empty()) {
                     svg.line(part, ColourRole::Dashed(curve.series), width);
                 }
                 for point in path.iter().skip(first).step_by(every) {
@@ -372,6 +373,8 @@ impl Curve<'_> {
 pub enum Marks {
     /// On each point.
     Each,
+    /// On each point, which are categories: no line joins them.
+    Alone,
     /// Four on a line.
     Four,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regatta_model::{Better, MetricDefinition, metric};
 
 use super::{
-    Datum, DrawnPanel, Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor, defined,
     frame::{Panel, largest},
     style::Styles,
     svg::{Align, COLOURS, ColourRole, Svg, Text, rectangle, width_of},
@@ -120,10 +120,10 @@ pub fn draw(
             language::text(&y.title)
         ),
         caption: tr!(
-            "Ratio: in the colour of the transport that is ahead, the denser the further; pale, with grey figures, where neither is ahead for certain. Metric of one transport: the denser, the larger.{} {}",
-            cut,
-            language::text(definition.definition)
+            "Ratio: in the colour of the transport that is ahead, the denser the further; pale, with grey figures, where neither is ahead for certain. Metric of one transport: the denser, the larger.{}",
+            cut
         ),
+        definition: defined(definition),
         panels: drawn.collect(),
     })
 }

@@ -267,6 +267,10 @@ fn draw_one(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> 
     let of_hosts: Vec<Labelled<'_>> = hosts.iter().map(what.lines).collect();
     let lines = || of_hosts.iter().flatten();
     lines().next()?;
+    // Of hosts that were monitored without a run.
+    if data.is_none() && lines().all(|(_, line)| line.largest == 0.0) {
+        return None;
+    }
     let highest = largest(lines().map(|(_, line)| line.largest)) * what.factor;
     let scale = Scale::for_largest(what.unit, highest);
     let y_end = axis_end(scale.apply(highest));
@@ -289,6 +293,7 @@ fn draw_one(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> 
         id: format!("figure-hosts-{}", what.id),
         title: language::text(what.title).to_owned(),
         caption: caption(what, hosts, data),
+        definition: language::text(what.definition).to_owned(),
         panels: panels
             .filter(|(_, (_, lines))| !lines.is_empty())
             .map(|(number, (host, lines))| {
@@ -311,8 +316,7 @@ fn caption(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> S
     let longest = hosts.iter().map(|host| host.bin_ns).max().unwrap_or(0);
     let step = crate::format::quantity(Unit::Nanoseconds, longest as f64);
     let mut text = tr!(
-        "{} Line: mean over steps of {}; grey: from the smallest to the largest sample of a step.",
-        language::text(what.definition),
+        "Line: mean over steps of {}; grey: from the smallest to the largest sample of a step.",
         step
     );
     if hosts.iter().any(|host| host.trials.len() > MAX_BANDS) {

@@ -4,11 +4,14 @@
 use std::borrow::Cow;
 
 use itertools::Itertools as _;
-use regatta_model::{MetricDefinition, Outcome, Workload, WorkloadKind};
+use regatta_model::{MetricDefinition, Outcome, Unit, Workload, WorkloadKind};
 
 use super::{
-    Datum, Figure, PanelData, anchor, drawn,
-    frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_rows},
+    Datum, Figure, PanelData, anchor, defined, drawn,
+    frame::{
+        Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, linear_ticks, log_ticks,
+        room_for_rows, tick,
+    },
     labels, panels, published,
     style::Styles,
     svg::{ColourRole, Svg, Text},
@@ -20,13 +23,37 @@ use crate::{
     data::{CellGroup, CellKey},
     format::Scale,
     labels::Labels,
-    language::{self, tr},
+    language::tr,
 };
 
 const ROW: f64 = 34.0;
 
 /// Longest label of a transport and a workload, in characters.
 const SPREAD_LABEL_CHARACTERS: usize = 27;
+
+/// Most ticks of a logarithmic axis.
+const TICKS: usize = 6;
+
+/// Ratio of the largest to the smallest trial above which an axis of times is logarithmic: sizes that span decades would
+/// leave nothing to see of the small ones.
+const WIDE: f64 = 40.0;
+
+/// Horizontal axis of the values.
+#[derive(Debug, Clone, Copy)]
+struct Axis {
+    scale: Scale,
+    is_log: bool,
+}
+
+impl Axis {
+    /// Returns the position of a value, which a logarithmic axis keeps above zero.
+    fn position(self, value: f64) -> f64 {
+        match self.is_log {
+            true => self.scale.apply(value).max(f64::MIN_POSITIVE).ln(),
+            false => self.scale.apply(value),
+        }
+    }
+}
 
 /// One transport in one panel.
 struct Row<'a> {
@@ -117,6 +144,23 @@ fn figure(
     let scale = Scale::for_largest(definition.unit, highest);
     let axis = scale.heading(definition.title);
     let end = axis_end(scale.apply(highest));
+    let all = rows().flat_map(|row| &row.trials);
+    let least = all.copied().fold(f64::INFINITY, f64::min);
+    let is_log = definition.unit == Unit::Nanoseconds && least > 0.0 && highest / least > WIDE;
+    let axis_of_values = Axis { scale, is_log };
+    let (range, ticks) = match is_log {
+        true => {
+            let range = scale.apply(least) / 1.25..end;
+            let ticks = log_ticks(&range, TICKS).into_iter();
+            let ticks = ticks.map(|value| (value.ln(), tick(value))).collect();
+            (range.start.ln()..range.end.ln(), ticks)
+        }
+        false => (0.0..end, linear_ticks(&(0.0..end))),
+    };
+    let logarithmic = match is_log {
+        true => tr!(" The axis is logarithmic."),
+        false => String::new(),
+    };
 
     let shown = Labels::new(rows().map(|row| &*row.label), longest_label);
     let drawn = drawn(panels, |number, panel| {
@@ -135,15 +179,21 @@ fn figure(
             right: 54.0,
             labels: &shown,
         }
-        .draw(0.0..end, YAxis::Rows(panel.rows.len()), |svg, chart| {
-            for (position, row) in panel.rows.iter().enumerate() {
-                let y = chart.y(position as f64 + 0.5);
-                record(svg, row, name, scale);
-                svg.value(row.transport, &value_label(row, name, scale), |svg| {
-                    draw_row(svg, chart, (row, shown.get(&row.label)), y, name, scale);
-                });
-            }
-        })
+        .draw_with(
+            range.clone(),
+            &ticks,
+            YAxis::Rows(panel.rows.len()),
+            |svg, chart| {
+                for (position, row) in panel.rows.iter().enumerate() {
+                    let y = chart.y(position as f64 + 0.5);
+                    record(svg, row, name, scale);
+                    svg.value(row.transport, &value_label(row, name, scale), |svg| {
+                        let labelled = (row, shown.get(&row.label));
+                        draw_row(svg, chart, labelled, y, name, axis_of_values);
+                    });
+                }
+            },
+        )
     });
     let published = match rows().any(|row| row.published.is_some()) {
         true => tr!(" Hollow mark: published value, see the notes below its table."),
@@ -153,10 +203,11 @@ fn figure(
         id: format!("figure-{id}"),
         title,
         caption: tr!(
-            "Large mark and bar: mean and its 95 % confidence interval, as in the table. Small dots: every measured trial.{} {}",
+            "Large mark and bar: mean and its 95 % confidence interval, as in the table. Small dots: every measured trial.{}{}",
             published,
-            language::text(definition.definition)
+            logarithmic
         ),
+        definition: defined(definition),
         panels: drawn,
     })
 }
@@ -262,9 +313,9 @@ fn draw_row(
     (row, label): (&Row<'_>, &str),
     y: f64,
     name: &str,
-    scale: Scale,
+    axis: Axis,
 ) {
-    let x = |value: f64| chart.x(scale.apply(value));
+    let x = |value: f64| chart.x(axis.position(value));
     let ink = row.series.map_or(ColourRole::Muted, ColourRole::Series);
     if let Some(series) = row.series {
         svg.mark(series, (7.0, y), 4.5, false);
@@ -281,10 +332,14 @@ fn draw_row(
     match (mean(row, name), row.series, row.cell) {
         (Some((value, interval)), Some(series), _) => {
             if let Some(ends) = interval {
-                chart.interval(svg, ends.map(|end| scale.apply(end)), y, 8.0, ink);
+                chart.interval(svg, ends.map(|end| axis.position(end)), y, 8.0, ink);
             }
             svg.mark(series, (x(value), y), 5.0, false);
-            svg.text((Panel::WIDTH - 1.0, y), &scale.text(value), Text::VALUE);
+            svg.text(
+                (Panel::WIDTH - 1.0, y),
+                &axis.scale.text(value),
+                Text::VALUE,
+            );
         }
         (None, _, Some(cell)) => svg.text((chart.left + 6.0, y), &absence(cell), Text::NOTE),
         _ => {}

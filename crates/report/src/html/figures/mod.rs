@@ -17,20 +17,23 @@ mod style;
 mod svg;
 mod sweep;
 
+use std::collections::BTreeSet;
+
 use itertools::Itertools as _;
-use regatta_model::{MetricDefinition, metric, metric::id};
+use regatta_model::{Condition, METRICS, MetricDefinition, Workload, metric, metric::id};
 use serde::{Serialize, Serializer};
 
 use crate::{
     RunData, Summary,
+    analysis::{SweepCell, SweepResult},
     data::{CellGroup, CellKey},
     format::capital,
     labels::Labels,
-    language,
+    language::{self, tr},
 };
 pub use drawing::{Datum, DrawnPanel};
 pub(crate) use style::Styles;
-pub use svg::escape;
+pub use svg::{colour_and_mark, escape};
 pub(crate) use sweep::all_lines as sweep_lines;
 
 /// Figure with its panels.
@@ -40,33 +43,94 @@ pub struct Figure {
     pub id: String,
     /// Title: the finding of the figure.
     pub title: String,
-    /// Caption: the method of the measurement, and how to read the figure.
+    /// Caption: how to read the figure.
     pub caption: String,
+    /// Definition of what is shown, and the method of its measurement.
+    pub definition: String,
     /// Panels.
     pub panels: Vec<DrawnPanel>,
 }
 
+impl Figure {
+    /// Whether all values of the figure are zero.
+    fn is_zero(&self) -> bool {
+        let data = || self.panels.iter().flat_map(|panel| &panel.data);
+        let is_zero = |datum: &Datum| {
+            let ends = datum.interval.into_iter().flatten();
+            datum
+                .value
+                .into_iter()
+                .chain(ends)
+                .all(|value| value == 0.0)
+        };
+        data().next().is_some() && data().all(is_zero)
+    }
+}
+
 /// Figures by section of the page, in its order.
 #[derive(Debug)]
-pub struct Figures([(&'static str, Vec<Figure>); 9]);
+pub struct Figures {
+    sections: [(&'static str, Vec<Figure>); 9],
+    /// Titles of figures that are left out because all of their values are zero.
+    zero: Vec<String>,
+}
 
 impl Figures {
     /// Changes every drawing.
     pub fn each_panel(&mut self, change: impl Fn(&mut String)) {
-        let figures = self.0.iter_mut().flat_map(|(_, figures)| figures);
+        let figures = self.sections.iter_mut().flat_map(|(_, figures)| figures);
         let panels = figures.flat_map(|figure| &mut figure.panels);
         panels.for_each(|panel| change(&mut panel.svg));
     }
 
     /// Iterates over the figures in the order of the page.
     pub fn all(&self) -> impl Iterator<Item = &Figure> {
-        self.0.iter().flat_map(|(_, figures)| figures)
+        self.sections.iter().flat_map(|(_, figures)| figures)
+    }
+
+    /// Leaves the definition of a quantity to the first figure that shows it. `listed` is whether the definitions of
+    /// metrics are listed elsewhere in the document.
+    pub fn define_once(&mut self, listed: bool) {
+        let mut seen = BTreeSet::new();
+        if listed {
+            seen.extend(METRICS.iter().map(defined));
+        }
+        let figures = self.sections.iter_mut().flat_map(|(_, figures)| figures);
+        for figure in figures {
+            if !seen.insert(figure.definition.clone()) {
+                figure.definition.clear();
+            }
+        }
+    }
+
+    /// Returns the sentence about the figures that are left out because all of their values are zero; empty if none is.
+    pub fn about_zeros(&self) -> String {
+        match self.zero.is_empty() {
+            true => String::new(),
+            false => tr!(
+                "Zero in every measured trial, and therefore without a figure: {}.",
+                self.zero.join("; ")
+            ),
+        }
+    }
+
+    /// Leaves out the figures whose values are all zero, but for those of the first screen, which answer the question.
+    fn without_zeros(mut sections: [(&'static str, Vec<Figure>); 9]) -> Self {
+        let mut zero = Vec::new();
+        for (_, figures) in sections.iter_mut().filter(|(name, _)| *name != "headline") {
+            zero.extend(figures.extract_if(.., |it| it.is_zero()).map(|it| it.title));
+        }
+        Self { sections, zero }
     }
 }
 
 impl Serialize for Figures {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(section, figures)| (section, figures)))
+        to.collect_map(
+            self.sections
+                .iter()
+                .map(|(section, figures)| (section, figures)),
+        )
     }
 }
 
@@ -103,14 +167,17 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
         ],
         &|metric| by_trial::draw(data, metric),
     ));
+    let styles = Styles::of(data);
+    let groups = [plain(data), swept(data, summary, &styles)];
     let over_time = |series: &[over_time::Quantity]| -> Vec<Figure> {
-        let drawn = series.iter().filter_map(|it| over_time::draw(data, it));
+        let drawn = series
+            .iter()
+            .filter_map(|it| over_time::draw(data, &groups, it));
         drawn.collect()
     };
-    let styles = Styles::of(data);
     let mut sweeps = Vec::new();
     for (number, result) in summary.sweeps.iter().enumerate() {
-        let lines = sweep::draw(summary, &styles, result, number);
+        let lines = sweep::draw(data, summary, &styles, result, number);
         if result.is_primary && bars::has_bars(result) {
             headline.extend(bars::draw(data, summary, &styles, (result, number)));
             sweeps.extend(lines);
@@ -129,7 +196,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
     ]);
     let delays = delay::HISTOGRAMS.iter();
     let delays = delays.filter_map(|histogram| delay::draw(data, histogram));
-    Figures([
+    Figures::without_zeros([
         // On the first screen.
         ("headline", headline),
         // Sweeps by other metrics than those of the rankings.
@@ -162,23 +229,109 @@ struct PanelData<'a, T> {
 /// Longest heading of a panel, in characters.
 const LONGEST_HEADING: usize = 44;
 
+/// Cells that share a panel: one condition and workload, and a line for each transport.
+struct Group<'a> {
+    condition: &'a Condition,
+    workload: &'a Workload,
+    heading: String,
+    /// Whether other values of its sweep have no group.
+    is_selected: bool,
+    /// Style, label and cell of each line.
+    lines: Vec<(usize, &'a str, CellKey<'a>)>,
+}
+
+/// Returns the groups of the cells that no sweep made.
+fn plain<'a>(data: &'a RunData) -> Vec<Group<'a>> {
+    let styles = Styles::of(data);
+    let headings: Vec<String> = data.plain_groups().map(|group| group.heading()).collect();
+    let headings = Labels::new(&headings, LONGEST_HEADING);
+    let group = |group: CellGroup<'a>| Group {
+        condition: group.condition,
+        workload: group.workload,
+        heading: headings.get(&group.heading()).to_owned(),
+        is_selected: false,
+        lines: labels(data)
+            .map(|label| (styles.get(label), label, group.cell(label)))
+            .collect(),
+    };
+    data.plain_groups().map(group).collect()
+}
+
+/// Most groups of a sweep that are shown over time.
+const MAX_SWEPT: usize = 4;
+
+/// Returns the groups of some values of each sweep: the first, the last and others at equal distances.
+fn swept<'a>(data: &'a RunData, summary: &'a Summary, styles: &Styles) -> Vec<Group<'a>> {
+    let study = &data.header.study;
+    let sweeps = || summary.sweeps.iter().filter(|sweep| sweep.is_primary);
+    let is_single = sweeps().count() == 1;
+    let of_sweep = |sweep: &'a SweepResult| {
+        let positions: BTreeSet<&[u32]> = sweep.cells.iter().map(|cell| &cell.at[..]).collect();
+        let positions: Vec<&[u32]> = positions.into_iter().collect();
+        let shown = positions.len().min(MAX_SWEPT);
+        let is_selected = shown < positions.len();
+        let at = move |n: usize| positions[n * (positions.len() - 1) / (shown - 1).max(1)];
+        (0..shown).map(at).filter_map(move |at| {
+            let cells = || sweep.cells.iter().filter(|cell| cell.at == at);
+            let first = cells().next()?;
+            let condition = study
+                .conditions
+                .iter()
+                .find(|it| it.name == first.condition)?;
+            let workload = study
+                .workloads
+                .iter()
+                .find(|it| it.name == first.workload)?;
+            let values = sweep::combination_label(sweep, 0, at);
+            let key = |cell: &'a SweepCell| {
+                [&cell.transport, &cell.condition, &cell.workload].map(String::as_str)
+            };
+            let line =
+                |cell: &'a SweepCell| (styles.get(&cell.line), cell.line.as_str(), key(cell));
+            Some(Group {
+                condition,
+                workload,
+                heading: match is_single {
+                    true => values,
+                    false => format!("{}, {}, {values}", sweep.condition, sweep.workload),
+                },
+                is_selected,
+                lines: cells().map(line).collect(),
+            })
+        })
+    };
+    let mut groups: Vec<Group<'_>> = sweeps().flat_map(of_sweep).collect();
+    let headings = Labels::new(groups.iter().map(|it| &it.heading), LONGEST_HEADING);
+    for group in &mut groups {
+        group.heading = headings.get(&group.heading).to_owned();
+    }
+    groups
+}
+
 /// Returns the panels of a figure. `row` makes the row or line of a transport from its style and its cell; `None` if it
 /// has no values.
 fn panels<'a, T>(
     data: &'a RunData,
     row: impl Fn(usize, CellKey<'a>) -> Option<T>,
 ) -> Vec<PanelData<'a, T>> {
-    let styles = Styles::of(data);
-    let headings: Vec<String> = data.plain_groups().map(|group| group.heading()).collect();
-    let headings = Labels::new(&headings, LONGEST_HEADING);
-    let panel = |group: CellGroup<'a>| PanelData {
+    panels_of_groups(&plain(data), |series, _, cell| row(series, cell))
+}
+
+/// Returns the panels of groups. `row` makes the row or line from its style, label and cell.
+fn panels_of_groups<'a: 'g, 'g, T>(
+    groups: impl IntoIterator<Item = &'g Group<'a>>,
+    row: impl Fn(usize, &'a str, CellKey<'a>) -> Option<T>,
+) -> Vec<PanelData<'a, T>> {
+    let panel = |group: &Group<'a>| PanelData {
         condition: &group.condition.name,
-        heading: headings.get(&group.heading()).to_owned(),
-        rows: labels(data)
-            .filter_map(|label| row(styles.get(label), group.cell(label)))
+        heading: group.heading.clone(),
+        rows: group
+            .lines
+            .iter()
+            .filter_map(|(series, label, cell)| row(*series, label, *cell))
             .collect(),
     };
-    data.plain_groups().map(panel).collect()
+    groups.into_iter().map(panel).collect()
 }
 
 /// Draws the panels that have rows; `draw` gets a panel and its number.
@@ -242,6 +395,28 @@ fn published(
 /// Returns the title of a metric for the beginning of a sentence.
 fn title_of(metric: &MetricDefinition) -> String {
     capital(language::text(metric.title))
+}
+
+/// Endings of the names of metrics that are defined by the mean of the same samples.
+const STATISTICS: [&str; 5] = ["_p50_ns", "_p95_ns", "_p99_ns", "_max_ns", "_last_ns"];
+
+/// Returns the definition of a metric for a caption that is read alone: with that of the mean where it refers to "the
+/// same" samples.
+fn defined(metric: &MetricDefinition) -> String {
+    let definition = language::text(metric.definition);
+    let mut endings = STATISTICS.into_iter();
+    let stem = endings.find_map(|ending| metric.name.strip_suffix(ending));
+    let base = stem.and_then(|stem| metric::find(&format!("{stem}_mean_ns")));
+    let base = base.filter(|_| metric.definition.contains(" the same "));
+    match base {
+        Some(base) => format!(
+            "{}: {} {}: {definition}",
+            title_of(base),
+            language::text(base.definition),
+            title_of(metric)
+        ),
+        None => definition.to_owned(),
+    }
 }
 
 /// Converts a name such as `goodput_bps` to a part of an anchor.

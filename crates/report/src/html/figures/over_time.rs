@@ -3,22 +3,24 @@
 
 use std::collections::BTreeSet;
 
+use itertools::Itertools as _;
 use regatta_model::{Direction, TrialRecord, Unit, metric, metric::series_id};
 
 use super::{
-    Datum, Figure, PanelData, anchor,
+    Datum, Figure, Group, PanelData, anchor,
     columns::columns,
     drawn,
     frame::{
-        Chart, Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels, tick, time_axis,
+        Chart, Curve, LABEL_CHARACTERS, Marks, Panel, YAxis, axis_end, largest, room_for_labels,
+        tick, time_axis,
     },
-    line_labels, panels, steps,
+    panels_of_groups, steps,
     svg::{ColourRole, Point, Svg, Text},
 };
 use crate::{
     RunData,
-    data::CellGroup,
     format::{CommonUnit, Scale, capital},
+    labels::Labels,
     language::{self, tr},
 };
 
@@ -167,6 +169,9 @@ pub const BOTH_ENDS: [Quantity; 7] = [
     ),
 ];
 
+/// Quantities that are shown for some cells of a sweep, too.
+const SWEPT: [&str; 2] = [series_id::GOODPUT_BPS, series_id::CONGESTION_WINDOW_BYTES];
+
 /// One transport in one panel: `(seconds, lower quartile, median, upper quartile)`.
 struct Row<'a> {
     series: usize,
@@ -179,10 +184,18 @@ struct Row<'a> {
 }
 
 /// Draws the figure of one series, or nothing if no trial has it.
-pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
+pub fn draw(data: &RunData, groups: &[Vec<Group<'_>>; 2], what: &Quantity) -> Option<Figure> {
     let definition = metric::find_series(what.series)?;
     let study = &data.header.study;
-    let panels = panels_of(data, what);
+    let [plain, swept] = groups;
+    let is_shown = |group: &&Group<'_>| {
+        let mut trials = group.lines.iter().flat_map(|line| data.measured(line.2));
+        trials.any(|trial| has(trial, what))
+    };
+    let swept = swept.iter().filter(|_| SWEPT.contains(&what.series));
+    let swept: Vec<&Group<'_>> = swept.filter(is_shown).collect();
+    let groups: Vec<&Group<'_>> = plain.iter().chain(swept.iter().copied()).collect();
+    let panels = panels_of(data, &groups, what);
     let rows = || panels.iter().flat_map(|panel| &panel.rows);
     let points = || rows().flat_map(|row| &row.points);
     points().next()?;
@@ -191,7 +204,7 @@ pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
     let highest = largest(points().map(|p| p[3]).chain(extremes().map(|p| p[2])));
     let rates: Vec<LinkRate> = match what.above {
         "" => Vec::new(),
-        _ => data.plain_groups().map(LinkRate::of).collect(),
+        _ => groups.iter().map(|group| LinkRate::of(group)).collect(),
     };
     // The axis has room for a link rate that is near, and does not end far beyond the largest.
     let link_rates = || rates.iter().flat_map(LinkRate::values);
@@ -217,7 +230,7 @@ pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
     let listed = panels.iter().filter_map(|panel| condition(panel.condition));
     let listed: BTreeSet<String> = listed.map(steps::description).collect();
     let listed = String::from_iter(listed);
-    let shown = line_labels(data);
+    let shown = Labels::new(rows().map(|row| row.label).unique(), LABEL_CHARACTERS);
     let x_title = tr!("time since the first connect call, {}", unit);
 
     let drawn = drawn(&panels, |number, panel| {
@@ -253,15 +266,21 @@ pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
             plot(svg, chart, &panel.rows, scale, seconds);
         })
     });
-    let mut caption = caption(what, has_steps.then_some(&listed), own_axes, is_thinned);
+    let mut caption = caption(has_steps.then_some(&listed), own_axes, is_thinned);
     caption += &about_rates(what, &panels, &rates, y_end * scale.divisor);
     if scale.apply(highest) > y_end {
         caption += &tr!(" What lies beyond the vertical axis is drawn at its upper end.");
+    }
+    if swept.iter().any(|group| group.is_selected) {
+        caption += &tr!(
+            " Of a sweep, the first and the last values are shown, and some between them; the samples of all are in series.csv."
+        );
     }
     Some(Figure {
         id: format!("figure-time-{}", anchor(what.series)),
         title: capital(language::text(what.title)),
         caption,
+        definition: language::text(what.definition).to_owned(),
         panels: drawn,
     })
 }
@@ -271,7 +290,7 @@ pub fn draw(data: &RunData, what: &Quantity) -> Option<Figure> {
 struct LinkRate(Vec<(f64, Option<f64>)>);
 
 impl LinkRate {
-    fn of(group: CellGroup<'_>) -> Self {
+    fn of(group: &Group<'_>) -> Self {
         let direction = group.workload.kind.payload_direction();
         let rates = group.condition.settings().map(|setting| {
             let link = match direction {
@@ -376,16 +395,20 @@ fn about_rates(
 }
 
 /// Returns the panels of a quantity.
-fn panels_of<'a>(data: &'a RunData, what: &Quantity) -> Vec<PanelData<'a, Row<'a>>> {
+fn panels_of<'a>(
+    data: &'a RunData,
+    groups: &[&Group<'a>],
+    what: &Quantity,
+) -> Vec<PanelData<'a, Row<'a>>> {
     let of_end = |end: &&'static str| {
-        let mut panels = panels_of_ends(data, what, std::slice::from_ref(end));
+        let mut panels = panels_of_ends(data, groups, what, std::slice::from_ref(end));
         for panel in &mut panels {
             panel.heading = format!("{}, {}", panel.heading, language::text(end));
         }
         panels
     };
     match what.ends {
-        Ends::Sum(ends) => panels_of_ends(data, what, ends),
+        Ends::Sum(ends) => panels_of_ends(data, groups, what, ends),
         Ends::Each => ["sender", "receiver"].iter().flat_map(of_end).collect(),
     }
 }
@@ -393,16 +416,17 @@ fn panels_of<'a>(data: &'a RunData, what: &Quantity) -> Vec<PanelData<'a, Row<'a
 /// Returns the panels of a quantity, added up over `ends`.
 fn panels_of_ends<'a>(
     data: &'a RunData,
+    groups: &[&Group<'a>],
     what: &Quantity,
     ends: &[&str],
 ) -> Vec<PanelData<'a, Row<'a>>> {
     let interval = data.header.study.sample_interval.as_secs_f64();
-    panels(data, |series, cell| {
+    panels_of_groups(groups.iter().copied(), |series, label, cell| {
         let trials: Vec<&TrialRecord> = data.measured(cell).collect();
         let columns = columns(&trials, what.series, ends, interval);
         (!columns.quartiles.is_empty()).then(|| Row {
             series,
-            label: cell[0],
+            label,
             n: trials.iter().filter(|trial| has(trial, what)).count(),
             points: columns.quartiles,
             extremes: columns.extremes,
@@ -412,10 +436,9 @@ fn panels_of_ends<'a>(
 
 /// Returns the text below a figure. `steps` describes those of the schedules; `own_axes` is whether
 /// each panel has a time axis of its own, `is_thinned` whether a point is of several samples.
-fn caption(what: &Quantity, steps: Option<&String>, own_axes: bool, is_thinned: bool) -> String {
+fn caption(steps: Option<&String>, own_axes: bool, is_thinned: bool) -> String {
     let mut text = tr!(
-        "Line: median over the measured trials of each transport; band: lower to upper quartile. Time runs from the first connect call; a line ends where fewer than half of the trials were still going on. {}",
-        language::text(what.definition)
+        "Line: median over the measured trials of each transport; band: lower to upper quartile. Time runs from the first connect call; a line ends where fewer than half of the trials were still going on."
     );
     if let Some(steps) = steps {
         text += &tr!(

@@ -11,15 +11,17 @@ use super::drawing::{Datum, DrawnPanel};
 
 /// Number of colours.
 pub const COLOURS: usize = 12;
-/// Number of styles of transports, each with a colour and a mark that no other has.
-pub const STYLES: usize = COLOURS * MARKS.len();
+/// Number of marks.
+pub const MARKS: usize = MARK_CORNERS.len();
+/// Number of dash patterns.
+pub const DASHES: usize = DASH_PATTERNS.len();
 /// Dash patterns of the transports' lines; the first is a solid line.
-const DASHES: [&str; 6] = ["", "7 4", "2 3.5", "11 3.5 2 3.5", "16 6", "9 3 2 3 2 3"];
+const DASH_PATTERNS: [&str; 6] = ["", "7 4", "2 3.5", "11 3.5 2 3.5", "16 6", "9 3 2 3 2 3"];
 /// Dash pattern of [`ColourRole::Leader`].
 const DOTS: &str = "1 2";
 
 /// Corners of the transports' marks, in units of the mark's radius; the first one is a circle.
-const MARKS: [&[Point]; 7] = [
+const MARK_CORNERS: [&[Point]; 7] = [
     &[],
     &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
     &[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
@@ -41,6 +43,16 @@ const MARKS: [&[Point]; 7] = [
     ],
     &[(-1.4, -0.6), (1.4, -0.6), (1.4, 0.6), (-1.4, 0.6)],
 ];
+
+/// Returns the number of a style: a colour, a mark and a dash. The templates of page and paper take it apart in the same way.
+pub const fn style(colour: usize, mark: usize, dash: usize) -> usize {
+    colour + COLOURS * (mark + MARKS * dash)
+}
+
+/// Returns the colour and the mark of a style.
+pub const fn colour_and_mark(style: usize) -> [usize; 2] {
+    [style % COLOURS, style / COLOURS % MARKS]
+}
 
 /// Position from the upper left corner.
 pub type Point = (f64, f64);
@@ -85,9 +97,8 @@ impl ColourRole {
     /// Returns the attributes of a line of this colour and `width`.
     fn stroke(self, width: f64) -> String {
         let dash = match self {
-            // Styles of the same colour have different dashes.
-            Self::Dashed(style) => DASHES[(style + style / COLOURS) % DASHES.len()],
-            Self::Plain(position) => DASHES[position % DASHES.len()],
+            Self::Dashed(style) => DASH_PATTERNS[style / (COLOURS * MARKS) % DASHES],
+            Self::Plain(position) => DASH_PATTERNS[position % DASHES],
             Self::Leader => DOTS,
             _ => "",
         };
@@ -199,7 +210,7 @@ impl Svg {
         };
         let (fill, stroke) = (fill.colour(), outline.stroke(width));
         let placed = |(x, y): &Point| (at.0 + x * radius, at.1 + y * radius);
-        let shape = match MARKS[series % MARKS.len()] {
+        let shape = match MARK_CORNERS[series / COLOURS % MARKS] {
             [] => circle(at, radius),
             corners => {
                 let placed: Vec<Point> = corners.iter().map(placed).collect();
@@ -390,7 +401,11 @@ mod tests {
             assert!(ink.colour().starts_with("var(--"), "{ink:?}");
         }
         let mut svg = Svg::default();
-        svg.line(&[(1.0, 2.04), (3.0, 4.0)], ColourRole::Dashed(11), 1.8);
+        svg.line(
+            &[(1.0, 2.04), (3.0, 4.0)],
+            ColourRole::Dashed(style(11, 0, 5)),
+            1.8,
+        );
         svg.text((0.0, 9.0), "a<b", Text::HEADING);
         assert_eq!(
             svg.elements,

@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
-use regatta_model::{Unit, metric};
+use regatta_model::{Published, Unit, metric};
 
 use super::{
-    Datum, DrawnPanel, Figure, anchor,
+    Datum, DrawnPanel, Figure, anchor, defined,
     frame::{
         Chart, Curve, LABEL_CHARACTERS, Marks, Panel, Tick, YAxis, axis_end, largest, log_ticks,
         room_for_labels,
     },
+    labels,
     style::Styles,
     svg::{ColourRole, Svg, Text, rectangle},
     title_of,
 };
 use crate::{
-    Summary,
+    RunData, Summary,
     analysis::{SweepAxis, SweepCell, SweepCrossing, SweepResult},
     format::{Scale, list, number, without_zeros},
     labels::Labels,
@@ -37,6 +38,13 @@ pub const LONGEST_VALUE: usize = 10;
 /// Ratio of the largest to the smallest value above which the metric's axis is logarithmic.
 const WIDE: f64 = 40.0;
 
+/// Ratio of the largest to the smallest value of a parameter from which its axis is logarithmic unless the values are
+/// evenly spaced.
+const DECADES: f64 = 100.0;
+
+/// Share of the distance between two categories over which the marks of the lines are spread.
+const SPREAD: f64 = 0.5;
+
 /// Horizontal axis of a parameter.
 pub struct ParameterAxis {
     /// Positions of the values.
@@ -56,7 +64,8 @@ impl ParameterAxis {
             return Self::words(axis);
         };
         let scale = Scale::for_largest(unit, largest(values.iter().copied()));
-        let on_axis = |value: f64| match axis.logarithmic {
+        let logarithmic = axis.logarithmic || span_decades(&values);
+        let on_axis = |value: f64| match logarithmic {
             true => scale.apply(value).ln(),
             false => scale.apply(value),
         };
@@ -67,7 +76,7 @@ impl ParameterAxis {
             [values.first(), values.last()].map(|end| end.map_or(1.0, |end| scale.apply(*end)));
         let ticks = if all.len() <= MAX_TICKS && are_apart(&all) {
             all
-        } else if axis.logarithmic {
+        } else if logarithmic {
             let values = log_ticks(&(ends[0]..ends[1]), MAX_TICKS).into_iter();
             values.map(|value| (value.ln(), number_of(value))).collect()
         } else {
@@ -77,7 +86,7 @@ impl ParameterAxis {
             positions,
             ticks,
             title: scale.heading(&axis.title),
-            scale: Some((scale, axis.logarithmic)),
+            scale: Some((scale, logarithmic)),
         }
     }
 
@@ -97,6 +106,20 @@ impl ParameterAxis {
         }
     }
 
+    /// Whether the values are categories: no quantities, so that nothing lies between them.
+    const fn has_categories(&self) -> bool {
+        self.scale.is_none()
+    }
+
+    /// Returns the distance from a category at which the mark of a line is drawn, so that marks do not hide one another;
+    /// 0 for quantities.
+    fn offset(&self, line: usize, lines: usize) -> f64 {
+        match self.has_categories() {
+            true => SPREAD * ((line as f64 + 0.5) / lines as f64 - 0.5),
+            false => 0.0,
+        }
+    }
+
     /// Returns the position of a value in the parameter's unit.
     fn position(&self, value: f64) -> Option<f64> {
         let (scale, is_log) = self.scale?;
@@ -106,9 +129,12 @@ impl ParameterAxis {
 
     /// Returns a panel whose data have the parameter's values instead of positions on this axis.
     fn with_values(&self, mut panel: DrawnPanel) -> DrawnPanel {
-        if let Some((_, true)) = self.scale {
-            let positions = panel.data.iter_mut().filter_map(|datum| datum.x.as_mut());
-            positions.for_each(|x| *x = x.exp());
+        for x in panel.data.iter_mut().filter_map(|datum| datum.x.as_mut()) {
+            *x = match self.scale {
+                Some((_, true)) => x.exp(),
+                Some((_, false)) => *x,
+                None => x.round(),
+            };
         }
         panel
     }
@@ -117,9 +143,22 @@ impl ParameterAxis {
     fn range(&self) -> std::ops::Range<f64> {
         let ends =
             [self.positions.first(), self.positions.last()].map(|end| end.copied().unwrap_or(0.0));
-        let margin = ((ends[1] - ends[0]) * 0.03).max(1e-9);
+        let margin = match self.has_categories() {
+            true => 0.5,
+            false => ((ends[1] - ends[0]) * 0.03).max(1e-9),
+        };
         ends[0] - margin..ends[1] + margin
     }
+}
+
+/// Whether values span so many decades that a linear axis would crowd most of them together.
+fn span_decades(values: &[f64]) -> bool {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let steps = || values.windows(2).map(|pair| pair[1] - pair[0]);
+    let evenly = steps().all(|step| (step / steps().next().unwrap_or(step) - 1.0).abs() < 0.01);
+    least > 0.0
+        && largest(values.iter().copied()) / least >= DECADES
+        && !(values.len() > 2 && evenly)
 }
 
 /// Whether the ticks of all values have room for their texts.
@@ -233,6 +272,7 @@ pub fn unshown_text([shown, all]: [usize; 2]) -> String {
 
 /// Draws the lines of one metric of a sweep.
 pub fn draw(
+    data: &RunData,
     summary: &Summary,
     styles: &Styles,
     sweep: &SweepResult,
@@ -241,7 +281,11 @@ pub fn draw(
     let definition = metric::find(&sweep.metric)?;
     let x_axis = ParameterAxis::of(sweep.axes.first()?);
     let title = title_of(definition);
-    let values = || sweep.cells.iter().filter_map(|cell| cell.value);
+    let published_values = || published_of(data, sweep).map(|(_, published)| published.value);
+    let values = || {
+        let measured = sweep.cells.iter().filter_map(|cell| cell.value);
+        measured.chain(published_values())
+    };
     let highest_end = largest(sweep.cells.iter().filter_map(|cell| Some(cell.ci95?[1])));
     let highest_value = largest(values());
     // As in the figure of means, a very wide interval runs out of the panel.
@@ -263,6 +307,7 @@ pub fn draw(
         .map(|(position, combination)| {
             let heading = heading_of(sweep, combination);
             let curves = curves(sweep, combination, styles, &x_axis, scale);
+            let published = published_marks(data, sweep, combination, styles, &x_axis);
             let panel = Panel {
                 id: &format!("{id}-{position}"),
                 title: &tr!("{} against {}, {}", title, x_axis.title, heading),
@@ -277,7 +322,12 @@ pub fn draw(
             }
             .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
                 crossings(svg, chart, sweep, combination, &x_axis);
-                paint(svg, chart, &curves, scale);
+                let marks = match x_axis.has_categories() {
+                    true => Marks::Alone,
+                    false => Marks::Each,
+                };
+                paint(svg, chart, &curves, scale, marks);
+                paint_published(svg, chart, &published, scale);
             });
             x_axis.with_values(panel)
         });
@@ -286,18 +336,30 @@ pub fn draw(
         title: format!("{title}: {}", sweep.heading(summary)),
         caption: caption(
             sweep,
-            language::text(definition.definition),
+            &x_axis,
             is_log,
+            published_values().next().is_some(),
             [combinations.len(), all],
         ),
+        definition: defined(definition),
         panels: panels.collect(),
     })
 }
 
-fn caption(sweep: &SweepResult, definition: &str, is_log: bool, counts: [usize; 2]) -> String {
-    let mut text = tr!(
-        "Mark: mean of the tables; bar: its 95 % confidence interval. The lines between the marks are interpolated."
-    );
+fn caption(
+    sweep: &SweepResult,
+    x_axis: &ParameterAxis,
+    is_log: bool,
+    has_published: bool,
+    counts: [usize; 2],
+) -> String {
+    let mut text = tr!("Mark: mean of the tables; bar: its 95 % confidence interval.");
+    if !x_axis.has_categories() {
+        text += &tr!(" The lines between the marks are interpolated.");
+    }
+    if has_published {
+        text += &tr!(" Hollow mark: published value.");
+    }
     if sweep.crossings.iter().any(|crossing| crossing.axis == 0) {
         text += &tr!(
             " Grey: interval of the value at which one transport overtakes another; dotted: the value."
@@ -314,7 +376,7 @@ fn caption(sweep: &SweepResult, definition: &str, is_log: bool, counts: [usize; 
         );
     }
     text += &unshown_text(counts);
-    format!("{text} {definition}")
+    text
 }
 
 /// Line of a transport: its points, with the ends of their intervals.
@@ -338,12 +400,13 @@ fn curves<'a>(
     x_axis: &ParameterAxis,
     scale: Scale,
 ) -> Vec<Line<'a>> {
-    let of_line = |line: &'a String| {
+    let of_line = |(number, line): (usize, &'a String)| {
+        let offset = x_axis.offset(number, sweep.lines.len());
         let cells = cells_at(sweep, combination).filter(|cell| cell.line == *line);
         let cells = cells.sorted_by_key(|cell| cell.at.first().copied());
         let placed = cells.filter_map(|cell| {
             let position = *cell.at.first()? as usize;
-            Some((*x_axis.positions.get(position)?, cell))
+            Some((*x_axis.positions.get(position)? + offset, cell))
         });
         let placed: Vec<(f64, &SweepCell)> = placed.collect();
         let points = (placed.iter()).map(|(x, cell)| (*x, cell.value.unwrap_or(f64::NAN)));
@@ -369,12 +432,12 @@ fn curves<'a>(
             bars: bars.collect(),
         }
     };
-    let lines = sweep.lines.iter().map(of_line);
+    let lines = sweep.lines.iter().enumerate().map(of_line);
     let has_values = |line: &Line<'_>| line.curve.points.iter().any(|(_, y)| !y.is_nan());
     lines.filter(has_values).collect()
 }
 
-fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
+fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale, marks: Marks) {
     for line in lines {
         let ink = ColourRole::Series(line.curve.series);
         for bar in &line.bars {
@@ -405,7 +468,89 @@ fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale) {
     let curves: Vec<Curve<'_>> = (lines.iter())
         .map(|line| line.curve.map(|(x, y)| (x, scale.apply(y))))
         .collect();
-    chart.curves(svg, &curves, 1.8, Marks::Each);
+    chart.curves(svg, &curves, 1.8, marks);
+}
+
+/// Returns the published values of a sweep's metric, each with a cell of its condition and workload: that of its
+/// transport, or any for a transport that the study does not run.
+fn published_of<'a>(
+    data: &'a RunData,
+    sweep: &'a SweepResult,
+) -> impl Iterator<Item = (&'a SweepCell, &'a Published)> {
+    let study = &data.header.study;
+    let published = study.published.iter();
+    let of_metric = published.filter(|published| published.metric == sweep.metric);
+    of_metric.filter_map(|published| {
+        let here = || {
+            sweep.cells.iter().filter(|cell| {
+                cell.condition == published.condition && published.is_of_workload(&cell.workload)
+            })
+        };
+        let mut own = here().filter(|cell| cell.transport == published.transport);
+        let is_run = || labels(data).any(|label| label == published.transport);
+        let cell = own.next().or_else(|| here().next().filter(|_| !is_run()))?;
+        Some((cell, published))
+    })
+}
+
+/// Published value in a panel.
+struct PublishedMark<'a> {
+    label: &'a str,
+    /// Style; `None` for a transport that the study does not run.
+    series: Option<usize>,
+    at: (f64, f64),
+}
+
+fn published_marks<'a>(
+    data: &'a RunData,
+    sweep: &'a SweepResult,
+    combination: &[u32],
+    styles: &Styles,
+    x_axis: &ParameterAxis,
+) -> Vec<PublishedMark<'a>> {
+    let here = published_of(data, sweep).filter(|(cell, _)| cell.at.get(1..) == Some(combination));
+    here.filter_map(|(cell, published)| {
+        let position = *cell.at.first()? as usize;
+        let is_own = cell.transport == published.transport;
+        let line = sweep.lines.iter().position(|line| *line == cell.line);
+        let offset = line
+            .filter(|_| is_own)
+            .map_or(0.0, |line| x_axis.offset(line, sweep.lines.len()));
+        Some(PublishedMark {
+            label: if is_own {
+                &cell.line
+            } else {
+                &published.transport
+            },
+            series: is_own.then(|| styles.get(&cell.line)),
+            at: (x_axis.positions.get(position)? + offset, published.value),
+        })
+    })
+    .collect()
+}
+
+fn paint_published(svg: &mut Svg, chart: &Chart, marks: &[PublishedMark<'_>], scale: Scale) {
+    for PublishedMark { label, series, at } in marks {
+        let value = scale.apply(at.1);
+        svg.record(Datum {
+            label: (*label).to_owned(),
+            kind: "published",
+            x: Some(at.0),
+            value: Some(value),
+            ..Datum::default()
+        });
+        let text = format!("{label}{}", tr!("\npublished: {}", scale.quantity(at.1)));
+        svg.value(label, &text, |svg| {
+            let place = chart.at((at.0, value));
+            match series {
+                Some(series) => svg.mark(*series, place, 5.0, true),
+                None => {
+                    svg.ring(place, 4.5, ColourRole::Muted, 1.5);
+                    svg.text((place.0 + 8.0, place.1), label, Text::NOTE);
+                }
+            }
+        });
+    }
 }
 
 /// Draws the crossings of a panel: a band over their interval, and a line at their value.
