@@ -92,7 +92,8 @@ fn add_pair(out: &mut TerminalText, pair: &PairOfRuns) {
     for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
         if !cells.is_empty() {
             let shown = list(cells.iter().take(MAX_CHANGES).map(CellName::text));
-            let text = format!("{} cells in {run} alone: {shown}", cells.len());
+            let word = if cells.len() == 1 { "cell" } else { "cells" };
+            let text = format!("{} {word} in {run} alone: {shown}", cells.len());
             add_line(out, "  ", &text);
         }
     }

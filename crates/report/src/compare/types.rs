@@ -120,7 +120,7 @@ impl CellName {
 pub enum ChangeKind {
     /// Bed, path and state of the run.
     Run,
-    /// Version and build of Regatta.
+    /// Version and build of Regatta, version and digest of external programs.
     Program,
     /// Study: seed, rounds, transports, conditions, workloads.
     Study,

@@ -241,6 +241,61 @@ fn facts_that_are_no_settings_are_no_changes() {
     assert!(changes.is_empty(), "{changes:?}");
 }
 
+/// A user who compares versions of a program of their own has the same path in both studies.
+#[test]
+fn what_changed_names_the_program_by_version_and_digest() {
+    let program = |id: u64, version: &str, digest: &str| {
+        let mut data = run(id, 5, unchanged);
+        for trial in data.trials.iter_mut().filter(|it| it.transport == "t1") {
+            let facts = &mut trial.measurements.facts;
+            for end in ["sender", "receiver"] {
+                facts.insert(format!("external.{end}"), format!("my-stack {version}"));
+                if !digest.is_empty() {
+                    facts.insert(format!("external.sha256.{end}"), digest.repeat(16));
+                }
+            }
+        }
+        data
+    };
+    let changes = |from: [&str; 2], to: [&str; 2]| {
+        let runs = vec![program(1, from[0], from[1]), program(2, to[0], to[1])];
+        let comparison = compared(runs, None).expect("they share all cells");
+        let text = render(&comparison, &TerminalOptions::default());
+        let lines = text.lines().filter(|line| line.starts_with("  program"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        changes(["1.0", "0a1b"], ["1.1", "2c3d"]),
+        [
+            "  program  version of the program (t1): my-stack 1.0 → my-stack 1.1",
+            "  program  program, SHA-256 (t1): 0a1b0a1b0a1b → 2c3d2c3d2c3d"
+        ]
+    );
+    assert_eq!(changes(["1.0", "0a1b"], ["1.0", "0a1b"]), [""; 0]);
+    // Of a run before there were digests nothing is known.
+    assert_eq!(changes(["1.0", ""], ["1.0", "0a1b"]), [""; 0]);
+}
+
+#[test]
+fn what_changed_in_the_build_is_told_part_by_part() {
+    let built = |id: u64, commit: &str, dirty: &str| {
+        let mut data = run(id, 5, unchanged);
+        let facts = [("commit", commit), ("dirty", dirty), ("profile", "release")];
+        let facts = facts.map(|(name, value)| (format!("build.{name}"), value.to_owned()));
+        let hosts = &mut data.header.hosts;
+        hosts.insert("sender".to_owned(), HostFacts(facts.into()));
+        data
+    };
+    let runs = vec![
+        built(1, "0123456789abcdef", "no"),
+        built(2, "0123456789abcdef", "yes"),
+    ];
+    let comparison = compared(runs, None).expect("they share all cells");
+    let text = render(&comparison, &TerminalOptions::default());
+    let expected = "  program  commit of Regatta: 0123456789ab → 0123456789ab with changes\n\n";
+    assert!(text.contains(expected), "{text}");
+}
+
 fn with_facts(mut data: RunData, kernel: &str, version: &str) -> RunData {
     let facts: BTreeMap<String, String> = [("kernel.release", kernel), ("cpu.mhz", version)]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
