@@ -24,7 +24,7 @@ pub fn compare(args: &CompareArgs, colour: Colour) -> Result<Code> {
         Ok((dir.display().to_string(), data))
     };
     let runs = args.dirs.iter().map(read).collect::<Result<Vec<_>>>()?;
-    let comparison = compare::compare(&runs, args.fail_on()).bad()?;
+    let comparison = compare::compare(&runs, args.fail_on().as_deref()).bad()?;
     if let Some(path) = &args.html {
         regatta_report::write_comparison(&comparison, path)?;
     }

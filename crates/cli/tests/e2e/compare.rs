@@ -46,13 +46,20 @@ fn two_runs_of_a_study_are_compared() {
     let verdict = comparison["pairs"][0]["verdict"]
         .as_str()
         .expect("a sentence");
-    assert!(verdict.contains("slower in B"), "{verdict}");
+    assert!(verdict.starts_with("B against A: goodput "), "{verdict}");
+    assert!(verdict.contains(" % worse"), "{verdict}");
 
-    let done = bench.run(&["compare", "b", "a", "--fail-on", "slower:20%"]);
+    let done = bench.run(&[
+        "compare",
+        "b",
+        "a",
+        "--fail-on",
+        "slower:20%,goodput-worse:20%",
+    ]);
     done.assert_code(0);
     assert!(
         done.stdout
-            .contains("pass  no cell is slower by 20.0 % or more"),
+            .contains("pass  no cell misses `slower:20%`, `goodput-worse:20%`"),
         "{}",
         done.stdout
     );
@@ -68,8 +75,8 @@ fn bad_comparisons_are_refused_with_a_hint() {
         (&["compare", "a"], "2 values required"),
         (&["compare", "a", "nowhere"], "nowhere"),
         (
-            &["compare", "a", "b", "--fail-on", "faster:5%"],
-            "slower:5%",
+            &["compare", "a", "b", "--fail-on", "dealy-worse:5%"],
+            "did you mean `delay-worse`?",
         ),
         (
             &["compare", "a", "b", "--fail-on", "slower:5%"],

@@ -2,19 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use regatta_model::{Better, metric};
-use regatta_stats::{Estimate, autocorrelation, shared_autocorrelation};
+use itertools::Itertools as _;
+use regatta_model::{Better, metric, metric::id};
+use regatta_stats::{
+    Estimate, autocorrelation, more_failures_p_value, shared_autocorrelation, simultaneous,
+};
 
 use super::types::{CellName, CellPair, MetricPair};
 use crate::{
     RunData, Summary,
     analysis::{
-        ByCell, CONFIDENCE, CORRELATED_CELL, Cell, Conclusion, DIFFERENCE_METRICS, Failure,
-        MeanKind, Shared, Tested, better, decide, started_and_failed, trials_by_cell,
-        values_by_metric,
+        ByCell, CONFIDENCE, CORRELATED_CELL, Cell, Conclusion, Failure, MeanKind, Shared, Tested,
+        better, decide, started_and_failed, trials_by_cell, values_by_metric,
     },
     data::CellKey,
 };
+
+/// Metrics by which every cell is compared beside that of its workload's ranking.
+const METRICS: [&str; 7] = [
+    id::GOODPUT_BPS,
+    id::ROUND_TRIP_DELAY_P50_NS,
+    id::STREAM_ROUND_TRIP_DELAY_P50_NS,
+    id::CPU_PER_BYTE_NS,
+    id::CPU_HOST_RATIO,
+    id::RETRANSMIT_RATIO,
+    id::SET_UP_TIME_MEAN_NS,
+];
 
 /// Run with its summary and an index of its measured trials.
 pub struct Indexed<'a> {
@@ -87,10 +100,12 @@ enum Evidence {
     Paired(Vec<f64>),
     /// Logarithm of the ratio of two samples of rounds that have nothing in common; `None` if either is empty.
     Independent(Option<Estimate>),
+    /// Numbers of rounds above zero of a metric that is zero in every round of one run, so that there is no ratio.
+    FromNone([u64; 2]),
 }
 
-/// Matches the cells of two runs by their names.
-pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
+/// Matches the cells of two runs by their names, with `further` metrics beside those of every comparison.
+pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>, further: &[&'static str]) -> Matched {
     let [of_from, of_to] = [from.cells(), to.cells()];
     let mut matched = Matched {
         cells: Vec::new(),
@@ -109,7 +124,7 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
             continue;
         };
         let mut metrics = Vec::new();
-        for (metric, primary) in metrics_of(from.data, &cell.workload) {
+        for (metric, primary) in metrics_of(from.data, &cell.workload, further) {
             let sides = [from, to].map(|run| run.values(cell.key(), (metric, primary)));
             let is_paired = has_one_seed && !changed.touch_rounds(cell);
             let Some((pair, evidence)) = undecided(metric, primary, &sides, is_paired) else {
@@ -134,13 +149,18 @@ pub fn matched(from: &Indexed<'_>, to: &Indexed<'_>) -> Matched {
 }
 
 /// Returns the metric of a workload's ranking, then the others of a comparison.
-fn metrics_of(data: &RunData, workload: &str) -> Vec<(&'static str, bool)> {
+fn metrics_of(
+    data: &RunData,
+    workload: &str,
+    further: &[&'static str],
+) -> Vec<(&'static str, bool)> {
     let study = &data.header.study;
     let work = study.workloads.iter().find(|work| work.name == workload);
     let primary = work.and_then(|work| metric::find(study.primary_metric(work)));
     let primary = primary.map(|metric| metric.name);
-    let others = DIFFERENCE_METRICS.map(|metric| (metric, false)).into_iter();
-    let others = others.filter(|(metric, _)| Some(*metric) != primary);
+    let others = METRICS.iter().chain(further).copied().unique();
+    let others = others.filter(|metric| Some(*metric) != primary);
+    let others = others.map(|metric| (metric, false));
     let primary = primary.into_iter().map(|metric| (metric, true));
     primary.chain(others).collect()
 }
@@ -200,7 +220,23 @@ fn undecided(
     let finite = |value: f64| Some(value).filter(|value| value.is_finite());
     let [from, to] = sides;
     let shared = Shared::of(to, from);
-    let (kind, means, evidence) = if is_paired && !shared.ratios.is_empty() {
+    let above_zero = sides.each_ref().map(|side| {
+        let above = side.iter().filter(|(_, value)| *value > 0.0);
+        above.count() as u64
+    });
+    let both_measured = sides.iter().all(|side| !side.is_empty());
+    let counts_from_none = !primary && better(name) != Better::Higher;
+    let (kind, means, evidence) = if counts_from_none && both_measured && above_zero.contains(&0) {
+        let mean = |side: &Vec<(u32, f64)>| {
+            let sum: f64 = side.iter().map(|(_, value)| value).sum();
+            Some(sum / side.len() as f64)
+        };
+        (
+            Some(MeanKind::Arithmetic),
+            [mean(from), mean(to)],
+            Evidence::FromNone(above_zero),
+        )
+    } else if is_paired && !shared.ratios.is_empty() {
         let [to, from] = shared.means;
         (
             Some(shared.kind),
@@ -257,12 +293,19 @@ pub fn decide_all(pairs: &mut [Matched], equivalence: f64, is_virtual: bool) -> 
             _ => None,
         });
     let memory = shared_autocorrelation(&paired.collect::<Vec<Vec<f64>>>());
+    let from_none: Vec<Option<[u64; 2]>> = (evidence.iter())
+        .map(|(evidence, ..)| match evidence {
+            Evidence::FromNone(above_zero) => Some(*above_zero),
+            _ => None,
+        })
+        .collect();
     let tested = evidence
         .into_iter()
         .map(|(evidence, primary, better)| Tested {
             estimate: match evidence {
                 Evidence::Paired(ratios) => Estimate::of(&ratios, memory),
                 Evidence::Independent(estimate) => estimate,
+                Evidence::FromNone(_) => None,
             }
             .map(|estimate| match is_virtual {
                 true => estimate.of_simulation(),
@@ -274,9 +317,9 @@ pub fn decide_all(pairs: &mut [Matched], equivalence: f64, is_virtual: bool) -> 
     let tested: Vec<Tested> = tested.collect();
     let decided = decide(&tested, equivalence);
     let cells = pairs.iter_mut().flat_map(|matched| &mut matched.cells);
-    let metrics = cells.flat_map(|cell| &mut cell.metrics);
-    let mut tests = 0;
-    for ((metric, tested), decided) in metrics.zip(tested).zip(decided) {
+    let mut metrics: Vec<&mut MetricPair> = cells.flat_map(|cell| &mut cell.metrics).collect();
+    let mut tests = decide_from_none(&mut metrics, &from_none, is_virtual);
+    for ((metric, tested), decided) in metrics.into_iter().zip(tested).zip(decided) {
         let ratio = tested.estimate.map(|estimate| estimate.mean.exp());
         metric.ratio = ratio.filter(|ratio| ratio.is_finite());
         if let Some(decided) = decided {
@@ -290,4 +333,45 @@ pub fn decide_all(pairs: &mut [Matched], equivalence: f64, is_virtual: bool) -> 
         }
     }
     tests
+}
+
+/// Decides, of metrics that are zero in every round of one run, whether they are above zero in more rounds of the other: by
+/// Fisher's exact test over all of them, in virtual time by any round. Those that are zero in both are the same. Returns the
+/// number of tests.
+fn decide_from_none(
+    metrics: &mut [&mut MetricPair],
+    above_zero: &[Option<[u64; 2]>],
+    is_virtual: bool,
+) -> u64 {
+    let found = metrics.iter_mut().zip(above_zero);
+    let found = found.filter_map(|(metric, above_zero)| Some((metric, (*above_zero)?)));
+    let (mut found, never): (Vec<_>, Vec<_>) = found.partition(|(_, counts)| *counts != [0, 0]);
+    for (metric, _) in never {
+        metric.conclusion = Conclusion::Same;
+    }
+    let p_value = |(metric, above_zero): &(&mut &mut MetricPair, [u64; 2])| {
+        let mut sides = [0, 1].map(|side| [above_zero[side], metric.n[side]]);
+        sides.sort_unstable();
+        // Either direction.
+        (2.0 * more_failures_p_value(sides[0], sides[1])).min(1.0)
+    };
+    let p_values: Vec<f64> = found.iter().map(p_value).collect();
+    let decisions = simultaneous(&p_values, 1.0 - CONFIDENCE);
+    for (((metric, _), p_value), decision) in found.iter_mut().zip(&p_values).zip(decisions) {
+        if !is_virtual {
+            metric.p_value = Some(*p_value);
+            metric.p_adjusted = Some(decision.adjusted);
+        }
+        if is_virtual || decision.significant {
+            let is_worse = metric.is_higher() == (better(&metric.metric) == Better::Lower);
+            metric.conclusion = match is_worse {
+                true => Conclusion::Slower,
+                false => Conclusion::Faster,
+            };
+        }
+    }
+    match is_virtual {
+        true => 0,
+        false => found.len() as u64,
+    }
 }

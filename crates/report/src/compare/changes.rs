@@ -22,6 +22,7 @@ const APART: [&str; 6] = [
 /// Returns all differences between two runs, by kind.
 pub fn between(from: (&RunData, &Summary), to: (&RunData, &Summary)) -> Vec<Change> {
     let mut changes = of_run(from.1, to.1);
+    changes.extend(of_programs(from.0, to.0));
     changes.extend(of_study(from.0, to.0));
     changes.extend(of_hosts(from.0, to.0));
     changes.extend(of_stacks(from.1, to.1));
@@ -56,11 +57,7 @@ fn of_run(from: &Summary, to: &Summary) -> Vec<Change> {
         Some(trials.to_string())
     };
     let version = |summary: &Summary| Some(summary.regatta_version.clone());
-    let builds = |summary: &Summary| {
-        let builds = summary.builds.iter().map(Build::text);
-        (!summary.builds.is_empty()).then(|| list(builds))
-    };
-    let changes = [
+    let mut changes = vec![
         differing(ChangeKind::Run, "bed", &|summary| Some(summary.bed.clone())),
         differing(ChangeKind::Run, "state", &state),
         differing(
@@ -69,9 +66,88 @@ fn of_run(from: &Summary, to: &Summary) -> Vec<Change> {
             &doubted,
         ),
         differing(ChangeKind::Program, "version of Regatta", &version),
-        differing(ChangeKind::Program, "build of Regatta", &builds),
     ];
+    changes.extend(of_builds(&from.builds, &to.builds));
     changes.into_iter().flatten().collect()
+}
+
+/// Part of a build: its name among the changes, and its value.
+type BuildPart = (&'static str, fn(&Build) -> Option<String>);
+
+const BUILD_PARTS: [BuildPart; 6] = [
+    ("commit of Regatta", |build| {
+        let state = match build.dirty {
+            Some(true) => " with changes",
+            _ => "",
+        };
+        Some(short(build.commit.as_deref()?) + state)
+    }),
+    ("profile of Regatta", |build| build.profile.clone()),
+    ("`opt-level` of Regatta", |build| build.opt_level.clone()),
+    ("debug assertions of Regatta", |build| {
+        let on = build.debug_assertions?;
+        Some(if on { "on" } else { "off" }.to_owned())
+    }),
+    ("`Cargo.lock` of Regatta, SHA-256", |build| {
+        build.lockfile_sha256.as_deref().map(short)
+    }),
+    ("compiler of Regatta", |build| build.compiler.clone()),
+];
+
+/// Returns the differences of the builds of the program: part by part, where all hosts of a run had the same.
+fn of_builds(from: &[Build], to: &[Build]) -> Vec<Option<Change>> {
+    match [from, to] {
+        [[from], [to]] => (BUILD_PARTS.iter())
+            .map(|(name, of)| change(ChangeKind::Program, name, of(from), of(to)))
+            .collect(),
+        sides => {
+            let text = |builds: &[Build]| {
+                let texts = builds.iter().map(Build::text);
+                (!builds.is_empty()).then(|| list(texts))
+            };
+            let [from, to] = sides.map(text);
+            vec![change(ChangeKind::Program, "build of Regatta", from, to)]
+        }
+    }
+}
+
+/// Returns the beginning of a digest, as many characters as tell two apart.
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
+/// Facts of trials about an external program, each with its name among the changes.
+const PROGRAM_FACTS: [(&str, &str); 2] = [
+    ("version of the program", "external"),
+    ("program, SHA-256", "external.sha256"),
+];
+
+/// Returns the differences of the external programs that both runs tell.
+fn of_programs(from: &RunData, to: &RunData) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (title, fact) in PROGRAM_FACTS {
+        let ends = ["sender", "receiver"].map(|end| format!("{fact}.{end}"));
+        let mut programs: BTreeMap<&str, [BTreeSet<String>; 2]> = BTreeMap::new();
+        for (side, data) in [from, to].into_iter().enumerate() {
+            for trial in &data.trials {
+                let facts = ends
+                    .iter()
+                    .filter_map(|end| trial.measurements.facts.get(end));
+                let known = programs.entry(&trial.transport).or_default();
+                known[side].extend(facts.map(|value| match fact {
+                    "external" => value.clone(),
+                    _ => short(value),
+                }));
+            }
+        }
+        for (transport, sides) in programs {
+            if sides.iter().all(|values| !values.is_empty()) {
+                let texts = sides.map(|values| Some(values.iter().join("; ")));
+                add(&mut changes, ChangeKind::Program, title, transport, texts);
+            }
+        }
+    }
+    changes
 }
 
 fn of_study(from: &RunData, to: &RunData) -> Vec<Change> {

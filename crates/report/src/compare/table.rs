@@ -1,17 +1,17 @@
 //! Text of a comparison for a terminal.
 
 use comfy_table::{Cell as TableCell, Table};
-use regatta_model::{Unit, metric, shell::printable};
+use regatta_model::{metric, shell::printable};
 
 use super::{
     types::{
         CellName, CellPair, Change, ChangeKind, ComparedRun, MetricPair, PairOfRuns, RunComparison,
     },
-    verdict::change_text,
+    verdict::outcome,
 };
 use crate::{
-    analysis::{Conclusion, MeanKind},
-    format::{CommonUnit, grouped, list, moment, quantity},
+    analysis::MeanKind,
+    format::{CommonUnit, grouped, list, moment},
     labels::Labels,
     text::{TerminalOptions, TerminalText, fit, natural_width, new_table, pad, right},
 };
@@ -28,7 +28,7 @@ const LONGEST_LABEL: usize = 24;
 /// Number of characters of a value of a change.
 const MAX_VALUE: usize = 60;
 
-/// Renders a comparison: the runs, and of each pair what changed, its cells and the verdict.
+/// Renders a comparison: the runs, and of each pair the verdict, what changed, and its cells.
 #[must_use]
 pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
     let mut text = TerminalText::new(options);
@@ -41,12 +41,7 @@ pub fn render(comparison: &RunComparison, options: &TerminalOptions) -> String {
     if let Some(gate) = &comparison.gate {
         text.out.push('\n');
         if gate.passed {
-            let slower = gate.slower_ratio.map(|least| {
-                let least = quantity(Unit::Ratio, least.0);
-                format!("no cell is slower by {least} or more, and ")
-            });
-            let passed = slower.unwrap_or_default() + "no more trials failed";
-            add_line(&mut text, "pass  ", &passed);
+            add_line(&mut text, "pass  ", &gate.passed_text());
         }
         for miss in gate.misses.iter().take(MAX_CELLS) {
             add_line(&mut text, "MISS  ", miss);
@@ -80,7 +75,7 @@ fn run_text(run: &ComparedRun) -> String {
 }
 
 /// Legend of the tables.
-const LEGEND: &str = "geometric means, where a row says nothing else; arithmetic and harmonic ones are over every trial that was started, a failed one as a rate of 0 or a time without end; change with the interval by which it was decided";
+const LEGEND: &str = "geometric means, where a row says nothing else; arithmetic and harmonic ones are over every trial that was started, a failed one as a rate of 0 or a time without end; a difference with the interval by which it was decided";
 
 /// Adds a text after a first word, wrapped and indented as far.
 fn add_line(out: &mut TerminalText, first: &str, text: &str) {
@@ -88,6 +83,7 @@ fn add_line(out: &mut TerminalText, first: &str, text: &str) {
 }
 
 fn add_pair(out: &mut TerminalText, pair: &PairOfRuns) {
+    out.paragraph(&pair.verdict, "1");
     out.heading(&format!("{} to {}: what changed", pair.from, pair.to));
     if pair.changes.is_empty() {
         add_line(out, "  ", "nothing that the results record");
@@ -96,14 +92,14 @@ fn add_pair(out: &mut TerminalText, pair: &PairOfRuns) {
     for (run, cells) in [(&pair.from, &pair.only_from), (&pair.to, &pair.only_to)] {
         if !cells.is_empty() {
             let shown = list(cells.iter().take(MAX_CHANGES).map(CellName::text));
-            let text = format!("{} cells in {run} alone: {shown}", cells.len());
+            let word = if cells.len() == 1 { "cell" } else { "cells" };
+            let text = format!("{} {word} in {run} alone: {shown}", cells.len());
             add_line(out, "  ", &text);
         }
     }
     add_tables(out, pair);
     out.out.push('\n');
     add_line(out, "", LEGEND);
-    out.paragraph(&pair.verdict, "1");
 }
 
 fn add_changes(out: &mut TerminalText, changes: &[Change]) {
@@ -217,7 +213,6 @@ fn table(pair: &PairOfRuns, cells: &[&CellPair]) -> Table {
         TableCell::new("metric"),
         right(&pair.from),
         right(&pair.to),
-        right("change"),
         TableCell::new(format!("{} is", pair.to)),
     ]);
     for cell in cells {
@@ -226,18 +221,17 @@ fn table(pair: &PairOfRuns, cells: &[&CellPair]) -> Table {
             .filter(|metric| metric.primary || metric.conclusion.is_difference())
             .collect();
         if metrics.is_empty() {
-            table.add_row([&name, "–", "–", "–", "–", "not measured"]);
+            table.add_row([&name, "–", "–", "–", "not measured"]);
             continue;
         }
         for (position, metric) in metrics.into_iter().enumerate() {
-            let [from, to, change] = figures(metric).map(right);
+            let [from, to] = figures(metric).map(right);
             table.add_row(vec![
                 TableCell::new(if position == 0 { &name } else { "" }),
                 TableCell::new(title_with_mean(metric)),
                 from,
                 to,
-                change,
-                TableCell::new(conclusion(metric)),
+                TableCell::new(outcome(metric)),
             ]);
         }
     }
@@ -260,23 +254,10 @@ pub fn title_with_mean(metric: &MetricPair) -> String {
     format!("{}{mean}", title(metric))
 }
 
-/// Returns both means and the change, each a dash where there is none.
-pub fn figures(metric: &MetricPair) -> [String; 3] {
+/// Returns both means, each a dash where there is none.
+pub fn figures(metric: &MetricPair) -> [String; 2] {
     let means = [metric.mean_from, metric.mean_to];
     let common_unit = CommonUnit::of(metric.unit, means.into_iter().flatten());
-    let [from, to] = means.map(|mean| mean.map(|mean| common_unit.quantity(mean)));
-    [from, to, change_text(metric)].map(|text| text.unwrap_or_else(|| "–".to_owned()))
-}
-
-/// Returns the label of the conclusion: a delay is not slower, but worse. [`LEGEND`] explains a dash.
-#[must_use]
-pub fn conclusion(metric: &MetricPair) -> &'static str {
-    match (metric.conclusion, metric.primary) {
-        (Conclusion::Slower, true) => "slower",
-        (Conclusion::Faster, true) => "faster",
-        (Conclusion::Slower, false) => "worse",
-        (Conclusion::Faster, false) => "better",
-        (Conclusion::Same, _) => "the same",
-        (Conclusion::Undecided, _) => "undecided",
-    }
+    let means = means.map(|mean| mean.map(|mean| common_unit.quantity(mean)));
+    means.map(|text| text.unwrap_or_else(|| "–".to_owned()))
 }

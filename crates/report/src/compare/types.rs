@@ -1,13 +1,14 @@
 //! Types of a comparison of runs; `schemas/comparison.schema.json` is their description for other
 //! programs.
 
-use regatta_model::{Better, Ratio, Unit};
+use regatta_model::{Better, Unit};
 use serde::Serialize;
 
+use super::limit::Limit;
 use crate::analysis::{Build, Conclusion, MeanKind, State, Statistics, better};
 
 /// Version of the comparison's JSON; raised when a reader of an older version would misread it.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// Comparison of several runs, each pair by itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -89,13 +90,6 @@ pub struct MoreFailures {
     pub p_adjusted: Option<f64>,
 }
 
-/// What makes a gate fail beside more failed trials.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FailOn {
-    /// Smallest worsening of a cell's primary metric, as a ratio; `None` for failures alone.
-    pub slower: Option<Ratio>,
-}
-
 /// Name of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CellName {
@@ -126,7 +120,7 @@ impl CellName {
 pub enum ChangeKind {
     /// Bed, path and state of the run.
     Run,
-    /// Version and build of Regatta.
+    /// Version and build of Regatta, version and digest of external programs.
     Program,
     /// Study: seed, rounds, transports, conditions, workloads.
     Study,
@@ -190,8 +184,7 @@ impl CellPair {
 
     /// Returns the distance of the ratio of that metric from 1, as a logarithm.
     pub(crate) fn distance(&self) -> f64 {
-        let ratio = self.primary().and_then(|metric| metric.ratio);
-        ratio.map_or(0.0, |ratio| ratio.ln().abs())
+        self.primary().map_or(0.0, MetricPair::distance)
     }
 
     /// Whether the cell was measured in `from` and not at all in `to`.
@@ -242,6 +235,20 @@ fn unit_name<S: serde::Serializer>(unit: &Unit, to: S) -> Result<S::Ok, S::Error
 }
 
 impl MetricPair {
+    /// Returns the distance of the ratio from 1, as a logarithm.
+    pub(crate) fn distance(&self) -> f64 {
+        self.ratio.map_or(0.0, |ratio| ratio.ln().abs())
+    }
+
+    /// Whether the metric is larger in `to` than in `from`.
+    pub(crate) fn is_higher(&self) -> bool {
+        match (self.ratio, self.mean_from.zip(self.mean_to)) {
+            (Some(ratio), _) => ratio > 1.0,
+            (None, Some((from, to))) => to > from,
+            (None, None) => false,
+        }
+    }
+
     /// Returns how much worse `to` is, as a share of the value in `from`: 0.05 for a goodput of 95
     /// against 100 Mbit/s, and for a delay of 105 against 100 ms. Negative where it is better.
     #[must_use]
@@ -267,8 +274,8 @@ impl MetricPair {
 /// Gate of `--fail-on`: each further run against the first. More failed trials miss every gate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RegressionGate {
-    /// Smallest worsening of a cell's primary metric that misses the gate, as a ratio; `None` where only failures do.
-    pub slower_ratio: Option<Ratio>,
+    /// Changes of metrics that miss the gate; empty where only failures do.
+    pub limits: Vec<Limit>,
     /// Whether no cell misses it.
     pub passed: bool,
     /// Cells that miss it, each with the reason, one sentence each.

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     ReportError,
     compare::{
-        CellPair, MetricPair, PairOfRuns, RunComparison, conclusion, figures, left_out, listed,
+        CellPair, MetricPair, PairOfRuns, RunComparison, figures, left_out, listed, outcome,
         title_with_mean,
     },
     format,
@@ -35,6 +35,7 @@ pub fn render(comparison: &RunComparison) -> Result<String, ReportError> {
         builds => (comparison.runs.iter())
             .map(|run| run.builds.iter().map(|build| build.text()).collect())
             .collect::<Vec<Vec<String>>>(),
+        passed => comparison.gate.as_ref().map(|gate| gate.passed_text()),
         pairs => comparison.pairs.iter().map(pair).collect::<Vec<Value>>(),
     };
     super::fill(include_str!("compare.html"), page)
@@ -63,7 +64,7 @@ fn pair(pair: &PairOfRuns) -> Value {
 
 /// Returns the rows of a cell, one for each metric.
 fn rows(cell: &CellPair) -> Vec<Value> {
-    let row = |title: &str, columns: [String; 4]| {
+    let row = |title: &str, columns: [String; 3]| {
         context! {
             transport => &*cell.name.transport,
             condition => &*cell.name.condition,
@@ -73,15 +74,12 @@ fn rows(cell: &CellPair) -> Vec<Value> {
         }
     };
     if cell.metrics.is_empty() {
-        return vec![row("–", ["–", "–", "–", "not measured"].map(str::to_owned))];
+        return vec![row("–", ["–", "–", "not measured"].map(str::to_owned))];
     }
     let metrics = cell.metrics.iter();
     let of_metric = |pair: &MetricPair| {
-        let [from, to, change] = figures(pair);
-        row(
-            &title_with_mean(pair),
-            [from, to, change, conclusion(pair).to_owned()],
-        )
+        let [from, to] = figures(pair);
+        row(&title_with_mean(pair), [from, to, outcome(pair)])
     };
     metrics.map(of_metric).collect()
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use regatta_model::{
-    Clock, HostFacts, MetricValues, Outcome, Ratio, TrialRecord, Warning, warning_code,
+    Clock, HostFacts, MetricValues, Outcome, Ratio, TrialRecord, Warning, metric::id, warning_code,
 };
 use regatta_report::{
     RunData,
     analysis::{Conclusion, MeanKind},
-    compare::{ChangeKind, CompareError, FailOn, RunComparison, compare, render},
+    compare::{ChangeKind, CompareError, Limit, RunComparison, compare, render},
     html,
     terminal::TerminalOptions,
 };
@@ -51,10 +51,12 @@ fn compared(runs: Vec<RunData>, least: Option<f64>) -> Result<RunComparison, Com
     let runs: Vec<(String, RunData)> = named
         .map(|(position, data)| (format!("out/{position}"), data))
         .collect();
-    let fail_on = least.map(|least| FailOn {
-        slower: Some(Ratio(least)),
-    });
-    compare(&runs, fail_on)
+    let limits = least.map(|least| vec![limit(&format!("slower:{}%", least * 100.0))]);
+    compare(&runs, limits.as_deref())
+}
+
+fn limit(text: &str) -> Limit {
+    text.parse().expect("a limit")
 }
 
 fn unchanged(_: &TrialRecord) -> f64 {
@@ -86,8 +88,7 @@ fn a_planted_change_of_5_percent_is_found() {
         assert!(low < planted && planted < high, "[{low}, {high}]");
     }
     assert!(
-        pair.verdict
-            .starts_with("3 of 12 cells are slower in B: `t1` under `c"),
+        pair.verdict.starts_with("B against A: goodput 4."),
         "{}",
         pair.verdict
     );
@@ -111,7 +112,7 @@ fn a_gate_allows_a_smaller_slowdown() {
     assert!(
         comparison.pairs[0]
             .verdict
-            .contains("3 of 12 cells are faster in B")
+            .contains(" % better with `t1`; ")
     );
 }
 
@@ -238,6 +239,61 @@ fn facts_that_are_no_settings_are_no_changes() {
     let comparison = compared(runs, None).expect("they share all cells");
     let changes = &comparison.pairs[0].changes;
     assert!(changes.is_empty(), "{changes:?}");
+}
+
+/// A user who compares versions of a program of their own has the same path in both studies.
+#[test]
+fn what_changed_names_the_program_by_version_and_digest() {
+    let program = |id: u64, version: &str, digest: &str| {
+        let mut data = run(id, 5, unchanged);
+        for trial in data.trials.iter_mut().filter(|it| it.transport == "t1") {
+            let facts = &mut trial.measurements.facts;
+            for end in ["sender", "receiver"] {
+                facts.insert(format!("external.{end}"), format!("my-stack {version}"));
+                if !digest.is_empty() {
+                    facts.insert(format!("external.sha256.{end}"), digest.repeat(16));
+                }
+            }
+        }
+        data
+    };
+    let changes = |from: [&str; 2], to: [&str; 2]| {
+        let runs = vec![program(1, from[0], from[1]), program(2, to[0], to[1])];
+        let comparison = compared(runs, None).expect("they share all cells");
+        let text = render(&comparison, &TerminalOptions::default());
+        let lines = text.lines().filter(|line| line.starts_with("  program"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        changes(["1.0", "0a1b"], ["1.1", "2c3d"]),
+        [
+            "  program  version of the program (t1): my-stack 1.0 → my-stack 1.1",
+            "  program  program, SHA-256 (t1): 0a1b0a1b0a1b → 2c3d2c3d2c3d"
+        ]
+    );
+    assert_eq!(changes(["1.0", "0a1b"], ["1.0", "0a1b"]), [""; 0]);
+    // Of a run before there were digests nothing is known.
+    assert_eq!(changes(["1.0", ""], ["1.0", "0a1b"]), [""; 0]);
+}
+
+#[test]
+fn what_changed_in_the_build_is_told_part_by_part() {
+    let built = |id: u64, commit: &str, dirty: &str| {
+        let mut data = run(id, 5, unchanged);
+        let facts = [("commit", commit), ("dirty", dirty), ("profile", "release")];
+        let facts = facts.map(|(name, value)| (format!("build.{name}"), value.to_owned()));
+        let hosts = &mut data.header.hosts;
+        hosts.insert("sender".to_owned(), HostFacts(facts.into()));
+        data
+    };
+    let runs = vec![
+        built(1, "0123456789abcdef", "no"),
+        built(2, "0123456789abcdef", "yes"),
+    ];
+    let comparison = compared(runs, None).expect("they share all cells");
+    let text = render(&comparison, &TerminalOptions::default());
+    let expected = "  program  commit of Regatta: 0123456789ab → 0123456789ab with changes\n\n";
+    assert!(text.contains(expected), "{text}");
 }
 
 fn with_facts(mut data: RunData, kernel: &str, version: &str) -> RunData {
@@ -412,7 +468,7 @@ fn misses_after(rounds: &[u32], fail: fn(&mut TrialRecord), clock: Clock) -> Vec
     let before = at(run(1, 6, unchanged));
     let after = at(with_failures(run(2, 6, unchanged), rounds, fail));
     let runs = [("a".to_owned(), before), ("b".to_owned(), after)];
-    let comparison = compare(&runs, Some(FailOn { slower: None })).expect("shared cells");
+    let comparison = compare(&runs, Some(&[])).expect("shared cells");
     comparison.gate.expect("it was asked for").misses
 }
 
@@ -475,5 +531,177 @@ fn means_are_over_every_trial_that_was_started() {
         assert!((ratio - 5.0 / 6.0).abs() < 0.03, "{ratio}");
         let text = render(&comparison, &TerminalOptions::default());
         assert!(text.contains("arithmetic"), "{text}");
+    }
+}
+
+/// Returns a run of one cell: `tcp` over one path, whose metrics have these means and vary by 0.2 %.
+fn one_cell(id: u64, clock: Clock, metrics: &[(&str, f64)]) -> RunData {
+    let setup = Setup {
+        conditions: 1,
+        ..Setup::equal(Kind::LogNormal, 1, 8)
+    };
+    let mut data = setup.run(&mut Rng::new(1));
+    data.header.run_id = format!("run {id}");
+    data.header.study.guest.clock = clock;
+    let mut draws = Draws::new(id);
+    for trial in &mut data.trials {
+        let drawn = metrics.iter().map(|(name, mean)| {
+            let spread = 0.002 * (draws.unit() - 0.5);
+            ((*name).to_owned(), mean * (1.0 + spread))
+        });
+        trial.measurements.metrics = drawn.collect();
+    }
+    data
+}
+
+/// Means of goodput, delay and CPU of the run that others are compared with.
+const BEFORE: [(&str, f64); 3] = [
+    (id::GOODPUT_BPS, 9e7),
+    (id::ROUND_TRIP_DELAY_P50_NS, 5e7),
+    (id::CPU_PER_BYTE_NS, 2.0),
+];
+
+fn verdict_of(after: &[(&str, f64)]) -> String {
+    let runs = vec![
+        one_cell(1, Clock::Real, &BEFORE),
+        one_cell(2, Clock::Real, after),
+    ];
+    let comparison = compared(runs, None).expect("they share the cell");
+    let text = render(&comparison, &TerminalOptions::default());
+    let verdict = comparison.pairs[0].verdict.clone();
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let heading = flat(&text).find("A to B: what changed").expect("a heading");
+    let position = flat(&text).find(&verdict).expect("the verdict");
+    assert!(position < heading, "the answer comes first: {text}");
+    let page = html::compare::render(&comparison).expect("the template fits");
+    assert!(page.contains(&verdict), "{page}");
+    verdict
+}
+
+#[test]
+fn a_verdict_is_one_sentence_over_the_metrics_that_readers_look_at() {
+    let [goodput, delay, cpu] = BEFORE;
+    let after = [goodput, (delay.0, 2.35e7), (cpu.0, 2.64)];
+    assert_eq!(
+        verdict_of(&after),
+        "B against A: goodput the same within 0.1 %; delay 53 % better, CPU 32 % worse."
+    );
+    let after = [(goodput.0, 8.1e7), (delay.0, 1.5e8), cpu];
+    assert_eq!(
+        verdict_of(&after),
+        "B against A: goodput 10 % worse; delay 3.0 times as much (worse)."
+    );
+}
+
+/// A reader would take "−5 % worse" for better.
+#[test]
+fn no_sign_stands_with_better_or_worse() {
+    let with_signs = |text: &str| -> Vec<String> {
+        let parts = text.split(['\n', ';', '<', '>']);
+        let is_both = |part: &&str| {
+            let is_signed = part.contains(['−', '+']);
+            is_signed && (part.contains("better") || part.contains("worse"))
+        };
+        parts.filter(is_both).map(str::to_owned).collect()
+    };
+    let runs = vec![run(1, 20, unchanged), run(2, 20, slower_t1)];
+    let comparison = compared(runs, Some(0.03)).expect("they share all cells");
+    let options = TerminalOptions {
+        width: 200,
+        color: false,
+    };
+    let mut text = render(&comparison, &options);
+    text += &serde_json::to_string(&comparison.gate).expect("JSON");
+    text += &comparison.pairs[0].verdict;
+    assert!(text.contains(" % worse"), "{text}");
+    assert_eq!(with_signs(&text), [""; 0]);
+}
+
+fn misses_of(
+    clock: Clock,
+    after: &[(&str, f64)],
+    limits: &[&str],
+) -> Result<Vec<String>, CompareError> {
+    let runs = [
+        ("a".to_owned(), one_cell(1, clock, &BEFORE)),
+        ("b".to_owned(), one_cell(2, clock, after)),
+    ];
+    let limits: Vec<Limit> = limits.iter().map(|it| limit(it)).collect();
+    let comparison = compare(&runs, Some(&limits))?;
+    Ok(comparison.gate.expect("it was asked for").misses)
+}
+
+#[test]
+fn a_gate_fails_by_any_metric_and_direction() {
+    let [goodput, delay, cpu] = BEFORE;
+    let after = [goodput, (delay.0, 2.35e7), (cpu.0, 2.64)];
+    let cell = "`t0` under `c0` with `w`";
+    for (limits, expected) in [
+        (&["slower:0%", "delay-worse:10%", "cpu-worse:40%"][..], None),
+        (&["cpu-worse:20%"], Some("`cpu-worse:20%` in B")),
+        (
+            &["slower:1%", "delay-better:50%"],
+            Some("`delay-better:50%` in B"),
+        ),
+        (
+            &["cpu_per_byte_ns-higher:20%"],
+            Some("`cpu_per_byte_ns-higher:20%` in B"),
+        ),
+        (&["faster:0%", "delay-better:60%"], None),
+    ] {
+        let misses = misses_of(Clock::Real, &after, limits).expect("shared cells");
+        assert_eq!(misses.len(), usize::from(expected.is_some()), "{misses:?}");
+        if let Some(expected) = expected {
+            let begin = format!("{expected}: {cell}, ");
+            assert!(misses[0].starts_with(&begin), "{misses:?}");
+        }
+    }
+}
+
+#[test]
+fn several_limits_are_missed_each_by_itself() {
+    let [goodput, delay, cpu] = BEFORE;
+    let after = [goodput, (delay.0, 6e7), (cpu.0, 3.0)];
+    let misses = misses_of(Clock::Real, &after, &["delay:10%", "cpu:20%"]).expect("shared cells");
+    assert_eq!(misses.len(), 2, "{misses:?}");
+    assert!(misses[0].contains("delay 19.96 % worse"), "{misses:?}");
+    assert!(misses[1].contains("CPU 49.97 % worse"), "{misses:?}");
+}
+
+#[test]
+fn a_gate_by_a_metric_that_no_cell_has_is_refused() {
+    let found = misses_of(Clock::Real, &BEFORE, &["slower:5%", "retransmissions:10%"]);
+    let expected = CompareError::NoSuchMetric("retransmissions:10%".to_owned());
+    assert_eq!(found, Err(expected));
+}
+
+/// Retransmissions where there were none have no ratio, and are what a gate is for.
+#[test]
+fn a_metric_that_was_zero_is_judged_by_the_rounds_above_zero() {
+    let with = |retransmitted: f64| {
+        let [goodput, delay, cpu] = BEFORE;
+        [goodput, delay, cpu, (id::RETRANSMIT_RATIO, retransmitted)]
+    };
+    let limits = [limit("retransmissions:10%")];
+    for clock in [Clock::Real, Clock::Virtual] {
+        let runs = |before: f64, after: f64| {
+            [
+                ("a".to_owned(), one_cell(1, clock, &with(before))),
+                ("b".to_owned(), one_cell(2, clock, &with(after))),
+            ]
+        };
+        let gate = |before, after| {
+            let comparison = compare(&runs(before, after), Some(&limits)).expect("shared cells");
+            let verdict = comparison.pairs[0].verdict.clone();
+            (comparison.gate.expect("it was asked for").passed, verdict)
+        };
+        let (passed, verdict) = gate(0.0, 0.01);
+        assert!(!passed, "{clock:?}");
+        assert!(
+            verdict.contains("retransmissions 1 % instead of none (worse)"),
+            "{verdict}"
+        );
+        assert!(gate(0.0, 0.0).0, "{clock:?}");
+        assert!(gate(0.01, 0.0).0, "{clock:?}");
     }
 }

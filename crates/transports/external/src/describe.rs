@@ -1,4 +1,4 @@
-//! State that is kept of a program as long as its file stays the same: its description, and an idle process of one with the
+//! State that is kept of a program as long as its file stays the same: its description, its digest, and an idle process of one with the
 //! capability `repeat`. An interpreter that has to be started, and load its modules, for each answer and each trial
 //! would take most of the time between trials.
 
@@ -11,6 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_transport::{Stop, TransportError};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     contract::{CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
@@ -45,6 +46,8 @@ impl Key {
 }
 
 static DESCRIPTIONS: LazyLock<Mutex<HashMap<Key, Description>>> = LazyLock::new(Mutex::default);
+
+static DIGESTS: LazyLock<Mutex<HashMap<Key, String>>> = LazyLock::new(Mutex::default);
 
 static IDLE: LazyLock<Mutex<HashMap<Key, Program>>> = LazyLock::new(Mutex::default);
 
@@ -92,6 +95,18 @@ pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, Pr
     }
     DESCRIPTIONS.lock().insert(key, description.clone());
     Ok(description)
+}
+
+/// Returns the SHA-256 of the file of a program, hexadecimal; `None` if it cannot be read.
+pub(crate) fn digest(command: &Command) -> Option<String> {
+    let key = Key::new(command);
+    if let Some(digest) = DIGESTS.lock().get(&key) {
+        return Some(digest.clone());
+    }
+    let digest = Sha256::digest(fs::read(&command.program).ok()?);
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    DIGESTS.lock().insert(key, digest.clone());
+    Some(digest)
 }
 
 fn query(command: &Command, stop: &Stop) -> Result<(Description, Program), ProgramFailure> {
@@ -218,5 +233,21 @@ mod tests {
             assert_eq!(repeating.finish(program, within).as_deref(), Some(why));
             assert_ne!(repeating.start().process(), first);
         }
+    }
+
+    #[test]
+    fn a_program_that_changes_has_another_digest() {
+        let directory = tempfile::tempdir().unwrap();
+        let command = Command {
+            program: directory.path().join("driver"),
+            arguments: Vec::new(),
+        };
+        assert_eq!(digest(&command), None);
+        fs::write(&command.program, "abc").unwrap();
+        // FIPS 180-2, B.1.
+        let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest(&command).as_deref(), Some(of_abc));
+        fs::write(&command.program, "abcd").unwrap();
+        assert_ne!(digest(&command).as_deref(), Some(of_abc));
     }
 }

@@ -11,7 +11,7 @@ use super::{
     under,
 };
 use crate::{
-    compare::{CellPair, MetricPair, PairOfRuns, figures, title_with_mean},
+    compare::{CellPair, MetricPair, PairOfRuns, figures, outcome, title_with_mean},
     format::{grouped, is_narrow, signed_percent},
     labels::Labels,
 };
@@ -91,18 +91,17 @@ impl Row<'_> {
 
     /// Describes the row: both means, the change with its interval, the numbers of rounds.
     fn label_text(&self, pair: &PairOfRuns) -> String {
-        let [from, to, change] = figures(self.metric);
+        let [from, to] = figures(self.metric);
         format!(
-            "{}: {}\n{}: {}, n = {}\n{}: {}, n = {}\n{}",
+            "{}: {}\n{}: {}, n = {}\n{}: {}, n = {}",
             self.label,
-            change,
+            outcome(self.metric),
             pair.from,
             from,
             self.metric.n[0],
             pair.to,
             to,
-            self.metric.n[1],
-            self.metric.conclusion.name()
+            self.metric.n[1]
         )
     }
 }

@@ -39,6 +39,8 @@ const ABANDON: &str = "abandon";
 struct ProgramSession {
     command: Command,
     description: Description,
+    /// SHA-256 of the program's file.
+    digest: Option<String>,
     trial: Trial,
     content: Content,
     /// Whether the sender closes without waiting for the acknowledgement.
@@ -141,6 +143,7 @@ pub(crate) fn prepare(
     let (description, program, listen) =
         ready().map_err(|failure: ProgramFailure| failure.explain(&command.program))?;
     Ok(Box::new(ProgramSession {
+        digest: describe::digest(&command),
         command,
         description,
         trial: Trial::new(order, context)?,
@@ -228,6 +231,8 @@ impl Session for ProgramSession {
         let program = format!("{} {}", this.description.name, this.description.version);
         let facts = &mut report.measurements.facts;
         facts.insert(format!("external.{side}"), program);
+        let digest = this.digest.into_iter();
+        facts.extend(digest.map(|digest| (format!("external.sha256.{side}"), digest)));
         complete_stack_facts(&mut report, &this.trial.order, "the program does not tell");
         let end = describe::finish(this.program, &this.description, &this.command, END_LIMIT);
         if let Some(how) = end

@@ -134,6 +134,11 @@ fn is_delivered(name: &str, size: u64, message: u64, pattern: Pattern) {
         sender.measurements.facts["external.sender"].contains(version),
         "{sender:?}"
     );
+    assert_eq!(
+        sender.measurements.facts["external.sha256.sender"],
+        receiver.measurements.facts["external.sha256.receiver"],
+        "{what}"
+    );
 }
 
 fn the_deadline_is_kept(name: &str) {

@@ -1,0 +1,223 @@
+//! Limits of a gate: changes of metrics by which a cell misses it.
+
+use std::str::FromStr;
+
+use regatta_model::{Better, Named as _, Ratio, UnitError, metric, metric::id, study::nearest};
+use serde::Serialize;
+
+use super::types::MetricPair;
+use crate::analysis::better;
+
+/// Short names of metrics in limits.
+const SHORT_NAMES: [(&str, &[&str]); 7] = [
+    ("goodput", &[id::GOODPUT_BPS]),
+    (
+        "delay",
+        &[
+            id::ROUND_TRIP_DELAY_P50_NS,
+            id::STREAM_ROUND_TRIP_DELAY_P50_NS,
+            id::MESSAGE_DELAY_P95_NS,
+        ],
+    ),
+    ("cpu", &[id::CPU_PER_BYTE_NS]),
+    ("host-cpu", &[id::CPU_HOST_RATIO]),
+    ("retransmissions", &[id::RETRANSMIT_RATIO]),
+    ("set-up", &[id::SET_UP_TIME_MEAN_NS]),
+    ("memory", &[id::PEAK_MEMORY_SENDER_BYTES]),
+];
+
+/// Names of limits by the metric of the workload's ranking.
+const OF_RANKING: [(&str, Direction); 2] =
+    [("slower", Direction::Worse), ("faster", Direction::Better)];
+
+/// Direction of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To what is worse by the metric.
+    Worse,
+    /// To what is better by the metric.
+    Better,
+    /// To larger values.
+    Higher,
+    /// To smaller values.
+    Lower,
+}
+
+regatta_model::named!(Direction:
+    "worse" => Worse, "better" => Better, "higher" => Higher, "lower" => Lower);
+
+/// Change of a metric by which a cell misses a gate: [`FromStr`] reads `slower:5%`, `delay-worse:10%`,
+/// `packets_sent-higher:20%`, and a name of a metric alone as its worsening.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limit {
+    /// The limit as it was written.
+    pub name: String,
+    /// Metrics, of which each cell has any; empty for that of the workload's ranking.
+    pub metrics: Vec<&'static str>,
+    /// Direction of the change.
+    pub direction: Direction,
+    /// Smallest change, as a share of the value in the first run.
+    #[serde(rename = "least_ratio")]
+    pub least: Ratio,
+}
+
+impl Limit {
+    /// Returns what may stand before the colon: the names by the metric of the ranking, and each short name with both
+    /// directions.
+    #[must_use]
+    pub fn names() -> Vec<String> {
+        let of_ranking = OF_RANKING.iter().map(|(name, _)| (*name).to_owned());
+        let of_metrics = SHORT_NAMES
+            .iter()
+            .flat_map(|(name, _)| [format!("{name}-worse"), format!("{name}-better")]);
+        of_ranking.chain(of_metrics).collect()
+    }
+
+    /// Whether the limit is about a metric of a cell.
+    pub(super) fn concerns(&self, metric: &MetricPair) -> bool {
+        match &*self.metrics {
+            [] => metric.primary,
+            metrics => metrics.contains(&&*metric.metric),
+        }
+    }
+
+    /// Whether a change is certain, goes in this direction, and is as large as the limit or larger.
+    pub(super) fn is_reached(&self, metric: &MetricPair) -> bool {
+        let is_higher = match (self.direction, better(&metric.metric)) {
+            (Direction::Higher, _)
+            | (Direction::Worse, Better::Lower)
+            | (Direction::Better, Better::Higher | Better::Neither) => true,
+            (Direction::Lower, _) | (Direction::Worse | Direction::Better, _) => false,
+        };
+        let change = metric.ratio.map(|ratio| ratio - 1.0);
+        self.concerns(metric)
+            && metric.conclusion.is_difference()
+            && metric.is_higher() == is_higher
+            && change.is_none_or(|change| change.abs() >= self.least.0)
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, least) = text.split_once(':').ok_or_else(|| {
+            format!("{}a limit and a percentage are asked for, such as `slower:5%` or `delay-worse:10%`, or `failed` alone", meant(text))
+        })?;
+        let least: Ratio = least
+            .parse()
+            .map_err(|error: UnitError| format!("{error}; {}", error.hint))?;
+        let limit = |metrics: Vec<&'static str>, direction| Self {
+            name: text.to_owned(),
+            metrics,
+            direction,
+            least,
+        };
+        if let Some((_, direction)) = OF_RANKING.iter().find(|(known, _)| *known == name) {
+            return Ok(limit(Vec::new(), *direction));
+        }
+        let (metric, direction) = match name.rsplit_once('-') {
+            Some((metric, direction)) => match Direction::from_name(direction) {
+                Some(direction) => (metric, direction),
+                None => (name, Direction::Worse),
+            },
+            None => (name, Direction::Worse),
+        };
+        let short = SHORT_NAMES.iter().find(|(short, _)| *short == metric);
+        let metrics = match (short, metric::find(metric)) {
+            (Some((_, metrics)), _) => metrics.to_vec(),
+            (None, Some(known)) => vec![known.name],
+            (None, None) => {
+                let known: Vec<&str> = SHORT_NAMES.iter().map(|(short, _)| *short).collect();
+                return Err(format!(
+                    "{}the metrics are `{}`, and all of `regatta list metrics`; `slower` and `faster` are by the metric of the ranking",
+                    meant(name),
+                    known.join("`, `")
+                ));
+            }
+        };
+        let is_of_neither = metrics.iter().any(|it| better(it) == Better::Neither);
+        if is_of_neither && matches!(direction, Direction::Worse | Direction::Better) {
+            return Err(format!(
+                "neither direction of `{metric}` is better: write `{metric}-higher` or `{metric}-lower`"
+            ));
+        }
+        Ok(limit(metrics, direction))
+    }
+}
+
+/// Returns the beginning of a hint that names the limit which somebody who wrote `name` may mean.
+fn meant(name: &str) -> String {
+    let mut known = Limit::names();
+    known.extend(["failed".to_owned()]);
+    known.extend(SHORT_NAMES.map(|(short, _)| short.to_owned()));
+    known.extend(metric::METRICS.iter().map(|metric| metric.name.to_owned()));
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    nearest(name, &known).map_or_else(String::new, |near| format!("did you mean `{near}`? "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<(Vec<&'static str>, Direction, f64), String> {
+        let limit: Limit = text.parse()?;
+        assert_eq!(limit.name, text);
+        Ok((limit.metrics, limit.direction, limit.least.0))
+    }
+
+    #[test]
+    fn limits_name_any_metric_and_direction() {
+        let cpu = vec![id::CPU_PER_BYTE_NS];
+        for (text, metrics, direction, least) in [
+            ("slower:5%", vec![], Direction::Worse, 0.05),
+            ("faster:10%", vec![], Direction::Better, 0.1),
+            ("cpu-worse:20%", cpu.clone(), Direction::Worse, 0.2),
+            ("cpu:20%", cpu.clone(), Direction::Worse, 0.2),
+            ("cpu-better:20%", cpu, Direction::Better, 0.2),
+            (
+                "set-up:1%",
+                vec![id::SET_UP_TIME_MEAN_NS],
+                Direction::Worse,
+                0.01,
+            ),
+            (
+                "host-cpu-better:1%",
+                vec![id::CPU_HOST_RATIO],
+                Direction::Better,
+                0.01,
+            ),
+            (
+                "packets_sent-higher:3%",
+                vec![id::PACKETS_SENT],
+                Direction::Higher,
+                0.03,
+            ),
+            (
+                "min_rtt_ns-lower:3%",
+                vec![id::MIN_RTT_NS],
+                Direction::Lower,
+                0.03,
+            ),
+        ] {
+            assert_eq!(read(text), Ok((metrics, direction, least)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_none_is_told_what_may_be_meant() {
+        for (text, expected) in [
+            ("slowr:5%", "did you mean `slower`?"),
+            ("dealy-worse:5%", "did you mean `delay-worse`?"),
+            ("retransmision:5%", "did you mean `retransmissions`?"),
+            ("fialed", "did you mean `failed`?"),
+            ("xyz:5%", "the metrics are `goodput`, `delay`"),
+            ("slower", "a limit and a percentage are asked for"),
+            ("slower:fast", "`fast`"),
+            ("packets_sent:5%", "write `packets_sent-higher`"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
