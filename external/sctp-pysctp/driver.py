@@ -19,6 +19,15 @@ SMALLEST_BUFFER = 4 << 20
 RECEIVE_AT_ONCE = 1 << 16
 
 
+def loads_modules():
+    """Whether this kernel loads modules: it was built for them, and loading was not forbidden until the next boot."""
+    try:
+        with open("/proc/sys/kernel/modules_disabled") as file:
+            return os.path.exists("/proc/modules") and file.read().strip() != "1"
+    except OSError:
+        return os.path.exists("/proc/modules")
+
+
 def load():
     """Returns the module `sctp`, if the kernel has SCTP and the module is installed."""
     try:
@@ -26,7 +35,7 @@ def load():
     except OSError as error:
         contract.unsupported(
             f"this kernel has no SCTP: {error.strerror}",
-            "run `modprobe sctp`, or use `sctp-userspace`",
+            ("run `modprobe sctp`, or " if loads_modules() else "") + "use `sctp-userspace`",
         )
     try:
         import sctp

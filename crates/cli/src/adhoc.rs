@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use regatta_model::{
     BedKind, Clock, Condition, OptionValue, Transport,
     study::{LONGEST_NAME, StudyFile},
-    units::parse_duration,
+    units::{format_duration, parse_duration},
 };
 use toml::{Table, Value};
 
@@ -16,6 +16,9 @@ use crate::{
     exit::{Failure, Result, refuse},
     path_options, registry, work_options,
 };
+
+/// Time within which everything has to arrive after the sending for a duration.
+const ARRIVING: Duration = Duration::from_secs(30);
 
 /// Whether the options describe a path, a transport or a workload.
 pub fn is_requested(args: &RunArgs) -> bool {
@@ -85,6 +88,13 @@ fn value_of(text: &str) -> OptionValue {
 /// # Errors
 /// Mistakes in the options.
 pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
+    let duration = duration(args).unwrap_or_default();
+    refuse! {
+        args.deadline.is_none() && duration >= Condition::LONGEST_TIME.saturating_sub(ARRIVING) =>
+            "`--duration` is {}, and a trial, which ends {} later, is 30 days long at most",
+            format_duration(duration), format_duration(ARRIVING);
+            "write a shorter time, such as `--duration 10s`";
+    }
     let named = match args.transport.is_empty() {
         // `external` stands for a program that only the user can name.
         true => (regatta_agent::registry().iter())
@@ -100,8 +110,8 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
 
     let mut root = table([
         ("name", Some("command-line".into())),
-        ("title", Some("A study from the command line".into())),
         ("rounds", args.rounds.map(Value::from)),
+        ("rank_by", args.rank_by.clone().map(Value::from)),
         // The argument's range is that of TOML's numbers.
         ("seed", args.seed.map(|seed| Value::from(seed as i64))),
         (
@@ -132,13 +142,16 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
         ),
     ]);
     path_options::emulation(&args.path, &mut root);
-    let sections = transports.into_iter().map(section);
-    root.insert("transport".into(), Value::Array(sections.collect()));
     let condition = if args.hosts.is_some() && !args.path.describes_a_condition() {
-        table([("name", Some("path as it is".into()))])
+        table([("name", Some(AS_IT_IS.into()))])
     } else {
         path_options::condition(&args.path)?
     };
+    let title = args.title.clone();
+    let title = title.unwrap_or_else(|| title_of(&transports, &condition, args.hosts.as_ref()));
+    root.insert("title".into(), title.into());
+    let sections = transports.into_iter().map(section);
+    root.insert("transport".into(), Value::Array(sections.collect()));
     root.insert("condition".into(), one(condition));
     let workloads = work_options::sections(&args.work)?;
     root.insert("workload".into(), Value::Array(workloads));
@@ -146,12 +159,37 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     parse(&root)
 }
 
+/// Returns the title of a study of these transports over a path, or between two hosts whose network is as it is.
+fn title_of(transports: &[Transport], condition: &Table, hosts: Option<&TwoHosts>) -> String {
+    /// Most transports that are named.
+    const NAMED: usize = 4;
+    let labels: Vec<&str> = transports.iter().map(|it| it.label.as_str()).collect();
+    let list = match labels.len() {
+        ..=NAMED => labels.join(", "),
+        all => format!(
+            "{} and {} others",
+            labels[..NAMED - 1].join(", "),
+            all - NAMED + 1
+        ),
+    };
+    match (hosts, condition.get("name").and_then(Value::as_str)) {
+        (Some(TwoHosts([a, b])), Some(AS_IT_IS)) => format!("{list} between {a} and {b}"),
+        (_, path) => format!("{list} over {}", path.unwrap_or(AS_IT_IS)),
+    }
+}
+
+/// Name of the condition that leaves a path as it is.
+const AS_IT_IS: &str = "path as it is";
+
 /// Returns the deadline of a transfer: that of the arguments, or one that a transfer of a given duration meets.
 fn deadline(args: &RunArgs) -> Duration {
-    let duration = args.work.keys.get("duration");
-    let duration = duration.and_then(|text| parse_duration(text).ok());
-    let default = || deadline_after(duration.unwrap_or_default(), Duration::from_secs(30));
+    let default = || deadline_after(duration(args).unwrap_or_default(), ARRIVING);
     args.deadline.unwrap_or_else(default)
+}
+
+/// Returns the duration of a transfer, if it is given.
+fn duration(args: &RunArgs) -> Option<Duration> {
+    parse_duration(args.work.keys.get("duration")?).ok()
 }
 
 /// Returns a deadline this long after the end of sending, or the longest: a duration that is too long is refused itself,
@@ -199,7 +237,10 @@ pub fn one(section: Table) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::{Args, Command};
 
     #[test]
     fn transport_options_are_parsed_by_kind() {
@@ -216,6 +257,90 @@ mod tests {
         assert!(super::transport("tcp:cc").is_err());
         let twice = super::transport("tcp:cc=cubic:cc=bbr").expect_err("one too many");
         assert!(twice.render(false).contains("option `cc` of transport"));
+    }
+
+    /// The study of a command line.
+    fn study_of(options: &[&str]) -> Result<regatta_model::Study> {
+        let line = ["regatta", "run"]
+            .into_iter()
+            .chain(options.iter().copied());
+        let args = Args::try_parse_from(line).expect("options");
+        let Command::Run(run) = args.command else {
+            panic!("another command")
+        };
+        Ok(study(&run)?.0.study)
+    }
+
+    #[test]
+    fn a_study_is_called_by_what_it_compares() {
+        let title = |options: &[&str]| study_of(options).expect("a study").title;
+        let path = ["--rtt", "20ms", "--rate", "20M"];
+        let three = [&path[..], &["--transport", "tcp,quic-quinn,udp"]].concat();
+        assert_eq!(title(&three), "tcp, quic-quinn, udp over 20 ms, 20 Mbit/s");
+        let many = [&path[..], &["--transport", "tcp,udp,mptcp,wdt,sctp"]].concat();
+        assert_eq!(
+            title(&many),
+            "tcp, udp, mptcp and 2 others over 20 ms, 20 Mbit/s"
+        );
+        let hosts = ["--transport", "tcp", "--hosts", "lab1,local"];
+        assert_eq!(title(&hosts), "tcp between lab1 and local");
+        let own = [&three[..], &["--title", "What my link does"]].concat();
+        assert_eq!(title(&own), "What my link does");
+    }
+
+    #[test]
+    fn the_ranking_metric_is_chosen_by_an_option() {
+        let study = study_of(&["--rank-by", "transfer_time_ns"]).expect("a study");
+        assert_eq!(study.rank_by.as_deref(), Some("transfer_time_ns"));
+        for (metric, expected) in [
+            ("transfer_tiem_ns", "did you mean `transfer_time_ns`?"),
+            ("bytes_sent", "neither better nor worse"),
+        ] {
+            let refused = Args::try_parse_from(["regatta", "run", "--rank-by", metric]);
+            let error = refused.expect_err("refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_sizes_is_a_workload() {
+        let names = |options: &[&str]| {
+            let study = study_of(options).expect("a study");
+            let names: Vec<String> = study.workloads.into_iter().map(|it| it.name).collect();
+            names
+        };
+        assert_eq!(names(&["--size", "1MB,50MB"]), ["bulk 1 MB", "bulk 50 MB"]);
+        assert_eq!(
+            names(&["--size", "5kB,1MB", "--workload", "bulk,stop-and-wait"]),
+            [
+                "bulk 5 kB",
+                "bulk 1 MB",
+                "stop-and-wait 5 kB",
+                "stop-and-wait 1 MB"
+            ]
+        );
+        let twice = study_of(&["--size", "1MB,1MB"]).expect_err("one too many");
+        assert!(twice.render(false).contains("`--size` has 1 MB twice"));
+    }
+
+    #[test]
+    fn a_duration_that_is_too_long_is_refused_by_its_own_name() {
+        for duration in ["30d", "2591975s", "400d"] {
+            let error = study_of(&["--duration", duration]).expect_err("too long");
+            let error = error.render(false);
+            assert!(
+                error.contains("`--duration` is") && !error.contains("--deadline"),
+                "{error}"
+            );
+        }
+        assert!(study_of(&["--duration", "2591969s"]).is_ok());
+    }
+
+    #[test]
+    fn a_rate_is_taken_as_the_client_takes_it() {
+        let study = study_of(&["--rate", "50M", "--transport", "udp:rate=10M"]).expect("a study");
+        let rate = study.conditions[0].forward.rate;
+        assert_eq!(rate, Some(regatta_model::BitRate(50_000_000)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use regatta_model::{
     BedKind, GuestSetup, Pattern, Study, Transport, Workload, WorkloadKind, causes,
     units::format_duration,
 };
+use regatta_process::loads_modules;
 use regatta_telemetry::{congestion_controls, has_congestion_control};
 
 use serde::Serialize;
@@ -228,13 +229,18 @@ fn congestion_control_hint(name: &str, others: &[String], in_guest: bool) -> Str
     if !near.is_empty() {
         return format!("{near}the kernel has: {list}");
     }
+    let lower = name.to_lowercase();
+    let mut known = guest::CONGESTION_CONTROLS.iter();
+    if lower != name && known.any(|(_, it)| *it == lower) {
+        return format!("names of congestion controls have no capitals: write `{lower}`");
+    }
     let choice = format!("choose one that the kernel has: {list}");
     if in_guest || !guest::CONGESTION_CONTROLS.iter().any(|(_, it)| *it == name) {
         return choice;
     }
-    let load = match std::fs::exists("/proc/modules") {
-        Ok(true) => format!(", load it with `sudo modprobe tcp_{name}`"),
-        _ => String::new(),
+    let load = match loads_modules() {
+        true => format!(", load it with `sudo modprobe tcp_{name}`"),
+        false => String::new(),
     };
     format!("{choice}{load}, or run with `--bed uml`, whose kernel has `{name}`")
 }
@@ -260,6 +266,15 @@ mod tests {
         assert_eq!(others, ["reno", "cubic"]);
         let hint = congestion_control_hint("bbr", &others, true);
         assert_eq!(hint, "choose one that the kernel has: reno, cubic");
+    }
+
+    #[test]
+    fn capitals_of_a_congestion_control_are_noticed() {
+        let others = ["cubic".to_owned(), "bbr".to_owned()];
+        let hint = congestion_control_hint("BBR", &others, false);
+        assert_eq!(hint, "did you mean `bbr`? the kernel has: cubic, bbr");
+        let hint = congestion_control_hint("BBR", &others[..1], false);
+        assert!(hint.ends_with("write `bbr`"), "{hint}");
     }
 
     #[test]

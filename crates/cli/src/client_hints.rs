@@ -3,7 +3,7 @@
 use clap::{Args as _, Command};
 use regatta_model::Warning;
 
-use crate::args::ClientArgs;
+use crate::args::{ClientArgs, PathCommandArgs, RunArgs};
 
 /// Parts of hints about options of `regatta run`, and what does the same here.
 const PHRASES: [(&str, &str); 9] = [
@@ -24,12 +24,22 @@ pub fn of_client(hint: &str) -> String {
     let hint = phrases.fold(hint.to_owned(), |hint, (run, client)| {
         hint.replace(run, client)
     });
-    let known = ClientArgs::augment_args(Command::new("client"));
-    let is_known = |option: &str| {
-        known
-            .get_arguments()
-            .any(|it| it.get_long() == Some(option))
+    without_options_of_run(&hint, &ClientArgs::augment_args(Command::new("client")))
+}
+
+/// Returns a hint for `regatta path`, without the alternatives that name an option which it lacks, as that of a bed.
+pub fn of_path(hint: &str) -> String {
+    without_options_of_run(hint, &PathCommandArgs::augment_args(Command::new("path")))
+}
+
+/// Returns a hint without the alternatives, between semicolons, that name an option which `run` has and `command` lacks.
+fn without_options_of_run(hint: &str, command: &Command) -> String {
+    let run = RunArgs::augment_args(Command::new("run"));
+    let has = |command: &Command, option: &str| {
+        let mut arguments = command.get_arguments();
+        arguments.any(|it| it.get_long() == Some(option))
     };
+    let is_known = |option: &str| has(command, option) || !has(&run, option);
     let has_known_options = |alternative: &&str| {
         let quoted = alternative.split('`').skip(1).step_by(2);
         let mut options = quoted.filter_map(|text| {
@@ -71,6 +81,20 @@ mod tests {
         for (run, _) in PHRASES {
             assert!(SOURCES.iter().any(|source| source.contains(run)), "{run}");
         }
+    }
+
+    #[test]
+    fn hints_of_a_path_name_no_bed() {
+        assert_eq!(
+            of_path(
+                "start it with `--device /dev/net/tun`; or run with `--bed uml --clock virtual`, which works without it"
+            ),
+            "start it with `--device /dev/net/tun`"
+        );
+        assert_eq!(
+            of_path("run in a guest with `--bed uml`; or use it with `--emulator userspace`"),
+            "use it with `--emulator userspace`"
+        );
     }
 
     #[test]

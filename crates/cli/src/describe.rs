@@ -2,10 +2,11 @@
 
 use std::{fmt::Write, time::Duration};
 
-use regatta_engine::{Done, Plan};
+use regatta_engine::{CutTransfers, Done, Plan};
 use regatta_live::coarse_duration;
 use regatta_model::{
-    Bytes, Clock, Condition, Link, Part, Shard, Study, Transport, Warning,
+    BitRate, Bytes, Clock, Condition, Direction, Link, Part, Shard, Study, Transport, Warning,
+    WorkloadKind,
     units::{format_duration, nanoseconds},
 };
 use serde::Serialize;
@@ -77,6 +78,50 @@ pub fn estimate(plan: &Plan, jobs: u32, done: &Done) -> String {
     )
 }
 
+/// Returns a line for each cell whose transfers the deadline probably ends, and one before them; nothing if it ends none.
+pub fn cut_transfers(plan: &Plan) -> Vec<String> {
+    /// Most cells that are listed.
+    const LISTED: usize = 4;
+    let cut = plan.cut_transfers();
+    if cut.is_empty() {
+        return Vec::new();
+    }
+    let deadline = format_duration(plan.study().deadline);
+    let several = plan.study().workloads.len() > 1;
+    let of_cell = |it: &CutTransfers| {
+        let transports = match &it.transports[..] {
+            [first, second, third, others @ ..] if others.len() > 1 => {
+                format!("{first}, {second}, {third} and {} others", others.len())
+            }
+            all => all.join(", "),
+        };
+        let workload = match several {
+            true => format!(" · {}", it.workload),
+            false => String::new(),
+        };
+        let [time, deadline] = [coarse_duration(it.time), deadline.clone()];
+        format!(
+            "  {transports} · {}{workload}: {} at about {} takes {time}; the deadline is {deadline}",
+            it.condition,
+            it.bytes,
+            about_rate(it.rate),
+        )
+    };
+    let mut lines =
+        vec!["the deadline probably ends these transfers before they are whole:".to_owned()];
+    lines.extend(cut.iter().take(LISTED).map(of_cell));
+    let others: usize = cut.iter().skip(LISTED).map(|it| it.transports.len()).sum();
+    if others > 0 {
+        lines.push(format!("  and those of {}", counted(others, "other cell")));
+    }
+    lines
+}
+
+/// Rounds a rate to two digits.
+fn about_rate(BitRate(rate): BitRate) -> BitRate {
+    BitRate(about(Bytes(rate)).0)
+}
+
 /// Rounds a size to two digits.
 fn about(Bytes(bytes): Bytes) -> Bytes {
     let digits = bytes.checked_ilog10().unwrap_or(0).saturating_sub(1);
@@ -100,6 +145,9 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
         study.seed
     );
     let _ = writeln!(text, "{}", estimate(plan, jobs, done));
+    for line in cut_transfers(plan) {
+        let _ = writeln!(text, "{line}");
+    }
     if let Some(every) = study.every {
         let _ = writeln!(
             text,
@@ -158,7 +206,17 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
     for workload in &study.workloads {
         if let Some(name) = heading(&workload.name) {
             let description = workload.kind.description();
-            let _ = writeln!(text, "  {name}: {description}, deadline {deadline}");
+            // That of the others is said.
+            let direction = match &workload.kind {
+                WorkloadKind::Bulk { options, .. } if options.direction == Direction::Forward => {
+                    ", from the client to the server"
+                }
+                _ => "",
+            };
+            let _ = writeln!(
+                text,
+                "  {name}: {description}{direction}, deadline {deadline}"
+            );
         }
     }
     text
@@ -193,6 +251,7 @@ enum DryRun<'a> {
         trials: usize,
         longest_time_ns: u64,
         estimate: EstimateEvent,
+        cut_by_deadline: Vec<CutEvent>,
         unsupported: &'a [UnsupportedCell],
         warnings: Vec<Warning>,
     },
@@ -204,6 +263,17 @@ enum DryRun<'a> {
         condition: &'a str,
         workload: &'a str,
     },
+}
+
+/// Transfers that the deadline probably ends before they are whole.
+#[derive(Serialize)]
+struct CutEvent {
+    transports: Vec<String>,
+    condition: String,
+    workload: String,
+    payload_bytes: Bytes,
+    rate_bps: BitRate,
+    time_ns: u64,
 }
 
 /// Estimate of the run.
@@ -236,6 +306,16 @@ pub fn print_json(
             sent_bytes: estimate.sent,
             disk_bytes: estimate.disk,
         },
+        cut_by_deadline: (plan.cut_transfers().into_iter())
+            .map(|it| CutEvent {
+                transports: it.transports,
+                condition: it.condition,
+                workload: it.workload,
+                payload_bytes: it.bytes,
+                rate_bps: it.rate,
+                time_ns: nanoseconds(it.time),
+            })
+            .collect(),
         unsupported,
         warnings: plan.study().warnings(),
     };
@@ -288,4 +368,41 @@ fn link_text(condition: &Condition, link: &Link) -> String {
     parts.push(format!("loss {}", link.loss));
     parts.extend(link.particulars());
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A plan of two transports with 50 MB over a path with 5 % loss.
+    fn plan(deadline: &str) -> Plan {
+        let text = format!(
+            "deadline = \"{deadline}\"\n[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
+             [[condition]]\nname = \"lossy\"\nrtt = \"30ms\"\nrate = \"100Mbit/s\"\nloss = \"5%\"\n\
+             [[workload]]\nkind = \"bulk\"\nsize = \"50MB\"\n"
+        );
+        Plan::new(&Study::parse(&text, "test").expect("a study")).expect("few trials")
+    }
+
+    #[test]
+    fn transfers_that_the_deadline_ends_are_named() {
+        assert_eq!(
+            cut_transfers(&plan("60s")),
+            [
+                "the deadline probably ends these transfers before they are whole:",
+                "  tcp, quic-quinn · lossy: 50 MB at about 2.2 Mbit/s takes 3 min 4 s; the deadline is 60 s"
+            ]
+        );
+        assert!(cut_transfers(&plan("10min")).is_empty());
+    }
+
+    #[test]
+    fn a_plan_says_who_sends() {
+        let text = study(&plan("60s"), 1, &Done::default());
+        assert!(
+            text.contains("from the client to the server, deadline 60 s"),
+            "{text}"
+        );
+        assert!(text.contains("the deadline probably ends"), "{text}");
+    }
 }

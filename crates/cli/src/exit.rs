@@ -213,6 +213,12 @@ impl Failure {
         self
     }
 
+    /// Changes the hint, of another command.
+    pub fn map_hint(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.hint = change(&self.hint);
+        self
+    }
+
     /// Names `option` in the hint where it names `--out`, for a command whose directory has another
     /// option.
     pub fn with_directory_option(mut self, option: &str) -> Self {

@@ -7,7 +7,7 @@ use regatta_model::{
     study::{BUILTIN, Builtin, DEFAULT, WORKLOAD_KEYS, workload_kinds},
     units::format_duration,
 };
-use regatta_transport::{Carries, OptionDefinition};
+use regatta_transport::{Carries, DriverDescriptor, OptionDefinition, OptionKind};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -26,6 +26,7 @@ pub fn list(args: &ListArgs) -> Result<Code> {
     }
     let text = match args.what {
         Some(ListWhat::Transports) => transports(),
+        Some(ListWhat::Transport(name)) => transport(name),
         Some(ListWhat::Workloads) => workloads(),
         Some(ListWhat::Traces) => traces(),
         Some(ListWhat::Studies) => studies()?,
@@ -47,9 +48,11 @@ fn json(what: Option<ListWhat>) -> Result<Value> {
     let is_requested = |of| what.is_none_or(|what| what == of);
     let mut tables = Map::new();
     let mut add = |name: &str, table: Value| tables.insert(name.to_owned(), table);
-    if is_requested(ListWhat::Transports) {
-        add("transports", transports_json());
-    }
+    match what {
+        None | Some(ListWhat::Transports) => add("transports", transports_json(|_| true)),
+        Some(ListWhat::Transport(name)) => add("transports", transports_json(|it| it == name)),
+        Some(_) => None,
+    };
     if is_requested(ListWhat::Workloads) {
         add("workloads", workloads_json());
     }
@@ -82,9 +85,11 @@ fn json(what: Option<ListWhat>) -> Result<Value> {
     Ok(Value::Object(tables))
 }
 
-fn transports_json() -> Value {
-    let transports = regatta_agent::registry().into_iter().map(|driver| {
-        let it = driver.descriptor();
+/// Returns the transports whose names are chosen.
+fn transports_json(is_chosen: impl Fn(&str) -> bool) -> Value {
+    let all = regatta_agent::registry().into_iter();
+    let descriptors = all.map(|driver| driver.descriptor());
+    let transports = descriptors.filter(|it| is_chosen(it.name)).map(|it| {
         let options = it.options.iter().map(|option| {
             json!({
                 "name": option.name,
@@ -104,6 +109,7 @@ fn transports_json() -> Value {
             "stack": it.stack,
             "stack_version": it.stack_version,
             "options": options.collect::<Vec<_>>(),
+            "metrics": it.metrics,
         })
     });
     transports.collect()
@@ -170,25 +176,30 @@ pub fn default_text(option: &OptionDefinition) -> String {
     }
 }
 
+/// Returns what a transport carries, and its other features.
+fn features(it: &DriverDescriptor) -> Vec<&'static str> {
+    let reliability = match it.reliable {
+        true => "reliable",
+        false => "unreliable",
+    };
+    let mut features = vec![carries(it.carries), reliability];
+    if it.encrypted {
+        features.push("encrypted");
+    }
+    if it.multiplexes {
+        features.push("multiplexes");
+    }
+    features.extend(it.capabilities);
+    features
+}
+
 fn transports() -> String {
     let mut text = String::new();
     for driver in regatta_agent::registry() {
         let it = driver.descriptor();
-        let reliability = match it.reliable {
-            true => "reliable",
-            false => "unreliable",
-        };
-        let mut can = vec![carries(it.carries), reliability];
-        if it.encrypted {
-            can.push("encrypted");
-        }
-        if it.multiplexes {
-            can.push("multiplexes");
-        }
-        can.extend(it.capabilities);
         let stack = format!("{} {}", it.stack, it.stack_version);
         let _ = writeln!(text, "{}: {}", it.name, it.summary);
-        let _ = writeln!(text, "    {}; {}", can.join(", "), stack.trim());
+        let _ = writeln!(text, "    {}; {}", features(it).join(", "), stack.trim());
         for option in it.options {
             let (name, help, values) = (option.name, option.help, option.kind.description());
             let default = default_text(option);
@@ -196,6 +207,63 @@ fn transports() -> String {
         }
     }
     text
+}
+
+/// Describes one transport: features, options with their defaults, and the metrics that its stack reports.
+fn transport(name: &str) -> String {
+    let Some(driver) = regatta_agent::find_driver(name) else {
+        return String::new();
+    };
+    let it = driver.descriptor();
+    let stack = format!("{} {}", it.stack, it.stack_version);
+    let mut text = format!("{name}: {}, {}\n", it.title, it.summary);
+    let _ = writeln!(text, "stack: {}", stack.trim());
+    let _ = writeln!(text, "features: {}", features(it).join(", "));
+    let _ = writeln!(text, "\noptions, as in `--transport {}`", example_of(it));
+    if it.options.is_empty() {
+        text.push_str("  none\n");
+    }
+    for option in it.options {
+        let (name, help, values) = (option.name, option.help, option.kind.description());
+        let default = default_text(option);
+        let _ = writeln!(text, "  {name}: {help}\n    {values}, default {default}");
+    }
+    text.push_str(
+        "\nmetrics of its stack, beside those of every transport (`regatta list metrics`)\n",
+    );
+    if it.metrics.is_empty() {
+        let none = match it.name == "external" || !it.stack.starts_with("Linux") {
+            true => "what the program reports",
+            false => "none",
+        };
+        let _ = writeln!(text, "  {none}");
+    }
+    for metric in METRICS
+        .iter()
+        .filter(|metric| it.metrics.contains(&metric.name))
+    {
+        let _ = writeln!(
+            text,
+            "  {} [{}]: {}",
+            metric.name,
+            metric.unit.name(),
+            metric.title
+        );
+    }
+    text
+}
+
+/// Returns an example of a transport with its first option, as it is written on the command line.
+fn example_of(it: &DriverDescriptor) -> String {
+    let example = |option: &OptionDefinition| match (option.default, option.kind) {
+        ("", OptionKind::OneOf([first, ..])) => (*first).to_owned(),
+        ("", _) => "…".to_owned(),
+        (default, _) => default.to_owned(),
+    };
+    match it.options.first() {
+        Some(option) => format!("{}:{}={}", it.name, option.name, example(option)),
+        None => it.name.to_owned(),
+    }
 }
 
 fn studies() -> Result<String> {
@@ -222,6 +290,49 @@ fn metrics() -> String {
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeMap, mem};
+
+    use clap::Parser as _;
+
+    use super::transport;
+    use crate::args::Args;
+
+    #[test]
+    fn one_transport_has_its_options_features_and_metrics() {
+        let text = transport("tcp");
+        for expected in [
+            "tcp: TCP, TCP of the running kernel, not encrypted\n",
+            "features: streams, reliable\n",
+            "options, as in `--transport tcp:cc=cubic`\n",
+            "  cc: congestion control of the kernel",
+            "default `cubic`",
+            "  retransmission_timeouts [",
+        ] {
+            assert!(text.contains(expected), "{expected:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn every_metric_of_a_stack_is_one() {
+        for driver in regatta_agent::registry() {
+            let it = driver.descriptor();
+            for metric in it.metrics {
+                assert!(
+                    regatta_model::metric::find(metric).is_some(),
+                    "{}: {metric}",
+                    it.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_listed_has_a_suggestion() {
+        let error = Args::try_parse_from(["regatta", "list", "quinn"]).expect_err("refused");
+        assert!(
+            error.to_string().contains("did you mean `quic-quinn`?"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn options_of_one_name_have_the_same_kind_in_every_driver() {

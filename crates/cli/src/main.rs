@@ -11,6 +11,7 @@ mod client_events;
 mod client_hints;
 mod cluster;
 mod compare;
+mod completion;
 mod config;
 mod describe;
 mod directory;
@@ -49,6 +50,7 @@ mod report;
 mod run;
 mod server;
 mod study;
+mod suggestions;
 mod sweeps;
 mod text_file;
 mod typeset;
@@ -77,9 +79,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(failure) => return failed(&failure, false),
     };
-    let args = match args::Args::try_parse_from(arguments) {
+    let args = match args::Args::try_parse_from(&arguments) {
         Ok(args) => args,
-        Err(error) => return not_parsed(&error),
+        Err(error) => return not_parsed(&suggestions::improve(error, &arguments)),
     };
     regatta_results::on_locked(|path| {
         output::err(&format!(
@@ -157,6 +159,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
             let (digest, bytes) = (arguments.next(), arguments.next());
             regatta_ssh::files_main(digest.as_deref(), bytes.as_deref())
         },
+        completion::COMMAND => completion::main,
         host_address::COMMAND => || host_address::main(std::env::args().nth(2).as_deref()),
         "guest-run" => regatta_engine::guest::serve,
         _ => return None,

@@ -3,9 +3,11 @@
 use std::fs;
 
 use clap::CommandFactory as _;
+use clap_complete::Shell;
 
 use crate::{
     args::{Args, CompletionsArgs, ManArgs},
+    completion,
     exit::{Code, OrFailure as _, Result},
     output,
 };
@@ -17,8 +19,18 @@ use crate::{
 pub fn completions(args: &CompletionsArgs) -> Result<Code> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "regatta", &mut script);
-    output::exactly(&String::from_utf8_lossy(&script))?;
+    output::exactly(&with_words(&String::from_utf8_lossy(&script), args.shell))?;
     Ok(Code::Measured)
+}
+
+/// Returns the script of a shell with what asks this program for further words.
+fn with_words(script: &str, shell: Shell) -> String {
+    match shell {
+        Shell::Bash => format!("{script}{}", completion::BASH),
+        Shell::Zsh => script.replacen(completion::ZSH_FUNCTION, completion::ZSH, 1),
+        Shell::Fish => format!("{script}{}", completion::FISH),
+        _ => script.to_owned(),
+    }
 }
 
 /// Runs `regatta man`.

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use regatta_engine::Plan;
 use regatta_model::Study;
 use regatta_report::{
     RunData,
@@ -14,6 +15,7 @@ use regatta_results::FILE_NAME;
 
 use crate::{
     args::PlanArgs,
+    describe,
     directory::RESULTS,
     exit::{Code, Failure, OrFailure as _, Result, refuse},
     output, study,
@@ -52,7 +54,12 @@ pub fn plan(args: &PlanArgs) -> Result<Code> {
         spreads.is_empty() => "`{}` has no two rounds in which two of these transports were measured", pilot.display();
             "run two rounds or more of this study, five rather than two";
     }
-    output::show(&text(&study, &spreads, &pilot, args.detect.0))
+    let mut text = text(&study, &spreads, &pilot, args.detect.0);
+    if let Ok(plan) = Plan::new(&study) {
+        let cut = describe::cut_transfers(&plan);
+        text.extend(cut.iter().map(|line| format!("{line}\n")));
+    }
+    output::show(&text)
 }
 
 /// Returns the newest directory of a run of a study; their names end with the time.

@@ -1,9 +1,12 @@
 //! Registry of drivers by name, and the checks of a study's transports.
 
+use regatta_bed::guest;
 use regatta_model::{
     Clock, Study, Transport, Workload, WorkloadKind,
     study::{StudyError, StudyFile},
 };
+
+use regatta_transport::{Driver, OptionKind};
 
 use crate::exit::{Failure, Result, did_you_mean};
 
@@ -14,7 +17,35 @@ pub struct RegistryError {
     /// Description of the error.
     pub message: String,
     /// Hint on what to write instead.
-    pub hint: String,
+    hint: Hint,
+}
+
+/// Hint on what to write instead.
+enum Hint {
+    /// Text that is the same in a study and on the command line.
+    Text(String),
+    /// Driver with a congestion control, of which the transport's name was made.
+    CongestionControl { driver: &'static str, name: String },
+}
+
+impl Hint {
+    fn on_command_line(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::CongestionControl { driver, name } => {
+                format!("a congestion control is an option: write `{driver}:cc={name}`")
+            }
+        }
+    }
+
+    fn in_study(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::CongestionControl { driver, name } => format!(
+                "a congestion control is an option: write `driver = \"{driver}\"` and `cc = \"{name}\"`"
+            ),
+        }
+    }
 }
 
 impl RegistryError {
@@ -22,15 +53,41 @@ impl RegistryError {
         Self {
             option: None,
             message,
-            hint,
+            hint: Hint::Text(hint),
         }
     }
 }
 
 impl From<RegistryError> for Failure {
     fn from(wrong: RegistryError) -> Self {
-        Self::input(wrong.message, wrong.hint)
+        Self::input(wrong.message, wrong.hint.on_command_line())
     }
+}
+
+/// Returns a driver and one of its congestion controls if a name was made of the two, as `tcp-bbr`, or of the latter alone.
+fn with_congestion_control(name: &str) -> Option<(&'static str, String)> {
+    let name = name.to_lowercase();
+    let of_kernel = |name: &str| {
+        let mut known = guest::CONGESTION_CONTROLS.iter();
+        name == "reno" || known.any(|(_, known)| *known == name)
+    };
+    let of_driver = |driver: &'static dyn Driver| {
+        let it = driver.descriptor();
+        let rest = name
+            .strip_prefix(it.name)?
+            .strip_prefix(['-', '_', '+', '/'])?;
+        let option = it.options.iter().find(|option| option.name == "cc")?;
+        let is_one = match option.kind {
+            OptionKind::OneOf(names) => names.contains(&rest),
+            _ => of_kernel(rest),
+        };
+        is_one.then(|| (it.name, rest.to_owned()))
+    };
+    let drivers = regatta_agent::registry().into_iter();
+    let longest = drivers
+        .filter_map(of_driver)
+        .max_by_key(|(driver, _)| driver.len());
+    longest.or_else(|| of_kernel(&name).then(|| ("tcp", name.clone())))
 }
 
 /// Checks a transport's driver and options.
@@ -45,6 +102,13 @@ pub fn check(transport: &Transport) -> Result<(), RegistryError> {
                 format!("`{name}` was left out of this build"),
                 format!("build with `cargo build --release --features {name}`"),
             ));
+        }
+        if let Some((driver, cc)) = with_congestion_control(name) {
+            return Err(RegistryError {
+                option: None,
+                message: format!("there is no transport `{name}`"),
+                hint: Hint::CongestionControl { driver, name: cc },
+            });
         }
         let names: Vec<&str> = (regatta_agent::registry().iter())
             .map(|driver| driver.descriptor().name)
@@ -66,7 +130,7 @@ pub fn check(transport: &Transport) -> Result<(), RegistryError> {
         .map_err(|error| RegistryError {
             option: Some(error.name().to_owned()),
             message: error.to_string(),
-            hint: error.hint().to_owned(),
+            hint: Hint::Text(error.hint().to_owned()),
         })
 }
 
@@ -84,7 +148,8 @@ pub fn kernel_congestion_control(transport: &Transport) -> Option<(&'static str,
 pub fn check_file(file: &StudyFile) -> Result<(), StudyError> {
     for (position, transport) in file.study.transports.iter().enumerate() {
         check(transport).map_err(|wrong| {
-            file.transport_error(position, wrong.option.as_deref(), wrong.message, wrong.hint)
+            let hint = wrong.hint.in_study();
+            file.transport_error(position, wrong.option.as_deref(), wrong.message, hint)
         })?;
     }
     Ok(())
@@ -144,4 +209,49 @@ pub fn check_endings(study: &Study) -> Result<(), RegistryError> {
 /// The first mistake.
 pub fn check_all(transports: &[Transport]) -> Result<()> {
     Ok(transports.iter().try_for_each(check)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// Hints for a transport of this name: on the command line and in a study.
+    fn hints(name: &str) -> [String; 2] {
+        let wrong = || {
+            check(&Transport {
+                label: name.to_owned(),
+                driver: name.to_owned(),
+                options: BTreeMap::new(),
+            })
+            .expect_err("no driver")
+        };
+        [wrong().hint.on_command_line(), wrong().hint.in_study()]
+    }
+
+    #[test]
+    fn a_congestion_control_in_the_name_is_an_option() {
+        let [option, keys] = hints("tcp-bbr");
+        assert!(option.ends_with("write `tcp:cc=bbr`"), "{option}");
+        assert!(
+            keys.ends_with("write `driver = \"tcp\"` and `cc = \"bbr\"`"),
+            "{keys}"
+        );
+        for (name, expected) in [
+            ("TCP-BBR", "`tcp:cc=bbr`"),
+            ("tcp-tls-cubic", "`tcp-tls:cc=cubic`"),
+            ("quic-quinn-bbr", "`quic-quinn:cc=bbr`"),
+            ("hybla", "`tcp:cc=hybla`"),
+        ] {
+            let [option, _] = hints(name);
+            assert!(option.contains(expected), "{name}: {option}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_name_is_enough_for_a_suggestion() {
+        let [option, _] = hints("quinn");
+        assert!(option.starts_with("did you mean `quic-quinn`?"), "{option}");
+    }
 }

@@ -198,6 +198,8 @@ impl RunSession<'_> {
         let views = attach::start(self.views, self.dir, self.earlier, self.json)?;
         let is_silent = self.silent || self.views.live;
         let estimate = describe::estimate(&plan, self.jobs, &options.done);
+        let cut = describe::cut_transfers(&plan);
+        let estimate = [vec![estimate], cut].concat().join("\n");
         let mut listeners = Listeners {
             store: self.store,
             progress: Progress::new(is_silent, estimate),
@@ -408,7 +410,9 @@ pub fn finish(
         None => report::show(dir, &written.data, &written.summary, colour)?,
     }
     // After the tables, so that a typesetter that fails hides nothing.
-    if typeset::typesetter().is_some() {
+    if typeset::typesetter().is_none() {
+        output::err(&typeset::missing_note(dir));
+    } else {
         let (data, summary) = (&written.data, &written.summary);
         typeset::write_pdf(data, summary, Paper::A4, dir, &StopRequest::default())
             .context(format!(

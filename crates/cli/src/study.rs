@@ -245,11 +245,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     changes.extend(work_options::select(&args.work, study)?);
     let work_before = study.workloads.clone();
     let deadline = args.deadline.unwrap_or(study.deadline);
-    changes.extend(work_options::apply(
-        &args.work,
-        deadline,
-        &mut study.workloads,
-    )?);
+    changes.extend(work_options::apply(&args.work, deadline, study)?);
     if study.conditions != path_before || study.workloads != work_before {
         sweeps::check_distinct(study)?;
         // Published figures belong to the published path and work; beside others they would mislead.
@@ -265,6 +261,14 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     if let Some(scale) = args.scale {
         study.scale(scale);
         changes.push(format!("--scale \"{}\"", exact::ratio(scale)));
+    }
+    if let Some(metric) = &args.rank_by {
+        study.rank_by = Some(metric.clone());
+        changes.push(format!("--rank-by {metric}"));
+    }
+    if let Some(title) = &args.title {
+        study.title.clone_from(title);
+        changes.push(format!("--title \"{title}\""));
     }
     if let Some(seed) = args.seed {
         study.seed = seed;
@@ -389,4 +393,49 @@ fn select_transports(args: &RunArgs, study: &mut Study) -> Result<()> {
     study.transports = chosen;
     sweeps::forget_missing(study);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    /// A built-in study with options.
+    fn with_options(name: &str, options: &[&str]) -> Result<Study> {
+        let line = ["regatta", "run", name].into_iter();
+        let args = Args::try_parse_from(line.chain(options.iter().copied())).expect("options");
+        let Command::Run(run) = args.command else {
+            panic!("another command")
+        };
+        Ok(choose(&run)?.study)
+    }
+
+    #[test]
+    fn title_and_ranking_metric_replace_those_of_a_study() {
+        let options = ["--title", "My lab", "--rank-by", "transfer_time_ns"];
+        let study = with_options("udpr", &options).expect("a study");
+        assert_eq!(study.title, "My lab");
+        assert_eq!(study.rank_by.as_deref(), Some("transfer_time_ns"));
+    }
+
+    #[test]
+    fn a_workload_of_a_study_has_each_of_several_sizes() {
+        let workloads = |options: &[&str]| {
+            let study = with_options("olkhovik-2025-short", options);
+            study.expect("a study").workloads
+        };
+        let (before, after) = (workloads(&[]), workloads(&["--size", "1MB,2MB"]));
+        assert_eq!(after.len(), 2 * before.len());
+        assert_eq!(after[0].name, format!("{} 1 MB", before[0].name));
+        assert_eq!(after[1].name, format!("{} 2 MB", before[0].name));
+        assert_eq!(after[1].kind.bytes(), 2_000_000);
+    }
+
+    #[test]
+    fn several_sizes_beside_a_sweep_of_workloads_are_refused() {
+        let error = with_options("udpr", &["--size", "1MB,2MB"]).expect_err("refused");
+        assert!(error.render(false).contains("sweeps its workloads"));
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use regatta_model::directories;
+use regatta_model::{directories, shell::quoted};
 use regatta_process::StopRequest;
 use regatta_report::{
     RunData, Summary,
@@ -38,6 +38,15 @@ pub fn typesetter() -> Option<Typesetter> {
         .into_iter()
         .flatten()
         .find_map(|directory| Typesetter::installed_in(&directory))
+}
+
+/// Returns one line for a run without `report.pdf`: why it has none, and what to type.
+pub fn missing_note(dir: &Path) -> String {
+    format!(
+        "no `{FILE_NAME}`: the Python package `typst` is not there; `make pdf` in Regatta's clone or the package \
+         `regatta-pdf` installs it, then `regatta report {} --pdf`",
+        quoted(dir)
+    )
 }
 
 /// Writes `report.pdf` of a run. An earlier one is replaced when the new one is whole.

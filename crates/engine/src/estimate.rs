@@ -74,6 +74,23 @@ struct Transfer {
     bytes: f64,
 }
 
+/// Transfers that the deadline probably ends, of transports that take the same time for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutTransfers {
+    /// Labels of the transports.
+    pub transports: Vec<String>,
+    /// Name of the condition.
+    pub condition: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Payload of the transfer.
+    pub bytes: Bytes,
+    /// Rate at which it arrives.
+    pub rate: BitRate,
+    /// Time of the transfer without a deadline.
+    pub time: Duration,
+}
+
 /// Time and bytes of the trials of one round under one condition.
 #[derive(Debug, Clone, Copy, Default)]
 struct BlockEstimate {
@@ -147,6 +164,39 @@ impl Plan {
         block
     }
 
+    /// Returns the transfers that the deadline probably ends before they are whole, by condition and workload.
+    #[must_use]
+    pub fn cut_transfers(&self) -> Vec<CutTransfers> {
+        let study = self.study();
+        let mut all: Vec<CutTransfers> = Vec::new();
+        for condition in &study.conditions {
+            for workload in &study.workloads {
+                let first = all.len();
+                for transport in &study.transports {
+                    let transfer = without_deadline(study, transport, condition, workload);
+                    if transfer.time <= study.deadline {
+                        continue;
+                    }
+                    let rate = transfer.bytes * 8.0 / transfer.time.as_secs_f64();
+                    let rate = BitRate(rate as u64);
+                    let alike = all[first..].iter_mut();
+                    match alike.into_iter().find(|it| it.time == transfer.time) {
+                        Some(same) => same.transports.push(transport.label.clone()),
+                        None => all.push(CutTransfers {
+                            transports: vec![transport.label.clone()],
+                            condition: condition.name.clone(),
+                            workload: workload.name.clone(),
+                            bytes: Bytes(transfer.bytes as u64),
+                            rate,
+                            time: transfer.time,
+                        }),
+                    }
+                }
+            }
+        }
+        all
+    }
+
     /// Returns the time of this machine for one round in virtual time, by condition, in whole
     /// milliseconds.
     pub(crate) fn virtual_costs(&self) -> Vec<Duration> {
@@ -188,20 +238,42 @@ fn transfer(
     condition: &Condition,
     workload: &Workload,
 ) -> Transfer {
+    let Transfer { time: whole, bytes } = without_deadline(study, transport, condition, workload);
+    let time = whole.min(study.deadline);
+    let part = match whole > time {
+        true => time.as_secs_f64() / whole.as_secs_f64(),
+        false => 1.0,
+    };
+    let both = match workload.kind.direction() {
+        Direction::Both => 2.0,
+        Direction::Forward | Direction::Reverse => 1.0,
+    };
+    Transfer {
+        time,
+        bytes: bytes * part * both,
+    }
+}
+
+/// Time and payload, in one direction, of the transfer of one trial that no deadline ends.
+fn without_deadline(
+    study: &Study,
+    transport: &Transport,
+    condition: &Condition,
+    workload: &Workload,
+) -> Transfer {
     let direction = workload.kind.direction();
     let rate = rate(transport, condition, direction).min(rate_of_software(study, transport));
     let round_trip = condition.round_trip_delay();
     let seconds = |value| Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX);
     let bytes = workload.kind.bytes() as f64;
     let serialised = seconds(bytes * 8.0 / rate);
-    let both = f64::from(1 + u8::from(direction == Direction::Both));
-    let without_deadline = match &workload.kind {
+    let time = match &workload.kind {
         WorkloadKind::Bulk { message, .. } if stops_at_each_message(transport) => {
             exchanges(bytes, *message, serialised, condition)
         }
         WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
             let time = options.duration.unwrap_or_default().min(study.deadline);
-            let bytes = rate / 8.0 * time.as_secs_f64() * both;
+            let bytes = rate / 8.0 * time.as_secs_f64();
             return Transfer { time, bytes };
         }
         WorkloadKind::Bulk { message, .. } => {
@@ -231,15 +303,7 @@ fn transfer(
             ..
         } => seconds(*messages as f64 / messages_per_second),
     };
-    let time = without_deadline.min(study.deadline);
-    let part = match without_deadline > time {
-        true => time.as_secs_f64() / without_deadline.as_secs_f64(),
-        false => 1.0,
-    };
-    Transfer {
-        time,
-        bytes: bytes * part * both,
-    }
+    Transfer { time, bytes }
 }
 
 /// Time of messages of which each is acknowledged before the next one is sent.
@@ -381,6 +445,39 @@ mod tests {
             study.transports[0].options.insert("cc".to_owned(), bbr);
         });
         assert_eq!(bbr.estimate(&Done::default(), 1).sent, Bytes(1_440_000_000));
+    }
+
+    /// 10 MB at 1.22 · 1500 B / (30 ms · √0.05) take 37 s, beyond the deadline of 5 s; those of BBR do not.
+    #[test]
+    fn transfers_that_the_deadline_ends_are_found() {
+        let plan = plan(|study| {
+            study.conditions[0].forward.loss = Ratio(0.05);
+            let mut bbr = study.transports[0].clone();
+            bbr.label = "bbr".to_owned();
+            let cc = OptionValue::Text("bbr".to_owned());
+            bbr.options.insert("cc".to_owned(), cc);
+            let mut second = study.transports[0].clone();
+            second.label = "second".to_owned();
+            study.transports.extend([bbr, second]);
+        });
+        let cut = plan.cut_transfers();
+        let first = plan.study().transports[0].label.clone();
+        assert_eq!(cut.len(), 1, "{cut:?}");
+        assert_eq!(cut[0].transports, [first, "second".to_owned()]);
+        assert_eq!(cut[0].bytes, Bytes(10_000_000));
+        assert!((cut[0].time.as_secs_f64() - 36.66).abs() < 0.1, "{cut:?}");
+        assert!((cut[0].rate.0 as f64 - 2.182e6).abs() < 1e4, "{cut:?}");
+    }
+
+    #[test]
+    fn a_duration_within_the_deadline_is_not_cut() {
+        let plan = plan(|study| {
+            study.conditions[0].forward.loss = Ratio(0.05);
+            if let WorkloadKind::Bulk { options, .. } = &mut study.workloads[0].kind {
+                options.duration = Some(Duration::from_secs(4));
+            }
+        });
+        assert_eq!(plan.cut_transfers(), []);
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod tests;
 mod until;
 
 pub use error::EngineError;
-pub use estimate::Estimate;
+pub use estimate::{CutTransfers, Estimate};
 pub use event::{Ending, Event, Listener, ListenerError};
 pub use monitor::HostMonitor;
 pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};

@@ -11,11 +11,17 @@ use std::path::Path;
 pub fn quoted(path: &Path) -> String {
     let shown = path.to_string_lossy();
     let text = shown.replace(is_obeyed, "\u{fffd}");
-    let text = match text.starts_with('-') {
+    quoted_word(&match text.starts_with('-') {
         true => format!("./{text}"),
         false => text,
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    })
+}
+
+/// Quotes a word of a command for a POSIX shell, with quotation marks where it needs them.
+#[must_use]
+pub fn quoted_word(word: &str) -> String {
+    let text = word.replace(is_obeyed, "\u{fffd}");
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text
     } else {

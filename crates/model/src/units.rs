@@ -162,9 +162,11 @@ impl FromStr for BitRate {
             }
             Some(match unit.to_ascii_lowercase().as_str() {
                 "bit/s" | "bps" | "bit" => 1.0,
-                "kbit/s" | "kbps" | "kbit" => 1e3,
-                "mbit/s" | "mbps" | "mbit" => 1e6,
-                "gbit/s" | "gbps" | "gbit" => 1e9,
+                // A prefix alone is one of bits per second, as iperf3 has it.
+                "kbit/s" | "kbps" | "kbit" | "k" => 1e3,
+                "mbit/s" | "mbps" | "mbit" | "m" => 1e6,
+                "gbit/s" | "gbps" | "gbit" | "g" => 1e9,
+                "tbit/s" | "tbps" | "tbit" | "t" => 1e12,
                 _ => return None,
             })
         })?;
@@ -465,6 +467,15 @@ mod tests {
         assert!("120%".parse::<Ratio>().is_err());
         assert!("NaN%".parse::<Ratio>().is_err());
         assert!("inf".parse::<Ratio>().is_err());
+    }
+
+    #[test]
+    fn a_prefix_alone_is_a_rate_in_bits() {
+        assert_eq!("50M".parse(), Ok(BitRate(50_000_000)));
+        assert_eq!("1.5G".parse(), Ok(BitRate(1_500_000_000)));
+        assert_eq!("64k".parse(), Ok(BitRate(64_000)));
+        assert!("50".parse::<BitRate>().is_err());
+        assert!("50MB".parse::<BitRate>().is_err());
     }
 
     #[test]

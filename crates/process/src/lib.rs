@@ -1,9 +1,10 @@
 //! Child processes: starting them so that they end with their parent, waiting for them, sending them messages, and
-//! finding and killing everything that they started.
+//! finding and killing everything that they started. Beside them, what the kernel that runs them can do.
 
 mod contained;
 mod exit;
 mod line;
+mod modules;
 mod own;
 mod start;
 mod stop;
@@ -13,6 +14,7 @@ mod wait;
 pub use contained::{ContainedProcess, Pipes};
 pub use exit::{STOPPED, exit_text, is_from_outside, is_stopped, out_of_memory_kills};
 pub use line::write_line;
+pub use modules::loads_modules;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};

@@ -15,7 +15,8 @@ use regatta_model::{
     WorkloadKind, stack,
 };
 use regatta_transport::{
-    Carries, Driver, NOT_STATED, OptionError, Result, TransportError, TrialContext, WindowEdge,
+    Carries, Driver, DriverDescriptor, NOT_STATED, OptionError, Result, TransportError,
+    TrialContext, WindowEdge,
     testing::{
         Pair, order_for, run_pair, run_pair_stopped, run_pair_then, run_pair_while, trial_context,
     },
@@ -365,6 +366,20 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
                 assert!(has_reason, "{what}: `{}` is `{value}`", fact.name);
             }
         }
+        // What the stack reports is what the descriptor names, as far as the ends themselves write it.
+        let reports = |name: &&str| {
+            let ends = [&sender, &receiver];
+            ends.iter()
+                .any(|end| end.measurements.metrics.contains_key(*name))
+        };
+        let known = DriverDescriptor::ALL_LEVELS.iter().copied();
+        let undeclared = known
+            .filter(reports)
+            .find(|name| !driver.descriptor().metrics.contains(name));
+        assert_eq!(
+            undeclared, None,
+            "{what} does not name a metric of its stack"
+        );
         let placement = if probed { "own connection" } else { "none" };
         check_fact(&sender, "probe.placement", placement, what);
     }

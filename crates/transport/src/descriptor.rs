@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_model::{BitRate, Bytes, OptionValue, units::parse_duration};
+use regatta_model::{BitRate, Bytes, OptionValue, metric::id, units::parse_duration};
 
 /// Unit that a transport carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub struct DriverDescriptor {
     pub stack_version: &'static str,
     /// The options, in the order of help.
     pub options: &'static [OptionDefinition],
+    /// Names of the metrics that the stack reports of its connections; those of the path, of the hosts and of the work do
+    /// not depend on it.
+    pub metrics: &'static [&'static str],
 }
 
 /// One option of a driver.
@@ -219,6 +222,17 @@ impl OptionKind {
         }
     }
 
+    /// Returns the one of several names that a value is but for its capitals.
+    fn in_small_letters(self, value: &OptionValue) -> Option<&'static str> {
+        match (self, value) {
+            (Self::OneOf(names), OptionValue::Text(text)) => {
+                let mut names = names.iter().copied();
+                names.find(|name| name.eq_ignore_ascii_case(text))
+            }
+            _ => None,
+        }
+    }
+
     fn accepts(self, value: &OptionValue) -> bool {
         match (self, value) {
             (Self::Flag, OptionValue::Flag(_)) => true,
@@ -332,7 +346,21 @@ impl DriverDescriptor {
         stack: "Linux kernel",
         stack_version: "",
         options: &[],
+        metrics: &[],
     };
+
+    /// Metrics of a stack that reports windows, round-trip times, packets and retransmissions.
+    pub const ALL_LEVELS: &'static [&'static str] = &[
+        id::RETRANSMITTED_PACKETS,
+        id::RETRANSMIT_RATIO,
+        id::MIN_RTT_NS,
+        id::SMOOTHED_RTT_MEAN_NS,
+        id::SMOOTHED_RTT_P50_NS,
+        id::SMOOTHED_RTT_LAST_NS,
+        id::CONGESTION_WINDOW_MEAN_BYTES,
+        id::CONGESTION_WINDOW_MAX_BYTES,
+        id::BYTES_IN_FLIGHT_MAX_BYTES,
+    ];
 
     /// The option that names a congestion control of the kernel, and the name, if the options have
     /// it.
@@ -371,7 +399,10 @@ impl DriverDescriptor {
             let hint = match again {
                 Some(again) => format!("`{name}` and `{again}` are one option: remove one of them"),
                 None if definition.accepts(value) => continue,
-                None => format!("write {}", definition.kind.description()),
+                None => match definition.kind.in_small_letters(value) {
+                    Some(name) => format!("write `{name}`: it has no capitals"),
+                    None => format!("write {}", definition.kind.description()),
+                },
             };
             return Err(OptionError::Value {
                 driver: self.name,

@@ -118,12 +118,6 @@ impl Unsupported {
     }
 }
 
-/// Whether this kernel loads modules, such as that of a protocol or of a congestion control.
-#[must_use]
-pub fn loads_modules() -> bool {
-    std::fs::exists("/proc/modules").unwrap_or(false)
-}
-
 /// Hint where the system starts no more threads.
 pub const THREAD_HINT: &str =
     "allow more processes and threads with `ulimit -u 4096`, then try again";

@@ -54,13 +54,12 @@ pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
     OptionValues,
 };
-pub use driver::{
-    Driver, Result, Session, THREAD_HINT, TimeLimit, TransportError, Unsupported, loads_modules,
-};
+pub use driver::{Driver, Result, Session, THREAD_HINT, TimeLimit, TransportError, Unsupported};
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
 pub use probe::idle_messages_at_once;
+pub use regatta_process::loads_modules;
 pub use session::{
     MessageSession, NOT_STATED, StreamSession, TransferSession, complete_stack_facts,
 };

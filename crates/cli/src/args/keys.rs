@@ -29,6 +29,9 @@ static OPTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Key of which several values may be given.
+pub const SIZE: &str = "size";
+
 /// Returns the option of a key.
 fn option(
     key: &'static str,
@@ -56,6 +59,11 @@ fn option(
     };
     let parse = move |text: &str| value(kind, text);
     let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
+    // Of several sizes each is a workload.
+    let argument = match key {
+        SIZE => argument.value_delimiter(',').value_name("SIZE,…"),
+        _ => argument,
+    };
     match kind {
         KeyKind::Enum(_, names) => argument.hide_possible_values(true).value_parser(OneOf {
             names: names.to_vec(),
@@ -65,11 +73,12 @@ fn option(
     }
 }
 
-/// Returns the value of a key whose option was given.
-fn given(key: &str, kind: KeyKind, matches: &ArgMatches) -> Option<String> {
+/// Returns the values of a key whose option was given: several of one that takes them.
+fn given(key: &str, kind: KeyKind, matches: &ArgMatches) -> Vec<String> {
     match kind {
-        KeyKind::Flag => matches.get_flag(key).then(|| "true".to_owned()),
-        _ => matches.get_one::<String>(key).cloned(),
+        KeyKind::Flag if matches.get_flag(key) => vec!["true".to_owned()],
+        KeyKind::Flag => Vec::new(),
+        _ => (matches.get_many(key).into_iter().flatten().cloned()).collect(),
     }
 }
 
@@ -77,7 +86,7 @@ fn given(key: &str, kind: KeyKind, matches: &ArgMatches) -> Option<String> {
 macro_rules! keys_as_options {
     ($($type:ident: $keys:ident;)+) => {$(
         impl $type {
-            /// Returns the value of a key, if it was given.
+            /// Returns the value of a key, if it was given; the first of several.
             pub fn get(&self, name: &str) -> Option<&str> {
                 let found = self.0.iter().find(|(key, _)| key.name == name);
                 found.map(|(_, value)| value.as_str())
@@ -87,7 +96,10 @@ macro_rules! keys_as_options {
         impl FromArgMatches for $type {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
                 let keys = $keys.iter();
-                let given = keys.filter_map(|it| Some((it, given(it.name, it.kind, matches)?)));
+                let given = keys.flat_map(|it| {
+                    let values = given(it.name, it.kind, matches);
+                    values.into_iter().map(move |value| (it, value))
+                });
                 Ok(Self(given.collect()))
             }
 
@@ -108,6 +120,14 @@ macro_rules! keys_as_options {
             }
         }
     )+};
+}
+
+impl WorkKeys {
+    /// Returns the sizes that were given.
+    pub fn sizes(&self) -> impl Iterator<Item = &str> {
+        let sizes = self.0.iter().filter(|(key, _)| key.name == SIZE);
+        sizes.map(|(_, size)| size.as_str())
+    }
 }
 
 keys_as_options! {

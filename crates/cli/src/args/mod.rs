@@ -23,7 +23,8 @@ use clap::{
     builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use regatta_model::{
-    BedKind, CaptureSetup, Clock, Named, Ratio, Shard, ShardError, Study, study::is_host_name,
+    BedKind, CaptureSetup, Clock, Named, Ratio, Shard, ShardError, Study,
+    study::{is_host_name, nearest, ranking_metric},
     units::parse_duration,
 };
 use regatta_report::{language::Language, pdf::Paper};
@@ -36,6 +37,7 @@ pub use self::{
     compare::CompareArgs,
     export::ExportArgs,
     hosts::{AddArgs, HostsArgs, HostsCommand},
+    keys::SIZE,
     live::{AttachArgs, ViewArgs},
     path::PathArgs,
     path_command::PathCommandArgs,
@@ -168,6 +170,23 @@ fn snaplen(text: &str) -> Result<CaptureSetup, String> {
             Err("`times` is for trials; write `headers`, `full` or a size".to_owned())
         }
         setup => Ok(setup),
+    }
+}
+
+/// Reads the name of a metric that can rank transports.
+fn ranking(name: &str) -> Result<String, String> {
+    let metric = ranking_metric(name).map_err(|error| with_hint(&error))?;
+    Ok(metric.to_owned())
+}
+
+/// Reads a title: visible characters on one line.
+fn title(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("it is empty; write what the report is about".to_owned()),
+        text if text.contains(char::is_control) => {
+            Err("it is one line of visible characters".to_owned())
+        }
+        text => Ok(text.to_owned()),
     }
 }
 
@@ -328,6 +347,10 @@ pub struct RunArgs {
     /// A/A test: compare each transport with itself, to measure the noise floor
     #[arg(long, help_heading = "Work")]
     pub aa: bool,
+    /// Metric that ranks the transports (`regatta list metrics`), such as `transfer_time_ns`
+    /// [default: that of the STUDY, else that of each workload]
+    #[arg(long, value_name = "METRIC", value_parser = ranking, help_heading = "Work")]
+    pub rank_by: Option<String>,
     /// Seed of the order of trials, of the paths' losses and of random data
     #[arg(long, value_name = "N", value_parser = integer(0, i64::MAX as u64), allow_hyphen_values = true, help_heading = "Work")]
     pub seed: Option<u64>,
@@ -371,6 +394,9 @@ pub struct RunArgs {
     /// transfer's time was read from it
     #[arg(long, value_name = "SIZE", value_parser = snap, num_args = 0..=1, require_equals = true, default_missing_value = "headers", help_heading = "Output")]
     pub capture: Option<CaptureSetup>,
+    /// Title of the report [default: that of the STUDY; without one, what is compared]
+    #[arg(long, value_name = "TITLE", value_parser = title, help_heading = "Output")]
+    pub title: Option<String>,
     /// Directory for the results; it must not hold a run already
     /// [default: regatta-results/STUDY-TIME]
     #[arg(long, value_name = "DIR", value_parser = directory(), allow_hyphen_values = true, help_heading = "Output")]
@@ -508,15 +534,17 @@ pub struct MonitorArgs {
 /// `regatta list`.
 #[derive(Debug, ClapArgs)]
 pub struct ListArgs {
-    /// Table to print; without it, everything
+    /// Table to print: `transports`, `workloads`, `traces`, `studies` or `metrics`; or the name of a transport, of which
+    /// its options, features and metrics are printed; without it, everything
+    #[arg(value_parser = list_what(), hide_possible_values = true)]
     pub what: Option<ListWhat>,
     /// Write one JSON value
     #[arg(long)]
     pub json: bool,
 }
 
-/// Kind of entries to list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// Table to list, or one transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListWhat {
     /// The drivers with their options.
     Transports,
@@ -528,6 +556,38 @@ pub enum ListWhat {
     Studies,
     /// The metrics with their units and definitions.
     Metrics,
+    /// One driver, by its name.
+    Transport(&'static str),
+}
+
+/// Tables to list, by their names.
+const TABLES: [(&str, ListWhat); 5] = [
+    ("transports", ListWhat::Transports),
+    ("workloads", ListWhat::Workloads),
+    ("traces", ListWhat::Traces),
+    ("studies", ListWhat::Studies),
+    ("metrics", ListWhat::Metrics),
+];
+
+/// Returns a parser of the names of tables and transports.
+fn list_what() -> impl TypedValueParser<Value = ListWhat> {
+    let drivers = regatta_agent::registry().into_iter();
+    let drivers = drivers.map(|driver| driver.descriptor().name);
+    let all: Vec<(&str, ListWhat)> = (TABLES.into_iter())
+        .chain(drivers.map(|name| (name, ListWhat::Transport(name))))
+        .collect();
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    OneOf {
+        names: names.clone(),
+        parse: move |text: &str| {
+            let found = all.iter().find(|(name, _)| *name == text);
+            found.map(|(_, what)| *what).ok_or_else(|| {
+                let near = nearest(text, &names);
+                let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+                format!("{near}it is a table, such as `transports` or `metrics`, or the name of a transport")
+            })
+        },
+    }
 }
 
 /// `regatta completions`.

@@ -21,8 +21,10 @@ use crate::{charset, output};
 pub struct Progress {
     how: How,
     run_estimate: RunEstimate,
-    /// Estimate of the whole run, in one line.
+    /// Estimate of the whole run.
     estimate: String,
+    /// Whether a trial is named with its workload, of which the study has several.
+    names_workloads: bool,
 }
 
 enum How {
@@ -34,7 +36,7 @@ enum How {
 impl Progress {
     /// Creates a bar if standard error is a terminal, lines if not, and no output if `silent`.
     ///
-    /// `estimate` is the estimate of the whole run, in one line.
+    /// `estimate` is the estimate of the whole run, in a line or more.
     pub fn new(silent: bool, estimate: String) -> Self {
         let how = match (silent, io::stderr().is_terminal()) {
             (true, _) => How::Silent,
@@ -45,6 +47,15 @@ impl Progress {
             how,
             run_estimate: RunEstimate::default(),
             estimate,
+            names_workloads: false,
+        }
+    }
+
+    /// Returns the name of a trial's cell.
+    fn cell(&self, transport: &str, condition: &str, workload: &str) -> String {
+        match self.names_workloads {
+            true => format!("{transport} · {condition} · {workload}"),
+            false => format!("{transport} · {condition}"),
         }
     }
 
@@ -117,7 +128,12 @@ impl Listener for Progress {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         self.run_estimate.on_event(event);
         match event {
-            Event::RunStarted { trials, done, .. } => {
+            Event::RunStarted {
+                header,
+                trials,
+                done,
+            } => {
+                self.names_workloads = header.study.workloads.len() > 1;
                 if *done == 0 {
                     self.line(&self.estimate);
                 }
@@ -150,14 +166,17 @@ impl Listener for Progress {
             Event::TrialStarted {
                 transport,
                 condition,
+                workload,
                 ..
             } => {
                 if let How::Bar(bar) = &self.how {
-                    let message = format!("{transport} · {condition}{}", self.remaining_text());
+                    let cell = self.cell(transport, condition, workload);
+                    let message = format!("{cell}{}", self.remaining_text());
                     bar.set_message(charset::encoded(&printable(&message)).into_owned());
                 }
             }
             Event::TrialEnded { trial } => {
+                let cell = self.cell(&trial.transport, &trial.condition, &trial.workload);
                 match &self.how {
                     How::Silent => {}
                     How::Bar(bar) => {
@@ -165,7 +184,7 @@ impl Listener for Progress {
                         bar.set_position(u64::from(self.run_estimate.done));
                     }
                     How::Lines => self.line(&format!(
-                        "[{}/{}] round {}{}, {} · {}: {}{}",
+                        "[{}/{}] round {}{}, {cell}: {}{}",
                         self.run_estimate.done,
                         self.run_estimate.trials,
                         trial.round + 1,
@@ -173,8 +192,6 @@ impl Listener for Progress {
                             1 => String::new(),
                             attempt => format!(", attempt {attempt}"),
                         },
-                        trial.transport,
-                        trial.condition,
                         outcome(trial),
                         self.remaining_text()
                     )),
@@ -184,8 +201,7 @@ impl Listener for Progress {
                     Outcome::Failed | Outcome::TimedOut | Outcome::Invalid
                 );
                 if let (How::Bar(_), true) = (&self.how, is_printed) {
-                    let (transport, condition) = (&trial.transport, &trial.condition);
-                    self.line(&format!("{transport} · {condition}: {}", outcome(trial)));
+                    self.line(&format!("{cell}: {}", outcome(trial)));
                 }
             }
             Event::HostsSampled { .. } => {}

@@ -30,7 +30,7 @@ use self::{ending::Foreground, server::Server};
 use crate::{
     adhoc::{one, parse, table},
     args::PathCommandArgs,
-    directory,
+    client_hints, directory,
     exit::{Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
     interrupt, output, path_options,
     run::new_id,
@@ -56,7 +56,10 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let executable = own_executable()?;
     let conditions = std::slice::from_ref(&condition);
     let mut bed =
-        Bed::up(BedKind::Netns, setup, conditions, &executable, &new_id()).map_err(no_bed)?;
+        Bed::up(BedKind::Netns, setup, conditions, &executable, &new_id()).map_err(|error| {
+            let failure = no_bed(error).map_hint(client_hints::of_path);
+            failure.hint("`regatta doctor` shows what this machine lacks")
+        })?;
     let seed = args.seed.unwrap_or_else(rand::random);
     bed.set_condition(&condition, seed)
         .context("cannot make the path")?;

@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("control", &["model"]),
     ("emulation", &["model"]),
     ("forwarder", &["emulation", "model"]),
-    ("transport", &["model", "control"]),
+    ("transport", &["process", "model", "control"]),
     ("transport-tls", &["transport", "model", "control"]),
     ("transport-sockets", &["transport", "model", "control"]),
     (

@@ -374,8 +374,32 @@ fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Resul
              it names a directory"
         )
     } else {
-        format!("`{name}` cannot be the name of a study: it names a directory")
+        let wrong = name
+            .chars()
+            .find(|c| !is_host_name(&c.to_string()) && !".-".contains(*c));
+        let wrong = match wrong {
+            Some(' ') => "it has a space".to_owned(),
+            Some(other) => format!("it has `{}`", other.escape_debug()),
+            None if name.is_empty() => "it is empty".to_owned(),
+            None => "it begins with no letter or digit".to_owned(),
+        };
+        format!(
+            "`{name}` cannot be the name of a study, which is also that of a directory: {wrong}"
+        )
     };
-    let hint = format!("write letters, digits and hyphens, at most {LONGEST_NAME}");
+    let allowed = |c: char| match c {
+        c if is_host_name(&c.to_string()) || ".-".contains(c) => c,
+        _ => '-',
+    };
+    let near: String = name.chars().map(allowed).collect();
+    let near = near.trim_matches(['.', '-']);
+    let hint = match is_host_name(near) {
+        true if root.span_of("title").is_some() => format!("write `name = \"{near}\"`"),
+        true => format!(
+            "write `name = \"{near}\"`, and `title = \"{}\"` for readers",
+            name.escape_debug()
+        ),
+        false => format!("write letters, digits and hyphens, at most {LONGEST_NAME}"),
+    };
     Err(root.error(span, message, hint))
 }

@@ -42,6 +42,7 @@ pub use keys::PATH_KEYS;
 pub use names::nearest;
 pub use parts::LONGEST_NAME;
 pub use path::change_condition;
+pub use rounds::ranking_metric;
 pub use scale::Scaled;
 pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
 pub use value_key::ValueKey;

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     condition::Condition,
     metric::{self, METRICS, MetricDefinition, Unit},
+    units::UnitError,
     workload::Workload,
 };
 
@@ -128,13 +129,18 @@ pub(super) fn known_metric(
     name: &str,
     span: Range<usize>,
 ) -> Result<&'static MetricDefinition> {
+    find_metric(name).map_err(|error| section.error(span, error.message, error.hint))
+}
+
+/// Returns the metric of this name, also by an earlier one.
+pub(super) fn find_metric(name: &str) -> Result<&'static MetricDefinition, UnitError> {
     metric::find(metric::current_name(name)).ok_or_else(|| {
         let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
         let hint = match nearest(name, &names) {
             Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),
             None => "`regatta list metrics` lists all".to_owned(),
         };
-        section.error(span, format!("unknown metric `{name}`"), hint)
+        UnitError::new(format!("unknown metric `{name}`"), hint)
     })
 }
 

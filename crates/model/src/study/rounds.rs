@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{
     Study,
     error::Result,
-    parts::known_metric,
+    parts::find_metric,
     section::{Section, refuse},
 };
 use crate::{
     metric::Better,
-    units::{Ratio, format_duration},
+    units::{Ratio, UnitError, format_duration},
 };
 
 /// Number of rounds, and the rule that ends a run or a cell before it.
@@ -96,13 +96,25 @@ pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>> {
     let Some((name, span)) = root.text("rank_by")? else {
         return Ok(None);
     };
-    let metric = known_metric(root, &name, span.clone())?;
-    refuse! { root;
-        metric.better == Better::Neither => span,
-            "more of `{name}` is neither better nor worse, so that it ranks nothing",
-            "write a metric such as `transfer_time_ns` or `goodput_bps`";
+    match ranking_metric(&name) {
+        Ok(metric) => Ok(Some(metric.to_owned())),
+        Err(error) => Err(root.error(span, error.message, error.hint)),
     }
-    Ok(Some(metric.name.to_owned()))
+}
+
+/// Returns the name of today of a metric that can rank transports.
+///
+/// # Errors
+/// There is no such metric, or more of it is neither better nor worse.
+pub fn ranking_metric(name: &str) -> Result<&'static str, UnitError> {
+    let metric = find_metric(name)?;
+    match metric.better {
+        Better::Neither => Err(UnitError::new(
+            format!("more of `{name}` is neither better nor worse, so that it ranks nothing"),
+            "write a metric such as `transfer_time_ns` or `goodput_bps`",
+        )),
+        Better::Higher | Better::Lower => Ok(metric.name),
+    }
 }
 
 /// Reads `equivalence`: the largest difference that counts as none.

@@ -133,7 +133,25 @@ impl<'a> Section<'a> {
 
     /// Reads a text.
     pub fn text(&mut self, key: &'static str) -> Result<Taken<String>> {
-        self.value(key, ("a text", "\"…\""), text_of)
+        let quoted = self.bare(key).map(|bare| format!("\"{bare}\""));
+        let example = quoted.as_deref().unwrap_or("\"…\"");
+        self.value(key, ("a text", example), text_of)
+    }
+
+    /// Returns a number or flag as it is written, where a text may be meant.
+    fn bare(&self, key: &str) -> Option<&'a str> {
+        let value = self.table.get(key)?;
+        let is_scalar = matches!(
+            value.get_ref(),
+            DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_)
+        );
+        self.file.text.get(value.span()).filter(|_| is_scalar)
+    }
+
+    /// Returns a text that `fits` if it is written without quotes.
+    fn quoted(&self, key: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
+        let (text, _) = self.peek(key)?;
+        Some(text.trim().to_owned()).filter(|text| fits(text))
     }
 
     /// Reads a quantity with a unit, written as a text; refuses a bare number except 0 and names the unit.
@@ -143,7 +161,14 @@ impl<'a> Section<'a> {
         example: &str,
         parse: impl Fn(&str) -> Result<T, UnitError>,
     ) -> Result<Taken<T>> {
-        let example = format!("\"{example}\"");
+        // The number that is written, with the unit of the example.
+        let unit = example.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let has_unit = unit != example && !unit.is_empty();
+        let number = (self.bare(key)).filter(|it| has_unit && it.parse::<u64>().is_ok());
+        let example = match number {
+            Some(number) => format!("\"{number}{unit}\""),
+            None => format!("\"{example}\""),
+        };
         let taken = self.value(key, ("a text with a unit", &example), quantity_of)?;
         let parsed = taken.map(|(text, span)| match parse(&text) {
             Ok(parsed) => Ok((parsed, span)),
@@ -291,7 +316,13 @@ impl<'a> Section<'a> {
         lowest: u64,
         highest: u64,
     ) -> Result<Taken<u64>> {
-        let kind = ("a whole number", &*lowest.max(1).to_string());
+        let is_number = |text: &str| {
+            let number = text.parse::<u64>();
+            number.is_ok_and(|number| (lowest..=highest).contains(&number))
+        };
+        let example = self.quoted(key, is_number);
+        let example = example.unwrap_or_else(|| lowest.max(1).to_string());
+        let kind = ("a whole number", &*example);
         let taken = self.value(key, kind, |value| {
             let number = value.as_integer()?;
             Some((number.as_str().to_owned(), whole(number)))
@@ -311,7 +342,9 @@ impl<'a> Section<'a> {
 
     /// Reads `true` or `false`, and its span.
     pub fn flag(&mut self, key: &'static str) -> Result<Taken<bool>> {
-        self.value(key, ("true or false", "true"), DeValue::as_bool)
+        let example = self.quoted(key, |text| text.parse::<bool>().is_ok());
+        let example = example.as_deref().unwrap_or("true");
+        self.value(key, ("true or false", example), DeValue::as_bool)
     }
 
     /// Reads the name of a value of a type.

@@ -66,8 +66,8 @@ macro_rules! keys {
 /// Keys of workloads, in the order of help and of `docs/workloads.md`, in which they are read.
 pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "size" KeyKind::Size, "10MB", field!(Bulk | StopAndWait { size } => Field::Size(size, TRANSFER));
-        "Bytes of one transfer [default without a STUDY: 10MB]",
-        "`10MB` | bytes to send in total";
+        "Bytes of one transfer, from the client to the server unless `--direction` says otherwise; several, as in `1MB,50MB`, are a workload each [default without a STUDY: 10MB]",
+        "`10MB` | bytes to send in total: from the client to the server, unless the key `direction` of `bulk` says otherwise";
     "duration" KeyKind::Time, "10s", field!(Bulk { options } => Field::SomeTime(&mut options.duration));
         "Time to send for, instead of a size",
         "not set | time to send for from the first connect call, or from its arrival where the listening host sends; instead of `size`",
@@ -85,8 +85,8 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
         "`data` | content: `data` (the text DATA repeated), `zeros`, `random` (from the trial's seed), `file`";
     "direction" KeyKind::Enum("DIRECTION", &["forward", "reverse", "both"]), "reverse",
         field!(Bulk { options } => Field::NamedValue(&mut options.direction));
-        "Host that sends: the connecting one (`forward`), the listening one (`reverse`) or `both` at once [default: forward]",
-        "`forward` | `reverse`: the listening host sends; `both`: both hosts send at once, each its `size`";
+        "Host that sends: the client (`forward`), the server (`reverse`, a download) or `both` at once [default: forward]",
+        "`forward` | `forward`: the client sends, which connects; `reverse`: the server, which listens, so that the transfer is a download; `both`: both send at once, each its `size`";
     "flows" AT_ONCE, "4", field!(Bulk { options } => Field::Number(&mut options.flows));
         "Number of simultaneous connections, which share the size [default: 1]",
         "1 | number of simultaneous connections, which share the size; with `both` each direction has that many";

@@ -295,6 +295,54 @@ fn mistakes_in_workloads_and_transports_have_hints() {
     ]);
 }
 
+/// Checks that a mistake has this hint.
+fn assert_hint(text: &str, hint: &str) {
+    let shown = message(text);
+    assert!(shown.ends_with(&format!("hint: {hint}")), "{shown}");
+}
+
+#[test]
+fn a_number_in_quotation_marks_is_repeated_without_them() {
+    assert_hint(&format!("rounds = \"3\"\n{SMALL}"), "write `rounds = 3`");
+    assert_hint(&format!("rounds = \"many\"\n{SMALL}"), "write `rounds = 1`");
+    let text = with("kind = \"bulk\"", "kind = \"bulk\"\nflows = \"4\"");
+    assert_hint(&text, "write `flows = 4`");
+}
+
+#[test]
+fn a_flag_in_quotation_marks_is_repeated_without_them() {
+    let text = with("rtt = \"30ms\"", "jitter_reorders = \"false\"");
+    assert_hint(&text, "write `jitter_reorders = false`");
+}
+
+#[test]
+fn a_number_without_quotation_marks_is_repeated_with_them() {
+    let text = with("driver = \"tcp\"", "driver = 3");
+    assert_hint(&text, "write `driver = \"3\"`");
+    let text = with("rtt = \"30ms\"", "rtt = 40");
+    assert_hint(&text, "write `rtt = \"40ms\"`");
+}
+
+#[test]
+fn a_name_that_is_no_directory_has_one_that_is() {
+    let shown = message(&format!("name = \"my lab\"\n{SMALL}"));
+    assert!(
+        shown.contains("which is also that of a directory: it has a space"),
+        "{shown}"
+    );
+    assert!(
+        shown.ends_with("hint: write `name = \"my-lab\"`, and `title = \"my lab\"` for readers"),
+        "{shown}"
+    );
+    let shown = message(&format!("name = \"a/b\"\ntitle = \"t\"\n{SMALL}"));
+    assert!(shown.contains("it has `/`"), "{shown}");
+    assert!(shown.ends_with("hint: write `name = \"a-b\"`"), "{shown}");
+    assert_hint(
+        &format!("name = \"…\"\n{SMALL}"),
+        "write letters, digits and hyphens, at most 64",
+    );
+}
+
 #[test]
 fn errors_of_the_registry_point_into_the_file() {
     let text = with(

@@ -20,6 +20,8 @@ use nix::{
     unistd::{ForkResult, fork, getegid, geteuid, write},
 };
 
+use regatta_process::loads_modules;
+
 use super::{Capability, module_hint};
 
 /// Probe that the child makes once it has its namespaces.
@@ -192,11 +194,17 @@ pub(super) fn capabilities() -> Vec<Capability> {
     let tun = attempt(flags, &tun);
     let tun_hint = match tun.as_ref().err().and_then(io::Error::raw_os_error) {
         Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
-            "modprobe tun; mkdir -p /dev/net; mknod /dev/net/tun c 10 200; chmod 666 /dev/net/tun"
+            let load = if loads_modules() {
+                "modprobe tun; "
+            } else {
+                ""
+            };
+            format!("{load}mkdir -p /dev/net; mknod /dev/net/tun c 10 200; chmod 666 /dev/net/tun")
         }
-        Some(libc::EACCES) => "chmod 666 /dev/net/tun",
-        _ => "run as root, or in a container with `--device /dev/net/tun`",
+        Some(libc::EACCES) => "chmod 666 /dev/net/tun".to_owned(),
+        _ => "run as root, or in a container with `--device /dev/net/tun`".to_owned(),
     };
+    let tun_hint = format!("{tun_hint}; or run with `--bed uml`, which works without it");
     let request = netem_request();
     let mut all = vec![
         Capability::tried(
@@ -215,7 +223,7 @@ pub(super) fn capabilities() -> Vec<Capability> {
             "tun",
             "made a TUN interface in a namespace",
             tun,
-            without_namespace(tun_hint.to_owned()),
+            without_namespace(tun_hint),
         ),
         Capability::tried(
             "netem",

@@ -9,6 +9,8 @@ mod sockets;
 
 pub use child::has_congestion_control;
 
+use regatta_process::loads_modules;
+
 use crate::{
     clock::Synchronisation,
     facts::{governor, sysctl},
@@ -77,7 +79,7 @@ pub fn capabilities() -> Vec<Capability> {
 /// or, where the kernel loads none, the `setting` it must be built with. The kernels of guests have
 /// all of them.
 fn module_hint(module: &str, setting: &str) -> String {
-    if std::fs::exists("/proc/modules").unwrap_or(false) {
+    if loads_modules() {
         format!("modprobe {module}; or run with `--bed uml`, whose kernel has it")
     } else {
         format!(

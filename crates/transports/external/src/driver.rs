@@ -6,6 +6,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
+use regatta_model::metric::id;
 use regatta_transport::{
     Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, OptionValues, Result,
     Session, Stop, TransportError, TrialContext, Unsupported, options,
@@ -83,6 +84,7 @@ static AIOQUIC: DriverDescriptor = DriverDescriptor {
         &["cubic", "reno"],
         "congestion control of the sender, aioquic's own, read back; aioquic's default is `reno`",
     )],
+    metrics: &[id::MIN_RTT_NS, id::SMOOTHED_RTT_LAST_NS],
     ..DriverDescriptor::PLAIN
 };
 
@@ -100,6 +102,12 @@ static QUIC_GO: DriverDescriptor = DriverDescriptor {
         default: "reno",
         help: "congestion control of the sender; there is no other",
     }],
+    metrics: &[
+        id::RETRANSMITTED_PACKETS,
+        id::RETRANSMIT_RATIO,
+        id::MIN_RTT_NS,
+        id::SMOOTHED_RTT_LAST_NS,
+    ],
     ..DriverDescriptor::PLAIN
 };
 

@@ -57,6 +57,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: "quiche",
     stack_version: QUICHE_VERSION,
     options: options::DEFINITIONS,
+    metrics: DriverDescriptor::ALL_LEVELS,
 };
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: "s2n-quic",
     stack_version: S2N_QUIC_VERSION,
     options: options::DEFINITIONS,
+    metrics: DriverDescriptor::ALL_LEVELS,
 };
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: stack::STACK,
     stack_version: stack::VERSION,
     options: options::DEFINITIONS,
+    metrics: DriverDescriptor::ALL_LEVELS,
 };
 
 #[cfg(test)]

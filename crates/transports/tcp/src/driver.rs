@@ -1,7 +1,7 @@
 //! Descriptors of the drivers `tcp`, `tcp-tls` and `mptcp`.
 
 use regatta_control::TrialOrder;
-use regatta_model::Handshake;
+use regatta_model::{Handshake, metric::id};
 use regatta_transport::{
     Driver, DriverDescriptor, OptionDefinition, OptionValues, Result, Session, StreamSession,
     TrialContext, Unsupported,
@@ -28,6 +28,21 @@ pub(crate) struct KernelTcp {
     prepare: fn(&TrialOrder, TrialContext) -> Result<Box<dyn Session>>,
 }
 
+/// Metrics of the kernel's TCP: the usual ones, and its time-outs.
+const METRICS: &[&str] = &[
+    id::RETRANSMITTED_PACKETS,
+    id::RETRANSMIT_RATIO,
+    id::RETRANSMISSION_TIMEOUTS,
+    id::TIMEOUT_RECOVERY_TIME_NS,
+    id::MIN_RTT_NS,
+    id::SMOOTHED_RTT_MEAN_NS,
+    id::SMOOTHED_RTT_P50_NS,
+    id::SMOOTHED_RTT_LAST_NS,
+    id::CONGESTION_WINDOW_MEAN_BYTES,
+    id::CONGESTION_WINDOW_MAX_BYTES,
+    id::BYTES_IN_FLIGHT_MAX_BYTES,
+];
+
 /// Driver of TCP with nothing on top.
 pub(crate) static TCP: KernelTcp = KernelTcp {
     descriptor: &DriverDescriptor {
@@ -36,6 +51,7 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
         summary: "TCP of the running kernel, not encrypted",
         congestion_control_choosable: true,
         options: &[CC, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
+        metrics: METRICS,
         ..DriverDescriptor::PLAIN
     },
     supported: || Ok(()),
@@ -57,6 +73,7 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
         stack: "Linux kernel, rustls",
         stack_version: RUSTLS_VERSION,
         options: &[CC, CRYPTO, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
+        metrics: METRICS,
         ..DriverDescriptor::PLAIN
     },
     supported: || Ok(()),
@@ -79,6 +96,7 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
         congestion_control_choosable: true,
         capabilities: &["multihoming"],
         options: &[CC, SUBFLOW_DOWN_AFTER],
+        metrics: DriverDescriptor::ALL_LEVELS,
         ..DriverDescriptor::PLAIN
     },
     supported: mptcp::supported,

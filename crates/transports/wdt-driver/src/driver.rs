@@ -31,6 +31,7 @@ static WDT: DriverDescriptor = DriverDescriptor {
         CHECKSUM,
         FILES,
     ],
+    metrics: DriverDescriptor::ALL_LEVELS,
     ..DriverDescriptor::PLAIN
 };
 

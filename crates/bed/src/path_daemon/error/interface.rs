@@ -2,6 +2,8 @@
 
 use std::{io, net::IpAddr};
 
+use regatta_process::loads_modules;
+
 /// Errors of shaping an interface, which is then as it was.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InterfaceError {
@@ -83,7 +85,10 @@ impl InterfaceError {
                 format!("write `mtu = \"{has}B\"` into the study, or use `attach = \"macvlan\"`")
             }
             Self::Iptables => "leave `loss_by` out, or use `attach = \"macvlan\"`".into(),
-            Self::Missing { module, .. } => format!("load it there with `sudo modprobe {module}`"),
+            Self::Missing { module, .. } => match loads_modules() {
+                true => format!("load it there with `sudo modprobe {module}`"),
+                false => "use a host whose kernel has it: this one loads no modules".into(),
+            },
             Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run as root there: `become = \"sudo -n\"` in the hosts file".into()
             }

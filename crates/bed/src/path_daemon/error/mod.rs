@@ -7,6 +7,7 @@ use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
 use regatta_forwarder::ForwarderError;
+use regatta_process::loads_modules;
 
 use crate::hosts::OTHER_ADDRESS;
 
@@ -125,19 +126,7 @@ impl DaemonError {
                 Some(libc::EINVAL) => "use a kernel with CONFIG_NET_NS".into(),
                 _ => forbidden_user_namespace_hint(),
             },
-            Self::OpenTun(source) => match source.raw_os_error() {
-                Some(libc::ENOENT) => {
-                    "make the device with `sudo mkdir -p /dev/net && sudo mknod -m 0666 /dev/net/tun c 10 200`; in a container start it with `--device /dev/net/tun`".into()
-                }
-                Some(libc::ENODEV | libc::ENXIO) => "load the driver with `sudo modprobe tun`".into(),
-                Some(libc::EACCES) => {
-                    "let every user open it, as Debian does, with `sudo chmod 666 /dev/net/tun`, or run as root".into()
-                }
-                Some(libc::EPERM) => {
-                    "this container may not use the device: start it with `--device /dev/net/tun`".into()
-                }
-                _ => String::new(),
-            },
+            Self::OpenTun(source) => closed_tun_hint(source.raw_os_error(), loads_modules()),
             Self::Mtu(_) => "ask for a packet size between `68B` and `65521B`".into(),
             Self::Forwarder(ForwarderError::Link { source, .. }) => match source {
                 LinkError::NoRate => "leave the rate out for an unlimited link".into(),
@@ -145,16 +134,14 @@ impl DaemonError {
                 LinkError::Trace(_) => "name a trace as `mm-link` takes it".into(),
                 LinkError::Delay(_) => "ask for a shorter delay".into(),
             },
-            Self::NoNetem { module, .. } => format!(
-                "load it with `sudo modprobe {module}`, run in a guest that has it with `--bed uml`, or use Regatta's own emulator with `--emulator userspace`"
-            ),
+            Self::NoNetem { module, .. } => missing_netem_hint(module, loads_modules()),
             Self::Interface { source, .. } => source.hint(),
             Self::NoParent { .. } => {
                 "name one that `ip link` shows on that host as `parent` in the hosts file".into()
             }
             Self::NoIpv4(_) => "write `address = \"198.18.0.1/24\"` below `[….shaping]` in the hosts file".into(),
             Self::Macvlan(source) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                "load it there with `sudo modprobe macvlan`".into()
+                missing_macvlan_hint(loads_modules()).into()
             }
             Self::Socket { source, .. }
                 if matches!(
@@ -177,10 +164,54 @@ impl DaemonError {
             Self::NotCaptured => "capture the path of `--emulator userspace`".into(),
             Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),
             Self::Iptables { .. } => {
-                "load the match with `sudo modprobe xt_statistic`, or leave `loss_by` out".into()
+                let load = if loads_modules() {
+                    "load the match with `sudo modprobe xt_statistic`, or "
+                } else {
+                    ""
+                };
+                format!("{load}leave `loss_by` out")
             }
             _ => String::new(),
         }
+    }
+}
+
+/// Returns the hint for a TUN device that cannot be opened, by the number of the system's error. The kernel `loads` modules
+/// or not.
+fn closed_tun_hint(error: Option<i32>, loads: bool) -> String {
+    let make = "make the device with `sudo mkdir -p /dev/net && sudo mknod -m 0666 /dev/net/tun c 10 200`; in a container start it with `--device /dev/net/tun`; or ";
+    let open = match error {
+        Some(libc::ENOENT) => make,
+        Some(libc::ENODEV | libc::ENXIO) if loads => {
+            "load the driver with `sudo modprobe tun`; or "
+        }
+        Some(libc::EACCES) => {
+            "let every user open it, as Debian does, with `sudo chmod 666 /dev/net/tun`; or run as root; or "
+        }
+        Some(libc::EPERM) => {
+            "this container may not use the device: start it with `--device /dev/net/tun`; or "
+        }
+        _ => "",
+    };
+    format!("{open}run with `--bed uml --clock virtual`, which works without it")
+}
+
+/// Returns the hint for a kernel without a module of netem, which `loads` modules or not.
+fn missing_netem_hint(module: &str, loads: bool) -> String {
+    let load = match loads {
+        true => format!("load it with `sudo modprobe {module}`; or "),
+        false => String::new(),
+    };
+    format!(
+        "{load}run in a guest that has it with `--bed uml`; or use Regatta's own emulator with `--emulator userspace`"
+    )
+}
+
+/// Returns the hint for a host's kernel without macvlan, which `loads` modules or not.
+const fn missing_macvlan_hint(loads: bool) -> &'static str {
+    match loads {
+        true => "load it there with `sudo modprobe macvlan`",
+        false => "use `attach = \"interface\"` in the hosts file, which needs none",
     }
 }
 
@@ -199,5 +230,37 @@ fn forbidden_user_namespace_hint() -> String {
     match switches.into_iter().find(is_forbidding) {
         Some((name, _, value)) => format!("allow them with `sudo sysctl -w {name}={value}`, or run as root"),
         None => "run as root (on a host of the hosts file with `become = \"sudo -n\"`); in a container start it with `--cap-add SYS_ADMIN --cap-add NET_ADMIN`".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_tun_device_has_the_hint_of_the_bed_that_needs_none() {
+        for error in [libc::ENOENT, libc::ENODEV, libc::EACCES, libc::EPERM] {
+            let hint = closed_tun_hint(Some(error), true);
+            let other = "; or run with `--bed uml --clock virtual`, which works without it";
+            assert!(hint.ends_with(other), "{error}: {hint}");
+        }
+    }
+
+    #[test]
+    fn modules_are_loaded_only_where_the_kernel_loads_them() {
+        let hints = |loads| {
+            [
+                closed_tun_hint(Some(libc::ENODEV), loads),
+                missing_netem_hint("sch_netem", loads),
+                missing_macvlan_hint(loads).to_owned(),
+            ]
+        };
+        for (with, without) in hints(true).into_iter().zip(hints(false)) {
+            assert!(with.contains("`sudo modprobe "), "{with}");
+            assert!(
+                !without.contains("modprobe") && !without.is_empty(),
+                "{without}"
+            );
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
+use regatta_model::{OptionValue, metric::id};
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionError, OptionValues, Result, Session, TrialContext,
     Unsupported, loads_modules,
@@ -29,6 +29,17 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     multiplexes: true,
     capabilities: &["unordered", "multihoming"],
     options: OPTIONS,
+    metrics: &[
+        id::RETRANSMITTED_PACKETS,
+        id::RETRANSMIT_RATIO,
+        id::FAIL_OVER_TIME_NS,
+        id::SMOOTHED_RTT_MEAN_NS,
+        id::SMOOTHED_RTT_P50_NS,
+        id::SMOOTHED_RTT_LAST_NS,
+        id::CONGESTION_WINDOW_MEAN_BYTES,
+        id::CONGESTION_WINDOW_MAX_BYTES,
+        id::BYTES_IN_FLIGHT_MAX_BYTES,
+    ],
     ..DriverDescriptor::PLAIN
 };
 

@@ -1,6 +1,7 @@
 //! Descriptor and capabilities of the driver `sctp-userspace`.
 
 use regatta_control::TrialOrder;
+use regatta_model::metric::id;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionValues, Result, Session, TrialContext,
     options::{GSO, RECEIVE_BUFFER, SEND_BUFFER},
@@ -36,6 +37,11 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         RECEIVE_BUFFER,
         SEND_BUFFER,
         GSO,
+    ],
+    metrics: &[
+        id::RETRANSMITTED_PACKETS,
+        id::RETRANSMIT_RATIO,
+        id::BYTES_IN_FLIGHT_MAX_BYTES,
     ],
     ..DriverDescriptor::PLAIN
 };

@@ -52,6 +52,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         RECEIVE_BUFFER,
         SEND_BUFFER,
     ],
+    metrics: DriverDescriptor::ALL_LEVELS,
     ..DriverDescriptor::PLAIN
 };
 
