@@ -34,6 +34,7 @@ pub fn compare(args: &CompareArgs, colour: Colour) -> Result<Code> {
         let options = TerminalOptions {
             width: output::width(),
             color: colour.stdout,
+            details: true,
         };
         output::coloured(&compare::render(&comparison, &options))?;
     }

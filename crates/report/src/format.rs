@@ -283,7 +283,11 @@ pub fn is_narrow([low, high]: [f64; 2]) -> bool {
 /// many as it takes to distinguish its ends from zero. The estimate thus lies in the interval as printed.
 #[must_use]
 pub fn with_interval(estimate: f64, ends: [f64; 2]) -> [String; 3] {
-    let all = [estimate, ends[0], ends[1]];
+    with_decimals(estimate, ends, 9)
+}
+
+/// Formats an estimate and its interval as [`with_interval`] does, with `most` decimals at most.
+fn with_decimals(estimate: f64, ends: [f64; 2], most: usize) -> [String; 3] {
     let digits = |of: f64, count: f64| match of > 0.0 && of.is_finite() {
         true => (count - 1.0 - of.log10().floor()).clamp(0.0, 9.0) as usize,
         false => 0,
@@ -295,11 +299,15 @@ pub fn with_interval(estimate: f64, ends: [f64; 2]) -> [String; 3] {
         true => digits(estimate.abs(), 3.0),
         false => decimals,
     };
-    all.map(|value| {
+    let decimals = decimals.min(most);
+    [estimate, ends[0], ends[1]].map(|value| {
         let sign = if value < 0.0 { "−" } else { "" };
         decimal(format!("{sign}{:.decimals$}", value.abs()))
     })
 }
+
+/// Change in per cent below which an interval is shown as none: of constant values in virtual time.
+const NEGLIGIBLE_PERCENT: f64 = 0.001;
 
 /// Formats the ratio of a value to another one with its interval: `−2.2 % [−2.4, −2.0]`, from a factor of two on
 /// `3.6 × [3.1, 4.2]` or `1/27 [1/39, 1/18]`. Of an interval that is too wide, only the end that is nearer to no difference is
@@ -318,13 +326,19 @@ pub fn relative(ratio: f64, interval: Option<[f64; 2]>) -> String {
     }
     if (0.5..2.0).contains(&ratio) {
         let change = |ratio: f64| (ratio - 1.0) * 100.0;
+        if ends
+            .iter()
+            .all(|end| change(*end).abs() < NEGLIGIBLE_PERCENT)
+        {
+            return "0 %".to_owned();
+        }
         let plus = |text: String| match text {
             text if text.starts_with('−') || text.chars().all(|it| !('1'..='9').contains(&it)) => {
                 text
             }
             text => format!("+{text}"),
         };
-        let [by, low, high] = with_interval(change(ratio), ends.map(change)).map(plus);
+        let [by, low, high] = with_decimals(change(ratio), ends.map(change), 2).map(plus);
         return format!("{by} % [{low}, {high}]");
     }
     if ratio >= 2.0 {
@@ -333,6 +347,16 @@ pub fn relative(ratio: f64, interval: Option<[f64; 2]>) -> String {
     }
     let [ratio, low, high] = with_interval(1.0 / ratio, ends.map(f64::recip));
     format!("1/{ratio} [1/{low}, 1/{high}]")
+}
+
+/// Formats a positive number with two significant digits, and whole from 10 on: `0.89`, `2.2`, `51`, `132`.
+#[must_use]
+pub fn two_digits(value: f64) -> String {
+    let decimals = match value > 0.0 {
+        true => (1.0 - value.log10().floor()).clamp(0.0, 9.0) as usize,
+        false => 0,
+    };
+    decimal(format!("{value:.decimals$}"))
 }
 
 /// Formats a share in per cent without a sign or zeros at its end: `3 %`.
@@ -533,11 +557,23 @@ mod tests {
     }
 
     #[test]
+    fn two_digits_are_shown_of_a_small_number() {
+        let texts = [0.0, 0.0123, 0.888, 2.24, 51.02, 132.4].map(two_digits);
+        assert_eq!(texts, ["0", "0.012", "0.89", "2.2", "51", "132"]);
+    }
+
+    #[test]
     fn a_relative_value_is_a_change_or_a_factor() {
         for (ratio, ends, text) in [
             (0.978, [0.976, 0.98], "−2.20 % [−2.40, −2.00]"),
             (1.2, [1.1, 1.3], "+20 % [+10, +30]"),
             (0.9, [0.8, 1.0], "−10 % [−20, 0]"),
+            (1.0, [0.999_999, 1.000_001], "0 %"),
+            (
+                0.756_456,
+                [0.756_451, 0.756_461],
+                "−24.35 % [−24.35, −24.35]",
+            ),
             (3.6, [3.1, 4.2], "3.6 × [3.1, 4.2]"),
             (1.0 / 27.0, [1.0 / 39.0, 1.0 / 18.0], "1/27 [1/39, 1/18]"),
             (0.9, [0.2, 4.0], "too few rounds"),

@@ -5,7 +5,6 @@
 //! loads nothing from elsewhere, and its policy forbids it to.
 
 use std::{
-    iter,
     net::{SocketAddr, TcpListener},
     sync::Arc,
     time::Instant,
@@ -119,7 +118,7 @@ impl Answer {
     fn of(data: &RunData, summary: &Summary) -> Self {
         let verdict = &summary.verdict;
         let conditions = verdict.conditions.iter().map(|it| &it.text);
-        let sentences = iter::once(&verdict.overall).chain(conditions.take(Self::MAX_CONDITIONS));
+        let sentences = (verdict.headline.iter()).chain(conditions.take(Self::MAX_CONDITIONS));
         Self {
             trials: data.trials.len(),
             sentences: sentences.cloned().collect(),

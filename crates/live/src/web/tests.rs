@@ -198,7 +198,7 @@ fn answer_has_the_sentences_of_the_report() {
     let summary = regatta_report::summarise(&page.shared.load().expect("a run"));
     let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
     assert_eq!(answer["trials"], 6);
-    assert_eq!(answer["sentences"][0], summary.verdict.overall.as_str());
+    assert_eq!(answer["sentences"][0], summary.verdict.headline[0].as_str());
     assert_eq!(
         answer["sentences"][1],
         summary.verdict.conditions[0].text.as_str()

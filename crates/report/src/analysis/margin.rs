@@ -1,7 +1,7 @@
 //! How much one transport is faster than another, in words.
 
 use crate::{
-    format::{is_narrow, percent, ratio_number, times_form, with_interval},
+    format::{is_narrow, percent, ratio_number, times_form, two_digits, with_interval},
     language::{plural, tr},
 };
 
@@ -17,7 +17,7 @@ pub struct Margin {
 impl Margin {
     /// Describes the margin without its interval, for a headline.
     pub fn headline(self, other: &str) -> String {
-        let [low, high] = self.interval;
+        let [low, _] = self.interval;
         if !is_narrow(self.interval) {
             return match low {
                 low if low >= 2.0 => plural!(
@@ -31,17 +31,15 @@ impl Margin {
             };
         }
         if self.ratio >= 2.0 {
-            let [ratio, ..] = with_interval(self.ratio, [low, high]);
             return plural!(
                 times_form(self.ratio),
                 "{1} times as fast as `{2}`",
                 "{1} times as fast as `{2}`",
-                ratio,
+                two_digits(self.ratio),
                 other
             );
         }
-        let change = |ratio: f64| (ratio - 1.0) * 100.0;
-        let [by, ..] = with_interval(change(self.ratio), self.interval.map(change));
+        let by = two_digits((self.ratio - 1.0) * 100.0);
         tr!("{} % faster than `{}`", by, other)
     }
 

@@ -4,7 +4,7 @@ use regatta_model::metric::id;
 
 use super::summary::{Comparison, Conclusion};
 use crate::{
-    format::{is_narrow, list, times_form, with_interval},
+    format::{is_narrow, list, times_form, two_digits},
     language::{self, plural, tr},
 };
 
@@ -32,8 +32,8 @@ const LEAST: f64 = 1.1;
 #[derive(Debug, Clone, Copy)]
 struct Price {
     quantity: &'static str,
-    /// Ratio above 1 with its interval; `None` where that is too wide to show it.
-    ratio: Option<(f64, [f64; 2])>,
+    /// Ratio above 1; `None` where its interval is too wide to show it.
+    ratio: Option<f64>,
 }
 
 impl Price {
@@ -41,21 +41,14 @@ impl Price {
         let quantity = language::text(self.quantity);
         match self.ratio {
             None => tr!("more {}", quantity),
-            Some((ratio, interval)) if ratio >= 2.0 => {
-                let [shown, ..] = with_interval(ratio, interval);
-                plural!(
-                    times_form(ratio),
-                    "{1} times the {2}",
-                    "{1} times the {2}",
-                    shown,
-                    quantity
-                )
-            }
-            Some((ratio, interval)) => {
-                let change = |ratio: f64| (ratio - 1.0) * 100.0;
-                let [shown, ..] = with_interval(change(ratio), interval.map(change));
-                tr!("{} % more {}", shown, quantity)
-            }
+            Some(ratio) if ratio >= 2.0 => plural!(
+                times_form(ratio),
+                "{1} times the {2}",
+                "{1} times the {2}",
+                two_digits(ratio),
+                quantity
+            ),
+            Some(ratio) => tr!("{} % more {}", two_digits((ratio - 1.0) * 100.0), quantity),
         }
     }
 }
@@ -86,21 +79,13 @@ impl Prices {
             let (Some(ratio), true) = (claim.ratio, claim.conclusion.is_difference()) else {
                 continue;
             };
-            let above = |ratio: f64| {
-                if claim.ratio < Some(1.0) {
-                    1.0 / ratio
-                } else {
-                    ratio
-                }
-            };
-            let ratio = above(ratio);
+            let ratio = ratio.max(1.0 / ratio);
             if ratio < LEAST {
                 continue;
             }
-            let interval = claim.interval.filter(|ends| is_narrow(*ends));
             let price = Price {
                 quantity,
-                ratio: interval.map(|ends| (ratio, ends.map(above))),
+                ratio: claim.interval.is_some_and(is_narrow).then_some(ratio),
             };
             let is_of_first = (claim.conclusion == Conclusion::Slower) != turned;
             found[usize::from(!is_of_first)].push((ratio, price));

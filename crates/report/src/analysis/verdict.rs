@@ -245,7 +245,7 @@ fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<St
         ));
     };
     if group.ranking.len() == 1 {
-        return Some(tr!("{} has nothing to be compared with", valued(first)));
+        return Some(valued(first));
     }
     let margin = |other: &Ranked| {
         let (ratio, interval, rounds) = group.margin(&lead.transport, &other.transport)?;
@@ -358,7 +358,7 @@ fn fastest(group: &RankedGroup<'_>) -> String {
     let names = list(leaders.iter().map(|it| format!("`{}`", it.transport)));
     match (leaders.len(), group.ranking.len()) {
         (_, 0) => tr!("nothing is ranked"),
-        (_, 1) => tr!("{} has nothing to be compared with", names),
+        (_, 1) => tr!("{} alone", names),
         (0, _) => tr!("no order"),
         (1, _) => names,
         _ if group.is_undecided(&leaders) => tr!("{} (undecided)", names),

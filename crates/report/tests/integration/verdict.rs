@@ -109,7 +109,7 @@ fn a_transport_without_competitors_is_not_the_fastest() {
     let summary = summarise(&data);
     assert_eq!(
         summary.verdict.overall,
-        "`b` has nothing to be compared with under `baseline`. Ranked nowhere: `a`."
+        "`b` alone under `baseline`. Ranked nowhere: `a`."
     );
 }
 
