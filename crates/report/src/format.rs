@@ -301,8 +301,10 @@ fn with_decimals(estimate: f64, ends: [f64; 2], most: usize) -> [String; 3] {
     };
     let decimals = decimals.min(most);
     [estimate, ends[0], ends[1]].map(|value| {
-        let sign = if value < 0.0 { "−" } else { "" };
-        decimal(format!("{sign}{:.decimals$}", value.abs()))
+        let text = format!("{:.decimals$}", value.abs());
+        let is_zero = !text.contains(|digit| ('1'..='9').contains(&digit));
+        let sign = if value < 0.0 && !is_zero { "−" } else { "" };
+        decimal(format!("{sign}{text}"))
     })
 }
 
@@ -551,6 +553,7 @@ mod tests {
             // An end that is not zero is not printed as zero.
             (2.1, [0.03, 4.2], ["2.10", "0.03", "4.20"]),
             (-3.0, [-4.5, -1.5], ["−3.0", "−4.5", "−1.5"]),
+            (-0.2, [-9.0, 9.0], ["0", "−9", "9"]),
         ] {
             assert_eq!(with_interval(estimate, ends), printed);
         }

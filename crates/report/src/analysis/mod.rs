@@ -25,6 +25,7 @@ mod summary;
 mod summary_index;
 mod sweep_crossings;
 mod sweep_family;
+mod sweep_places;
 mod sweep_result;
 mod sweeps;
 mod values;

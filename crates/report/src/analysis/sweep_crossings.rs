@@ -10,6 +10,7 @@ use super::{
     CONFIDENCE,
     index::{Index, Shared, Values},
     sweep_family::{Family, order},
+    sweep_places,
     sweep_result::{SweepCrossing, SweepResult},
 };
 use crate::{
@@ -254,7 +255,7 @@ fn crossing_text(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossing)
     }
 }
 
-/// Returns the sentence of several alike crossings: the lowest and the highest, and the number of combinations with one.
+/// Returns the sentence of several alike crossings: the lowest and the highest, and the combinations that have one.
 fn range_text(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) -> String {
     let by_value = |a: &&&SweepCrossing, b: &&&SweepCrossing| a.value.total_cmp(&b.value);
     let ends = group
@@ -273,19 +274,15 @@ fn range_text(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) ->
     };
     let (low, low_combination) = crossing(lowest);
     let (high, high_combination) = crossing(highest);
-    let titles = others(family, axis).map(|other| sweeps.sweeps[other].title());
-    let titles = titles.map(|title| language::text(&title).to_owned());
-    let titles: Vec<String> = titles.collect();
-    let found: BTreeSet<&[u32]> = group.iter().map(|it| it.others.as_slice()).collect();
-    let (found, all) = (found.len(), combinations(family, axis).len());
-    let combinations = match &titles[..] {
-        [one] => tr!("at {} of {} values of {}", found, all, one),
-        several => tr!(
-            "at {} of {} combinations of {}",
-            found,
-            all,
-            several.join(", ")
-        ),
+    let found: BTreeSet<Vec<u32>> = group.iter().map(|it| it.others.clone()).collect();
+    let others: Vec<usize> = others(family, axis).collect();
+    let places = match found.len() == combinations(family, axis).len() {
+        true => {
+            let titles = others.iter().map(|other| sweeps.sweeps[*other].title());
+            let titles = titles.map(|title| language::text(&title).to_owned());
+            tr!("at every {}", titles.collect::<Vec<String>>().join(", "))
+        }
+        false => tr!("at {}", sweep_places::text(sweeps, &others, &found)),
     };
     let SweepCrossing { above, below, .. } = lowest;
     match is_open(lowest) {
@@ -297,7 +294,7 @@ fn range_text(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) ->
             low_combination,
             high,
             high_combination,
-            combinations
+            places
         ),
         true => tr!(
             "`{}` seems to overtake `{}` near {} (lowest, at {}) to {} (highest, at {}), {}, but the intervals reach beyond the values",
@@ -307,7 +304,7 @@ fn range_text(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) ->
             low_combination,
             high,
             high_combination,
-            combinations
+            places
         ),
     }
 }

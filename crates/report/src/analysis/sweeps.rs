@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{MetricDefinition, Spacing, Sweep, Sweeps, metric, metric::id};
+use regatta_model::{MetricDefinition, Spacing, Sweep, metric, metric::id};
 
 use super::{
     index::Index,
@@ -11,11 +11,13 @@ use super::{
     summary::{Cell, Comparison, Conclusion, Summary},
     sweep_crossings,
     sweep_family::{Family, families, order},
+    sweep_places::{self, Position},
     sweep_result::{SweepAxis, SweepCell, SweepCrossing, SweepResult, SweepValue},
 };
 use crate::{
     RunData,
     data::CellKey,
+    format::{difference, percent},
     language::{self, plural, tr},
 };
 
@@ -57,7 +59,7 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
             if name == primary {
                 result.is_primary = true;
                 result.crossings = sweep_crossings::all(index, &family, definition, &ranked);
-                result.sentences = sentences(&study.sweeps, &family, &result, comparisons, &ranked);
+                result.sentences = sentences(data, &family, &result, comparisons, &ranked);
             }
             results.push(result);
         }
@@ -136,54 +138,142 @@ fn result(
     }
 }
 
-/// Returns the number of comparisons in which each of two lines is ahead, and of all; `lines` are those of the cells by
-/// their names.
-fn ahead(
-    result: &SweepResult,
-    comparisons: &[Comparison],
-    lines: &BTreeMap<CellKey<'_>, &str>,
-    [a, b]: [&str; 2],
-) -> [usize; 3] {
-    let mut counts = [0; 3];
-    for it in comparisons.iter().filter(|it| it.metric == result.metric) {
-        let line = |transport: &String| {
-            let name = [transport, &it.condition, &it.workload];
-            lines.get(&name.map(String::as_str)).copied()
-        };
-        let sides = [line(&it.a), line(&it.b)];
-        let conclusion = match it.claim.conclusion {
-            conclusion if sides == [Some(a), Some(b)] => conclusion,
-            conclusion if sides == [Some(b), Some(a)] => conclusion.turned(),
-            _ => continue,
-        };
-        counts[0] += usize::from(conclusion == Conclusion::Faster);
-        counts[1] += usize::from(conclusion == Conclusion::Slower);
-        counts[2] += 1;
-    }
-    counts
+/// Cells of a sweep by which of two lines is ahead there.
+#[derive(Default)]
+struct Standing {
+    /// Cells in which either is ahead.
+    ahead: [BTreeSet<Position>; 2],
+    /// Cells in which both are the same.
+    same: BTreeSet<Position>,
+    /// Cells in which nothing is decided.
+    undecided: BTreeSet<Position>,
+    /// Largest of the ratios that the rounds of these would have found; infinite where they are too few.
+    detectable_ratio: f64,
 }
+
+impl Standing {
+    /// Returns the standing of two lines by the claims of the run; `lines` are those of the cells by their names, with their
+    /// positions.
+    fn of(
+        metric: &str,
+        comparisons: &[Comparison],
+        lines: &BTreeMap<CellKey<'_>, (&str, &Position)>,
+        [a, b]: [&str; 2],
+    ) -> Self {
+        let mut standing = Self::default();
+        for it in comparisons.iter().filter(|it| it.metric == metric) {
+            let line = |transport: &String| {
+                let name = [transport, &it.condition, &it.workload];
+                lines.get(&name.map(String::as_str)).copied()
+            };
+            let (Some((first, at)), Some((second, _))) = (line(&it.a), line(&it.b)) else {
+                continue;
+            };
+            let conclusion = match it.claim.conclusion {
+                conclusion if [first, second] == [a, b] => conclusion,
+                conclusion if [first, second] == [b, a] => conclusion.turned(),
+                _ => continue,
+            };
+            let cells = match conclusion {
+                Conclusion::Faster => &mut standing.ahead[0],
+                Conclusion::Slower => &mut standing.ahead[1],
+                Conclusion::Same => &mut standing.same,
+                Conclusion::Undecided => {
+                    let detectable = it.claim.detectable_ratio.unwrap_or(f64::INFINITY);
+                    standing.detectable_ratio = standing.detectable_ratio.max(detectable);
+                    &mut standing.undecided
+                }
+            };
+            cells.insert(at.clone());
+        }
+        standing
+    }
+
+    /// Returns how all cells were decided, if neither line is ahead in any and all were decided alike.
+    fn alike(&self) -> Option<Conclusion> {
+        let is_ahead = self.ahead.iter().any(|cells| !cells.is_empty());
+        match (is_ahead, self.same.is_empty(), self.undecided.is_empty()) {
+            (false, false, true) => Some(Conclusion::Same),
+            (false, true, false) => Some(Conclusion::Undecided),
+            _ => None,
+        }
+    }
+
+    /// Returns what the rounds of the undecided cells would have found.
+    fn would_find(&self) -> String {
+        match self.detectable_ratio < TOO_FEW {
+            true => tr!(
+                "these rounds would find {}",
+                difference(self.detectable_ratio)
+            ),
+            false => tr!("too few rounds"),
+        }
+    }
+
+    /// Returns the clauses about the lines `a` and `b`, each with its cells.
+    fn clauses(
+        &self,
+        [a, b]: [&str; 2],
+        equivalence: f64,
+        at: impl Fn(&BTreeSet<Position>) -> String,
+    ) -> Vec<String> {
+        let Self {
+            ahead: [of_a, of_b],
+            same,
+            undecided,
+            ..
+        } = self;
+        let groups = [of_a, of_b, same, undecided];
+        let is_only = groups.iter().filter(|cells| !cells.is_empty()).count() == 1;
+        let place = |cells: &BTreeSet<Position>| match is_only {
+            true => tr!("everywhere"),
+            false => tr!("at {}", at(cells)),
+        };
+        let clause = |cells: &BTreeSet<Position>, text: &dyn Fn(String) -> String| {
+            (!cells.is_empty()).then(|| text(place(cells)))
+        };
+        let clauses = [
+            clause(of_a, &|at| tr!("`{}` is ahead of `{}` {}", a, b, at)),
+            clause(of_b, &|at| tr!("`{}` is ahead of `{}` {}", b, a, at)),
+            clause(same, &|at| {
+                tr!("both are the same within {} {}", percent(equivalence), at)
+            }),
+            clause(undecided, &|at| {
+                tr!("it is undecided {} ({})", at, self.would_find())
+            }),
+        ];
+        clauses.into_iter().flatten().collect()
+    }
+}
+
+/// Ratio that rounds would find from which they are called too few.
+const TOO_FEW: f64 = 3.0;
 
 /// Most sentences about one sweep.
 const MAX_SENTENCES: usize = 12;
 
 /// Returns the sentences about a sweep: the crossings, and the pairs without any.
 fn sentences(
-    sweeps: &Sweeps,
+    data: &RunData,
     family: &Family<'_>,
     result: &SweepResult,
     comparisons: &[Comparison],
     ranked: &BTreeSet<CellKey<'_>>,
 ) -> Vec<String> {
-    let lines: BTreeMap<CellKey<'_>, &str> = (family.lines.iter())
-        .flat_map(|line| line.cells.values().map(|cell| (*cell, line.label.as_str())))
-        .filter(|(cell, _)| ranked.contains(cell))
-        .collect();
-    let is_ranked = |line: &String| lines.values().any(|it| it == line);
+    let sweeps = &data.header.study.sweeps;
+    let equivalence = data.header.study.equivalence.0;
+    let cells = result.cells.iter().map(|cell| {
+        let name = [&cell.transport, &cell.condition, &cell.workload];
+        (name.map(String::as_str), (cell.line.as_str(), &cell.at))
+    });
+    let lines: BTreeMap<CellKey<'_>, (&str, &Position)> =
+        cells.filter(|(cell, _)| ranked.contains(cell)).collect();
+    let is_ranked = |line: &String| lines.values().any(|(it, _)| it == line);
     let mut sentences = sweep_crossings::sentences(sweeps, family, result);
     let mut axes = family.axes.iter();
     let is_numeric = axes.any(|axis| sweeps.sweeps[*axis].unit.is_some());
-    // Pairs of which nothing can be said but that, in one sentence.
-    let mut alike = Vec::new();
+    // Pairs that are the same everywhere, or undecided, in one sentence each.
+    let (mut same, mut undecided) = (Vec::new(), Vec::new());
     let of_ranked = result.lines.iter().filter(|it| is_ranked(it));
     for (a, b) in of_ranked.tuple_combinations() {
         let is_pair = |crossing: &SweepCrossing| {
@@ -193,26 +283,36 @@ fn sentences(
         if !is_numeric || result.crossings.iter().any(is_pair) {
             continue;
         }
-        let [a_ahead, b_ahead, cells] = ahead(result, comparisons, &lines, [a, b]);
-        if a_ahead + b_ahead == 0 {
-            alike.extend((cells > 0).then(|| tr!("`{}` and `{}`", a, b)));
+        let standing = Standing::of(&result.metric, comparisons, &lines, [a, b]);
+        match standing.alike() {
+            Some(Conclusion::Same) => same.push(tr!("`{}` and `{}`", a, b)),
+            Some(_) => undecided.push(tr!("`{}` and `{}` ({})", a, b, standing.would_find())),
+            None => {}
+        }
+        if standing.alike().is_some() {
             continue;
         }
+        let at = |cells: &BTreeSet<Position>| sweep_places::text(sweeps, &family.axes, cells);
+        let clauses = standing.clauses([a, b], equivalence, at);
+        if !clauses.is_empty() {
+            sentences.push(tr!(
+                "no crossing of `{}` and `{}` was found: {}",
+                a,
+                b,
+                clauses.join("; ")
+            ));
+        }
+    }
+    if !same.is_empty() {
+        let within = percent(equivalence);
         sentences.push(tr!(
-            "no crossing of `{0}` and `{1}` was found: of {2} comparisons, `{0}` is ahead in {3} and `{1}` in {4}, and {5} are undecided or the same",
-            a,
-            b,
-            cells,
-            a_ahead,
-            b_ahead,
-            cells - a_ahead - b_ahead
+            "the same within {} everywhere: {}",
+            within,
+            same.join("; ")
         ));
     }
-    if !alike.is_empty() {
-        sentences.push(tr!(
-            "neither a crossing nor a difference was found between {}",
-            alike.join("; ")
-        ));
+    if !undecided.is_empty() {
+        sentences.push(tr!("undecided everywhere: {}", undecided.join("; ")));
     }
     if sentences.len() > MAX_SENTENCES {
         let more = sentences.len() - MAX_SENTENCES;

@@ -13,10 +13,11 @@ use super::{
     stacks,
     summary::{Cell, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
     summary_index::SummaryIndex,
-    sweep_crossings, workloads,
+    sweep_crossings, sweep_places, workloads,
 };
 use crate::{
     RunData,
+    data::CellGroup,
     format::{
         CommonUnit, capital, difference, first_of, grouped, is_narrow, list, number, percent,
     },
@@ -49,7 +50,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
     };
     Verdict {
         headline: headline::lines(summary, &index, &groups),
-        overall: overall(summary, &groups)
+        overall: overall(data, summary, &groups)
             + &response_to_losses(&index, &groups).unwrap_or_default()
             + &noise_floor.as_ref().map_or(String::new(), noise::sentence),
         noise_floor,
@@ -287,7 +288,7 @@ fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<St
 }
 
 /// Returns the sentence over all groups: the leaders with the groups in which they lead.
-fn overall(summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
+fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
     let partial = match summary.state.name.as_str() {
         "complete" => String::new(),
         "running" => tr!("So far (the run is still going on): "),
@@ -322,7 +323,7 @@ fn overall(summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
     if !alone.is_empty() {
         sentences.push(format!("{}.", capital(&joined(alone))));
     }
-    sentences.extend(about_sweeps(summary, &swept));
+    sentences.extend(about_sweeps(data, summary, &swept));
     let not_ranked = not_ranked(groups);
     let encryption = encryption(summary);
     format!("{partial}{}{not_ranked}{encryption}", sentences.join(" "))
@@ -371,14 +372,28 @@ fn at(group: &RankedGroup<'_>) -> String {
     tr!("under {}", group.cell_group.text())
 }
 
-/// Returns the sentence about the sweeps: how often each transport leads in their groups, and at which value one overtakes another.
-fn about_sweeps(summary: &Summary, groups: &[&RankedGroup<'_>]) -> Option<String> {
+/// Returns the sentence about the sweeps: where each transport leads, and at which value one overtakes another.
+fn about_sweeps(data: &RunData, summary: &Summary, groups: &[&RankedGroup<'_>]) -> Option<String> {
     let all = groups.len();
     if all == 0 {
         return None;
     }
-    let leaders = grouped(groups.iter().map(|group| (fastest(group), ())));
-    let mut counts = (leaders.iter()).map(|(names, count)| tr!("{} in {}", names, count.len()));
+    let leaders = grouped(groups.iter().map(|group| {
+        let CellGroup {
+            condition,
+            workload,
+            ..
+        } = &group.cell_group;
+        (fastest(group), (&*condition.name, &*workload.name))
+    }));
+    let places = leaders.iter().map(|(names, at)| match at.len() == all {
+        true => tr!("{} everywhere", names),
+        false => match sweep_places::of_groups(data, at) {
+            Some(places) => format!("{names} {places}"),
+            None => tr!("{} in {}", names, at.len()),
+        },
+    });
+    let places: Vec<String> = places.collect();
     let all_crossings: usize = summary.sweeps.iter().map(|it| it.crossings.len()).sum();
     let first = (summary.sweeps.iter()).find_map(|sweep| {
         let mentioned = sweep_crossings::in_first_sentence(&sweep.crossings)?;
@@ -394,11 +409,9 @@ fn about_sweeps(summary: &Summary, groups: &[&RankedGroup<'_>]) -> Option<String
             first
         ),
     };
-    Some(plural!(
-        all as u64,
-        "Fastest in {} place of the sweeps: {}{}.",
-        "Fastest in {} places of the sweeps: {}{}.",
-        counts.join(", "),
+    Some(tr!(
+        "Fastest in the sweeps: {}{}.",
+        places.join("; "),
         crossings
     ))
 }

@@ -330,7 +330,12 @@ pub fn outcome(metric: &MetricPair) -> String {
         }
         (Conclusion::Undecided, Some((ratio, ends))) => {
             let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-            let [change, low, high] = with_interval(percent(ratio), ends.map(percent));
+            let texts = with_interval(percent(ratio), ends.map(percent));
+            let signed = texts.map(|text| match text.starts_with('−') {
+                true => text,
+                false => format!("+{text}"),
+            });
+            let [change, low, high] = signed;
             format!("undecided: {change} % [{low},\u{a0}{high}]")
         }
         (Conclusion::Undecided, None) => "undecided: too few rounds".to_owned(),

@@ -296,6 +296,30 @@ fn what_changed_in_the_build_is_told_part_by_part() {
     assert!(text.contains(expected), "{text}");
 }
 
+#[test]
+fn the_size_of_the_runs_own_certificate_is_no_change() {
+    let with_certificate = |id: u64, certificate: &str| {
+        let mut data = run(id, 5, unchanged);
+        for trial in &mut data.trials {
+            let facts = &mut trial.measurements.facts;
+            facts.insert("tls.certificate".to_owned(), certificate.to_owned());
+        }
+        data
+    };
+    let changes = |certificate: &str| {
+        let runs = vec![
+            with_certificate(1, "ECDSA P-256, 370 B"),
+            with_certificate(2, certificate),
+        ];
+        let comparison = compared(runs, None).expect("they share all cells");
+        comparison.pairs[0].changes.len()
+    };
+    assert_eq!(
+        [changes("ECDSA P-256, 368 B"), changes("Ed25519, 368 B")],
+        [0, 1]
+    );
+}
+
 fn with_facts(mut data: RunData, kernel: &str, version: &str) -> RunData {
     let facts: BTreeMap<String, String> = [("kernel.release", kernel), ("cpu.mhz", version)]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
