@@ -24,6 +24,10 @@ _regatta_words() {
     _regatta "$@"
     local IFS=$'\n'
     local found=($("$1" complete-words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    local at
+    for at in "${!found[@]}"; do
+        printf -v "found[at]" %q "${found[at]}"
+    done
     if [[ ${#found[@]} -gt 0 ]]; then
         case "$3" in
             -* | =) COMPREPLY=("${found[@]}") ;;
@@ -111,7 +115,8 @@ fn candidates(words: &[String]) -> Vec<String> {
         None => Vec::new(),
     };
     // Of a list the last part is completed.
-    let (before, last) = match current.rsplit_once(',') {
+    let is_list = matches!(option, Some("--transport" | "--workload"));
+    let (before, last) = match current.rsplit_once(',').filter(|_| is_list) {
         Some((before, last)) => (format!("{before},"), last),
         None => (String::new(), current),
     };

@@ -297,14 +297,28 @@ fn completions_and_man_pages_have_every_option_of_run() {
         // Words of an option are offered.
         assert!(script.stdout.contains("0-rtt"), "{shell}");
         assert!(script.stdout.contains("drop-tail"), "{shell}");
+        assert!(script.stdout.contains("complete-words"), "{shell}");
     }
     for option in options {
         let roff = option.replace('-', "\\-");
         assert!(page.contains(&roff), "{option}");
     }
+}
+
+#[test]
+fn bash_completes_transports_after_a_comma() {
+    let bench = Bench::new();
     bench.write("completions", &bench.run(&["completions", "bash"]).stdout);
-    let checked = bench.command("bash").args(["-n", "completions"]).output();
-    assert!(checked.expect("bash is there").status.success());
+    let script = "source ./completions; COMP_WORDS=(regatta run --transport tcp,mpt); COMP_CWORD=3; \
+                  _regatta_words \"$1\" tcp,mpt --transport; echo \"${COMPREPLY[*]}\"";
+    let mut bash = bench.command("bash");
+    let bash = bash.args(["-c", script, "bash", env!("CARGO_BIN_EXE_regatta")]);
+    let done = bash.output().expect("bash is there");
+    assert_eq!(
+        String::from_utf8_lossy(&done.stdout),
+        "tcp,mptcp\n",
+        "{done:?}"
+    );
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<St
         ));
     };
     if group.ranking.len() == 1 {
-        return Some(valued(first));
+        return Some(figure(first, common_unit));
     }
     let margin = |other: &Ranked| {
         let (ratio, interval, rounds) = group.margin(&lead.transport, &other.transport)?;
@@ -287,6 +287,51 @@ fn about_leaders(group: &RankedGroup<'_>, common_unit: &CommonUnit) -> Option<St
     ))
 }
 
+/// Returns the figure of a transport without another one beside it.
+fn figure(alone: &Ranked, common_unit: &CommonUnit) -> String {
+    let value = common_unit.quantity(alone.value);
+    format!("`{}`: {value}", alone.transport)
+}
+
+/// Returns the sentence about the groups of one transport each: its figures, of many the range.
+fn figures(groups: &[&RankedGroup<'_>]) -> Option<String> {
+    let ranked = groups.iter().filter_map(|group| group.ranking.first());
+    let ordered: Vec<&Ranked> = ranked
+        .sorted_by(|a, b| a.value.total_cmp(&b.value))
+        .collect();
+    let [lowest, .., highest] = ordered[..] else {
+        let group = groups.first()?;
+        let only = ordered.first()?;
+        let unit = CommonUnit::of(group.metric.unit, [only.value]);
+        return Some(format!("{} {}.", figure(only, &unit), at(group)));
+    };
+    let unit = CommonUnit::of(
+        groups.first()?.metric.unit,
+        ordered.iter().map(|it| it.value),
+    );
+    if groups.len() > MAX_NAMED {
+        let [lowest, highest] = [lowest, highest].map(|it| unit.quantity(it.value));
+        let transports = list(
+            ordered
+                .iter()
+                .map(|it| format!("`{}`", it.transport))
+                .unique(),
+        );
+        return Some(tr!(
+            "{} has {} to {} in {} places.",
+            transports,
+            lowest,
+            highest,
+            groups.len()
+        ));
+    }
+    let parts = groups.iter().filter_map(|group| {
+        let figure = figure(group.ranking.first()?, &unit);
+        Some(format!("{figure} {}", at(group)))
+    });
+    Some(format!("{}.", parts.collect::<Vec<_>>().join("; ")))
+}
+
 /// Returns the sentence over all groups: the leaders with the groups in which they lead.
 fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> String {
     let partial = match summary.state.name.as_str() {
@@ -305,10 +350,13 @@ fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> Str
             summary.state.trials_saved
         );
     }
-    let (swept, plain): (Vec<&RankedGroup<'_>>, _) =
-        groups.iter().partition(|it| it.cell_group.is_swept);
-    let (several, alone): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
-        (plain.into_iter()).partition(|it: &&RankedGroup<'_>| it.ranking.len() > 1);
+    let is_alone = |it: &&RankedGroup<'_>| it.ranking.len() == 1;
+    // A study of one transport has figures, and no leader in its sweeps.
+    let has_others = groups.iter().any(|it| it.ranking.len() > 1);
+    let (swept, plain): (Vec<&RankedGroup<'_>>, Vec<_>) =
+        (groups.iter()).partition(|it| it.cell_group.is_swept && has_others);
+    let (alone, several): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
+        plain.into_iter().partition(is_alone);
     let joined = |groups: Vec<&RankedGroup<'_>>| {
         let groups = grouped(groups.into_iter().map(|group| (fastest(group), at(group))));
         let mut parts = groups
@@ -320,9 +368,7 @@ fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> Str
     if !several.is_empty() {
         sentences.push(tr!("Fastest: {}.", joined(several)));
     }
-    if !alone.is_empty() {
-        sentences.push(format!("{}.", capital(&joined(alone))));
-    }
+    sentences.extend(figures(&alone));
     sentences.extend(about_sweeps(data, summary, &swept));
     let not_ranked = not_ranked(groups);
     let encryption = encryption(summary);

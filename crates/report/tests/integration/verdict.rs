@@ -97,7 +97,7 @@ fn the_ranking_is_that_of_the_shared_rounds() {
     assert_eq!(summary.verdict.overall, "Fastest: `b` under `baseline`.");
 }
 
-/// Of two transports the only one that is ranked has nothing to be faster than.
+/// Of two transports the only one that is ranked has its figure, and nothing to be faster than.
 #[test]
 fn a_transport_without_competitors_is_not_the_fastest() {
     let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
@@ -109,7 +109,24 @@ fn a_transport_without_competitors_is_not_the_fastest() {
     let summary = summarise(&data);
     assert_eq!(
         summary.verdict.overall,
-        "`b` alone under `baseline`. Ranked nowhere: `a`."
+        "`b`: 84.3 Mbit/s under `baseline`. Ranked nowhere: `a`."
+    );
+}
+
+/// A study of one transport is a legitimate one: it has a figure.
+#[test]
+fn a_transport_alone_has_its_figure() {
+    let mut data = two(|label, round| if label == "a" { A[round] } else { B[round] });
+    data.trials.retain(|trial| trial.transport == "b");
+    data.header
+        .study
+        .transports
+        .retain(|transport| transport.label == "b");
+    let verdict = summarise(&data).verdict;
+    assert_eq!(verdict.overall, "`b`: 84.3 Mbit/s under `baseline`.");
+    assert_eq!(
+        verdict.conditions[0].text,
+        "Under `baseline`: `b`: 84.3 Mbit/s."
     );
 }
 
