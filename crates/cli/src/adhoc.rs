@@ -4,14 +4,14 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Clock, Condition, OptionValue, Transport,
+    BedKind, Clock, Condition, OptionValue, Transport, Until,
     study::{LONGEST_NAME, StudyFile},
     units::parse_duration,
 };
 use toml::{Table, Value};
 
 use crate::{
-    args::{RunArgs, TwoHosts},
+    args::{Rounds, RunArgs, TwoHosts},
     exact,
     exit::{Failure, Result, refuse},
     path_options, registry, work_options,
@@ -101,7 +101,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     let mut root = table([
         ("name", Some("command-line".into())),
         ("title", Some("A study from the command line".into())),
-        ("rounds", args.rounds.map(Value::from)),
+        ("rounds", rounds(args)),
         // The argument's range is that of TOML's numbers.
         ("seed", args.seed.map(|seed| Value::from(seed as i64))),
         (
@@ -144,6 +144,21 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     root.insert("workload".into(), Value::Array(workloads));
 
     parse(&root)
+}
+
+/// Returns the value of `rounds`.
+fn rounds(args: &RunArgs) -> Option<Value> {
+    Some(match args.rounds? {
+        Rounds::Number(rounds) => rounds.into(),
+        Rounds::Decided => Value::Table(table([
+            ("until", Some(Until::DECIDED.into())),
+            (
+                "at_most",
+                Some(args.at_most.unwrap_or(Until::AT_MOST).into()),
+            ),
+            ("for", args.time_limit.map(|it| exact::time(it).into())),
+        ])),
+    })
 }
 
 /// Returns the deadline of a transfer: that of the arguments, or one that a transfer of a given duration meets.

@@ -158,7 +158,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
             regatta_ssh::files_main(digest.as_deref(), bytes.as_deref())
         },
         host_address::COMMAND => || host_address::main(std::env::args().nth(2).as_deref()),
-        "guest-run" => regatta_engine::guest::serve,
+        "guest-run" => || regatta_engine::guest::serve(run::STOP_RULE),
         _ => return None,
     })
 }
