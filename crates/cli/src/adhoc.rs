@@ -4,14 +4,14 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Clock, Condition, OptionValue, Transport,
+    BedKind, Clock, Condition, OptionValue, Transport, Until,
     study::{LONGEST_NAME, StudyFile},
     units::{format_duration, parse_duration},
 };
 use toml::{Table, Value};
 
 use crate::{
-    args::{RunArgs, TwoHosts},
+    args::{Rounds, RunArgs, TwoHosts},
     exact,
     exit::{Failure, Result, refuse},
     path_options, registry, work_options,
@@ -110,7 +110,7 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
 
     let mut root = table([
         ("name", Some("command-line".into())),
-        ("rounds", args.rounds.map(Value::from)),
+        ("rounds", rounds(args)),
         ("rank_by", args.rank_by.clone().map(Value::from)),
         // The argument's range is that of TOML's numbers.
         ("seed", args.seed.map(|seed| Value::from(seed as i64))),
@@ -180,6 +180,21 @@ fn title_of(transports: &[Transport], condition: &Table, hosts: Option<&TwoHosts
 
 /// Name of the condition that leaves a path as it is.
 const AS_IT_IS: &str = "path as it is";
+
+/// Returns the value of `rounds`.
+fn rounds(args: &RunArgs) -> Option<Value> {
+    Some(match args.rounds? {
+        Rounds::Number(rounds) => rounds.into(),
+        Rounds::Decided => Value::Table(table([
+            ("until", Some(Until::DECIDED.into())),
+            (
+                "at_most",
+                Some(args.at_most.unwrap_or(Until::AT_MOST).into()),
+            ),
+            ("for", args.time_limit.map(|it| exact::time(it).into())),
+        ])),
+    })
+}
 
 /// Returns the deadline of a transfer: that of the arguments, or one that a transfer of a given duration meets.
 fn deadline(args: &RunArgs) -> Duration {

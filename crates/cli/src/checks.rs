@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use regatta_bed::guest::{self, Image, ImageError};
 use regatta_engine::Plan;
 use regatta_model::{
-    BedKind, GuestSetup, Pattern, Study, Transport, Workload, WorkloadKind, causes,
+    BedKind, Clock, GuestSetup, Pattern, Study, Transport, Until, Workload, WorkloadKind, causes,
     units::format_duration,
 };
 use regatta_process::loads_modules;
@@ -14,7 +14,7 @@ use regatta_telemetry::{congestion_controls, has_congestion_control};
 use serde::Serialize;
 
 use crate::{
-    exit::{Code, Failure, Result, did_you_mean, limit_hint},
+    exit::{Code, Failure, Result, did_you_mean, limit_hint, refuse},
     registry,
     study::{Chosen, ReadStudy},
 };
@@ -36,6 +36,22 @@ pub fn period(plan: &Plan) -> Result<()> {
         ),
         "write a longer `every`, a shorter `deadline`, or fewer transports, conditions or workloads",
     ))
+}
+
+/// Checks that the rule by which a study ends can end it.
+///
+/// # Errors
+/// For one transport, of which nothing can be decided, and for a time limit in virtual time.
+pub fn stop_rule(study: &Study) -> Result<()> {
+    refuse! {
+        study.until == Some(Until::Decided) && study.transports.len() == 1 =>
+            "one transport has no other against which it could be decided";
+            "name a second transport, give a number of rounds, or write `until = \"3%\"`";
+        study.time_limit.is_some() && study.guest.clock == Clock::Virtual =>
+            "a run in virtual time does not depend on the speed of this machine, and a time limit would make it so";
+            "leave `for` out, and give `at_most`";
+    }
+    Ok(())
 }
 
 /// Finds the guest's kernel that a study runs on; `None` for a study without a guest.

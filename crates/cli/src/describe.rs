@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use regatta_engine::{CutTransfers, Done, Plan};
 use regatta_live::coarse_duration;
 use regatta_model::{
-    BitRate, Bytes, Clock, Condition, Direction, Link, Part, Shard, Study, Transport, Warning,
-    WorkloadKind,
+    BitRate, Bytes, Clock, Condition, Direction, Link, Part, Shard, Study, Transport, Until,
+    Warning, WorkloadKind,
     units::{format_duration, nanoseconds},
 };
 use serde::Serialize;
@@ -157,10 +157,24 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
         );
     }
     if let Some(until) = study.until {
+        let when = match until {
+            Until::Narrow(width) => format!("every interval is ± {width} or narrower by then"),
+            Until::Decided => {
+                "the leader of each condition and workload is decided against every other transport"
+                    .to_owned()
+            }
+        };
         let _ = writeln!(
             text,
-            "fewer rounds, from {} on, if every interval is ± {until} or narrower by then",
-            Study::MIN_ROUNDS
+            "fewer rounds, from {} on, if {when}",
+            until.min_rounds()
+        );
+    }
+    if let Some(limit) = study.time_limit {
+        let _ = writeln!(
+            text,
+            "no further round begins after {}",
+            format_duration(limit)
         );
     }
     if let Some(successes) = study.successes {

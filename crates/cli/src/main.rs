@@ -161,7 +161,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
         },
         completion::COMMAND => completion::main,
         host_address::COMMAND => || host_address::main(std::env::args().nth(2).as_deref()),
-        "guest-run" => regatta_engine::guest::serve,
+        "guest-run" => || regatta_engine::guest::serve(run::STOP_RULE),
         _ => return None,
     })
 }

@@ -9,7 +9,7 @@ use regatta_bed::{
     Bed, StopRequest,
     guest::{self, Image},
 };
-use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, guest::GuestRun};
+use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, StopRule, guest::GuestRun};
 use regatta_model::{
     BedKind, Clock, OptionValue, Shard, Study, TrialRecord, causes, shell::quoted,
     units::format_duration,
@@ -28,6 +28,12 @@ use crate::{
     provenance, remote, report, study, typeset,
 };
 
+/// Rule of runs that end when they are decided: the report's own judgement.
+pub const STOP_RULE: StopRule = StopRule {
+    digest: regatta_report::digest,
+    is_decided: regatta_report::is_decided,
+};
+
 /// Runs `regatta run`.
 ///
 /// # Errors
@@ -39,15 +45,17 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
     }
     let plan = Plan::new(&chosen.study)
         .bad()
-        .hint("ask for fewer `--rounds`, transports or conditions")?;
+        .hint("ask for fewer `--rounds`, transports or conditions")?
+        .with_stop_rule(STOP_RULE);
+    checks::stop_rule(&chosen.study)?;
     checks::period(&plan)?;
     let jobs = args.jobs.unwrap_or(1);
     refuse! {
         jobs > 1 && chosen.study.guest.clock != Clock::Virtual =>
             "trials that run at once share the machine, and then measure one another";
             "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`";
-        jobs > 1 && plan.study().may_end_early() =>
-            "guests that run at once do not know one another's trials, so that neither `until` nor `successes` can end them";
+        jobs > 1 && plan.study().successes.is_some() =>
+            "guests that run at once do not know one another's trials, so that `successes` cannot end their cells";
             "leave `--jobs` out, or give a number of rounds";
     }
     let done = state_of(&plan, args.shard, earlier(&plan, &args.done)?)?;
@@ -116,7 +124,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
     let header = claim.reader().header().map_err(open)?;
     let records = claim.reader().trials().map_err(open)?;
     let state = claim.reader().state().map_err(open)?;
-    let plan = Plan::new(&header.study).bad()?;
+    let plan = Plan::new(&header.study).bad()?.with_stop_rule(STOP_RULE);
     let shard = header.part.shard;
     let done = match plan.done(&records).bad() {
         // Its shards may be others, too.
@@ -137,9 +145,12 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
         ))?;
     let done = state_of(&plan, shard, done)?;
     let tally = Tally::of(&records);
-    // A run that ended by its rule is complete with fewer trials than its plan.
-    let by_rule = header.study.may_end_early();
-    if state == RunState::Complete && (by_rule || tally.trials == plan.trials_of(&done) as usize) {
+    // A run that ended by its rule is complete with fewer trials than its plan, unless it was out of time.
+    let nothing_left = match header.study.until {
+        Some(_) => plan.is_over(&done),
+        None => header.study.may_end_early() || tally.trials == plan.trials_of(&done) as usize,
+    };
+    if state == RunState::Complete && nothing_left {
         output::err(&format!(
             "nothing is left to do: the run is complete, with {}",
             counted(tally.trials, "trial")

@@ -4,7 +4,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Emulator, Guests, Placement, Study,
+    BedKind, Emulator, Guests, Placement, Study, Until,
     study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin},
     units::format_duration,
 };
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     adhoc,
-    args::{RunArgs, TwoHosts},
+    args::{Rounds, RunArgs, TwoHosts},
     exact,
     exit::{Failure, OrFailure as _, Result, did_you_mean, refuse},
     path_options, registry, sweeps,
@@ -64,6 +64,7 @@ pub fn choose(args: &RunArgs) -> Result<Chosen> {
             }
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
+            rule_options_need_a_rule(args, study.until)?;
             check_placement(args, &study, None)?;
             registry::check_endings(&study)?;
             if args.aa {
@@ -252,12 +253,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
         study.published.clear();
     }
     apply_deadlines(args, study, &mut changes)?;
-    if let Some(rounds) = args.rounds {
-        study.rounds = rounds;
-        study.until = None;
-        study.successes = None;
-        changes.push(format!("--rounds {rounds}"));
-    }
+    apply_rounds(args, study, &mut changes)?;
     if let Some(scale) = args.scale {
         study.scale(scale);
         changes.push(format!("--scale \"{}\"", exact::ratio(scale)));
@@ -295,6 +291,59 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
         changes.push("--aa".to_owned());
     }
     Ok(changes)
+}
+
+/// Applies `--rounds`, `--at-most` and `--for`.
+fn apply_rounds(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) -> Result<()> {
+    match args.rounds {
+        None => {}
+        Some(Rounds::Number(rounds)) => {
+            study.rounds = rounds;
+            (study.until, study.time_limit) = (None, None);
+            study.successes = None;
+            changes.push(format!("--rounds {rounds}"));
+        }
+        Some(Rounds::Decided) => {
+            if study.until.is_none() {
+                study.rounds = Until::AT_MOST;
+            }
+            study.until = Some(Until::Decided);
+            study.successes = None;
+            changes.push(format!("--rounds {}", Until::DECIDED));
+        }
+    }
+    rule_options_need_a_rule(args, study.until)?;
+    if let Some(rounds) = args.at_most {
+        let least = study.until.map_or(0, Until::min_rounds);
+        refuse! {
+            rounds < least => "`--at-most {rounds}` of a rule that looks at a run after {least} rounds";
+            "write `--at-most {least}` or more";
+        }
+        study.rounds = rounds;
+        changes.push(format!("--at-most {rounds}"));
+    }
+    if let Some(time) = args.time_limit {
+        study.time_limit = Some(time);
+        changes.push(format!("--for \"{}\"", exact::time(time)));
+    }
+    Ok(())
+}
+
+/// Refuses `--at-most` and `--for` for a run that has all its rounds.
+///
+/// # Errors
+/// One of the options without a rule.
+fn rule_options_need_a_rule(args: &RunArgs, until: Option<Until>) -> Result<()> {
+    for (flag, is_given) in [
+        ("--at-most", args.at_most.is_some()),
+        ("--for", args.time_limit.is_some()),
+    ] {
+        refuse! {
+            is_given && until.is_none() => "`{flag}` is of a run that ends by a rule, and this one has all its rounds";
+            "add `--rounds decided`";
+        }
+    }
+    Ok(())
 }
 
 /// Applies `--deadline` and `--connect-deadline`.

@@ -38,3 +38,4 @@ pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};
 pub use run::{ProgressListener, Run, RunOptions, TrialProgress, unix_ns};
 pub use shards::ShardsError;
 pub use stop::Stopper;
+pub use until::StopRule;

@@ -14,10 +14,12 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use regatta_model::{Condition, Measurements, Outcome, Study, Transport, TrialRecord, Workload};
+use regatta_model::{
+    Condition, Measurements, Outcome, Study, Transport, TrialRecord, Until, Workload,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::{limits, series::SeriesDone};
+use crate::{limits, series::SeriesDone, until::StopRule};
 
 /// One transport under one condition with one workload, as positions in the study's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +51,7 @@ pub struct PlannedTrial {
 }
 
 /// Attempts made at one trial.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Attempts {
     made: u32,
     /// Whether the last attempt was invalid.
@@ -59,6 +61,9 @@ struct Attempts {
     /// Whether the last attempt was a success: see [`TrialRecord::is_whole`].
     #[serde(default)]
     whole: bool,
+    /// Part of the record of the last attempt that the plan's [`StopRule`] reads, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<Box<TrialRecord>>,
 }
 
 /// Trials of a plan that have records, by position in the plan.
@@ -88,11 +93,12 @@ impl Done {
             spoiled: record.outcome == Outcome::Invalid && made < Self::MAX_ATTEMPTS,
             value: plan.ranked_by(record),
             whole: record.is_whole(),
+            digest: (plan.rule_of_study()).map(|rule| Box::new((rule.digest)(&plan.study, record))),
         };
         let first = record.index % (plan.trials.len() as u32).max(1);
-        let known = self.attempts.entry(first).or_insert(attempts);
-        if known.made <= made {
-            *known = attempts;
+        let known = self.attempts.get(&first);
+        if known.is_none_or(|known| known.made <= made) {
+            self.attempts.insert(first, attempts);
         }
         self.series = SeriesDone::after(record).or(self.series);
     }
@@ -138,7 +144,9 @@ impl Done {
         };
         let attempts = self.attempts.range(..known);
         Self {
-            attempts: attempts.map(|(index, made)| (*index, *made)).collect(),
+            attempts: attempts
+                .map(|(index, made)| (*index, made.clone()))
+                .collect(),
             series: None,
             blocks: Some(blocks),
         }
@@ -167,6 +175,14 @@ impl Done {
     pub(crate) fn values(&self) -> BTreeMap<u32, f64> {
         let value = |(index, attempts): (&u32, &Attempts)| Some((*index, attempts.value?));
         self.attempts.iter().filter_map(value).collect()
+    }
+
+    /// Returns the digests of the last attempts at the first `trials` trials of the plan.
+    pub(crate) fn digests(&self, trials: u32) -> Vec<TrialRecord> {
+        let attempts = self.attempts.range(..trials);
+        attempts
+            .filter_map(|(_, attempts)| attempts.digest.as_deref().cloned())
+            .collect()
     }
 
     /// Returns the number of attempts made at all trials.
@@ -204,6 +220,7 @@ pub struct OtherPlan {
 pub struct Plan {
     study: Study,
     trials: Vec<PlannedTrial>,
+    stop_rule: Option<StopRule>,
 }
 
 impl Plan {
@@ -253,7 +270,21 @@ impl Plan {
         Ok(Self {
             study: study.clone(),
             trials,
+            stop_rule: None,
         })
+    }
+
+    /// Sets the rule of `until = "decided"`. Without it, such a run has all its rounds.
+    #[must_use]
+    pub fn with_stop_rule(mut self, rule: StopRule) -> Self {
+        self.stop_rule = Some(rule);
+        self
+    }
+
+    /// Returns the rule of `until = "decided"`; `None` for a study that does not end by it.
+    pub(crate) fn rule_of_study(&self) -> Option<StopRule> {
+        let is_used = self.study.until == Some(Until::Decided);
+        self.stop_rule.filter(|_| is_used)
     }
 
     /// Returns the seed of the random numbers that both ends of a trial draw with a virtual clock. Transports of a round
@@ -321,7 +352,7 @@ impl Plan {
     pub fn next_of_round(&self, round: u32, done: &Done) -> Vec<PlannedTrial> {
         let first = round as usize * self.cells();
         let blocks = done.blocks(self);
-        let attempts = |trial: &PlannedTrial| done.attempts.get(&trial.index).copied();
+        let attempts = |trial: &PlannedTrial| done.attempts.get(&trial.index);
         let satisfied = self.satisfied(round, done);
         let of_round = self.trials.iter().skip(first).take(self.cells());
         let of_round = of_round.filter(|trial| {
@@ -338,7 +369,7 @@ impl Plan {
                     made,
                     spoiled: true,
                     ..
-                }) => self.trial(trial.index + made * self.trials.len() as u32),
+                }) => self.trial(trial.index + *made * self.trials.len() as u32),
                 _ => None,
             })
             .collect()
@@ -392,6 +423,13 @@ impl Plan {
         (blocks.start / conditions..blocks.end.div_ceil(conditions))
             .filter(|round| !self.next_of_round(*round, done).is_empty())
             .collect()
+    }
+
+    /// Whether no further round is to be run: none is left, or those before are enough by the study's `until`.
+    #[must_use]
+    pub fn is_over(&self, done: &Done) -> bool {
+        let next = self.remaining_rounds(done).into_iter().next();
+        next.is_none_or(|round| self.has_enough(round, done))
     }
 
     /// Returns the value of the ranking's metric for a measured trial.

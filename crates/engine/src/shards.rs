@@ -241,7 +241,7 @@ fn shares(units: u32, of: u32, blocks: u32) -> impl Iterator<Item = Range<u32>> 
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::{Bytes, Ratio, Study, WorkloadKind};
+    use regatta_model::{Bytes, Study, Until, WorkloadKind};
 
     use super::*;
     use crate::tests::fake_bed::study;
@@ -299,7 +299,7 @@ mod tests {
             study.rounds = 1;
         });
         assert!(small.hint().contains("too small"), "{}", small.hint());
-        let until = refused(1, |study| study.until = Some(Ratio(0.05)));
+        let until = refused(1, |study| study.until = Some(Until::Decided));
         assert_eq!(until, ShardsError::EndsEarly);
         let successes = refused(1, |study| study.successes = Some(1));
         assert_eq!(successes, ShardsError::EndsEarly);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::Study;
+use regatta_model::{Ratio, Study, TrialRecord, Until};
 use regatta_stats::{Estimate, autocorrelation};
 
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Done, Plan};
 
 /// Level of the intervals, as reports show them.
 const CONFIDENCE: f64 = 0.95;
@@ -13,24 +13,41 @@ const CONFIDENCE: f64 = 0.95;
 /// One-sided level at which the rounds of a cell count as correlated, as in reports.
 const CORRELATED: f64 = 0.01;
 
+/// Rule of `until = "decided"`. Only the report knows how a run is judged, which this crate does not depend on.
+#[derive(Debug, Clone, Copy)]
+pub struct StopRule {
+    /// Returns the part of a record that the rule reads.
+    pub digest: fn(&Study, &TrialRecord) -> TrialRecord,
+    /// Whether a run with these digests, of whole rounds in the order of the plan, is decided.
+    pub is_decided: fn(&Study, Vec<TrialRecord>) -> bool,
+}
+
 impl Plan {
-    /// Whether the intervals of the metric of the ranking are as narrow as the study asks for in every
-    /// cell that has values, after this number of whole rounds; `values` holds that metric by position
-    /// in the plan.
+    /// Whether this number of whole rounds is enough by the study's `until`.
+    pub(crate) fn has_enough(&self, rounds: u32, done: &Done) -> bool {
+        let Some(until) = self.study().until else {
+            return false;
+        };
+        if rounds < until.min_rounds() {
+            return false;
+        }
+        match until {
+            Until::Narrow(width) => self.is_narrow(width, rounds, &done.values()),
+            Until::Decided => self.rule_of_study().is_some_and(|rule| {
+                (rule.is_decided)(self.study(), done.digests(rounds * self.cells() as u32))
+            }),
+        }
+    }
+
+    /// Whether the intervals of the metric of the ranking have a half-width of at most `width` in every cell that has
+    /// values, after this number of whole rounds; `values` holds that metric by position in the plan.
     ///
     /// The half-width is that of the geometric mean's 95 % interval, as a ratio, widened for correlated
     /// rounds. Cells are looked at one by one and never compared, so that the rule cannot favour a
     /// leader.
     ///
     /// Source: Chow and Robbins 1965, Ann. Math. Stat. 36, 457–462 (sequential intervals of fixed width).
-    #[must_use]
-    pub fn is_narrow(&self, rounds: u32, values: &BTreeMap<u32, f64>) -> bool {
-        let Some(until) = self.study().until else {
-            return false;
-        };
-        if rounds < Study::MIN_ROUNDS {
-            return false;
-        }
+    fn is_narrow(&self, width: Ratio, rounds: u32, values: &BTreeMap<u32, f64>) -> bool {
         let mut cells: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
         for trial in self.trials().iter().filter(|trial| trial.round < rounds) {
             if let Some(value) = values.get(&trial.index) {
@@ -42,7 +59,7 @@ impl Plan {
             Estimate::of(logs, rho).is_some_and(|estimate| {
                 let ends = estimate.interval(CONFIDENCE);
                 estimate.is_constant()
-                    || ends.is_some_and(|[low, high]| ((high - low) / 2.0).exp_m1() <= until.0)
+                    || ends.is_some_and(|[low, high]| ((high - low) / 2.0).exp_m1() <= width.0)
             })
         };
         !cells.is_empty() && cells.values().all(narrow)
@@ -51,16 +68,15 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::Ratio;
-
     use super::*;
     use crate::tests::fake_bed::study;
 
-    fn plan(until: f64) -> Plan {
-        let mut study = study(2, 1, 40);
-        study.until = Some(Ratio(until));
-        Plan::new(&study).expect("few trials")
+    fn plan() -> Plan {
+        Plan::new(&study(2, 1, 40)).expect("few trials")
     }
+
+    /// Narrow enough for the tests below.
+    const WIDTH: Ratio = Ratio(0.006);
 
     /// Makes values that deviate by ±`spread` in turn, with another level for each transport.
     fn values(plan: &Plan, spread: [f64; 2]) -> BTreeMap<u32, f64> {
@@ -82,33 +98,30 @@ mod tests {
     /// 2.262 · 0.01033 / √10 = 0.74 %.
     #[test]
     fn a_run_ends_when_every_interval_is_narrow() {
-        let plan = plan(0.006);
+        let plan = plan();
         let even = values(&plan, [0.01, 0.01]);
-        assert!(!plan.is_narrow(10, &even));
-        assert!(plan.is_narrow(20, &even));
+        assert!(!plan.is_narrow(WIDTH, 10, &even));
+        assert!(plan.is_narrow(WIDTH, 20, &even));
         let one_is_wide = values(&plan, [0.01, 0.02]);
-        assert!(!plan.is_narrow(20, &one_is_wide));
+        assert!(!plan.is_narrow(WIDTH, 20, &one_is_wide));
         assert!(
-            !plan.is_narrow(40, &BTreeMap::new()),
+            !plan.is_narrow(WIDTH, 40, &BTreeMap::new()),
             "nothing was measured"
         );
     }
 
     #[test]
-    fn constant_values_end_a_run_after_ten_rounds() {
-        let plan = plan(0.006);
+    fn constant_values_are_narrow() {
+        let plan = plan();
         let constant = values(&plan, [0.0, 0.0]);
-        assert!(!plan.is_narrow(9, &constant));
-        assert!(plan.is_narrow(10, &constant));
+        assert!(plan.is_narrow(WIDTH, 10, &constant));
     }
 
     /// Runs that end by the rule have narrow intervals more often by chance than by right, which costs
     /// one per cent of coverage at most. The bounds are passed by all but one seed in 10 000 at 94 %.
     #[test]
     fn intervals_of_runs_ended_early_cover_the_true_value() {
-        let mut study = study(1, 1, 60);
-        study.until = Some(Ratio(0.03));
-        let plan = Plan::new(&study).expect("few trials");
+        let plan = Plan::new(&study(1, 1, 60)).expect("few trials");
         let mut state = 1_u64;
         let mut unit = || {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -121,7 +134,7 @@ mod tests {
         for _ in 0..1000 {
             let mut values = BTreeMap::new();
             for round in 0..60_u32 {
-                if plan.is_narrow(round, &values) {
+                if round >= 10 && plan.is_narrow(Ratio(0.03), round, &values) {
                     break;
                 }
                 // Normal, by Box and Muller, with a standard deviation of 5 %.

@@ -43,7 +43,7 @@ pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{
     BedKind, CaptureSetup, Clock, Emulator, GuestSetup, Guests, LossBy, Offloads, OptionValue,
     Part, PathSetup, Placement, Published, Source, Spacing, Study, Sweep, Sweeps, SweptEntry,
-    SweptValue, Transport,
+    SweptValue, Transport, Until,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use workload::{

@@ -26,7 +26,7 @@ mod text;
 pub mod timeline;
 mod write;
 
-pub use analysis::{Conclusion, Summary, describe_metric, summarise, value_of};
+pub use analysis::{Conclusion, Summary, describe_metric, digest, is_decided, summarise, value_of};
 pub use data::{RunData, load};
 pub use error::ReportError;
 pub use regatta_results::RunState;

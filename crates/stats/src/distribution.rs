@@ -6,7 +6,10 @@
 
 use std::cell::RefCell;
 
-use statrs::function::{erf::erfc, gamma::ln_gamma};
+use statrs::function::{
+    erf::erfc,
+    gamma::{gamma_lr, ln_gamma},
+};
 
 /// Returns the regularised incomplete beta function I_x(a, b), for a, b > 0 and x in [0, 1].
 ///
@@ -201,6 +204,16 @@ pub(crate) fn power_of_t(critical: f64, df: f64, shift: f64) -> f64 {
         .map(|i| f64::from(2 + 2 * (i % 2)) * at(low + f64::from(i) * step))
         .sum();
     ((at(low) + inner + at(high)) * step / 3.0).clamp(0.0, 1.0)
+}
+
+/// Returns the value that a chi-squared variable with `df` degrees of freedom is below with probability `p`.
+pub(crate) fn chi_squared(p: f64, df: f64) -> f64 {
+    let below = |x: f64| gamma_lr(df / 2.0, x / 2.0);
+    let mut high = df.max(1.0);
+    while below(high) < p {
+        high *= 2.0;
+    }
+    bisect(0.0, high, |x| below(x) < p)
 }
 
 /// Returns the point of [low, high] up to which `before` holds, to the last bits of a double.

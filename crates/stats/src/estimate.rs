@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{
     describe::mean_and_sd,
-    distribution::{incomplete_beta, noncentrality, power_of_t, t_critical, t_two_sided},
+    distribution::{
+        chi_squared, incomplete_beta, noncentrality, power_of_t, t_critical, t_two_sided,
+    },
     serial::Memory,
     usable,
 };
@@ -23,10 +25,13 @@ pub struct Estimate {
     spread: Option<Spread>,
 }
 
+/// Standard error of an estimate, with what is known of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Spread {
-    error: f64,
-    df: f64,
+pub(crate) struct Spread {
+    /// Standard error.
+    pub(crate) error: f64,
+    /// Its degrees of freedom.
+    pub(crate) df: f64,
     /// Variation below this is that of rounding.
     rounding: f64,
     /// Probability that values which are all the same show this estimate by chance.
@@ -141,7 +146,7 @@ impl Estimate {
     }
 
     /// Returns the spread of the values if they differ, beyond rounding.
-    fn varying(&self) -> Option<&Spread> {
+    pub(crate) fn varying(&self) -> Option<&Spread> {
         self.spread
             .as_ref()
             .filter(|s| s.error * (self.n as f64).sqrt() > s.rounding)
@@ -194,9 +199,19 @@ impl Estimate {
     /// Returns the interval of the ratio, or of the geometric mean, whose logarithm this estimates.
     #[must_use]
     pub fn interval_of_ratio(&self, confidence: f64) -> Option<[f64; 2]> {
-        self.interval(confidence)
-            .map(|ends| ends.map(f64::exp))
-            .filter(|ends| ends.iter().all(|end| end.is_finite()))
+        self.interval(confidence).and_then(ratio_ends)
+    }
+
+    /// Returns the interval in which the standard deviation of independent values with this standard error lies
+    /// ([`Estimate::deviation`]), by the chi-squared distribution of its square. Absent where nothing varies.
+    ///
+    /// Source: Casella and Berger 2002, Statistical Inference, 9.2.
+    #[must_use]
+    pub fn interval_of_deviation(&self, confidence: f64) -> Option<[f64; 2]> {
+        let spread = self.varying().filter(|_| usable(confidence))?;
+        let deviation = self.deviation()?;
+        let tail = (1.0 - confidence) / 2.0;
+        Some([1.0 - tail, tail].map(|p| deviation * (spread.df / chi_squared(p, spread.df)).sqrt()))
     }
 
     /// Returns the smallest distance from zero that a test at level 1 − `confidence` detects with
@@ -210,10 +225,23 @@ impl Estimate {
         let spread = self
             .varying()
             .filter(|_| usable(confidence) && usable(power))?;
-        let critical = t_critical(confidence, spread.df);
-        let distance = noncentrality(critical, spread.df, power) * spread.error;
+        spread.detectable(t_critical(confidence, spread.df), power)
+    }
+}
+
+impl Spread {
+    /// Returns the distance from zero at which an estimate lies further than `critical` standard errors from zero with
+    /// probability `power`.
+    pub(crate) fn detectable(&self, critical: f64, power: f64) -> Option<f64> {
+        let distance = noncentrality(critical, self.df, power) * self.error;
         distance.is_finite().then_some(distance)
     }
+}
+
+/// Returns the ratios whose logarithms these are; `None` where they are not finite.
+pub(crate) fn ratio_ends(ends: [f64; 2]) -> Option<[f64; 2]> {
+    let ends = ends.map(f64::exp);
+    ends.iter().all(|end| end.is_finite()).then_some(ends)
 }
 
 /// Sums of squares of values in blocks.
@@ -294,6 +322,18 @@ pub fn rounds_to_detect(
     power: f64,
     most: usize,
 ) -> Option<usize> {
+    let critical = |_, df| t_critical(confidence, df);
+    fewest_values((sd, effect), (confidence, power), most, critical)
+}
+
+/// Returns the fewest values from which a test detects a mean of `effect` with probability `power`. `critical` returns the
+/// number of standard errors beyond which it does, of the number of values and the degrees of freedom.
+pub(crate) fn fewest_values(
+    (sd, effect): (f64, f64),
+    (confidence, power): (f64, f64),
+    most: usize,
+    critical: impl Fn(usize, f64) -> f64,
+) -> Option<usize> {
     if !(sd >= 0.0 && effect > 0.0 && usable(confidence) && usable(power)) {
         return None;
     }
@@ -301,7 +341,8 @@ pub fn rounds_to_detect(
         let memory = Memory::of(0.4 / (n as f64).sqrt(), n);
         let df = memory.degrees((n - 1) as f64);
         let shift = effect * (n as f64 / memory.inflation).sqrt() / sd.max(f64::MIN_POSITIVE);
-        power_of_t(t_critical(confidence, df), df, shift) >= power
+        let critical = critical(n, df);
+        critical.is_finite() && power_of_t(critical, df, shift) >= power
     };
     // Power grows with the number of values, so that halving finds the first that is enough.
     let (mut low, mut high) = (1, 2);

@@ -15,6 +15,7 @@ mod describe;
 mod distribution;
 mod estimate;
 mod letters;
+mod sequential;
 mod serial;
 mod settling;
 
@@ -24,6 +25,7 @@ pub use crossing::{Crossing, MAX_RESAMPLED_ROUNDS, crossings};
 pub use describe::{Description, describe, mean_interval, quantile};
 pub use estimate::{Estimate, blocks_differ, rounds_to_detect};
 pub use letters::compact_letters;
+pub use sequential::sequential_rounds_to_detect;
 pub use serial::{autocorrelation, lag1, sen_slope, shared_autocorrelation, trend_p_value};
 pub use settling::{SETTLING_BAND, Settling, settling_time};
 

@@ -23,7 +23,7 @@ use clap::{
     builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser},
 };
 use regatta_model::{
-    BedKind, CaptureSetup, Clock, Named, Ratio, Shard, ShardError, Study,
+    BedKind, CaptureSetup, Clock, Named, Ratio, Shard, ShardError, Study, Until,
     study::{is_host_name, nearest, ranking_metric},
     units::parse_duration,
 };
@@ -215,6 +215,24 @@ where
     }
 }
 
+/// Value of `--rounds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounds {
+    /// Number of rounds.
+    Number(u32),
+    /// As many as decide the ranking.
+    Decided,
+}
+
+/// Parses the value of `--rounds`.
+fn rounds(text: &str) -> Result<Rounds, String> {
+    if text == Until::DECIDED {
+        return Ok(Rounds::Decided);
+    }
+    let number = integer(1, Study::MAX_ROUNDS)(text).map(Rounds::Number);
+    number.map_err(|error| format!("{error}, nor `{}`", Until::DECIDED))
+}
+
 /// Returns a parser of the names of a type's values.
 fn named_value<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
     let names = || T::NAMES.iter().map(|(name, _)| *name);
@@ -336,9 +354,16 @@ pub struct RunArgs {
     /// [default without a STUDY: 10s]
     #[arg(long, value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
     pub connect_deadline: Option<Duration>,
-    /// Number of runs of each cell [default without a STUDY: 5]
-    #[arg(long, value_name = "N", value_parser = integer(1, Study::MAX_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
-    pub rounds: Option<u32>,
+    /// Number of runs of each cell; or `decided`: rounds are run until the leader of each condition and workload is
+    /// decided against every other transport [default without a STUDY: 5]
+    #[arg(long, value_name = "N|decided", value_parser = rounds, allow_hyphen_values = true, help_heading = "Work")]
+    pub rounds: Option<Rounds>,
+    /// Most rounds of a run that ends by a rule, such as `--rounds decided` [default without a STUDY: 60]
+    #[arg(long, value_name = "N", value_parser = integer(3, Study::MAX_ROUNDS), allow_hyphen_values = true, help_heading = "Work")]
+    pub at_most: Option<u32>,
+    /// Time after which a run that ends by a rule begins no further round; `regatta resume` goes on for as long again
+    #[arg(long = "for", value_name = "TIME", value_parser = span, allow_hyphen_values = true, help_heading = "Work")]
+    pub time_limit: Option<Duration>,
     /// Shorten the study to this fraction of its cost, such as 10% or 0.1: first fewer rounds (of a series, a
     /// shorter one), at least 3; then less data per trial (sizes, durations, numbers of requests, connections
     /// and messages), under new workload names

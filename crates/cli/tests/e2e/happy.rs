@@ -305,6 +305,91 @@ fn rounds_that_end_with_narrow_intervals_are_shown_in_the_plan() {
 }
 
 #[test]
+fn rounds_that_decide_the_ranking_are_shown_in_the_plan() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    let decided = ["run", "small.toml", "--dry-run", "--rounds", "decided"];
+    let shown = "fewer rounds, from 3 on, if the leader of each condition and workload is decided";
+    let all = bench.run(&decided);
+    all.assert_code(0);
+    assert!(
+        all.stdout.contains("60 rounds of 2 cells"),
+        "{}",
+        all.stdout
+    );
+    assert!(all.stdout.contains(shown), "{}", all.stdout);
+    let limited = ["--at-most", "7", "--for", "90s"];
+    let limited = bench.run(&[&decided[..], &limited].concat());
+    assert!(
+        limited.stdout.contains("7 rounds of 2 cells"),
+        "{}",
+        limited.stdout
+    );
+    let time = "no further round begins after 90 s";
+    assert!(limited.stdout.contains(time), "{}", limited.stdout);
+    // Of options alone.
+    let options = [
+        "--transport",
+        "tcp,tcp-tls",
+        "--dry-run",
+        "--rounds",
+        "decided",
+    ];
+    let options =
+        bench.run(&[&["run"], &options[..], &["--at-most", "9", "--for", "90s"]].concat());
+    for expected in ["9 rounds of 2 cells", shown, time] {
+        assert!(options.stdout.contains(expected), "{}", options.stdout);
+    }
+}
+
+#[test]
+fn options_of_a_rule_are_refused_without_it() {
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    for (arguments, expected) in [
+        (
+            &["small.toml", "--at-most", "9"][..],
+            "add `--rounds decided`",
+        ),
+        (
+            &["small.toml", "--rounds", "4", "--for", "90s"],
+            "add `--rounds decided`",
+        ),
+        (
+            &["--transport", "tcp,udp", "--for", "90s"],
+            "add `--rounds decided`",
+        ),
+        (&["small.toml", "--rounds", "pleased"], "nor `decided`"),
+        (
+            &["small.toml", "--rounds", "decided", "--transport", "tcp"],
+            "name a second transport",
+        ),
+        (
+            &[
+                "small.toml",
+                "--rounds",
+                "decided",
+                "--for",
+                "90s",
+                "--bed",
+                "uml",
+                "--clock",
+                "virtual",
+            ],
+            "leave `for` out",
+        ),
+        (
+            &["small.toml", "--rounds", "decided", "--shard", "1/2"],
+            "add `--rounds N`",
+        ),
+    ] {
+        let refused = bench.run(&[&["run", "--dry-run"], arguments].concat());
+        refused.assert_code(2);
+        refused.assert_stderr_contains(expected);
+    }
+}
+
+#[test]
 fn a_dry_run_shows_the_plan_and_runs_nothing() {
     let bench = Bench::new();
     let done = bench.run(&["run", "--dry-run"]);

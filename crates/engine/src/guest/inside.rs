@@ -16,6 +16,7 @@ use crate::{
     event::{Event, Listener, ListenerError},
     plan::Plan,
     run::{ProgressListener, Run, RunOptions},
+    until::StopRule,
 };
 
 /// Prefix of the metrics and series of CPU time, except for the one below.
@@ -24,11 +25,11 @@ const CPU: &str = "cpu_";
 /// Goodput over CPU time.
 const PER_CORE: &str = id::GOODPUT_PER_CORE_PERCENT_BPS;
 
-/// Runs the study that the controller gave this guest and reports its events. The body of
-/// `regatta guest-run`.
+/// Runs the study that the controller gave this guest and reports its events; `rule` is that of `until = "decided"`. The
+/// body of `regatta guest-run`.
 #[must_use]
-pub fn serve() -> ExitCode {
-    match run() {
+pub fn serve(rule: StopRule) -> ExitCode {
+    match run(rule) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let bed = match &error {
@@ -64,12 +65,13 @@ enum GuestRunError {
     Engine(#[from] EngineError),
 }
 
-fn run() -> Result<(), GuestRunError> {
+fn run(rule: StopRule) -> Result<(), GuestRunError> {
     let text = payload().map_err(GuestRunError::Order)?;
     let order: RunOrder =
         serde_json::from_str(&text).map_err(|e| GuestRunError::Order(e.into()))?;
     let executable = std::env::current_exe().map_err(GuestRunError::Order)?;
     let plan = Plan::new(&order.study).map_err(EngineError::from)?;
+    let plan = plan.with_stop_rule(rule);
     let study = &order.study;
     let (path, run_id) = (study.path, &order.run_id);
     let bed = match study.guest.guests {

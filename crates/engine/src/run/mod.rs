@@ -386,8 +386,11 @@ impl TrialRunner<'_> {
             .map(|trial| trial.cell.condition)
             .collect();
         let mut series = None;
+        let begun = Instant::now();
+        let first = rounds.first().copied();
         for round in rounds {
-            if study.until.is_some() && self.plan.is_narrow(round, &done.values()) {
+            let is_out_of_time = (study.time_limit).is_some_and(|it| begun.elapsed() >= it);
+            if self.plan.has_enough(round, &done) || (is_out_of_time && Some(round) != first) {
                 break;
             }
             if self.plan.next_of_round(round, &done).is_empty() {

@@ -35,6 +35,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         source: None,
         rounds,
         until: None,
+        time_limit: None,
         successes: None,
         rank_by: None,
         equivalence: Study::EQUIVALENCE,

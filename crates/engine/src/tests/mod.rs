@@ -15,10 +15,11 @@ use std::{
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, PROTOCOL_VERSION, ToAgent};
-use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord};
+use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord, Until};
 
 use crate::{
-    Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, limits,
+    Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, StopRule,
+    limits,
     tests::fake_bed::{Action, FakeBed, healthy_agent, hello, study},
 };
 
@@ -130,15 +131,12 @@ fn a_complete_run_sends_its_events_in_order() {
 #[test]
 fn a_run_ends_with_the_round_in_which_its_intervals_are_narrow() {
     let mut study = study(2, 1, 40);
-    study.until = Some(Ratio(0.03));
+    study.until = Some(Until::Narrow(Ratio(0.03)));
     let plan = Plan::new(&study).unwrap();
     let (ending, recorded) = run(&mut FakeBed::healthy(), &plan);
     assert_eq!(ending.unwrap(), Ending::Complete);
     // Every trial of this bed has the same goodput.
-    assert_eq!(
-        recorded.trials().len() as u32,
-        2 * regatta_model::Study::MIN_ROUNDS
-    );
+    assert_eq!(recorded.trials().len(), 2 * 10);
     // Resumed, the run knows what was measured before.
     let before: Vec<TrialRecord> = recorded.trials().into_iter().cloned().collect();
     let done = plan.done(&before).unwrap();
@@ -148,6 +146,66 @@ fn a_run_ends_with_the_round_in_which_its_intervals_are_narrow() {
         (ending.unwrap(), again.trials().len()),
         (Ending::Complete, 0)
     );
+}
+
+/// Rule by which a run is decided after four whole rounds of two transports.
+pub(crate) const AFTER_FOUR_ROUNDS: StopRule = StopRule {
+    digest: |_, record| record.clone(),
+    is_decided: |_, records| {
+        assert!(records.iter().is_sorted_by_key(|it| it.round));
+        assert_eq!(records.len() % 2, 0, "not of whole rounds");
+        records.len() >= 8
+    },
+};
+
+#[test]
+fn a_run_ends_with_the_round_that_decides_it() {
+    let mut study = study(2, 1, 40);
+    study.until = Some(Until::Decided);
+    let plan = Plan::new(&study).unwrap().with_stop_rule(AFTER_FOUR_ROUNDS);
+    let (ending, recorded) = run(&mut FakeBed::healthy(), &plan);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(recorded.trials().len(), 8);
+    // Resumed within the third round, the run goes on to the same end.
+    let before: Vec<TrialRecord> = recorded.trials().into_iter().cloned().collect();
+    let done = plan.done(&before[..5]).unwrap();
+    assert!(!plan.is_over(&done));
+    let (_, resumed) = run_from(&mut FakeBed::healthy(), &plan, done);
+    assert_eq!(resumed.trials().len(), 3);
+    assert!(plan.is_over(&plan.done(&before).unwrap()));
+}
+
+/// A rule looks from the third round on, and at no round of a run of the same study that does not name it.
+#[test]
+fn a_rule_looks_at_no_run_of_two_rounds() {
+    let at_once = StopRule {
+        is_decided: |_, _| true,
+        ..AFTER_FOUR_ROUNDS
+    };
+    for (until, trials) in [(Some(Until::Decided), 6), (None, 10)] {
+        let mut study = study(2, 1, 5);
+        study.until = until;
+        let plan = Plan::new(&study).unwrap().with_stop_rule(at_once);
+        let (_, recorded) = run(&mut FakeBed::healthy(), &plan);
+        assert_eq!(recorded.trials().len(), trials);
+    }
+}
+
+/// The first round of each part of a run is run whatever the time, so that a resumed run goes on.
+#[test]
+fn a_run_out_of_time_begins_no_further_round() {
+    let mut study = study(2, 1, 5);
+    study.until = Some(Until::Decided);
+    study.time_limit = Some(Duration::from_nanos(1));
+    let plan = Plan::new(&study).unwrap().with_stop_rule(AFTER_FOUR_ROUNDS);
+    let (ending, recorded) = run(&mut FakeBed::healthy(), &plan);
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(recorded.trials().len(), 2);
+    let before: Vec<TrialRecord> = recorded.trials().into_iter().cloned().collect();
+    let done = plan.done(&before).unwrap();
+    assert!(!plan.is_over(&done));
+    let (_, resumed) = run_from(&mut FakeBed::healthy(), &plan, done);
+    assert_eq!(resumed.trials().len(), 2);
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl StudyFile {
             source: source_section,
             rounds: rounds.rounds,
             until: rounds.until,
+            time_limit: rounds.time_limit,
             successes: rounds.successes,
             rank_by,
             equivalence,
@@ -195,10 +196,6 @@ impl StudyFile {
 impl Study {
     /// Most rounds of a run.
     pub const MAX_ROUNDS: u32 = 1_000_000;
-
-    /// Fewest rounds after which a run with `until` may end. Intervals of fewer are narrow by chance
-    /// too often.
-    pub const MIN_ROUNDS: u32 = 10;
 
     /// Parses a study from the text of a file; `file` is its name for messages.
     ///

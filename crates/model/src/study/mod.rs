@@ -24,6 +24,7 @@ mod section;
 mod source;
 mod steps;
 mod sweep;
+mod until;
 mod value_key;
 mod warnings;
 mod work;
@@ -45,6 +46,7 @@ pub use path::change_condition;
 pub use rounds::ranking_metric;
 pub use scale::Scaled;
 pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
+pub use until::Until;
 pub use value_key::ValueKey;
 pub use work::{change_workload, workload_kinds};
 pub use work_keys::{PROBE_KEYS, WORKLOAD_KEYS};
@@ -164,10 +166,17 @@ pub struct Study {
     pub source: Option<Source>,
     /// Number of runs of each cell; the maximum if `until` or `successes` is set.
     pub rounds: u32,
-    /// Relative half-width of the intervals at which the run ends before `rounds`: see
-    /// [`Study::MIN_ROUNDS`].
+    /// Rule that ends the run before `rounds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Ratio>,
+    pub until: Option<Until>,
+    /// Time from the beginning of a run with `until`, or of its resumption, after which no further round begins.
+    #[serde(
+        rename = "time_limit_ns",
+        with = "optional_nanos",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub time_limit: Option<Duration>,
     /// Number of whole transfers ([`TrialRecord::is_whole`](crate::TrialRecord::is_whole)) after
     /// which a cell has no further rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Study,
+    Study, Until,
     error::Result,
     parts::find_metric,
     section::{Section, refuse},
@@ -17,7 +17,9 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Rounds {
     pub rounds: u32,
-    pub until: Option<Ratio>,
+    pub until: Option<Until>,
+    /// Time after which a run with `until` begins no further round.
+    pub time_limit: Option<Duration>,
     pub successes: Option<u32>,
     /// Time from the beginning of a round to that of the next.
     pub every: Option<Duration>,
@@ -48,8 +50,8 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds> {
     })
 }
 
-/// Reads the number of rounds: `rounds = 20`, `rounds = { until = "3%", at_most = 60 }`, or
-/// `rounds = { successes = 3, at_most = 5 }`.
+/// Reads the number of rounds: `rounds = 20`, `rounds = { until = "3%", at_most = 60 }`,
+/// `rounds = { until = "decided", at_most = 60, for = "2h" }`, or `rounds = { successes = 3, at_most = 5 }`.
 fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     const USUAL: u32 = 5;
     let most = u64::from(Study::MAX_ROUNDS);
@@ -73,19 +75,22 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
             ..Rounds::default()
         });
     }
-    let until = table.parsed::<Ratio>("until", "3%")?;
-    let (until, span) = table.required("until", "\"3%\"", until)?;
-    let least = u64::from(Study::MIN_ROUNDS);
+    let until = table.parsed::<Until>("until", "3%")?;
+    let (until, span) = table.required("until", "\"decided\"", until)?;
+    let least = u64::from(until.min_rounds());
     let at_most = table.number("at_most", least, most)?;
     let at_most = table.required("at_most", "60", at_most)?;
+    let time_limit = table.duration("for", "2h")?;
+    let time_limit = table.time(time_limit)?;
     table.end()?;
     refuse! { table;
-        !(0.0005..=0.5).contains(&until.0) => span,
+        matches!(until, Until::Narrow(width) if !(0.0005..=0.5).contains(&width.0)) => span,
             "intervals of this width end no run sensibly",
             "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`";
     }
     Ok(Rounds {
         until: Some(until),
+        time_limit,
         rounds: at_most as u32,
         ..Rounds::default()
     })

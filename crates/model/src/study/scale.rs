@@ -75,8 +75,8 @@ impl Study {
         let exact = f64::from(self.rounds) * scale.0;
         let least = Self::MIN_SCALED_ROUNDS.min(self.rounds);
         self.rounds = (exact.round() as u32).max(least);
-        if self.until.is_some() {
-            self.rounds = self.rounds.max(Self::MIN_ROUNDS);
+        if let Some(until) = self.until {
+            self.rounds = self.rounds.max(until.min_rounds());
         }
         self.successes = self.successes.map(|it| it.min(self.rounds));
         let volume = (exact / f64::from(self.rounds)).min(1.0);

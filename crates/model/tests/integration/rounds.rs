@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Ratio, Study};
+use regatta_model::{Ratio, Study, Until};
 
 fn study(rounds: &str) -> Result<Study, String> {
     let text = format!(
@@ -21,8 +21,22 @@ fn rounds_are_a_number_or_end_with_narrow_intervals() {
     assert_eq!(of("rounds = 20"), (20, None));
     assert_eq!(
         of("rounds = { until = \"3%\", at_most = 60 }"),
-        (60, Some(Ratio(0.03)))
+        (60, Some(Until::Narrow(Ratio(0.03))))
     );
+    assert_eq!(
+        of("rounds = { until = \"decided\", at_most = 3 }"),
+        (3, Some(Until::Decided))
+    );
+}
+
+#[test]
+fn a_rule_has_a_time_limit() {
+    let of = |rounds: &str| study(rounds).expect("it is one").time_limit;
+    assert_eq!(
+        of("rounds = { until = \"decided\", at_most = 60, for = \"2h\" }"),
+        Some(Duration::from_secs(7200))
+    );
+    assert_eq!(of("rounds = { until = \"3%\", at_most = 60 }"), None);
 }
 
 #[test]
@@ -112,6 +126,22 @@ fn rounds_without_a_valid_end_are_refused() {
         (
             "rounds = { until = \"3%\", at_most = 9 }",
             "`at_most` cannot be 9",
+        ),
+        (
+            "rounds = { until = \"decided\", at_most = 2 }",
+            "`at_most` cannot be 2",
+        ),
+        (
+            "rounds = { until = \"pleased\", at_most = 60 }",
+            "write `decided`",
+        ),
+        (
+            "rounds = { until = \"decided\", at_most = 60, for = \"0s\" }",
+            "longer than zero",
+        ),
+        (
+            "rounds = { successes = 3, at_most = 5, for = \"2h\" }",
+            "unknown key `for`",
         ),
         (
             "rounds = { until = \"3%\", at_most = 60, least = 5 }",

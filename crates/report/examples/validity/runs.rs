@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecord};
-use regatta_report::{Conclusion, RunData, Summary, summarise};
+use regatta_report::{Conclusion, RunData, Summary, is_decided, summarise};
 use regatta_results::RunState;
 
 use super::draws::{Kind, Rng, arithmetic_mean, cell_values, machine_effects};
@@ -23,6 +23,8 @@ pub struct Setup {
     pub rounds: usize,
     /// Metrics that are compared; the first is the metric of the ranking.
     pub metrics: &'static [&'static str],
+    /// Whether the run ends when it is decided, and has `rounds` at most.
+    pub until_decided: bool,
 }
 
 /// Metrics of a run by bulk transfers.
@@ -45,6 +47,17 @@ impl Setup {
             conditions: 2,
             rounds,
             metrics: &METRICS,
+            until_decided: false,
+        }
+    }
+
+    /// Returns the parameters of a run with one metric that ends when it is decided.
+    pub fn until_decided(kind: Kind, levels: &[f64], at_most: usize) -> Self {
+        Self {
+            levels: levels.to_vec(),
+            metrics: &METRICS[..1],
+            until_decided: true,
+            ..Self::equal(kind, levels.len(), at_most)
         }
     }
 
@@ -58,11 +71,16 @@ impl Setup {
             conditions: 1,
             rounds,
             metrics: &METRICS[..1],
+            until_decided: false,
         }
     }
 
     fn study(&self) -> Study {
-        let mut text = format!("name = \"made\"\nrounds = {}\n", self.rounds);
+        let rounds = match self.until_decided {
+            true => format!("{{ until = \"decided\", at_most = {} }}", self.rounds),
+            false => self.rounds.to_string(),
+        };
+        let mut text = format!("name = \"made\"\nrounds = {rounds}\n");
         for transport in 0..self.levels.len() {
             text += &format!(
                 "[[transport]]\nlabel = \"t{transport}\"\ndriver = \"tcp\"\nport = {transport}\n"
@@ -197,6 +215,63 @@ impl Setup {
         totals.false_share += wrong / f64::max(made, 1.0);
         totals.detected += u64::from(is_detected);
     }
+}
+
+/// Runs that end when they are decided, of which every look is judged.
+#[derive(Debug, Clone, Default)]
+pub struct Looks {
+    pub runs: u64,
+    /// Runs with a false claim at any look, whether they had ended before or not.
+    pub false_at_any: u64,
+    /// Runs with a false claim where they ended.
+    pub false_at_end: u64,
+    /// Number of rounds of the runs that ended as decided.
+    pub decided_after: Vec<usize>,
+    /// Pairs of neighbours where the runs ended, and those of which a difference was found.
+    pub neighbours: Held,
+}
+
+impl Looks {
+    /// Returns the number of runs that were decided after at most this number of rounds.
+    pub fn decided_by(&self, rounds: usize) -> u64 {
+        let by_then = self.decided_after.iter().filter(|it| **it <= rounds);
+        by_then.count() as u64
+    }
+}
+
+/// Draws `runs` runs that end when they are decided, and looks at each after every round from the third on: to the last
+/// one, or until it has ended if `looks_on` is false.
+pub fn look(setup: &Setup, runs: u64, seed: u64, looks_on: bool) -> Looks {
+    let mut looks = Looks::default();
+    let mut rng = Rng::new(seed);
+    for _ in 0..runs {
+        let whole = setup.run(&mut rng);
+        let (mut any, mut has_ended) = (false, false);
+        for rounds in 3..=setup.rounds {
+            let mut data = whole.clone();
+            data.trials.retain(|it| (it.round as usize) < rounds);
+            let is_decided = is_decided(&data.header.study, data.trials.clone());
+            let ends = !has_ended && (is_decided || rounds == setup.rounds);
+            if ends || looks_on {
+                let mut totals = Totals::default();
+                setup.judge(&summarise(&data), &mut totals);
+                any |= totals.false_in_ranking > 0;
+                if ends {
+                    has_ended = true;
+                    looks.false_at_end += totals.false_in_ranking;
+                    looks.decided_after.extend(is_decided.then_some(rounds));
+                    looks.neighbours.held += totals.neighbours.held;
+                    looks.neighbours.of += totals.neighbours.of;
+                }
+            }
+            if has_ended && !looks_on {
+                break;
+            }
+        }
+        looks.runs += 1;
+        looks.false_at_any += u64::from(any);
+    }
+    looks
 }
 
 /// Number of intervals, and of those that hold the true value.

@@ -21,6 +21,9 @@ use crate::{
     format::grouped,
 };
 
+/// Fact of a trial: how its transport retransmits.
+pub const RETRANSMISSION: &str = "retransmission";
+
 /// Returns all cells of the study, in its order, including those without any trial.
 pub fn all(index: &Index<'_>, trials: &ByCell<'_>) -> Vec<Cell> {
     let data = index.data;
@@ -47,7 +50,7 @@ pub fn all(index: &Index<'_>, trials: &ByCell<'_>) -> Vec<Cell> {
 fn retransmits(data: &RunData, transport: &Transport) -> bool {
     let retransmission = (data.trials.iter())
         .filter(|trial| trial.transport == transport.label)
-        .find_map(|trial| trial.measurements.facts.get("retransmission"));
+        .find_map(|trial| trial.measurements.facts.get(RETRANSMISSION));
     match retransmission {
         Some(retransmission) => retransmission != "none",
         None => {

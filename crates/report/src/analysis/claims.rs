@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
-use regatta_model::{Better, Clock, Workload};
+use regatta_model::{Better, Clock, Study, Until, Workload};
 use regatta_stats::{Decision, Estimate, false_discoveries, shared_autocorrelation, simultaneous};
 
 use super::{
@@ -108,9 +108,11 @@ pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<Workload
     let claims = (comparisons.iter_mut().map(|it| &mut it.claim))
         .chain(differences.iter_mut().map(|it| &mut it.claim))
         .chain(of_workloads.iter_mut().map(|it| &mut it.claim));
-    let decided = decide(
+    let study = &index.data.header.study;
+    let decided = decide_after(
+        Looks::of(study),
         &[tested, of_conditions, further].concat(),
-        1.0 + index.data.header.study.equivalence.0,
+        1.0 + study.equivalence.0,
     );
     for (claim, decided) in claims.zip(decided) {
         if let Some(decided) = decided {
@@ -125,15 +127,62 @@ pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<Workload
     (comparisons, differences, of_workloads)
 }
 
+/// Rule by which a run ended, as far as its claims depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looks {
+    /// The run was judged once, after its last round.
+    Once,
+    /// The run was judged after every round, and ended when its ranking was decided: the claims by the metrics of the
+    /// rankings hold at any stop.
+    EveryRound,
+}
+
+impl Looks {
+    /// Returns the rule of a study.
+    fn of(study: &Study) -> Self {
+        match study.until {
+            Some(Until::Decided) => Self::EveryRound,
+            Some(Until::Narrow(_)) | None => Self::Once,
+        }
+    }
+
+    fn p_value(self, estimate: &Estimate) -> Option<f64> {
+        match self {
+            Self::Once => estimate.p_value(),
+            Self::EveryRound => estimate.sequential_p_value(),
+        }
+    }
+
+    fn interval_of_ratio(self, estimate: &Estimate, confidence: f64) -> Option<[f64; 2]> {
+        match self {
+            Self::Once => estimate.interval_of_ratio(confidence),
+            Self::EveryRound => estimate.sequential_interval_of_ratio(confidence),
+        }
+    }
+
+    fn detectable(self, estimate: &Estimate, confidence: f64) -> Option<f64> {
+        match self {
+            Self::Once => estimate.detectable(confidence, POWER),
+            Self::EveryRound => estimate.sequential_detectable(confidence, POWER),
+        }
+    }
+}
+
+/// Decides ratios of runs that were judged once: see [`decide_after`].
+pub(crate) fn decide(tested: &[Tested], equivalence: f64) -> Vec<Option<Decided>> {
+    decide_after(Looks::Once, tested, equivalence)
+}
+
 /// Decides ratios together; `None` for those that cannot be tested. The interval of a claim ends at 1 where it would reach
 /// beyond. Those of the metrics of the rankings are one family,
 /// the others a second one. Two sides are the same where the interval of their ratio lies within `equivalence`, a ratio
 /// above 1, of no difference.
-pub(crate) fn decide(tested: &[Tested], equivalence: f64) -> Vec<Option<Decided>> {
+fn decide_after(looks: Looks, tested: &[Tested], equivalence: f64) -> Vec<Option<Decided>> {
+    let looks_at = |primary: bool| if primary { looks } else { Looks::Once };
     let p_values = |primary: bool| {
         let family = tested.iter().filter(move |it| it.primary == primary);
         family
-            .filter_map(|it| it.estimate?.p_value())
+            .filter_map(|it| looks_at(primary).p_value(&it.estimate?))
             .collect::<Vec<f64>>()
     };
     let mut families = [
@@ -142,9 +191,10 @@ pub(crate) fn decide(tested: &[Tested], equivalence: f64) -> Vec<Option<Decided>
     ];
     let decided = |it: &Tested| {
         let estimate = it.estimate?;
-        let p_value = estimate.p_value()?;
+        let looks = looks_at(it.primary);
+        let p_value = looks.p_value(&estimate)?;
         let decision = families[usize::from(it.primary)].next()?;
-        let interval = estimate.interval_of_ratio(decision.confidence);
+        let interval = looks.interval_of_ratio(&estimate, decision.confidence);
         let interval =
             interval.map(
                 |[low, high]| match (decision.significant, estimate.mean > 0.0) {
@@ -155,7 +205,7 @@ pub(crate) fn decide(tested: &[Tested], equivalence: f64) -> Vec<Option<Decided>
             );
         let conclusion = conclude(it, &decision, interval, equivalence);
         let detectable = match conclusion {
-            Conclusion::Undecided => estimate.detectable(decision.confidence, POWER),
+            Conclusion::Undecided => looks.detectable(&estimate, decision.confidence),
             _ => None,
         };
         Some(Decided {

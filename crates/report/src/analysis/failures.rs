@@ -53,6 +53,19 @@ pub fn started_and_failed(trials: &[&TrialRecord], workload: &Workload) -> [u64;
     [started().count() as u64, failed.count() as u64]
 }
 
+/// Metrics beside that of the ranking from which [`of`] finds failures.
+pub const METRICS: [&str; 9] = [
+    id::GOODPUT_BPS,
+    id::MESSAGES_SENT,
+    id::MESSAGES_DELIVERED,
+    id::MESSAGES_LOST,
+    id::MESSAGE_LOSS_RATIO,
+    id::MESSAGES_UNACKNOWLEDGED,
+    id::REQUESTS_UNANSWERED,
+    id::CONNECTIONS_COMPLETED,
+    id::CONNECTIONS_FAILED,
+];
+
 /// Returns the kinds of failure that occurred in the trials of a cell.
 pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
     let measured = trials.iter().filter(|it| it.outcome == Outcome::Measured);

@@ -7,6 +7,7 @@ mod builds;
 mod cells;
 mod claims;
 mod comparison;
+mod decided;
 mod failures;
 #[cfg(test)]
 mod fixture;
@@ -34,7 +35,7 @@ mod warnings;
 mod workloads;
 
 use itertools::Itertools as _;
-use regatta_model::{Study, metric::id};
+use regatta_model::{Study, Until, metric::id};
 use regatta_results::RunState;
 use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
@@ -43,6 +44,7 @@ pub use cells::describe_metric;
 pub use claims::{POWER, PairSpread, pair_spreads, simultaneous_confidence};
 pub(crate) use claims::{Tested, decide};
 pub(crate) use comparison::better;
+pub use decided::{digest, is_decided};
 pub(crate) use failures::started_and_failed;
 pub(crate) use index::{ByCell, Shared, trials_by_cell, values_by_metric};
 pub(crate) use loss_response::{Apart, Stack, apart};
@@ -217,7 +219,7 @@ fn method(data: &RunData) -> Vec<String> {
             "A transport that does not retransmit, or delivered nothing in a trial, or by its deadline little, which is less than a tenth of the goodput of its best trial, or failed more than 1 % of its trials, connections, requests or messages, is not ranked by what worked"
         ),
         tr!(
-            "Of what is undecided, the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen. More rounds of this run until it pleases would not be a test: a new run is"
+            "Of what is undecided, the smallest detectable ratio is the one that these rounds would show with a probability of 80 %, by the noncentral t distribution, were the spread exactly the one that was seen"
         ),
         tr!(
             "The lag-1 autocorrelation of the rounds is that of all pairs of the run by a metric, corrected for the bias of short series (Marriott and Pope 1954); intervals of pairs are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946). Within a round the order is random, so that a drift of the machine needs no widening. A cell whose rounds are correlated (Moran 1948, 1 %) or drift (Mann and Kendall, 1 %) has a warning"
@@ -226,6 +228,15 @@ fn method(data: &RunData) -> Vec<String> {
             "Only measured trials enter any other figure. A trial that reached its deadline is measured on what had been delivered by then"
         ),
     ];
+    if data.header.study.until == Some(Until::Decided) {
+        sentences.push(tr!(
+            "The run was judged after every whole round from the third on, and ended when the leader of each condition and workload was decided against every other transport, or when it had spent its rounds or its time. So the p-values and intervals of the pairs by the metric of the ranking hold at any stop: they are those of the Bayes factor of t against a normal distribution of the difference (Rouder and others 2009; Lai 1976). Such a run may go on"
+        ));
+    } else {
+        sentences.push(tr!(
+            "More rounds of this run until it pleases would not be a test: a new run is"
+        ));
+    }
     if !data.nodes.is_empty() {
         sentences.push(tr!("The rounds ran on several nodes. Each pair is compared with the node as a fixed block (Box, Hunter and Hunter 2005, 4.2), so that differences between nodes are no part of the error; an F test at 1 % for all pairs together tells whether the nodes disagree"));
     }

@@ -213,6 +213,12 @@ impl<'a> RankedGroup<'a> {
         })
     }
 
+    /// Whether every pair that contains the leader is decided, or there is no pair.
+    pub fn is_decided(&self) -> bool {
+        let leaders = self.leaders();
+        leaders.is_empty() == self.ranking.is_empty() && !self.is_undecided(&leaders)
+    }
+
     /// Returns the largest of the ratios that the pairs of these transports could have detected;
     /// `None` if one of them is not known.
     pub fn detectable_ratio(&self, transports: &[&Ranked]) -> Option<f64> {

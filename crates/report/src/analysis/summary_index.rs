@@ -24,13 +24,27 @@ pub struct SummaryIndex<'a> {
 impl<'a> SummaryIndex<'a> {
     /// Builds the index.
     pub fn of(summary: &'a Summary) -> Self {
-        let comparisons = summary.comparisons.iter();
+        let rank_by = summary.rank_by.as_deref();
+        let equivalence = summary.statistics.equivalence;
         Self {
-            cells: (summary.cells.iter()).into_group_map_by(|it| (&*it.condition, &*it.workload)),
-            comparisons: comparisons.into_group_map_by(|it| (&*it.condition, &*it.workload)),
             stacks: (summary.stacks.iter()).into_group_map_by(|row| &*row.condition),
-            rank_by: summary.rank_by.as_deref(),
-            equivalence: summary.statistics.equivalence,
+            ..Self::of_cells(&summary.cells, &summary.comparisons, (rank_by, equivalence))
+        }
+    }
+
+    /// Builds an index without stacks; `rank_by` and `equivalence` are those of the study.
+    pub fn of_cells(
+        cells: &'a [Cell],
+        comparisons: &'a [Comparison],
+        (rank_by, equivalence): (Option<&'a str>, f64),
+    ) -> Self {
+        let comparisons = comparisons.iter();
+        Self {
+            cells: (cells.iter()).into_group_map_by(|it| (&*it.condition, &*it.workload)),
+            comparisons: comparisons.into_group_map_by(|it| (&*it.condition, &*it.workload)),
+            stacks: HashMap::new(),
+            rank_by,
+            equivalence,
         }
     }
 

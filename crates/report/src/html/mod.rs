@@ -24,7 +24,7 @@ use minijinja::{
     value::{Serde, Value},
 };
 use regatta_model::{
-    METRICS, MetricDefinition, Part, Study, shell::printable, units::format_duration,
+    METRICS, MetricDefinition, Part, Study, Until, shell::printable, units::format_duration,
 };
 use regatta_results::RunState;
 use serde::Serialize;
@@ -252,8 +252,12 @@ fn term(metric: &MetricDefinition) -> Value {
 fn method(data: &RunData, summary: &Summary) -> String {
     let study = &data.header.study;
     let until = match study.until {
-        Some(_) => tr!(
+        Some(Until::Narrow(_)) => tr!(
             " (of at most {}: the run ended when every interval of the metric of the ranking was narrow enough, whoever led)",
+            study.rounds
+        ),
+        Some(Until::Decided) => tr!(
+            " (of at most {}: the run ends when the leader of each condition and workload is decided against every other transport; claims by the metric of the ranking hold at any end)",
             study.rounds
         ),
         None => String::new(),

@@ -4,6 +4,7 @@ mod browser;
 mod claims;
 mod common;
 mod compare;
+mod decided;
 mod devtools;
 mod figures;
 mod files;

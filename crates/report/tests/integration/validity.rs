@@ -7,7 +7,7 @@ use regatta_stats::plausible_counts;
 
 use crate::{
     draws::Kind,
-    runs::{Setup, repeat},
+    runs::{Setup, look, repeat},
 };
 
 /// Returns an upper bound for the number of `n` runs with an event whose probability is at most
@@ -128,4 +128,31 @@ fn the_planned_rounds_detect_the_difference() {
     let (_, most) = plausible_counts(400, 0.83, 2e-4);
     println!("{} of 400 at {rounds} rounds", totals.detected);
     assert!((least..=most).contains(&totals.detected));
+}
+
+/// Looks after every round do not make more claims false than the bound of one look.
+#[test]
+fn many_looks_at_runs_that_end_when_decided_make_no_false_claims() {
+    let setup = Setup::until_decided(Kind::DriftingMachine, &[0.0; 3], 12);
+    let looks = look(&setup, 50, 5, true);
+    println!(
+        "{} runs of {} with a false claim",
+        looks.false_at_any, looks.runs
+    );
+    assert!(looks.false_at_any <= most(looks.runs, 0.02));
+}
+
+/// Transports 2 % apart, with a spread of 0.2 %: the leader is decided after seven rounds.
+#[test]
+fn runs_that_end_when_decided_find_small_differences_by_round_seven() {
+    let levels: Vec<f64> = (0..5).map(|t| 0.02_f64.ln_1p() * f64::from(t)).collect();
+    let setup = Setup {
+        scale: 0.002 / 0.06,
+        ..Setup::until_decided(Kind::LogNormal, &levels, 12)
+    };
+    let looks = look(&setup, 100, 6, false);
+    let late = looks.runs - looks.decided_by(7);
+    println!("{late} of {} runs took more than seven rounds", looks.runs);
+    assert!(late <= most(looks.runs, 0.01));
+    assert!(looks.false_at_end <= most(looks.runs, 0.02));
 }

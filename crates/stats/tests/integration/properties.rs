@@ -17,6 +17,13 @@ proptest! {
             if let Some(estimate) = Estimate::of(&values, rho) {
                 let _ = (estimate.p_value(), estimate.interval_of_ratio(0.95));
                 let _ = estimate.detectable(0.95, 0.8);
+                let _ = (estimate.sequential_detectable(0.95, 0.8), estimate.interval_of_deviation(0.5));
+                if let Some(p_value) = estimate.sequential_p_value() {
+                    prop_assert!((0.0..=1.0).contains(&p_value));
+                    // Another look costs evidence.
+                    prop_assert!(p_value >= estimate.p_value().unwrap() - 1e-12);
+                }
+                let _ = estimate.sequential_interval_of_ratio(0.95);
             }
         }
         let _ = (trend_p_value(&values), sen_slope(&values));
@@ -25,6 +32,22 @@ proptest! {
         prop_assert!((0.0..=0.9).contains(&rho));
         for decision in [simultaneous(&values, 0.05), false_discoveries(&values, 0.05)].concat() {
             prop_assert!((0.0..=1.0).contains(&decision.adjusted));
+        }
+    }
+
+    #[test]
+    fn an_interval_of_any_stop_excludes_zero_where_its_test_does(
+        values in prop::collection::vec(-10..10_i32, 2..12), rho in 0.0..0.9
+    ) {
+        let values: Vec<f64> = values.into_iter().map(f64::from).collect();
+        let estimate = Estimate::of(&values, rho).unwrap();
+        let p_value = estimate.sequential_p_value().unwrap();
+        for confidence in [0.5, 0.95, 0.999] {
+            if (p_value - (1.0 - confidence)).abs() > 1e-9 {
+                let interval = estimate.sequential_interval(confidence);
+                let is_outside = interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
+                prop_assert_eq!(is_outside, p_value < 1.0 - confidence);
+            }
         }
     }
 

@@ -573,3 +573,67 @@ fn values_that_differ_by_rounding_are_constant() {
     assert!(is_constant(1000.0_f64.next_up()));
     assert!(!is_constant(1000.0 + 1e-9));
 }
+
+/// Source: the Bayes factor's two integrals over the standard deviation and the effect, computed numerically for the ten
+/// differences of `sleep`: 1 / 16.6088; the ends by the formula of the interval, computed with Python.
+#[test]
+fn a_test_that_holds_at_any_stop_is_that_of_the_bayes_factor() {
+    let sleep = Estimate::of(&differences(&SLEEP), 0.0).unwrap();
+    close(sleep.sequential_p_value().unwrap(), 0.060_209_088_317, 1e-9);
+    let sign = sleep.mean.signum();
+    let at = |confidence| {
+        let [a, b] = sleep.sequential_interval(confidence).unwrap();
+        Some([(sign * a).min(sign * b), (sign * a).max(sign * b)])
+    };
+    ends(at(0.95), [-0.046_886_699_8, 3.206_886_699_8], 1e-9);
+    ends(at(0.9), [0.125_822_197_8, 3.034_177_802_2], 1e-9);
+    let [low, high] = sleep.sequential_interval(0.9).unwrap();
+    let ratio = sleep.sequential_interval_of_ratio(0.9);
+    ends(ratio, [low.exp(), high.exp()], 1e-12);
+    // Wider than an interval that holds at one stop only.
+    let [fixed_low, fixed_high] = sleep.interval(0.9).unwrap();
+    assert!(low < fixed_low && fixed_high < high);
+}
+
+#[test]
+fn few_values_exclude_nothing_at_any_stop() {
+    let two = Estimate::of(&[1.0, 1.001], 0.0).unwrap();
+    assert_eq!(two.sequential_interval(0.95), None);
+    assert_eq!(two.sequential_detectable(0.95, 0.8), None);
+    assert!(two.sequential_p_value().unwrap() > 0.05);
+    let one = Estimate::of(&[1.0], 0.0).unwrap();
+    assert_eq!(one.sequential_p_value(), None);
+    assert_eq!(one.sequential_interval(0.95), None);
+}
+
+/// Values that are all the same are tested by their signs, at any stop as at one.
+#[test]
+fn constant_values_are_tested_alike_at_any_stop() {
+    let same = Estimate::of(&[0.1; 6], 0.0).unwrap();
+    assert_eq!(same.sequential_p_value(), same.p_value());
+    assert_eq!(same.sequential_interval(0.95), Some([0.1; 2]));
+    assert_eq!(same.sequential_detectable(0.95, 0.8), None);
+}
+
+/// Source: R, `qchisq(c(0.25, 0.75), 9)`: 5.898826, 11.38875.
+#[test]
+fn the_interval_of_a_deviation_is_that_of_chi_squared() {
+    let sleep = Estimate::of(&differences(&SLEEP), 0.0).unwrap();
+    let sd = sleep.deviation().unwrap();
+    let expected = [11.38875, 5.898826].map(|quantile: f64| sd * (9.0 / quantile).sqrt());
+    ends(sleep.interval_of_deviation(0.5), expected, 1e-6);
+    assert_eq!(sleep.interval_of_deviation(1.0), None);
+    let same = Estimate::of(&[0.1; 6], 0.0).unwrap();
+    assert_eq!(same.interval_of_deviation(0.5), None);
+}
+
+/// By hand: t is about √(2 (ln 20 + ½ ln 551)) = 3.5, and (3.5 + 0.84)² · (2 / 1.3)² = 45; the rest is that few degrees of
+/// freedom take a larger t, and the autocorrelation that chance shows.
+#[test]
+fn a_test_that_holds_at_any_stop_takes_more_rounds() {
+    let needed = |sd, effect| sequential_rounds_to_detect(sd, effect, 0.95, 0.8, 1000);
+    let once = |sd, effect| rounds_to_detect(sd, effect, 0.95, 0.8, 1000);
+    assert_eq!((once(2.0, 1.3), needed(2.0, 1.3)), (Some(24), Some(55)));
+    assert_eq!(needed(2.0, 1e-9), None);
+    assert!(needed(0.0, 0.1) > Some(2));
+}

@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Files, GuestRun};
+use super::{Files, GuestRun, in_order::InOrder};
 use crate::{
     error::EngineError,
     event::{Ending, Event, Listener, ListenerError},
@@ -46,12 +46,13 @@ impl Queue {
         }
     }
 
-    /// Takes the next chunk in which a trial is left to be run.
-    fn take(&mut self, plan: &Plan, done: &mut Done) -> Option<Chunk> {
+    /// Takes the next chunk in which a trial is left to be run, unless the rounds before it are enough; those are judged
+    /// elsewhere if it `judges_outside`.
+    fn take(&mut self, plan: &Plan, done: &mut Done, judges_outside: bool) -> Option<Chunk> {
         loop {
             let blocks = self.chunks.pop_front()?;
             let round = blocks.start / plan.conditions();
-            if plan.study().until.is_some() && plan.is_narrow(round, &done.values()) {
+            if !judges_outside && plan.has_enough(round, done) {
                 self.chunks.clear();
                 return None;
             }
@@ -106,12 +107,16 @@ pub(super) fn run(
     listener: &mut dyn Listener,
 ) -> Result<Ending, EngineError> {
     let queue = Queue::of(&run.plan, &run.options.done);
-    let jobs = match run.plan.study().may_end_early() {
+    let jobs = match run.plan.study().successes {
         // One guest must know the trials of all before.
-        true => 1,
-        false => queue.chunks.len().clamp(1, run.jobs as usize),
+        Some(_) => 1,
+        None => queue.chunks.len().clamp(1, run.jobs as usize),
     };
     let queue = Mutex::new(queue);
+    let mut in_order = run.judges_outside().then(|| {
+        let done = run.options.done.clone();
+        InOrder::new(&run.plan, done)
+    });
     let (events, event_receiver) = mpsc::channel();
     let (forwarded, endings) = thread::scope(|scope| {
         let start = |_| {
@@ -129,10 +134,11 @@ pub(super) fn run(
         };
         let workers: Vec<_> = (0..jobs).map(start).collect();
         drop(events);
-        let forwarded = forward_events(&event_receiver, listener);
+        let forwarded = forward_events(&event_receiver, listener, in_order.as_mut());
         // Guests that still send events get an error.
         drop(event_receiver);
-        if forwarded.is_err() {
+        let is_over = in_order.as_ref().is_some_and(InOrder::is_over);
+        if forwarded.is_err() || is_over {
             run.stop.request();
         }
         let ending = |worker: Result<ScopedJoinHandle<'_, _>, EngineError>| {
@@ -143,7 +149,12 @@ pub(super) fn run(
         (forwarded, endings)
     });
     let started = forwarded?;
-    end_run(conclude(endings, started)?, listener)
+    let ending = match in_order.is_some_and(|it| it.is_over()) {
+        // What ended with an error was ahead, and is discarded.
+        true => Ending::Complete,
+        false => conclude(endings, started)?,
+    };
+    end_run(ending, listener)
 }
 
 /// Runs one chunk after another until none is left.
@@ -155,7 +166,9 @@ fn work(
 ) -> Result<Ending, EngineError> {
     let mut done = run.options.done.clone();
     loop {
-        let chunk = queue.lock().take(&run.plan, &mut done);
+        let chunk = queue
+            .lock()
+            .take(&run.plan, &mut done, run.judges_outside());
         let Some(Chunk { blocks, is_first }) = chunk else {
             return Ok(Ending::Complete);
         };
@@ -174,11 +187,12 @@ fn work(
     }
 }
 
-/// Forwards the events of the guests, events that several of them report once only; returns whether the run has
-/// begun.
+/// Forwards the events of the guests, events that several of them report once only, until the run is over by its rule;
+/// returns whether the run has begun.
 fn forward_events(
     events: &Receiver<Event>,
     listener: &mut dyn Listener,
+    mut in_order: Option<&mut InOrder<'_>>,
 ) -> Result<bool, EngineError> {
     let mut started = false;
     let mut warnings = BTreeSet::new();
@@ -188,8 +202,19 @@ fn forward_events(
             Event::Warning { warning } => warnings.insert(warning.clone()),
             _ => true,
         };
-        if passes {
-            notify(listener, &event)?;
+        if !passes {
+            continue;
+        }
+        match &mut in_order {
+            None => notify(listener, &event)?,
+            Some(in_order) => {
+                for event in in_order.take(event) {
+                    notify(listener, &event)?;
+                }
+                if in_order.is_over() {
+                    break;
+                }
+            }
         }
     }
     Ok(started)

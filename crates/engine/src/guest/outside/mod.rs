@@ -2,6 +2,7 @@
 //! hang.
 
 mod chunks;
+mod in_order;
 mod progress;
 
 use std::{
@@ -183,6 +184,11 @@ impl GuestRun {
         self.plan.study().guest.clock
     }
 
+    /// Whether several guests run rounds of a plan that ends by `until`. None of them knows the rounds of the others.
+    fn judges_outside(&self) -> bool {
+        self.jobs > 1 && self.clock() == Clock::Virtual && self.plan.study().until.is_some()
+    }
+
     fn start(
         &self,
         done: &Done,
@@ -191,7 +197,10 @@ impl GuestRun {
     ) -> Result<Watch, EngineError> {
         let study = self.plan.study();
         let order = RunOrder {
-            study: study.clone(),
+            study: Study {
+                until: study.until.filter(|_| !self.judges_outside()),
+                ..study.clone()
+            },
             study_text: self.options.study_text.clone(),
             run_id: match self.clock() {
                 Clock::Real => self.options.run_id.clone(),
@@ -405,6 +414,8 @@ impl GuestRun {
                 done,
             } => {
                 header.run_id.clone_from(&self.options.run_id);
+                // A guest that is not to judge has no rule.
+                header.study.until = self.plan.study().until;
                 header.started_unix_ns = unix_ns();
                 header.part.clone_from(&self.options.part);
                 *trials = self.plan.expected_trials(&self.options.done) as u32;

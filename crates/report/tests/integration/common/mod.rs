@@ -125,6 +125,7 @@ pub fn study() -> Study {
         }),
         rounds: 5,
         until: None,
+        time_limit: None,
         successes: None,
         rank_by: None,
         equivalence: Study::EQUIVALENCE,

@@ -32,6 +32,7 @@ pub fn header() -> RunHeader {
             source: None,
             rounds: 5,
             until: None,
+            time_limit: None,
             successes: None,
             rank_by: None,
             equivalence: Study::EQUIVALENCE,
