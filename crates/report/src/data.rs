@@ -164,12 +164,11 @@ impl RunData {
             let of_part = entries.filter(|entry| entry.part == part);
             of_part.map(|entry| entry.name.as_str()).collect()
         };
-        let [transports, conditions, workloads] =
-            [Part::Transport, Part::Condition, Part::Workload].map(names);
+        let [conditions, workloads] = [Part::Condition, Part::Workload].map(names);
         let mut labels = study.transports.iter().map(|it| it.label.as_str());
-        let all_transports = labels.all(|label| transports.contains(label));
+        let has_quantity = labels.any(|label| self.has_swept_quantity(label));
         study.workloads.iter().flat_map(move |workload| {
-            let workload_is_swept = all_transports || workloads.contains(workload.name.as_str());
+            let workload_is_swept = has_quantity || workloads.contains(workload.name.as_str());
             let conditions = conditions.clone();
             study.conditions.iter().map(move |condition| CellGroup {
                 condition,
@@ -177,6 +176,18 @@ impl RunData {
                 several: study.workloads.len() > 1,
                 is_swept: workload_is_swept || conditions.contains(condition.name.as_str()),
             })
+        })
+    }
+
+    /// Whether a sweep of a quantity made a transport. One of names, such as congestion controls, makes transports that are
+    /// compared like any others.
+    #[must_use]
+    pub fn has_swept_quantity(&self, transport: &str) -> bool {
+        let sweeps = &self.header.study.sweeps;
+        let entry = sweeps.entry(Part::Transport, transport);
+        entry.is_some_and(|entry| {
+            let mut parameters = sweeps.parameters(entry);
+            parameters.any(|(sweep, _)| sweep.unit.is_some())
         })
     }
 

@@ -130,7 +130,32 @@ pub(super) fn families(data: &RunData) -> Vec<Family<'_>> {
             }
         }
     }
+    for family in &mut families {
+        let of_transports = |axis: &usize| sweeps.sweeps[*axis].part == Part::Transport;
+        if family.axes.iter().any(of_transports) {
+            let others = transports.iter().filter(|it| it.at.is_empty());
+            add_references(family, others.map(|it| it.name));
+        }
+    }
     families
+}
+
+/// Adds the lines of transports that no sweep made beside those of which it varies a quantity: each has the same cell at
+/// every value.
+fn add_references<'a>(family: &mut Family<'a>, transports: impl Iterator<Item = &'a str>) {
+    let cells = family.lines.iter().flat_map(|line| &line.cells);
+    let places: BTreeMap<Vec<usize>, [&'a str; 2]> = cells
+        .map(|(at, [_, condition, workload])| (at.clone(), [*condition, *workload]))
+        .collect();
+    for name in transports {
+        let cells = places.iter();
+        let cells =
+            cells.map(|(at, [condition, workload])| (at.clone(), [name, *condition, *workload]));
+        family.lines.push(Line {
+            label: name.to_owned(),
+            cells: cells.collect(),
+        });
+    }
 }
 
 /// Returns the positions of the values of a sweep in the order of its axis.

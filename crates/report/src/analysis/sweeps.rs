@@ -17,7 +17,7 @@ use super::{
 use crate::{
     RunData,
     data::CellKey,
-    format::{difference, percent},
+    format::{difference, grouped, percent},
     language::{self, plural, tr},
 };
 
@@ -157,34 +157,37 @@ impl Standing {
     fn of(
         metric: &str,
         comparisons: &[Comparison],
-        lines: &BTreeMap<CellKey<'_>, (&str, &Position)>,
+        lines: &BTreeMap<CellKey<'_>, Vec<(&str, &Position)>>,
         [a, b]: [&str; 2],
     ) -> Self {
         let mut standing = Self::default();
         for it in comparisons.iter().filter(|it| it.metric == metric) {
-            let line = |transport: &String| {
-                let name = [transport, &it.condition, &it.workload];
-                lines.get(&name.map(String::as_str)).copied()
-            };
-            let (Some((first, at)), Some((second, _))) = (line(&it.a), line(&it.b)) else {
+            let names = [&it.a, &it.b].map(|transport| [transport, &it.condition, &it.workload]);
+            let [of_a, of_b] = names.map(|name| lines.get(&name.map(String::as_str)));
+            let (Some(of_a), Some(of_b)) = (of_a, of_b) else {
                 continue;
             };
-            let conclusion = match it.claim.conclusion {
-                conclusion if [first, second] == [a, b] => conclusion,
-                conclusion if [first, second] == [b, a] => conclusion.turned(),
-                _ => continue,
-            };
-            let cells = match conclusion {
-                Conclusion::Faster => &mut standing.ahead[0],
-                Conclusion::Slower => &mut standing.ahead[1],
-                Conclusion::Same => &mut standing.same,
-                Conclusion::Undecided => {
-                    let detectable = it.claim.detectable_ratio.unwrap_or(f64::INFINITY);
-                    standing.detectable_ratio = standing.detectable_ratio.max(detectable);
-                    &mut standing.undecided
-                }
-            };
-            cells.insert(at.clone());
+            // A transport that the sweep does not vary has one cell at all values.
+            let pairs = of_a.iter().cartesian_product(of_b);
+            let together = pairs.filter(|(first, second)| first.1 == second.1);
+            let of_pair = together.filter_map(|(first, second)| match [first.0, second.0] {
+                lines if lines == [a, b] => Some((it.claim.conclusion, first.1)),
+                lines if lines == [b, a] => Some((it.claim.conclusion.turned(), first.1)),
+                _ => None,
+            });
+            for (conclusion, at) in of_pair {
+                let cells = match conclusion {
+                    Conclusion::Faster => &mut standing.ahead[0],
+                    Conclusion::Slower => &mut standing.ahead[1],
+                    Conclusion::Same => &mut standing.same,
+                    Conclusion::Undecided => {
+                        let detectable = it.claim.detectable_ratio.unwrap_or(f64::INFINITY);
+                        standing.detectable_ratio = standing.detectable_ratio.max(detectable);
+                        &mut standing.undecided
+                    }
+                };
+                cells.insert(at.clone());
+            }
         }
         standing
     }
@@ -266,9 +269,11 @@ fn sentences(
         let name = [&cell.transport, &cell.condition, &cell.workload];
         (name.map(String::as_str), (cell.line.as_str(), &cell.at))
     });
-    let lines: BTreeMap<CellKey<'_>, (&str, &Position)> =
-        cells.filter(|(cell, _)| ranked.contains(cell)).collect();
-    let is_ranked = |line: &String| lines.values().any(|(it, _)| it == line);
+    let lines: BTreeMap<CellKey<'_>, Vec<(&str, &Position)>> =
+        grouped(cells.filter(|(cell, _)| ranked.contains(cell)))
+            .into_iter()
+            .collect();
+    let is_ranked = |line: &String| lines.values().flatten().any(|(it, _)| it == line);
     let mut sentences = sweep_crossings::sentences(sweeps, family, result);
     let mut axes = family.axes.iter();
     let is_numeric = axes.any(|axis| sweeps.sweeps[*axis].unit.is_some());

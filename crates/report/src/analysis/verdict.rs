@@ -358,7 +358,11 @@ fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> Str
     let (alone, several): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
         plain.into_iter().partition(is_alone);
     let joined = |groups: Vec<&RankedGroup<'_>>| {
-        let groups = grouped(groups.into_iter().map(|group| (fastest(group), at(group))));
+        let groups = grouped(
+            groups
+                .into_iter()
+                .map(|group| (fastest(group, false), at(group))),
+        );
         let mut parts = groups
             .iter()
             .map(|(names, at)| format!("{names} {}", list(at)));
@@ -399,10 +403,15 @@ fn not_ranked(groups: &[RankedGroup<'_>]) -> String {
     sentences
 }
 
-/// Names the fastest transports of a group, or the reason for which there is none.
-fn fastest(group: &RankedGroup<'_>) -> String {
+/// Names the fastest transports of a group, or the reason for which there is none; in the order of the ranking, which differs
+/// by chance where nothing is decided, or in that of their labels.
+fn fastest(group: &RankedGroup<'_>, by_label: bool) -> String {
     let leaders = group.leaders();
-    let names = list(leaders.iter().map(|it| format!("`{}`", it.transport)));
+    let mut names: Vec<&String> = leaders.iter().map(|it| &it.transport).collect();
+    if by_label {
+        names.sort_unstable();
+    }
+    let names = list(names.into_iter().map(|name| format!("`{name}`")));
     match (leaders.len(), group.ranking.len()) {
         (_, 0) => tr!("nothing is ranked"),
         (_, 1) => tr!("{} alone", names),
@@ -420,9 +429,14 @@ fn at(group: &RankedGroup<'_>) -> String {
 
 /// Returns the sentence about the sweeps: where each transport leads, and at which value one overtakes another.
 fn about_sweeps(data: &RunData, summary: &Summary, groups: &[&RankedGroup<'_>]) -> Option<String> {
+    let (groups, alone): (Vec<&RankedGroup<'_>>, Vec<_>) =
+        groups.iter().partition(|it| it.ranking.len() != 1);
+    let alone = alone_in_sweeps(data, &alone).into_iter();
     let all = groups.len();
     if all == 0 {
-        return None;
+        let alone = alone.map(|it| format!("{it}."));
+        let alone: Vec<String> = alone.collect();
+        return (!alone.is_empty()).then(|| alone.join(" "));
     }
     let leaders = grouped(groups.iter().map(|group| {
         let CellGroup {
@@ -430,7 +444,7 @@ fn about_sweeps(data: &RunData, summary: &Summary, groups: &[&RankedGroup<'_>]) 
             workload,
             ..
         } = &group.cell_group;
-        (fastest(group), (&*condition.name, &*workload.name))
+        (fastest(group, true), (&*condition.name, &*workload.name))
     }));
     let places = leaders.iter().map(|(names, at)| match at.len() == all {
         true => tr!("{} everywhere", names),
@@ -439,7 +453,7 @@ fn about_sweeps(data: &RunData, summary: &Summary, groups: &[&RankedGroup<'_>]) 
             None => tr!("{} in {}", names, at.len()),
         },
     });
-    let places: Vec<String> = places.collect();
+    let places: Vec<String> = places.chain(alone).collect();
     let all_crossings: usize = summary.sweeps.iter().map(|it| it.crossings.len()).sum();
     let first = (summary.sweeps.iter()).find_map(|sweep| {
         let mentioned = sweep_crossings::in_first_sentence(&sweep.crossings)?;
@@ -460,6 +474,37 @@ fn about_sweeps(data: &RunData, summary: &Summary, groups: &[&RankedGroup<'_>]) 
         places.join("; "),
         crossings
     ))
+}
+
+/// Returns the clauses about transports that have nothing to be compared with in some groups of sweeps: their least and
+/// largest figure.
+fn alone_in_sweeps<'g>(data: &RunData, groups: &[&RankedGroup<'g>]) -> Vec<String> {
+    let of_group = |group: &&RankedGroup<'g>| {
+        let alone = group.ranking.first()?.clone();
+        Some((
+            (alone.transport, group.metric.unit),
+            (alone.value, group.cell_group),
+        ))
+    };
+    let by_transport = grouped(groups.iter().filter_map(of_group)).into_iter();
+    let clauses = by_transport.filter_map(|((transport, unit), mut values)| {
+        values.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let (first, last) = (values.first()?, values.last()?);
+        let common_unit = CommonUnit::of(unit, [first.0, last.0]);
+        let text = |(value, group): &(f64, CellGroup<'_>)| {
+            let name = (&*group.condition.name, &*group.workload.name);
+            let value = common_unit.quantity(*value);
+            match sweep_places::of_groups(data, &[name]) {
+                Some(place) => format!("{value} {place}"),
+                None => value,
+            }
+        };
+        Some(match values.len() {
+            1 => tr!("`{}` alone: {}", transport, text(first)),
+            _ => tr!("`{}` alone: {} to {}", transport, text(first), text(last)),
+        })
+    });
+    clauses.collect()
 }
 
 /// Returns the transports that the sentence compares: the leaders, or a single leader and the next

@@ -21,15 +21,27 @@ use crate::{
 /// Lists the warnings of the run first, then those of trials, in order of appearance, then those
 /// about the rounds.
 ///
-/// Warnings of trials are equal if their code and hint are: their sentences carry the trial's
-/// figures. One that is a warning of the run to the letter, as a failed path check marks its
+/// Warnings of trials are equal if their codes and hints are, but for figures and names: their sentences carry
+/// the trial's. Those of the run are listed once for each code and kind of sentence, with the number of the others. One that is a warning of the run to the letter, as a failed path check marks its
 /// trials, is listed with that.
 pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
     let data = index.data;
     let of_run = data.warnings.iter().cloned();
     let of_run = of_run.chain(builds::warnings(&data.header));
     let of_run = grouped(of_run.chain(data.header.warnings()).map(|it| (it, ())));
-    let warnings = of_run.into_iter().map(|(warning, _)| warning);
+    let of_run = of_run.into_iter().map(|(warning, _)| warning);
+    let of_run = grouped(of_run.map(|it| ((it.code.clone(), kind(&it.message)), it)));
+    let warnings = of_run.into_iter().map(|(_, alike)| {
+        let mut warning = alike[0].clone();
+        if alike.len() > 1 {
+            warning.message = tr!(
+                "{} (and {} alike)",
+                language::sentence(&warning.message),
+                alike.len() - 1
+            );
+        }
+        warning
+    });
     let counted = warnings.map(|warning| CountedWarning::of_run(warning, Vec::new()));
     let mut counted: Vec<CountedWarning> = counted.collect();
     let of_run = counted.len();
@@ -40,7 +52,8 @@ pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
         let cell = || named(&trial.transport, &trial.condition);
         for (position, warning) in trial.measurements.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
-            let alike = |w: &Warning| w.code == warning.code && w.hint == warning.hint;
+            let own = kind(&warning.hint);
+            let alike = |w: &Warning| w.code == warning.code && kind(&w.hint) == own;
             if trial.measurements.warnings[..position].iter().any(alike) {
                 continue;
             }
@@ -78,6 +91,15 @@ pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
     counted.extend(drifting(cells));
     counted.extend(nodes_disagree(index));
     counted
+}
+
+/// Returns a sentence without its figures and names.
+fn kind(sentence: &str) -> String {
+    let plain = sentence.split('`').step_by(2);
+    plain
+        .flat_map(str::chars)
+        .filter(|it| !it.is_ascii_digit() && *it != '.')
+        .collect()
 }
 
 /// Returns warnings about trials that were spoiled by the machine or reached no end, each kind

@@ -55,11 +55,11 @@ fn plain_pairs(data: &RunData) -> Vec<[&Workload; 2]> {
 /// Returns the conditions under which workloads are compared: those of sweeps have figures.
 pub fn conditions(data: &RunData) -> impl Iterator<Item = &Condition> {
     let study = &data.header.study;
-    let is_swept = |part: Part, name: &str| study.sweeps.entry(part, name).is_some();
+    let is_swept = |it: &Condition| study.sweeps.entry(Part::Condition, &it.name).is_some();
     let mut transports = study.transports.iter();
-    let all_swept = transports.all(|it| is_swept(Part::Transport, &it.label));
+    let all_swept = transports.all(|it| data.has_swept_quantity(&it.label));
     let conditions = study.conditions.iter();
-    conditions.filter(move |it| !all_swept && !is_swept(Part::Condition, &it.name))
+    conditions.filter(move |it| !all_swept && !is_swept(it))
 }
 
 /// Returns a sentence for each pair of workloads under each condition.

@@ -24,7 +24,7 @@ use minijinja::{
     value::{Serde, Value},
 };
 use regatta_model::{
-    METRICS, MetricDefinition, Part, Study, Until, shell::printable, units::format_duration,
+    METRICS, MetricDefinition, Study, Until, shell::printable, units::format_duration,
 };
 use regatta_results::RunState;
 use serde::Serialize;
@@ -133,10 +133,9 @@ impl<'a> Shown<'a> {
     /// Returns those of a report: transports and conditions that no sweep made, and the lines of sweeps.
     fn of_report(data: &'a RunData, summary: &'a Summary) -> Self {
         let study = &data.header.study;
-        let is_swept = |label: &str| study.sweeps.entry(Part::Transport, label).is_some();
         let styles = Styles::of(data);
         let transports = study.transports.iter().map(|it| it.label.as_str());
-        let plain = transports.filter(|label| !is_swept(label));
+        let plain = transports.filter(|label| !data.has_swept_quantity(label));
         let lines = figures::sweep_lines(summary);
         let transports = plain.chain(lines);
         Self::new(

@@ -633,6 +633,7 @@ fn no_sign_stands_with_better_or_worse() {
     let options = TerminalOptions {
         width: 200,
         color: false,
+        details: true,
     };
     let mut text = render(&comparison, &options);
     text += &serde_json::to_string(&comparison.gate).expect("JSON");

@@ -7,10 +7,14 @@ use regatta_report::{
     figure_files::figure_files,
     html,
     language::{self, Language},
+    pdf::Paper,
     summarise, terminal,
 };
 
-use crate::common;
+use crate::{
+    common,
+    common::paper::{run as run_program, typeset},
+};
 
 const HEAD: &str = r#"
 name = "sweep"
@@ -373,6 +377,90 @@ fn the_terminal_has_one_table_for_a_sweep() {
         "{text}"
     );
     assert!(!text.contains("Under `wan, "), "{text}");
+}
+
+/// Creates a run in which `tcp` without a limit, and `quic-quinn`, stand beside `limited`, a TCP whose rate is swept.
+fn beside_a_swept_transport() -> RunData {
+    let limited = "[[transport]]\nlabel = \"limited\"\ndriver = \"tcp\"\n[[condition]]";
+    let head = HEAD.replace("[[condition]]", limited);
+    let rates = "[[sweep]]\nkey = \"transport.rate\"\nof = [\"limited\"]\n\
+                 values = [\"5Mbit/s\", \"10Mbit/s\", \"30Mbit/s\", \"40Mbit/s\"]\n";
+    run_with(&format!("{head}{rates}"), |trial, _, _| {
+        match trial.transport.as_str() {
+            "tcp" => 50e6,
+            "quic-quinn" => 20e6,
+            limited => {
+                let rate = limited.split('=').nth(1).expect("a rate");
+                1e6 * rate.replace("Mbit/s", "").parse::<f64>().expect("a number")
+            }
+        }
+    })
+}
+
+#[test]
+fn a_transport_beside_a_swept_one_is_a_line_of_the_sweep() {
+    let data = beside_a_swept_transport();
+    let summary = summarise(&data);
+    let sweep = &summary.sweeps[0];
+    assert_eq!(sweep.lines, ["limited", "tcp", "quic-quinn"]);
+    let crossings: Vec<[&str; 2]> = (sweep.crossings.iter())
+        .map(|it| [it.above.as_str(), it.below.as_str()])
+        .collect();
+    assert_eq!(crossings, [["limited", "quic-quinn"]]);
+    let expected =
+        "no crossing of `limited` and `tcp` was found: `tcp` is ahead of `limited` everywhere";
+    assert!(
+        sweep.sentences.iter().any(|it| it == expected),
+        "{:?}",
+        sweep.sentences
+    );
+    // Six labels in every table would be pages of pairs.
+    let page = page("beside", &data);
+    assert!(page.contains("id=\"sweeps\""));
+    assert!(!page.contains("every pair under"), "a table for each pair");
+}
+
+#[test]
+fn a_sweep_of_names_has_the_tables_of_any_study() {
+    let controls = "[[sweep]]\nkey = \"transport.cc\"\nvalues = [\"cubic\", \"bbr\"]\n";
+    let data = run_with(&format!("{HEAD}{controls}"), |_, _, _| 10e6);
+    assert_eq!(summarise(&data).sweeps, []);
+    let page = page("controls", &data);
+    for part in [
+        "id=\"results\"",
+        "Geometric means under",
+        "every pair under",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let text = terminal::render(
+        &summarise(&data),
+        &data,
+        &terminal::TerminalOptions::default(),
+    );
+    assert!(text.contains("goodput, Mbit/s"), "{text}");
+}
+
+#[test]
+fn the_paper_of_a_sweep_has_no_part_without_content() {
+    let (_, pdf) = typeset(&one_parameter(), Paper::A4);
+    let text = run_program("pdftotext", &pdf, &["-layout", "-"]);
+    let has_line = |line: &str| text.lines().any(|it| it.trim() == line);
+    assert!(has_line("Sweeps"), "{text}");
+    for part in ["Results", "Raw tables"] {
+        assert!(!has_line(part), "{part}");
+    }
+}
+
+#[test]
+fn a_transport_alone_in_a_sweep_has_its_figures() {
+    let head = HEAD.replace("[[transport]]\ndriver = \"quic-quinn\"\n", "");
+    let data = run_with(&format!("{head}{LOSSES}"), |_, loss, _| 1e5 / loss.sqrt());
+    let verdict = summarise(&data).verdict.overall;
+    let begin = "`tcp` alone: 0.32";
+    assert!(verdict.starts_with(begin), "{verdict}");
+    assert!(verdict.contains(" Mbit/s at 10 % loss to 3."), "{verdict}");
+    assert!(verdict.contains(" Mbit/s at 0.1 % loss."), "{verdict}");
 }
 
 /// Returns the page, and keeps it in the directory that `REGATTA_KEEP_PAGES` names.
