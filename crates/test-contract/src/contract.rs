@@ -370,7 +370,7 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
         let reports = |name: &&str| {
             let ends = [&sender, &receiver];
             ends.iter()
-                .any(|end| end.measurements.metrics.contains_key(*name))
+                .any(|end| end.measurements.metrics.contains_key(name))
         };
         let known = DriverDescriptor::ALL_LEVELS.iter().copied();
         let undeclared = known

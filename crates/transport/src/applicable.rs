@@ -136,6 +136,7 @@ mod tests {
             stack: "wood",
             stack_version: "1",
             options: &[],
+            metrics: &[],
         }
     }
 

@@ -446,6 +446,7 @@ mod tests {
         capabilities: &[],
         stack: "wood",
         stack_version: "1",
+        metrics: &[],
         options: &[
             OptionDefinition {
                 name: "rate",

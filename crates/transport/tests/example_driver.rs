@@ -44,6 +44,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: "Linux kernel",
     stack_version: "",
     options: &[],
+    metrics: &[],
 };
 
 struct TcpStd;

@@ -54,6 +54,7 @@ const fn descriptor(name: &'static str, options: &'static [OptionDefinition]) ->
         stack: "test stack",
         stack_version: "1.2.3",
         options,
+        metrics: &[],
     }
 }
 

@@ -243,6 +243,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     stack: "none",
     stack_version: "",
     options: &[],
+    metrics: &[],
 };
 
 /// Both ends of one wire, each given away once.
