@@ -16,6 +16,7 @@ mod index;
 mod loss_response;
 mod margin;
 mod mean;
+mod next_step;
 mod noise;
 mod published;
 mod ranking;

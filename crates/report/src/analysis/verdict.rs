@@ -6,7 +6,7 @@ use regatta_model::{Outcome, WorkloadKind, metric::Unit, metric::id, stack};
 use super::{
     loss_response::{self, Apart, Stack},
     margin::Margin,
-    noise,
+    next_step, noise,
     ranking::RankedGroup,
     stacks,
     summary::{Cell, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
@@ -45,8 +45,11 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
         workloads: workloads::sentences(data, summary, &groups),
         conditions: groups
             .into_iter()
-            .map(|group| ConditionVerdict {
-                text: sentence(&group, index.stacks(&group.cell_group.condition.name)),
+            .map(|group| (next_step::rounds_to_decide(data, &group), group))
+            .map(|(rounds_to_decide, group)| ConditionVerdict {
+                text: sentence(&group, index.stacks(&group.cell_group.condition.name))
+                    + &next_step::sentence(data, &group, rounds_to_decide),
+                rounds_to_decide,
                 stacks_differ_in: differing(&group),
                 notes: (differences(&differing(&group), &group).into_iter())
                     .chain(notes(&group.cells))
