@@ -12,7 +12,7 @@ use regatta_stats::{Decision, Estimate, false_discoveries, shared_autocorrelatio
 
 use super::{
     CONFIDENCE, DIFFERENCE_METRICS, claimed_metrics,
-    comparison::better,
+    comparison::{Unsaved, better},
     index::{Index, Shared, trials_by_cell},
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
     workloads,
@@ -139,7 +139,7 @@ pub(crate) enum Looks {
 
 impl Looks {
     /// Returns the rule of a study.
-    fn of(study: &Study) -> Self {
+    pub(super) fn of(study: &Study) -> Self {
         match study.until {
             Some(Until::Decided) => Self::EveryRound,
             Some(Until::Narrow(_)) | None => Self::Once,
@@ -264,6 +264,7 @@ fn undecided(
         p_value: None,
         p_adjusted: None,
         detectable_ratio: None,
+        estimate: Unsaved(estimate),
         autocorrelation,
         conclusion: Conclusion::Undecided,
     };

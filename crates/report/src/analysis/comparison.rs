@@ -1,6 +1,7 @@
 //! Claims about pairs in `summary.json`: which is better by a metric, by how much, how sure.
 
 use regatta_model::{Better, metric};
+use regatta_stats::Estimate;
 use serde::{Deserialize, Serialize};
 
 use super::mean::MeanKind;
@@ -51,6 +52,22 @@ impl Conclusion {
     }
 }
 
+/// Value that is not saved. A summary that is read equals the one that was written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsaved<T>(pub(crate) Option<T>);
+
+impl<T> Default for Unsaved<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> PartialEq for Unsaved<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 /// Ratio with the run's claim about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
@@ -72,6 +89,9 @@ pub struct Claim {
     pub p_adjusted: Option<f64>,
     /// Smallest ratio above 1 that these rounds detect with a power of 80 %, of a claim that is undecided.
     pub detectable_ratio: Option<f64>,
+    /// Estimate of the logarithm of the ratio.
+    #[serde(skip)]
+    pub(crate) estimate: Unsaved<Estimate>,
     /// Lag-1 autocorrelation of the rounds for which the interval is widened: that of all pairs of the run by this metric.
     pub autocorrelation: f64,
     /// Conclusion.

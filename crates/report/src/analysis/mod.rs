@@ -17,6 +17,7 @@ mod index;
 mod loss_response;
 mod margin;
 mod mean;
+mod next_step;
 mod noise;
 mod price;
 mod published;

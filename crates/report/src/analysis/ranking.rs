@@ -219,6 +219,22 @@ impl<'a> RankedGroup<'a> {
         leaders.is_empty() == self.ranking.is_empty() && !self.is_undecided(&leaders)
     }
 
+    /// Returns the undecided claims about the leader and another transport.
+    pub fn undecided_claims(&self) -> Vec<&'a Claim> {
+        let leaders = self.leaders();
+        let (lead, others) = match leaders.split_first() {
+            Some(parts) => parts,
+            None => return Vec::new(),
+        };
+        let claims = others.iter().filter_map(|other| {
+            let (claim, _) = self.comparison(&lead.transport, &other.transport)?;
+            Some(claim)
+        });
+        claims
+            .filter(|claim| claim.conclusion == Conclusion::Undecided)
+            .collect()
+    }
+
     /// Returns the largest of the ratios that the pairs of these transports could have detected;
     /// `None` if one of them is not known.
     pub fn detectable_ratio(&self, transports: &[&Ranked]) -> Option<f64> {

@@ -199,6 +199,10 @@ pub struct ConditionVerdict {
     /// Smallest ratio that every pair among the leaders could have shown with a power of 80 %;
     /// absent if a single transport leads, and if the rounds are not enough to know it.
     pub detectable_ratio: Option<f64>,
+    /// Numbers of rounds from which and up to which a new run should decide the leader against every other transport;
+    /// absent if it is decided, and if they are not known.
+    #[serde(default)]
+    pub rounds_to_decide: Option<[u64; 2]>,
     /// Sentence that names the fastest transport, by how much, and with which certainty.
     pub text: String,
     /// Sentence about what else the transports that `text` compares have more of, such as CPU time; absent where nothing is

@@ -7,7 +7,7 @@ use super::{
     headline,
     loss_response::{self, Apart, Stack},
     margin::Margin,
-    noise,
+    next_step, noise,
     price::Prices,
     ranking::RankedGroup,
     stacks,
@@ -57,11 +57,14 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
         workloads: workloads::sentences(data, summary, &groups),
         conditions: groups
             .into_iter()
-            .map(|group| ConditionVerdict {
+            .map(|group| (next_step::rounds_to_decide(data, &group), group))
+            .map(|(rounds_to_decide, group)| ConditionVerdict {
                 path: path_text(group.cell_group.condition),
-                text: sentence(&group, index.stacks(&group.cell_group.condition.name)),
+                text: sentence(&group, index.stacks(&group.cell_group.condition.name))
+                    + &next_step::sentence(data, &group, rounds_to_decide),
                 price: price(&group),
                 limits: limits(&group, index.stacks(&group.cell_group.condition.name)),
+                rounds_to_decide,
                 stacks_differ_in: differing(&group),
                 notes: (differences(&differing(&group), &group).into_iter())
                     .chain(notes(&group.cells))

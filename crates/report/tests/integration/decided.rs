@@ -252,3 +252,59 @@ fn only_the_ranking_holds_at_any_stop() {
     assert!(wider > 5, "{wider}");
     assert_eq!(sequential.differences, fixed.differences);
 }
+
+/// Returns what the verdict of a run of two alike transports says last, and the rounds that it proposes.
+fn proposal(change: impl Fn(&mut RunData)) -> (String, Option<[u64; 2]>) {
+    let mut study = study();
+    (study.rounds, study.until) = (5, None);
+    study.transports.truncate(2);
+    study.conditions.truncate(1);
+    let mut data = run(study, |transport, condition, round| {
+        Some(0.2 * noise(transport, condition, round))
+    });
+    change(&mut data);
+    let summary = summarise(&data);
+    let [verdict] = &summary.verdict.conditions[..] else {
+        panic!("several places");
+    };
+    let (_, last) = verdict.text.split_once(". ").unwrap_or_default();
+    (last.to_owned(), verdict.rounds_to_decide)
+}
+
+#[test]
+fn an_undecided_run_of_fixed_rounds_proposes_a_new_one() {
+    let (text, rounds) = proposal(|_| ());
+    let [low, high] = rounds.expect("rounds");
+    assert!(5 < low && low < high && high < 10_000, "{low} {high}");
+    assert_eq!(
+        text,
+        format!(
+            "A new run of {low} to {high} rounds should decide it, or one with `--rounds decided`."
+        )
+    );
+    let (text, rounds) = proposal(|data| data.state = regatta_results::RunState::Running);
+    assert_eq!((text.as_str(), rounds.is_some()), ("", true));
+}
+
+#[test]
+fn an_undecided_run_that_has_spent_its_budget_says_how_it_would_be_decided() {
+    let until_decided = |rounds: u32| {
+        move |data: &mut RunData| {
+            data.header.study.until = Some(Until::Decided);
+            data.header.study.rounds = rounds;
+        }
+    };
+    let (text, rounds) = proposal(until_decided(5));
+    let [low, high] = rounds.expect("rounds");
+    assert_eq!(
+        text,
+        format!(
+            "The run has spent its 5 rounds; a new one with `--rounds decided --at-most {high}` should be decided after {low} to {high}."
+        )
+    );
+    let (text, _) = proposal(until_decided(60));
+    assert_eq!(
+        text,
+        "The run has spent its time; `regatta resume` goes on."
+    );
+}

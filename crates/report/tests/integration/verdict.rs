@@ -635,7 +635,7 @@ fn the_verdict_names_what_a_transport_does_not_tell() {
     let [text, overall] = texts(["not known: the program does not tell"; 2]);
     let clauses =
         "; the congestion control of `b` is not known; whether `b` encrypted is not known.";
-    assert!(text.ends_with(clauses), "{text}");
+    assert!(text.contains(clauses), "{text}");
     let sentences =
         " The congestion control of `b` is not known. Whether `b` encrypted is not known.";
     assert!(overall.contains(sentences), "{overall}");
