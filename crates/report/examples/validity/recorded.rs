@@ -29,7 +29,10 @@ fn recorded() -> BTreeMap<&'static str, Rounds> {
     for line in RECORDED.lines().skip(1) {
         let mut fields = line.split(',');
         let machine = fields.next().unwrap_or_default();
-        let values: Vec<f64> = fields.skip(1).filter_map(|field| field.parse().ok()).collect();
+        let values: Vec<f64> = fields
+            .skip(1)
+            .filter_map(|field| field.parse().ok())
+            .collect();
         if let [a, a2, b] = values[..] {
             machines.entry(machine).or_default().push([a, a2, b]);
         }
@@ -58,7 +61,8 @@ pub fn table(out: &mut String) -> bool {
             let runs: Vec<&[[f64; 3]]> = rounds.chunks_exact(size).collect();
             let count = |sides: [usize; 2], is: &dyn Fn(Conclusion) -> bool| {
                 let of_run = |run: &&&[[f64; 3]]| {
-                    let pairs: Vec<[f64; 2]> = run.iter().map(|it| sides.map(|side| it[side])).collect();
+                    let pairs: Vec<[f64; 2]> =
+                        run.iter().map(|it| sides.map(|side| it[side])).collect();
                     is(conclusion(&pairs))
                 };
                 runs.iter().filter(of_run).count() as u64
@@ -68,7 +72,8 @@ pub fn table(out: &mut String) -> bool {
             let same = count([0, 1], &|it| it == Conclusion::Same);
             let found = count([0, 2], &|it| it == Conclusion::Faster);
             let reversed = count([0, 2], &|it| it == Conclusion::Slower);
-            let difference = rounds.iter().map(|it| (it[0] / it[2]).ln()).sum::<f64>() / rounds.len() as f64;
+            let difference =
+                rounds.iter().map(|it| (it[0] / it[2]).ln()).sum::<f64>() / rounds.len() as f64;
             holds &= binomial_interval(mistaken, of, 0.998)[0] <= PROMISED;
             *out += &format!(
                 "| {machine} | {size} | {of} | {} | {} | {:.2} % | {} | {} |\n",

@@ -4,6 +4,7 @@ use itertools::Itertools as _;
 
 use super::{
     margin::Margin,
+    next_step,
     price::Prices,
     ranking::RankedGroup,
     summary::{Ranked, Summary},
@@ -11,6 +12,7 @@ use super::{
     sweep_crossings,
 };
 use crate::{
+    RunData,
     format::{CommonUnit, capital, first_of, grouped, is_narrow, list, percent},
     language::{self, plural, tr},
 };
@@ -26,6 +28,7 @@ const MAX_LINES: usize = 2;
 
 /// Returns the lines of the headline. One is longer than 80 characters only where names are too long for less.
 pub fn lines(
+    data: &RunData,
     summary: &Summary,
     index: &SummaryIndex<'_>,
     groups: &[RankedGroup<'_>],
@@ -34,7 +37,7 @@ pub fn lines(
     let measured: Vec<&RankedGroup<'_>> = groups.iter().filter(is_measured).collect();
     let mut lines = match measured[..] {
         [] => vec![tr!("Nothing was measured.")],
-        [group] => of_group(index, group),
+        [group] => of_group(data, index, group),
         _ if measured.len() <= MAX_LINES => {
             let line = |group: &&RankedGroup<'_>| {
                 let prefix = format!("{}: ", group.cell_group.heading());
@@ -104,9 +107,9 @@ impl Answer {
     }
 }
 
-/// Returns the headline of a run with one condition and one workload: the answer, and all prices on a line of their own
-/// where it has room for them.
-fn of_group(index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -> Vec<String> {
+/// Returns the headline of a run with one condition and one workload: the answer, and on a line of its own what would decide
+/// it, or all prices where it has room for them.
+fn of_group(data: &RunData, index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -> Vec<String> {
     let mut answer = Answer::of(index, group);
     let prices = pair(group).and_then(|pair| {
         let prices = Prices::of(index.comparisons(group.cell_group), pair);
@@ -114,11 +117,15 @@ fn of_group(index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -> Vec<String> {
     });
     let prices = prices.map(|prices| format!("{prices}."));
     let prices = prices.filter(|prices| width(prices) <= WIDTH);
-    if prices.is_some() {
+    let rounds = next_step::rounds_to_decide(data, group);
+    let next = next_step::sentence(data, group, rounds);
+    let next = (!next.is_empty()).then(|| next.trim().to_owned());
+    let second = next.or(prices);
+    if second.is_some() {
         answer.price = None;
     }
     let first = capital(&fitting("", &answer.texts()));
-    [first].into_iter().chain(prices).collect()
+    [first].into_iter().chain(second).collect()
 }
 
 /// Returns the two transports that the answer of a group compares; `None` if there are more.

@@ -29,6 +29,15 @@ pub fn sentence(data: &RunData, group: &RankedGroup<'_>, rounds: Option<[u64; 2]
     }
 }
 
+/// Returns the sentence of [`sentence`] as a clause; `None` where there is nothing to say.
+pub fn clause(data: &RunData, group: &RankedGroup<'_>, rounds: Option<[u64; 2]>) -> Option<String> {
+    let sentence = sentence(data, group, rounds);
+    let clause = sentence.trim().trim_end_matches('.');
+    let mut characters = clause.chars();
+    let first = characters.next()?;
+    Some(first.to_lowercase().chain(characters).collect())
+}
+
 /// Returns the numbers of rounds from which and up to which a new run should decide the leader of a group against every
 /// other transport, the largest of all pairs; `None` if it is decided, and if they are not known.
 pub fn rounds_to_decide(data: &RunData, group: &RankedGroup<'_>) -> Option<[u64; 2]> {

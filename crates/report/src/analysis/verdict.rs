@@ -43,13 +43,15 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
         Vec::from_iter(titles.into_iter().map(str::to_owned))
     };
     let noise_floor = noise::floor(data, summary);
+    // Of a single one the headline says it.
+    let several = groups.len() > 1;
     let price = |group: &RankedGroup<'_>| {
         let pair = headline::pair(group)?;
         let prices = Prices::of(index.comparisons(group.cell_group), pair);
         Some(format!("{}.", prices.sentence(pair)?))
     };
     Verdict {
-        headline: headline::lines(summary, &index, &groups),
+        headline: headline::lines(data, summary, &index, &groups),
         overall: overall(data, summary, &groups)
             + &response_to_losses(&index, &groups).unwrap_or_default()
             + &noise_floor.as_ref().map_or(String::new(), noise::sentence),
@@ -63,7 +65,14 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
                 text: sentence(&group, index.stacks(&group.cell_group.condition.name))
                     + &next_step::sentence(data, &group, rounds_to_decide),
                 price: price(&group),
-                limits: limits(&group, index.stacks(&group.cell_group.condition.name)),
+                limits: (limits(&group, index.stacks(&group.cell_group.condition.name))
+                    .into_iter())
+                .chain(
+                    several
+                        .then(|| next_step::clause(data, &group, rounds_to_decide))
+                        .flatten(),
+                )
+                .collect(),
                 rounds_to_decide,
                 stacks_differ_in: differing(&group),
                 notes: (differences(&differing(&group), &group).into_iter())
