@@ -72,6 +72,7 @@ pub fn header() -> RunHeader {
                 },
             }],
             published: Vec::new(),
+            curves: Vec::new(),
             sweeps: regatta_model::Sweeps::default(),
         },
         study_text: "name = \"golden\"\n".into(),
