@@ -64,10 +64,10 @@ run: build ## Build in release, run the default study, show the results
 	@echo "$(call step,3) the default study, less than two minutes (./regatta run)"
 	@results="regatta-results/default-$$(date -u +%Y%m%dT%H%M%SZ)"; \
 	./regatta run --out "$$results" && code=0 || code=$$?; \
-	[ ! -e "$$results/report.html" ] || [ -e "$$results/report.pdf" ] || \
-	  { echo "$(call step,4) the PDF of the report, half a minute (make pdf)" && \
-	  make --no-print-directory pdf && ./regatta report "$$results" --pdf; } || \
-	  echo "All is there but report.pdf. To make it: make pdf && ./regatta report $$results --pdf"; \
+	[ ! -e "$$results/report.html" ] || [ -e "$$results/brief.pdf" ] || \
+	  { echo "$(call step,4) the report on two pages, half a minute (make pdf)" && \
+	  make --no-print-directory pdf && ./regatta report "$$results" --pdf=brief; } || \
+	  echo "All is there but brief.pdf. To make it: make pdf && ./regatta report $$results --pdf=brief"; \
 	echo "The binary is ./regatta: try './regatta --help'."; exit $$code
 
 pdf: ## Fetch the typesetter of PDF reports and figures, and its fonts: 37 MB, half a minute

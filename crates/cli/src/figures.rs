@@ -12,16 +12,23 @@ use regatta_report::{
 };
 
 use crate::{
-    exit::{OrFailure as _, Result},
+    exit::{Failure, OrFailure as _, Result, did_you_mean},
     typeset,
 };
 
-/// Writes each figure of a run into a directory, and a list of them: SVG, CSV and text first, then PDF and PNG by the
-/// typesetter.
+/// Writes each figure of a run, or the `named` ones, into a directory, and a list of them: SVG, CSV and text first, then
+/// PDF and PNG by the typesetter.
 ///
 /// # Errors
-/// A file cannot be written; the typesetter is not there or fails.
-pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &StopRequest) -> Result<()> {
+/// The report has no figure of a name; a file cannot be written; the typesetter is not there or fails.
+pub fn write(
+    data: &RunData,
+    summary: &Summary,
+    out: &Path,
+    named: &[String],
+    stop: &StopRequest,
+) -> Result<()> {
+    let figures = select(figure_files(data, summary), named)?;
     fs::create_dir_all(out)
         .cannot("make the directory", out)
         .hint("name a directory that can be written")?;
@@ -29,7 +36,6 @@ pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &StopRequest) 
         write_figure_file(out, &name, content)?;
         Ok(())
     };
-    let figures = figure_files(data, summary);
     for FigureFiles {
         name,
         svg,
@@ -49,6 +55,25 @@ pub fn write(data: &RunData, summary: &Summary, out: &Path, stop: &StopRequest) 
     ))
 }
 
+/// Returns the figures of these names; all if none is named.
+fn select(mut figures: Vec<FigureFiles>, named: &[String]) -> Result<Vec<FigureFiles>> {
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+    if let Some(unknown) = named.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(Failure::input(
+            format!("the report of this run has no figure `{unknown}`"),
+            format!(
+                "{}it has {}",
+                did_you_mean(unknown, &names),
+                names.join(", ")
+            ),
+        ));
+    }
+    if !named.is_empty() {
+        figures.retain(|figure| named.contains(&figure.name));
+    }
+    Ok(figures)
+}
+
 /// Writes PDF and PNG of figures.
 fn typeset_figures(
     data: &RunData,
@@ -64,4 +89,47 @@ fn typeset_figures(
     names
         .zip(typeset::files(&output)?)
         .try_for_each(|(name, content)| write(name, content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(named: &[&str]) -> Result<Vec<String>> {
+        let figures =
+            ["mean-goodput-bps", "time-goodput-bps", "box-goodput-bps"].map(|name| FigureFiles {
+                name: name.to_owned(),
+                title: String::new(),
+                svg: String::new(),
+                csv: String::new(),
+                caption: String::new(),
+                size_mm: [85.0, 50.0],
+            });
+        let named: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();
+        let figures = select(figures.to_vec(), &named)?;
+        Ok(figures.into_iter().map(|figure| figure.name).collect())
+    }
+
+    #[test]
+    fn named_figures_are_written_and_no_others() {
+        let names = |named: &[&str]| selected(named).map_err(|_| "refused");
+        assert_eq!(names(&[]).map(|names| names.len()), Ok(3));
+        let two = ["box-goodput-bps", "mean-goodput-bps"];
+        // In the order of the report.
+        assert_eq!(names(&two), Ok(vec![two[1].to_owned(), two[0].to_owned()]));
+    }
+
+    #[test]
+    fn an_unknown_figure_is_refused_with_the_names_of_the_others() {
+        let failure = selected(&["mean-goodput"]).expect_err("unknown");
+        let (message, hint) = failure.message_and_hint();
+        assert_eq!(
+            message,
+            "the report of this run has no figure `mean-goodput`"
+        );
+        assert!(
+            hint.starts_with("did you mean `mean-goodput-bps`? it has mean-goodput-bps, time-"),
+            "{hint}"
+        );
+    }
 }

@@ -8,6 +8,7 @@ use regatta_report::{
     RunData, Summary,
     figure_files::INDEX_FILE_NAME,
     language,
+    pdf::Form,
     terminal::{self, TerminalOptions},
 };
 use regatta_results::{Reader, RunState, exports::write_exports, hosts_csv::HOSTS_FILE_NAME};
@@ -51,17 +52,20 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
         regatta_report::write_html(&data, &summary, dir)?;
         print_paths(dir, &["report.html"])?;
     }
-    if args.pdf {
-        let stop = stopped_by_signals("stopping: no `report.pdf` is written")?;
-        typeset::write_pdf(&data, &summary, args.paper, dir, &stop)?;
-        print_paths(dir, &[typeset::FILE_NAME])?;
+    if let Some(form) = args.pdf {
+        let stop = stopped_by_signals(match form {
+            Form::Full => "stopping: no `report.pdf` is written",
+            Form::Brief => "stopping: no `brief.pdf` is written",
+        })?;
+        typeset::write_pdf(&data, &summary, args.paper, form, dir, &stop)?;
+        print_paths(dir, &[form.file_name()])?;
     }
     if let Some(out) = &args.figures {
         let stop = stopped_by_signals("stopping: not every figure has its PDF and PNG")?;
-        figures::write(&data, &summary, out, &stop)?;
+        figures::write(&data, &summary, out, &args.figure, &stop)?;
         print_paths(out, &[INDEX_FILE_NAME])?;
     }
-    if !args.csv && !args.html && !args.pdf && args.figures.is_none() {
+    if !args.csv && !args.html && args.pdf.is_none() && args.figures.is_none() {
         // The table first: it can be had of a directory that cannot be written. The files can be
         // had without it.
         let shown = show_tables(dir, (&data, &summary), args.details, colour);

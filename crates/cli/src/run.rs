@@ -14,7 +14,7 @@ use regatta_model::{
     BedKind, Clock, OptionValue, Shard, Study, TrialRecord, causes, shell::quoted,
     units::format_duration,
 };
-use regatta_report::pdf::Paper;
+use regatta_report::pdf::{Form, Paper};
 use regatta_results::{Reader, ResultsError, RunLock, RunState};
 use regatta_transport::FILE_OPTIONS;
 
@@ -425,12 +425,13 @@ pub fn finish(
         output::err(&typeset::missing_note(dir));
     } else {
         let (data, summary) = (&written.data, &written.summary);
-        typeset::write_pdf(data, summary, Paper::A4, dir, &StopRequest::default())
+        let form = Form::Brief;
+        typeset::write_pdf(data, summary, Paper::A4, form, dir, &StopRequest::default())
             .context(format!(
                 "`{shown}` is complete but for `{}`",
-                typeset::FILE_NAME
+                form.file_name()
             ))
-            .hint(format!("{again} --pdf` to make it again"))?;
+            .hint(format!("{again} --pdf=brief` to make it again"))?;
     }
     check_complete(dir, tally, ending)?;
     if written.summary.successes.is_some() {

@@ -11,16 +11,13 @@ use regatta_model::{directories, shell::quoted};
 use regatta_process::StopRequest;
 use regatta_report::{
     RunData, Summary,
-    pdf::{self, Paper, Typesetter},
+    pdf::{self, Form, Paper, Typesetter},
 };
 
 use crate::exit::{Failure, Result};
 
 /// Environment variable with the directory in which the packages of the typesetter are installed.
 const VARIABLE: &str = "REGATTA_PDF";
-
-/// Name of the report in the directory of a run.
-pub const FILE_NAME: &str = "report.pdf";
 
 /// Returns the typesetter, if its packages are installed: in the directory that the user names; beside this program,
 /// as a wheel or the package `regatta-pdf` installs them; in the cache, where `make pdf` does.
@@ -40,16 +37,17 @@ pub fn typesetter() -> Option<Typesetter> {
         .find_map(|directory| Typesetter::installed_in(&directory))
 }
 
-/// Returns one line for a run without `report.pdf`: why it has none, and what to type.
+/// Returns one line for a run without `brief.pdf`: why it has none, and what to type.
 pub fn missing_note(dir: &Path) -> String {
     format!(
-        "no `{FILE_NAME}`: the Python package `typst` is not there; `make pdf` in Regatta's clone or the package \
-         `regatta-pdf` installs it, then `regatta report {} --pdf`",
+        "no `{}`: the Python package `typst` is not there; `make pdf` in Regatta's clone or the package \
+         `regatta-pdf` installs it, then `regatta report {} --pdf=brief`",
+        Form::Brief.file_name(),
         quoted(dir)
     )
 }
 
-/// Writes `report.pdf` of a run. An earlier one is replaced when the new one is whole.
+/// Writes the PDF of a run in a form. An earlier one is replaced when the new one is whole.
 ///
 /// # Errors
 /// The typesetter is missing or fails, `stop` was requested, or the file cannot be written.
@@ -57,14 +55,15 @@ pub fn write_pdf(
     data: &RunData,
     summary: &Summary,
     paper: Paper,
+    form: Form,
     dir: &Path,
     stop: &StopRequest,
 ) -> Result<()> {
     let typesetter = required()?;
-    let job = pdf::job(data, summary, paper)?;
-    let output = run(&typesetter, &job, "`report.pdf`", stop)?;
+    let job = pdf::job(data, summary, paper, form)?;
+    let output = run(&typesetter, &job, &format!("`{}`", form.file_name()), stop)?;
     for pdf in files(&output)? {
-        regatta_report::write_pdf(pdf, dir)?;
+        regatta_report::write_pdf(pdf, form, dir)?;
     }
     Ok(())
 }

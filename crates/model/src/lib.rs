@@ -41,9 +41,9 @@ pub use record::{
 pub use shard::{RunPart, Shard, ShardError};
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{
-    BedKind, CaptureSetup, Clock, Emulator, GuestSetup, Guests, LossBy, Offloads, OptionValue,
-    Part, PathSetup, Placement, Published, Source, Spacing, Study, Sweep, Sweeps, SweptEntry,
-    SweptValue, Transport, Until,
+    BedKind, CaptureSetup, Clock, Curve, Emulator, Formula, FormulaInputs, GuestSetup, Guests,
+    LossBy, Offloads, OptionValue, Part, PathSetup, Placement, Published, Source, Spacing, Study,
+    Sweep, Sweeps, SweptEntry, SweptValue, Transport, Until,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use workload::{

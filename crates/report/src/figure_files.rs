@@ -36,7 +36,7 @@ const MIN_POINTS: f64 = 7.0;
 pub const INDEX_FILE_NAME: &str = "figures.csv";
 
 /// Figure with its files.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FigureFiles {
     /// Names of the files without their extension.
     pub name: String,

@@ -13,7 +13,9 @@ use crate::{
     compare::RunComparison,
     html,
     language::{self, Language},
-    load, summarise,
+    load,
+    pdf::Form,
+    summarise,
 };
 
 /// Written reports, and the data they were made from.
@@ -98,12 +100,12 @@ pub fn write_html(data: &RunData, summary: &Summary, dir: &Path) -> Result<PathB
     replace(&dir.join("report.html"), &html::render(data, summary)?)
 }
 
-/// Writes `report.pdf`, which the typesetter has made.
+/// Writes the PDF of this form, which the typesetter has made.
 ///
 /// # Errors
 /// [`ReportError::Write`] if the file cannot be written.
-pub fn write_pdf(pdf: &[u8], dir: &Path) -> Result<PathBuf, ReportError> {
-    replace(&dir.join("report.pdf"), pdf)
+pub fn write_pdf(pdf: &[u8], form: Form, dir: &Path) -> Result<PathBuf, ReportError> {
+    replace(&dir.join(form.file_name()), pdf)
 }
 
 /// Writes a file of a figure into a directory.

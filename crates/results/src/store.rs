@@ -389,6 +389,7 @@ pub fn leftover(dir: &Path) -> Option<String> {
         "summary.json",
         "report.html",
         "report.pdf",
+        "brief.pdf",
     ]
     .into_iter()
     // A link that leads nowhere counts as well: something would be written through it.

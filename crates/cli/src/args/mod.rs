@@ -27,7 +27,10 @@ use regatta_model::{
     study::{is_host_name, nearest, ranking_metric},
     units::parse_duration,
 };
-use regatta_report::{language::Language, pdf::Paper};
+use regatta_report::{
+    language::Language,
+    pdf::{Form, Paper},
+};
 
 pub use self::{
     assignment::{Assignment, table},
@@ -282,6 +285,20 @@ const PAPERS: Choices<Paper> = &[
     ("letter", "8.5 × 11 inches", Paper::Letter),
 ];
 
+/// Lengths of a PDF.
+const FORMS: Choices<Form> = &[
+    (
+        "full",
+        "all figures, tables and terms: `report.pdf`",
+        Form::Full,
+    ),
+    (
+        "brief",
+        "two pages: the answer, one figure, the main table, and how they were measured: `brief.pdf`",
+        Form::Brief,
+    ),
+];
+
 /// Returns a parser of the names of some values, which help and completions list.
 fn choice<T: Copy + Send + Sync>(values: Choices<T>) -> impl TypedValueParser<Value = T> {
     let names = values.iter();
@@ -436,7 +453,7 @@ pub struct RunArgs {
     /// Show no progress
     #[arg(long, help_heading = "Output")]
     pub no_progress: bool,
-    /// Language of the tables on standard output, of `report.html` and of `report.pdf`
+    /// Language of the tables on standard output, of `report.html` and of `brief.pdf`
     #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES), help_heading = "Output")]
     pub lang: Language,
 
@@ -496,7 +513,7 @@ pub struct ResumeArgs {
     /// File of the hosts, for a run on hosts [default: ~/.config/regatta/hosts.toml]
     #[arg(long, value_name = "FILE")]
     pub hosts_file: Option<PathBuf>,
-    /// Language of the tables on standard output, of `report.html` and of `report.pdf`
+    /// Language of the tables on standard output, of `report.html` and of `brief.pdf`
     #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES))]
     pub lang: Language,
 
@@ -518,16 +535,24 @@ pub struct ReportArgs {
     /// Write `trials.csv` and `series.csv` only, and `hosts.csv` if the hosts were monitored
     #[arg(long)]
     pub csv: bool,
-    /// Write `report.pdf` only
-    #[arg(long)]
-    pub pdf: bool,
-    /// Size of the pages of `report.pdf`
+    /// Write `report.pdf` only, or with `--pdf=brief` its short form `brief.pdf`
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "full", value_parser = choice(FORMS))]
+    pub pdf: Option<Form>,
+    /// Size of the pages of the PDF
     #[arg(long, value_name = "SIZE", default_value = "a4", value_parser = choice(PAPERS), requires = "pdf")]
     pub paper: Paper,
     /// Write each figure as SVG, PDF and PNG into this directory, with its values as CSV and its caption as text
     #[arg(long, value_name = "OUT")]
     pub figures: Option<PathBuf>,
-    /// Language of the tables on standard output, of `report.html`, of `report.pdf` and of the figures; `summary.json`
+    /// Write only these figures, by their names in `figures.csv`, such as `mean-goodput-bps`
+    #[arg(
+        long,
+        value_name = "NAME,NAME",
+        value_delimiter = ',',
+        requires = "figures"
+    )]
+    pub figure: Vec<String>,
+    /// Language of the tables on standard output, of `report.html`, of the PDF and of the figures; `summary.json`
     /// and the CSV are the same in each
     #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES))]
     pub lang: Language,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_model::shell::quoted;
-use regatta_report::{RunData, Summary, html};
+use regatta_report::{RunData, Summary, html, pdf::Form};
 use regatta_results::{
     FILE_NAME, RunLock,
     exports::{TRIALS_FILE_NAME, trials_csv},
@@ -25,14 +25,15 @@ use crate::{
     args::BundleArgs,
     directory,
     exit::{Code, Failure, OrFailure as _, Result},
-    output, typeset,
+    output,
 };
 
 /// Directory of the files of the trials in that of a run.
 const TRIAL_FILES: &str = "files";
 
-/// Report as a paper, which a run need not have.
-const PDF: &str = typeset::FILE_NAME;
+/// Reports as papers, which a run need not have.
+const PDF: &str = Form::Full.file_name();
+const BRIEF: &str = Form::Brief.file_name();
 
 /// File of the archive.
 struct Member {
@@ -67,6 +68,7 @@ impl Member {
             "report.html" => "the report, made of the results file; opens without a network",
             TRIALS_FILE_NAME => "one row for each trial, made of the results file",
             PDF => "the report as a paper, as it was in the directory of the run",
+            BRIEF => "the report on two pages, as it was in the directory of the run",
             _ => "capture or log of a trial",
         }
     }
@@ -176,7 +178,7 @@ fn members(
         let name = entry.file_name().unwrap_or_default().to_string_lossy();
         let name = name.into_owned();
         let reason = match name.as_str() {
-            PDF => {
+            PDF | BRIEF => {
                 members.push(Member::file(name, entry));
                 continue;
             }

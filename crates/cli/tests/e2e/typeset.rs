@@ -120,7 +120,7 @@ fn without_python_the_earlier_report_is_kept() {
 }
 
 #[test]
-fn run_and_report_write_the_same_pdf() {
+fn run_and_report_write_the_same_short_pdf() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
     let with_typesetter = |args: &[&str]| {
@@ -132,12 +132,12 @@ fn run_and_report_write_the_same_pdf() {
         };
         let done = Done::from(command.output().expect("the binary starts"));
         assert!([0, 1].contains(&done.code()), "{done:#?}");
-        fs::read(bench.path("out/report.pdf")).expect("`report.pdf`: run `make pdf`")
+        fs::read(bench.path("out/brief.pdf")).expect("`brief.pdf`: run `make pdf`")
     };
     let first = with_typesetter(&["run", "study.toml", "--no-progress", "--out", "out"]);
     assert!(first.starts_with(b"%PDF-"));
-    fs::remove_file(bench.path("out/report.pdf")).expect("it was there");
-    assert_eq!(first, with_typesetter(&["report", "out", "--pdf"]));
+    fs::remove_file(bench.path("out/brief.pdf")).expect("it was there");
+    assert_eq!(first, with_typesetter(&["report", "out", "--pdf=brief"]));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
+    curve::read_curve,
     error::{Result, StudyError},
     parts::{LONGEST_NAME, TransportSpans, read_published, read_source, read_transport},
     path::read_condition,
@@ -88,6 +89,8 @@ impl StudyFile {
             Ok((workload.name.clone(), span, workload))
         })?;
         let published_sections = root.sections("published", "published")?;
+        let curves = root.sections("curve", "curve")?.into_iter();
+        let curves = curves.map(read_curve).collect::<Result<_>>()?;
         root.end()?;
 
         refuse! { root;
@@ -128,6 +131,7 @@ impl StudyFile {
             conditions,
             workloads,
             published,
+            curves,
             sweeps: sweeps.finish(),
         };
         let fits = study.check_guest();

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 mod builtin;
 mod capture;
+mod curve;
 mod draft;
 mod emulator;
 mod error;
@@ -32,6 +33,7 @@ mod work_keys;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use capture::CaptureSetup;
+pub use curve::{Curve, Formula, FormulaInputs};
 pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
 pub use error::StudyError;
 pub use file::{StudyFile, is_host_name};
@@ -241,6 +243,9 @@ pub struct Study {
     pub workloads: Vec<Workload>,
     /// Published figures.
     pub published: Vec<Published>,
+    /// Formulas whose lines are drawn beside the measured values of sweeps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
     /// Sweeps, and the transports, conditions and workloads that they made.
     #[serde(default, skip_serializing_if = "Sweeps::is_empty")]
     pub sweeps: Sweeps,

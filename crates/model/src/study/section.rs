@@ -374,6 +374,25 @@ impl<'a> Section<'a> {
         Err(self.error(span, format!("`{chosen}` is not a value of `{key}`"), hint))
     }
 
+    /// Reads a number above zero.
+    pub fn factor(&mut self, key: &'static str) -> Result<Option<f64>> {
+        let number = |value: &DeValue<'_>| match value {
+            DeValue::Integer(it) => i64::from_str_radix(it.as_str(), it.radix())
+                .ok()
+                .map(|it| it as f64),
+            DeValue::Float(it) => it.as_str().replace('_', "").parse().ok(),
+            _ => None,
+        };
+        match self.value(key, ("a number", "1.5"), number)? {
+            Some((value, span)) if !(value.is_finite() && value > 0.0) => Err(self.error(
+                span,
+                format!("`{key}` is not above zero"),
+                format!("such as `{key} = 1.5`"),
+            )),
+            taken => Ok(taken.map(|(value, _)| value)),
+        }
+    }
+
     /// Reads a list of texts.
     pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>> {
         let kind = ("a list of texts", "[\"…\"]");

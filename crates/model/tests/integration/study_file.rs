@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use regatta_model::{
-    BedKind, BitRate, Bytes, Emulator, LossBy, Offloads, OptionValue, PathSetup, Placement, Ratio,
-    Study, WorkloadKind,
+    BedKind, BitRate, Bytes, Curve, Emulator, Formula, LossBy, Offloads, OptionValue, PathSetup,
+    Placement, Ratio, Study, WorkloadKind,
     study::{BUILTIN, StudyFile},
 };
 
@@ -54,6 +54,49 @@ fn a_small_study_gets_its_defaults() {
         panic!("{:?}", study.workloads[0]);
     };
     assert_eq!((*size, *message), (Bytes(20_000_000), Bytes(10_000)));
+}
+
+#[test]
+fn formulas_have_defaults_and_survive_storage() {
+    let curves = "[[curve]]\nformula = \"mathis\"\n\
+                  [[curve]]\nformula = \"round-trips\"\nround_trips = 2\nlabel = \"two\"\n";
+    let study = Study::parse(&format!("{SMALL}{curves}"), "my-study.toml").expect("a sound study");
+    let expected = [
+        ("Mathis et al.", Formula::Mathis { constant: 1.22 }),
+        ("two", Formula::RoundTrips { round_trips: 2.0 }),
+    ];
+    let expected = expected.map(|(label, formula)| Curve {
+        label: label.to_owned(),
+        formula,
+    });
+    assert_eq!(study.curves, expected);
+    let stored = serde_json::to_string(&study).expect("JSON");
+    assert!(
+        stored.contains("{\"label\":\"two\",\"formula\":\"round-trips\",\"round_trips\":2.0}"),
+        "{stored}"
+    );
+    let read: Study = serde_json::from_str(&stored).expect("a study");
+    assert_eq!(read, study);
+}
+
+#[test]
+fn mistakes_in_formulas_have_hints() {
+    let with = |keys: &str| format!("{SMALL}[[curve]]\n{keys}\n");
+    assert_hints(&[
+        (with("constant = 1.2"), "[[curve]] has no `formula`"),
+        (
+            with("formula = \"padhye\""),
+            "`padhye` is not a value of `formula`",
+        ),
+        (
+            with("formula = \"mathis\"\nconstant = 0"),
+            "`constant` is not above zero",
+        ),
+        (
+            with("formula = \"mathis\"\nround_trips = 2"),
+            "unknown key `round_trips` in [[curve]]",
+        ),
+    ]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ use minijinja::{
     value::{Serde, Value},
 };
 use regatta_model::{
-    METRICS, MetricDefinition, Study, Until, shell::printable, units::format_duration,
+    METRICS, MetricDefinition, Study, Until, metric, shell::printable, units::format_duration,
 };
 use regatta_results::RunState;
 use serde::Serialize;
@@ -235,6 +235,24 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         hosts => Serde(tables::hosts(data)),
         terms => METRICS.iter().filter(occurs).map(term).collect::<Vec<Value>>(),
     }
+}
+
+/// Returns the definitions of the metrics in the main table: those of the rankings, and of its other columns, each after
+/// the mean to whose samples it refers.
+pub(crate) fn main_terms(data: &RunData, summary: &Summary) -> Vec<Value> {
+    let study = &data.header.study;
+    let primary = study.workloads.iter().map(|it| study.primary_metric(it));
+    let occurs = |name: &&str| {
+        let mut cells = summary.cells.iter();
+        cells.any(|cell| cell.metrics.contains_key(*name))
+    };
+    let metrics = primary.chain(tables::COLUMNS).filter(occurs);
+    let metrics = metrics.filter_map(metric::find);
+    let with_mean = metrics.flat_map(|metric| figures::mean_of(metric).into_iter().chain([metric]));
+    with_mean
+        .unique_by(|metric| metric.name)
+        .map(term)
+        .collect()
 }
 
 /// Returns the definition of a metric as the templates show it.

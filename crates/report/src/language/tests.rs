@@ -223,7 +223,9 @@ fn every_text_of_the_templates_has_a_russian_one() {
         include_str!("../html/report.html"),
         include_str!("../html/head.html"),
         include_str!("../html/controls.html"),
+        include_str!("../pdf/parts.typ"),
         include_str!("../pdf/report.typ"),
+        include_str!("../pdf/brief.typ"),
     ];
     let texts = templates.iter().flat_map(|template| {
         // Not `split("…")` or `rect(…)`: the name is `t` alone.

@@ -28,18 +28,80 @@ pub enum Paper {
     Letter,
 }
 
+/// Length of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// All figures, tables and terms.
+    Full,
+    /// Two pages: the answer, one figure and the main table; conditions, warnings and method.
+    Brief,
+}
+
+/// Values of the page that the short form shows.
+const OF_BRIEF: [&str; 15] = [
+    "language",
+    "study",
+    "summary",
+    "header",
+    "started",
+    "bed",
+    "rounds",
+    "sweep_sentences",
+    "plain",
+    "gates",
+    "sweeps",
+    "means",
+    "warnings",
+    "conditions",
+    "method",
+];
+
+impl Form {
+    /// Returns the name of the file in the directory of a run.
+    #[must_use]
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Full => "report.pdf",
+            Self::Brief => "brief.pdf",
+        }
+    }
+
+    /// Returns the template: the common parts, then those of the form.
+    const fn template(self) -> &'static str {
+        match self {
+            Self::Full => concat!(include_str!("parts.typ"), include_str!("report.typ")),
+            Self::Brief => concat!(include_str!("parts.typ"), include_str!("brief.typ")),
+        }
+    }
+}
+
 /// Returns the job of the typesetter for the report of a run, as JSON.
 ///
 /// # Errors
 /// [`ReportError::Json`] if the values of the page cannot be written as JSON: a fault of this crate.
-pub fn job(data: &RunData, summary: &Summary, paper: Paper) -> Result<String, ReportError> {
+pub fn job(
+    data: &RunData,
+    summary: &Summary,
+    paper: Paper,
+    form: Form,
+) -> Result<String, ReportError> {
     let mut figures = figures::all(data, summary);
     figures.each_panel(html::with_literal_colours);
     // Metrics are defined in the list of terms at the end.
     figures.define_once(true);
-    let template = include_str!("report.typ");
+    let template = form.template();
     let colours = html::colours().filter(|(name, _)| name.starts_with("--c"));
     let mut page = serde_json::to_value(html::contents(data, summary, &figures))?;
+    if let (Form::Brief, Value::Object(values)) = (form, &mut page) {
+        let figure = figures.all().next();
+        let terms = serde_json::to_value(html::main_terms(data, summary))?;
+        values.retain(|name, _| OF_BRIEF.contains(&name.as_str()));
+        values.insert(
+            "figures".to_owned(),
+            json!({ "headline": Vec::from_iter(figure) }),
+        );
+        values.insert("terms".to_owned(), terms);
+    }
     page["paper"] = serde_json::to_value(paper)?;
     // Colours of the transports.
     page["colours"] = colours.map(|(_, value)| value).collect();

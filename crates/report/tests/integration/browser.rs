@@ -41,6 +41,11 @@ for (const figure of document.querySelectorAll(".figures > figure")) {
   rows.set(top, row);
 }
 const root = document.documentElement.dataset;
+// Tables that are wider than their place, and what marks it: the shadow stays, its cover scrolls along.
+const wide = [...document.querySelectorAll("main > section > .scroll")].filter((it) => it.scrollWidth > it.clientWidth + 1);
+root.scrolled = wide.length;
+root.marked = wide.filter((it) => getComputedStyle(it).backgroundAttachment === "local, scroll").length;
+root.column = Math.max(...wide.map((it) => it.querySelector("tbody th").offsetWidth / it.clientWidth));
 root.used = Math.min(...[...rows.values()].map(([left, right, width]) => (right - left) / width)).toFixed(2);
 root.seen = seen; root.clipped = clipped; root.over = over; root.smallest = smallest.toFixed(1);
 root.wide = document.documentElement.scrollWidth - innerWidth;
@@ -153,6 +158,18 @@ fn the_page_opens_in_a_wide_window() {
 #[test]
 fn the_page_opens_in_a_narrow_window() {
     opens(500);
+}
+
+/// Tables that are wider than a phone scroll, show that they do, and leave room beside their first column.
+#[test]
+fn tables_on_a_phone_show_that_they_scroll() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let visit = visit(dir.path(), &probed(&common::full()), 390);
+    let scrolled = attribute(&visit.dom, "scrolled");
+    assert!(scrolled >= 2.0, "{scrolled}");
+    assert_eq!(attribute(&visit.dom, "marked"), scrolled);
+    assert!(attribute(&visit.dom, "column") < 0.45);
+    assert!(attribute(&visit.dom, "wide") <= 0.0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use regatta_report::{
     figure_files::{self, FigureFiles, figure_files, index},
     format::Scale,
     html,
-    pdf::Paper,
+    pdf::{Form, Paper},
     summarise,
 };
 
@@ -267,9 +267,7 @@ fn a_quantity_that_is_zero_throughout_has_a_sentence_instead_of_a_figure() {
         let is_drawn = names.iter().any(|name| name == "time-interface-errors");
         (
             is_drawn,
-            page.contains(
-                "Zero in every measured trial, and therefore without a figure: Errors of each end",
-            ),
+            page.contains("Zero throughout, and therefore without a figure: Errors of each end"),
         )
     };
     assert_eq!(errors(0.0), (false, true));
@@ -310,7 +308,7 @@ fn a_page_defines_a_metric_at_one_figure_and_a_paper_among_its_terms() {
     let escaped = definition.replace('\'', "&#39;");
     let defining = captions.filter(|caption| caption.contains(&escaped));
     assert_eq!(defining.count(), 1);
-    let job = regatta_report::pdf::job(&data, &summary, Paper::A4).expect("a job");
+    let job = regatta_report::pdf::job(&data, &summary, Paper::A4, Form::Full).expect("a job");
     assert_eq!(job.matches(definition).count(), 1);
 }
 

@@ -1,5 +1,6 @@
 //! Tests of this crate: one binary for all files, so that its dependencies are linked once.
 
+mod brief;
 mod browser;
 mod claims;
 mod common;

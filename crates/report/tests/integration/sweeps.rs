@@ -587,26 +587,29 @@ fn categories_are_not_joined_by_lines() {
 }
 
 #[test]
-fn sizes_that_span_decades_have_a_logarithmic_axis() {
-    let of = |sizes: &str| {
+fn times_of_sizes_that_span_decades_have_a_logarithmic_axis() {
+    let is_log = |sizes: &str| {
         let head = HEAD.replace("size = \"10MB\"\n", "");
-        let (_, lines) = drawn_lines(&run(&format!(
+        let head = head.replace("rounds", "rank_by = \"transfer_time_ns\"\nrounds");
+        let mut data = run(&format!(
             "{head}[[sweep]]\nkey = \"workload.size\"\nvalues = {sizes}\n"
-        )));
-        // The points of the line of the first transport.
-        let points = lines[0].split("points=\"").nth(1).expect("a line");
-        let points = points.split('"').next().expect("an end");
-        let x = points.split(' ').map(|point| {
-            let (x, _) = point.split_once(',').expect("a pair");
-            x.parse::<f64>().expect("a number")
-        });
-        let x: Vec<f64> = x.collect();
-        (x[1] - x[0]) / (x[2] - x[1])
+        ));
+        let study = data.header.study.clone();
+        for trial in &mut data.trials {
+            let workload = study
+                .workloads
+                .iter()
+                .position(|it| it.name == trial.workload);
+            let position = workload.expect("it is in the study") as i32;
+            let time = 20e6 * 4_f64.powi(position);
+            trial.measurements.metrics.insert("transfer_time_ns", time);
+        }
+        let (caption, _) = drawn_lines(&data);
+        caption.contains("The vertical axis is logarithmic.")
     };
-    let even = of("[\"10kB\", \"1MB\", \"100MB\"]");
-    assert!((even - 1.0).abs() < 0.01, "{even}");
-    let linear = of("[\"10MB\", \"20MB\", \"40MB\"]");
-    assert!((linear - 0.5).abs() < 0.01, "{linear}");
+    // Times from 20 to 320 ms each.
+    assert!(is_log("[\"100kB\", \"1MB\", \"10MB\"]"));
+    assert!(!is_log("[\"1MB\", \"2MB\", \"4MB\"]"));
 }
 
 #[test]
@@ -651,6 +654,45 @@ fn published_values_stand_in_the_figure_of_a_sweep() {
         .filter(|line| line.contains(",published,"));
     assert_eq!(published.count(), 2, "{}", figure.csv);
     assert!(figure.caption.contains("Hollow mark: published value."));
+}
+
+#[test]
+fn formulas_are_drawn_over_the_axis_of_a_sweep() {
+    let head = HEAD.replace("rate =", "rtt = \"30ms\"\nrate =");
+    let curves = "[[curve]]\nformula = \"mathis\"\n[[curve]]\nformula = \"round-trips\"\n";
+    let data = run(&format!("{head}{LOSSES}{curves}"));
+    let files = figure_files(&data, &summarise(&data));
+    let figure = files.iter().find(|file| file.name == "sweep-0-goodput-bps");
+    let figure = figure.expect("a figure");
+    let points = figure.csv.lines().filter(|line| line.contains(",formula,"));
+    let points: Vec<[f64; 2]> = points
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            assert!(
+                line.contains(",Mathis et al.,"),
+                "that of the metric: {line}"
+            );
+            let n = fields.len();
+            [fields[n - 5], fields[n - 4]].map(|it| it.parse().expect("a number"))
+        })
+        .collect();
+    assert!(points.len() > 100, "{}", points.len());
+    for [loss, goodput] in points {
+        // In per cent and Mbit/s.
+        let expected = 1.22 * 1448.0 * 8.0 / (0.03 * (loss / 100.0).sqrt()) / 1e6;
+        assert!(
+            (goodput / expected - 1.0).abs() < 1e-6,
+            "{loss}: {goodput} {expected}"
+        );
+    }
+    assert!(figure.svg.contains(">Mathis et al.</text>"));
+    assert!(
+        figure
+            .caption
+            .contains("Line without marks, Mathis et al.: the formula 1.22 MSS / (R √p)."),
+        "{}",
+        figure.caption
+    );
 }
 
 /// Up to 1000 rounds are resampled.

@@ -61,7 +61,8 @@ fn an_interval_beyond_a_thousandfold_has_few_digits() {
     let tips = between(&page, "95 % interval [", "]");
     assert!(tips.into_iter().all(|interval| interval.len() <= 30));
     let paper = regatta_report::pdf::Paper::A4;
-    let job = regatta_report::pdf::job(&data, &summary, paper).expect("a job");
+    let job = regatta_report::pdf::job(&data, &summary, paper, regatta_report::pdf::Form::Full)
+        .expect("a job");
     for interval in between(&job, "\"sub\":\"[", "]") {
         assert!(interval.chars().count() <= 30, "{interval}");
     }
@@ -217,7 +218,8 @@ fn streams_1_and_8_of_one_transport_have_a_verdict() {
     assert!(page.contains("<code>streams-8</code> against <code>streams-1</code>"));
     assert!(common::shown(&data, &summary, 5000).contains(&sentences[0]));
     let paper = regatta_report::pdf::Paper::A4;
-    let job = regatta_report::pdf::job(&data, &summary, paper).expect("a job");
+    let job = regatta_report::pdf::job(&data, &summary, paper, regatta_report::pdf::Form::Full)
+        .expect("a job");
     assert!(job.contains(&sentences[0]));
     // All tests of the run are counted.
     let claims = (summary.comparisons.iter().map(|it| &it.claim))

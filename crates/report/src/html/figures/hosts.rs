@@ -267,10 +267,6 @@ fn draw_one(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> 
     let of_hosts: Vec<Labelled<'_>> = hosts.iter().map(what.lines).collect();
     let lines = || of_hosts.iter().flatten();
     lines().next()?;
-    // Of hosts that were monitored without a run.
-    if data.is_none() && lines().all(|(_, line)| line.largest == 0.0) {
-        return None;
-    }
     let highest = largest(lines().map(|(_, line)| line.largest)) * what.factor;
     let scale = Scale::for_largest(what.unit, highest);
     let y_end = axis_end(scale.apply(highest));

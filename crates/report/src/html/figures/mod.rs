@@ -67,6 +67,23 @@ impl Figure {
     }
 }
 
+/// Takes the figures whose values are all zero out of a list; returns their titles.
+pub fn take_zeros(figures: &mut Vec<Figure>) -> Vec<String> {
+    let zero = figures.extract_if(.., |figure| figure.is_zero());
+    zero.map(|figure| figure.title).collect()
+}
+
+/// Returns the sentence about figures that are left out because all of their values are zero; empty if none is.
+pub fn about_zeros(titles: &[String]) -> String {
+    match titles.is_empty() {
+        true => String::new(),
+        false => tr!(
+            "Zero throughout, and therefore without a figure: {}.",
+            titles.join("; ")
+        ),
+    }
+}
+
 /// Figures by section of the page, in its order.
 #[derive(Debug)]
 pub struct Figures {
@@ -105,20 +122,14 @@ impl Figures {
 
     /// Returns the sentence about the figures that are left out because all of their values are zero; empty if none is.
     pub fn about_zeros(&self) -> String {
-        match self.zero.is_empty() {
-            true => String::new(),
-            false => tr!(
-                "Zero in every measured trial, and therefore without a figure: {}.",
-                self.zero.join("; ")
-            ),
-        }
+        about_zeros(&self.zero)
     }
 
     /// Leaves out the figures whose values are all zero, but for those of the first screen, which answer the question.
     fn without_zeros(mut sections: [(&'static str, Vec<Figure>); 9]) -> Self {
         let mut zero = Vec::new();
         for (_, figures) in sections.iter_mut().filter(|(name, _)| *name != "headline") {
-            zero.extend(figures.extract_if(.., |it| it.is_zero()).map(|it| it.title));
+            zero.extend(take_zeros(figures));
         }
         Self { sections, zero }
     }
@@ -404,11 +415,7 @@ const STATISTICS: [&str; 5] = ["_p50_ns", "_p95_ns", "_p99_ns", "_max_ns", "_las
 /// same" samples.
 fn defined(metric: &MetricDefinition) -> String {
     let definition = language::text(metric.definition);
-    let mut endings = STATISTICS.into_iter();
-    let stem = endings.find_map(|ending| metric.name.strip_suffix(ending));
-    let base = stem.and_then(|stem| metric::find(&format!("{stem}_mean_ns")));
-    let base = base.filter(|_| metric.definition.contains(" the same "));
-    match base {
+    match mean_of(metric) {
         Some(base) => format!(
             "{}: {} {}: {definition}",
             title_of(base),
@@ -417,6 +424,14 @@ fn defined(metric: &MetricDefinition) -> String {
         ),
         None => definition.to_owned(),
     }
+}
+
+/// Returns the mean of the samples to which the definition of a metric refers as "the same"; `None` for others.
+pub fn mean_of(metric: &MetricDefinition) -> Option<&'static MetricDefinition> {
+    let mut endings = STATISTICS.into_iter();
+    let stem = endings.find_map(|ending| metric.name.strip_suffix(ending))?;
+    let mean = metric::find(&format!("{stem}_mean_ns"))?;
+    metric.definition.contains(" the same ").then_some(mean)
 }
 
 /// Converts a name such as `goodput_bps` to a part of an anchor.

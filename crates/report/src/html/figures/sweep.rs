@@ -1,9 +1,9 @@
 //! Figures of a metric against the parameter of a sweep: one line for each transport.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{Published, Unit, metric};
+use regatta_model::{FormulaInputs, Published, Unit, metric};
 
 use super::{
     Datum, DrawnPanel, Figure, anchor, defined,
@@ -38,9 +38,8 @@ pub const LONGEST_VALUE: usize = 10;
 /// Ratio of the largest to the smallest value above which the metric's axis is logarithmic.
 const WIDE: f64 = 40.0;
 
-/// Ratio of the largest to the smallest value of a parameter from which its axis is logarithmic unless the values are
-/// evenly spaced.
-const DECADES: f64 = 100.0;
+/// The same for times over a logarithmic axis: sizes that span decades leave nothing to see of the short ones.
+const WIDE_TIMES: f64 = 10.0;
 
 /// Share of the distance between two categories over which the marks of the lines are spread.
 const SPREAD: f64 = 0.5;
@@ -64,8 +63,7 @@ impl ParameterAxis {
             return Self::words(axis);
         };
         let scale = Scale::for_largest(unit, largest(values.iter().copied()));
-        let logarithmic = axis.logarithmic || span_decades(&values);
-        let on_axis = |value: f64| match logarithmic {
+        let on_axis = |value: f64| match axis.logarithmic {
             true => scale.apply(value).ln(),
             false => scale.apply(value),
         };
@@ -76,7 +74,7 @@ impl ParameterAxis {
             [values.first(), values.last()].map(|end| end.map_or(1.0, |end| scale.apply(*end)));
         let ticks = if all.len() <= MAX_TICKS && are_apart(&all) {
             all
-        } else if logarithmic {
+        } else if axis.logarithmic {
             let values = log_ticks(&(ends[0]..ends[1]), MAX_TICKS).into_iter();
             values.map(|value| (value.ln(), number_of(value))).collect()
         } else {
@@ -86,7 +84,7 @@ impl ParameterAxis {
             positions,
             ticks,
             title: scale.heading(&axis.title),
-            scale: Some((scale, logarithmic)),
+            scale: Some((scale, axis.logarithmic)),
         }
     }
 
@@ -149,16 +147,6 @@ impl ParameterAxis {
         };
         ends[0] - margin..ends[1] + margin
     }
-}
-
-/// Whether values span so many decades that a linear axis would crowd most of them together.
-fn span_decades(values: &[f64]) -> bool {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let steps = || values.windows(2).map(|pair| pair[1] - pair[0]);
-    let evenly = steps().all(|step| (step / steps().next().unwrap_or(step) - 1.0).abs() < 0.01);
-    least > 0.0
-        && largest(values.iter().copied()) / least >= DECADES
-        && !(values.len() > 2 && evenly)
 }
 
 /// Whether the ticks of all values have room for their texts.
@@ -293,7 +281,11 @@ pub fn draw(
     let scale = Scale::for_largest(definition.unit, highest);
     let end = axis_end(scale.apply(highest));
     let least = values().fold(f64::INFINITY, f64::min);
-    let is_log = least > 0.0 && highest_value / least > WIDE;
+    let wide = match (definition.unit, x_axis.scale) {
+        (Unit::Nanoseconds, Some((_, true))) => WIDE_TIMES,
+        _ => WIDE,
+    };
+    let is_log = least > 0.0 && highest_value / least > wide;
     let y_axis = || match is_log {
         true => YAxis::Decades(scale.apply(least) / 1.25, end),
         false => YAxis::Linear(end),
@@ -328,37 +320,44 @@ pub fn draw(
                 };
                 paint(svg, chart, &curves, scale, marks);
                 paint_published(svg, chart, &published, scale);
+                for (number, curve) in formulas(data, sweep, combination, &x_axis)
+                    .iter()
+                    .enumerate()
+                {
+                    paint_formula(svg, chart, number, curve, scale);
+                }
             });
             x_axis.with_values(panel)
         });
     Some(Figure {
         id: format!("figure-{id}"),
         title: format!("{title}: {}", sweep.heading(summary)),
-        caption: caption(
-            sweep,
-            &x_axis,
-            is_log,
-            published_values().next().is_some(),
-            [combinations.len(), all],
-        ),
+        caption: caption(data, sweep, &x_axis, is_log, [combinations.len(), all]),
         definition: defined(definition),
         panels: panels.collect(),
     })
 }
 
 fn caption(
+    data: &RunData,
     sweep: &SweepResult,
     x_axis: &ParameterAxis,
     is_log: bool,
-    has_published: bool,
     counts: [usize; 2],
 ) -> String {
     let mut text = tr!("Mark: mean of the tables; bar: its 95 % confidence interval.");
     if !x_axis.has_categories() {
         text += &tr!(" The lines between the marks are interpolated.");
     }
-    if has_published {
+    if published_of(data, sweep).next().is_some() {
         text += &tr!(" Hollow mark: published value.");
+    }
+    for curve in of_metric(data, sweep).filter(|_| !x_axis.has_categories()) {
+        text += &tr!(
+            " Line without marks, {}: the formula {}.",
+            curve.label,
+            curve.formula.text()
+        );
     }
     if sweep.crossings.iter().any(|crossing| crossing.axis == 0) {
         text += &tr!(
@@ -469,6 +468,109 @@ fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale, marks: 
         .map(|line| line.curve.map(|(x, y)| (x, scale.apply(y))))
         .collect();
     chart.curves(svg, &curves, 1.8, marks);
+}
+
+/// Line of a formula: its label, and its points in the units of the axis and of the metric.
+struct FormulaLine<'a> {
+    label: &'a str,
+    points: Vec<Option<(f64, f64)>>,
+}
+
+/// Number of points of a formula between two values of the parameter.
+const POINTS: u32 = 24;
+
+/// Returns the lines of the formulas of a sweep's metric in a panel.
+fn formulas<'a>(
+    data: &'a RunData,
+    sweep: &SweepResult,
+    combination: &[u32],
+    x_axis: &ParameterAxis,
+) -> Vec<FormulaLine<'a>> {
+    let study = &data.header.study;
+    let is_log = matches!(x_axis.scale, Some((_, true)));
+    let place = |cell: &SweepCell| {
+        let condition = study
+            .conditions
+            .iter()
+            .find(|it| it.name == cell.condition)?;
+        let workload = study.workloads.iter().find(|it| it.name == cell.workload)?;
+        let position = *cell.at.first()?;
+        let x = *x_axis.positions.get(position as usize)?;
+        Some((position, (x, FormulaInputs::of(condition, workload)?)))
+    };
+    // Every line has the same path and work at a value.
+    let places: BTreeMap<u32, (f64, FormulaInputs)> =
+        cells_at(sweep, combination).filter_map(place).collect();
+    let places: Vec<(f64, FormulaInputs)> = places.into_values().collect();
+    let of_formula = |curve: &'a regatta_model::Curve| {
+        let between = |pair: &[(f64, FormulaInputs)]| {
+            let [(from, inputs), (to, next)] = [pair[0], pair[1]];
+            let point = move |n: u32| {
+                let share = f64::from(n) / f64::from(POINTS);
+                let value = curve.formula.value(&inputs.between(&next, share, is_log))?;
+                Some((from + (to - from) * share, value))
+            };
+            (0..=POINTS).map(point).collect::<Vec<_>>()
+        };
+        FormulaLine {
+            label: &curve.label,
+            points: places.windows(2).flat_map(between).collect(),
+        }
+    };
+    let curves = of_metric(data, sweep).filter(|_| !x_axis.has_categories());
+    curves.map(of_formula).collect()
+}
+
+/// Iterates over the formulas of a sweep's metric.
+fn of_metric<'a>(
+    data: &'a RunData,
+    sweep: &SweepResult,
+) -> impl Iterator<Item = &'a regatta_model::Curve> {
+    let curves = data.header.study.curves.iter();
+    curves.filter(|curve| curve.formula.metric() == sweep.metric)
+}
+
+/// Draws a formula as far as the axes have it, with its label above its end.
+fn paint_formula(
+    svg: &mut Svg,
+    chart: &Chart,
+    number: usize,
+    line: &FormulaLine<'_>,
+    scale: Scale,
+) {
+    let ink = ColourRole::Plain(number + 1);
+    let shown = |point: &Option<(f64, f64)>| {
+        let (x, value) = point.map(|(x, value)| (x, scale.apply(value)))?;
+        chart.has_y(value).then_some((x, value))
+    };
+    let points: Vec<Option<(f64, f64)>> = line.points.iter().map(shown).collect();
+    for (x, value) in points.iter().flatten() {
+        svg.record(Datum {
+            label: line.label.to_owned(),
+            kind: "formula",
+            x: Some(*x),
+            value: Some(*value),
+            ..Datum::default()
+        });
+    }
+    svg.of_line("line", line.label, |svg| {
+        for part in points.split(Option::is_none).filter(|part| part.len() > 1) {
+            let part: Vec<(f64, f64)> = part
+                .iter()
+                .flatten()
+                .map(|point| chart.at(*point))
+                .collect();
+            svg.line(&part, ink, 1.2);
+        }
+        let start = points.iter().flatten().next().map(|point| chart.at(*point));
+        if let Some((x, y)) = start {
+            svg.text(
+                (x + 6.0, (y - 8.0).max(chart.top + 6.0)),
+                line.label,
+                Text::NOTE,
+            );
+        }
+    });
 }
 
 /// Returns the published values of a sweep's metric, each with a cell of its condition and workload: that of its

@@ -23,7 +23,7 @@ pub use background::{
     conditions, facts, hosts, outcomes, path, stacks, transports, unlisted_path_checks,
 };
 pub use compared::{comparisons, differences, published, published_notes};
-pub use results::{descriptions, every_metric, loss, means};
+pub use results::{COLUMNS, descriptions, every_metric, loss, means};
 pub use sweeps::sweeps;
 
 /// Table under a caption.

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Metrics in the columns of the table of means.
-const COLUMNS: [&str; 12] = [
+pub const COLUMNS: [&str; 12] = [
     id::GOODPUT_BPS,
     id::REQUESTS_PER_SECOND,
     id::MESSAGE_DELAY_P95_NS,

@@ -9,7 +9,7 @@ use std::{
 use regatta_model::directories;
 use regatta_report::{
     RunData, Summary,
-    pdf::{self, Paper, Typesetter},
+    pdf::{self, Form, Paper, Typesetter},
     summarise,
 };
 use serde_json::{Value, json};
@@ -23,7 +23,12 @@ pub fn typeset(data: &RunData, paper: Paper) -> (Value, Vec<u8>) {
 
 /// Returns the document of a report.
 pub fn document(data: &RunData, summary: &Summary, paper: Paper) -> Value {
-    let job = pdf::job(data, summary, paper).expect("a job");
+    document_of(data, summary, paper, Form::Full)
+}
+
+/// Returns the document of a report in a form.
+pub fn document_of(data: &RunData, summary: &Summary, paper: Paper, form: Form) -> Value {
+    let job = pdf::job(data, summary, paper, form).expect("a job");
     let mut job: Value = serde_json::from_str(&job).expect("JSON");
     job["documents"][0].take()
 }

@@ -73,6 +73,7 @@ pub fn header() -> RunHeader {
                 },
             }],
             published: Vec::new(),
+            curves: Vec::new(),
             sweeps: regatta_model::Sweeps::default(),
         },
         study_text: "name = \"golden\"\n".into(),
