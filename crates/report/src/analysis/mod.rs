@@ -16,6 +16,7 @@ mod loss_response;
 mod margin;
 mod mean;
 mod noise;
+mod percentiles;
 mod published;
 mod ranking;
 mod stacks;

@@ -6,7 +6,7 @@ use regatta_model::{Outcome, WorkloadKind, metric::Unit, metric::id, stack};
 use super::{
     loss_response::{self, Apart, Stack},
     margin::Margin,
-    noise,
+    noise, percentiles,
     ranking::RankedGroup,
     stacks,
     summary::{Cell, ConditionVerdict, Ranked, StackRow, Summary, Verdict},
@@ -51,6 +51,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
                 stacks_differ_in: differing(&group),
                 notes: (differences(&differing(&group), &group).into_iter())
                     .chain(notes(&group.cells))
+                    .chain(percentiles_apart(&group))
                     .collect(),
                 condition: group.cell_group.condition.name.clone(),
                 workload: group.cell_group.workload.name.clone(),
@@ -64,6 +65,17 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
             })
             .collect(),
     }
+}
+
+/// Returns the note on ranked transports whose percentiles of a delay disagree.
+fn percentiles_apart(group: &RankedGroup<'_>) -> Option<String> {
+    let mut cells = group.cells.clone();
+    cells.retain(|cell| {
+        let mut ranked = group.ranking.iter();
+        ranked.any(|it| it.transport == cell.transport)
+    });
+    let found = percentiles::disagreement(group.metric.name, &cells)?;
+    Some(found.text(group.metric.name))
 }
 
 fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
