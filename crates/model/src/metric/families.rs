@@ -108,6 +108,9 @@ impl DelayMetrics {
 macro_rules! delays {
     ($($(#[$meaning:meta])* $family:ident = $beginning:literal $(and $maximum:literal)?;)*) => {
         impl DelayMetrics {
+            /// All families.
+            pub const ALL: &'static [Self] = &[$(Self::$family),*];
+
             $($(#[$meaning])* pub const $family: Self = Self {
                 distribution: concat!($beginning, "_ns"),
                 mean: concat!($beginning, "_mean_ns"),
@@ -145,16 +148,6 @@ mod tests {
 
     #[test]
     fn every_name_of_a_family_is_that_of_a_metric() {
-        let families = [
-            DelayMetrics::IDLE_ROUND_TRIP,
-            DelayMetrics::ONE_WAY,
-            DelayMetrics::ROUND_TRIP,
-            DelayMetrics::STREAM_ROUND_TRIP,
-            DelayMetrics::MESSAGE,
-            DelayMetrics::SET_UP,
-            DelayMetrics::FIRST_BYTE,
-            DelayMetrics::COMPLETION,
-        ];
         let ends = [EndMetrics::SENDER, EndMetrics::RECEIVER];
         let ends = ends.map(|it| [it.cpu, it.cpu_user, it.cpu_system, it.peak_memory]);
         let links = [LinkMetrics::FORWARD, LinkMetrics::REVERSE].map(|it| {
@@ -162,7 +155,7 @@ mod tests {
             let others = [it.packets, it.list_drops, it.codel_drops, it.corrupted];
             [&drops[..], &others, &[it.duplicated, it.reordered]].concat()
         });
-        let delays = families.iter().flat_map(DelayMetrics::names);
+        let delays = DelayMetrics::ALL.iter().flat_map(DelayMetrics::names);
         let ends = ends.iter().flatten().copied();
         for name in delays.chain(ends).chain(links.into_iter().flatten()) {
             assert!(super::super::find(name).is_some(), "{name}");

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{MetricDefinition, Spacing, Sweep, metric, metric::id};
+use regatta_model::{MetricDefinition, Spacing, Sweep, Sweeps, metric, metric::id};
 
 use super::{
     index::Index,
+    percentiles,
     ranking::reasons,
     summary::{Cell, Comparison, Conclusion, Summary},
     sweep_crossings,
@@ -60,6 +61,8 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
                 result.is_primary = true;
                 result.crossings = sweep_crossings::all(index, &family, definition, &ranked);
                 result.sentences = sentences(data, &family, &result, comparisons, &ranked);
+                let apart = percentiles_apart(&study.sweeps, &family, &result, &by_name, &ranked);
+                result.sentences.extend(apart);
             }
             results.push(result);
         }
@@ -136,6 +139,30 @@ fn result(
         crossings: Vec::new(),
         sentences: Vec::new(),
     }
+}
+
+/// Returns the sentence about the cells in which the percentiles of the delay that work is ranked by disagree.
+fn percentiles_apart(
+    sweeps: &Sweeps,
+    family: &Family<'_>,
+    result: &SweepResult,
+    by_name: &BTreeMap<CellKey<'_>, &Cell>,
+    ranked: &BTreeSet<CellKey<'_>>,
+) -> Option<String> {
+    let cells = result.cells.iter().filter_map(|it| {
+        let name = [&it.transport, &it.condition, &it.workload].map(String::as_str);
+        let cell = by_name.get(&name).filter(|_| ranked.contains(&name))?;
+        Some((&it.at, *cell))
+    });
+    let mut at = grouped(cells);
+    at.retain(|(_, cells)| percentiles::disagreement(&result.metric, cells).is_some());
+    let at: BTreeSet<Position> = at.into_iter().map(|(at, _)| at.clone()).collect();
+    (!at.is_empty()).then(|| {
+        tr!(
+            "the median and the 99th percentile are lowest of different transports at {}",
+            sweep_places::text(sweeps, &family.axes, &at)
+        )
+    })
 }
 
 /// Cells of a sweep by which of two lines is ahead there.

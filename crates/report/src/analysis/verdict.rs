@@ -7,7 +7,7 @@ use super::{
     headline,
     loss_response::{self, Apart, Stack},
     margin::Margin,
-    next_step, noise,
+    next_step, noise, percentiles,
     price::Prices,
     ranking::RankedGroup,
     stacks,
@@ -77,6 +77,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
                 stacks_differ_in: differing(&group),
                 notes: (differences(&differing(&group), &group).into_iter())
                     .chain(notes(&group.cells))
+                    .chain(percentiles_apart(&group))
                     .collect(),
                 condition: group.cell_group.condition.name.clone(),
                 workload: group.cell_group.workload.name.clone(),
@@ -90,6 +91,17 @@ pub fn all(data: &RunData, summary: &Summary) -> Verdict {
             })
             .collect(),
     }
+}
+
+/// Returns the note on ranked transports whose percentiles of a delay disagree.
+fn percentiles_apart(group: &RankedGroup<'_>) -> Option<String> {
+    let mut cells = group.cells.clone();
+    cells.retain(|cell| {
+        let mut ranked = group.ranking.iter();
+        ranked.any(|it| it.transport == cell.transport)
+    });
+    let found = percentiles::disagreement(group.metric.name, &cells)?;
+    Some(found.text(group.metric.name))
 }
 
 fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {

@@ -318,6 +318,30 @@ fn sentences_name_the_cells_of_a_sweep() {
 }
 
 #[test]
+fn a_sweep_by_a_percentile_says_where_median_and_tail_disagree() {
+    let head = HEAD.replace(
+        "rounds = 8",
+        "rounds = 8\nrank_by = \"round_trip_delay_p99_ns\"",
+    );
+    let mut data = run(&format!("{head}{LOSSES}"));
+    for trial in &mut data.trials {
+        let is_high = trial.condition.contains("10 %");
+        let [median, p99] = match (trial.transport.as_str(), is_high) {
+            ("tcp", true) => [20.0, 90.0],
+            ("tcp", false) => [20.0, 30.0],
+            _ => [25.0, 40.0],
+        };
+        let noise = 1e6 * (1.0 + 0.01 * f64::from(trial.round));
+        let metrics = &mut trial.measurements.metrics;
+        metrics.insert("round_trip_delay_p50_ns", median * noise);
+        metrics.insert("round_trip_delay_p99_ns", p99 * noise);
+    }
+    let sentences = &summarise(&data).sweeps[0].sentences;
+    let expected = "the median and the 99th percentile are lowest of different transports at 10 % loss";
+    assert!(sentences.iter().any(|it| it == expected), "{sentences:?}");
+}
+
+#[test]
 fn many_cells_of_a_sweep_are_named_by_their_ranges() {
     let data = run_with(
         &format!(

@@ -788,3 +788,44 @@ fn responses_up_to_one_and_a_half_are_alike() {
     assert!(!names("1.5 at 1 %"));
     assert!(names("1.6 at 1 %"));
 }
+
+/// Returns the note on percentiles of a run in which `a` has a median of 20 ms and `b` one of 25 ms, with these 99th
+/// percentiles in milliseconds.
+fn note_on_percentiles(rank_by: &str, of_a: f64, of_b: f64) -> Option<String> {
+    let mut data = two(|_, _| Some(100.0));
+    data.header.study.rank_by = Some(rank_by.to_owned());
+    for trial in &mut data.trials {
+        let [median, p99] = match trial.transport.as_str() {
+            "a" => [20.0, of_a],
+            _ => [25.0, of_b],
+        };
+        let noise = 1e6 * (1.0 + 0.01 * f64::from(trial.round));
+        let metrics = &mut trial.measurements.metrics;
+        metrics.insert("round_trip_delay_p50_ns", median * noise);
+        metrics.insert("round_trip_delay_p99_ns", p99 * noise);
+    }
+    let notes = summarise(&data).verdict.conditions.remove(0).notes;
+    notes.into_iter().find(|it| it.contains("99th percentile"))
+}
+
+#[test]
+fn a_ranking_by_a_percentile_says_where_median_and_tail_disagree() {
+    let note = note_on_percentiles("round_trip_delay_p50_ns", 90.0, 40.0).expect("a note");
+    let begin = "The median and the 99th percentile disagree: `a` has the lower median (20.";
+    assert!(note.starts_with(begin), "{note}");
+    assert!(note.contains("`b` the lower 99th percentile (4"), "{note}");
+    assert_eq!(
+        note_on_percentiles("round_trip_delay_p99_ns", 90.0, 40.0),
+        Some(note)
+    );
+    // The same order, and an order that is not certain.
+    assert_eq!(
+        note_on_percentiles("round_trip_delay_p99_ns", 40.0, 90.0),
+        None
+    );
+    assert_eq!(
+        note_on_percentiles("round_trip_delay_p99_ns", 40.1, 40.0),
+        None
+    );
+    assert_eq!(note_on_percentiles("goodput_bps", 90.0, 40.0), None);
+}
