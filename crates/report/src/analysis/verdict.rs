@@ -379,8 +379,10 @@ fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> Str
     let has_others = groups.iter().any(|it| it.ranking.len() > 1);
     let (swept, plain): (Vec<&RankedGroup<'_>>, Vec<_>) =
         (groups.iter()).partition(|it| it.cell_group.is_swept && has_others);
-    let (alone, several): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
+    let (alone, others): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
         plain.into_iter().partition(is_alone);
+    let (unranked, several): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
+        others.into_iter().partition(|it| it.ranking.is_empty());
     let joined = |groups: Vec<&RankedGroup<'_>>| {
         let groups = grouped(
             groups
@@ -397,6 +399,9 @@ fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> Str
         sentences.push(tr!("Fastest: {}.", joined(several)));
     }
     sentences.extend(figures(&alone));
+    if !unranked.is_empty() {
+        sentences.push(format!("{}.", capital(&joined(unranked))));
+    }
     sentences.extend(about_sweeps(data, summary, &swept));
     let not_ranked = not_ranked(groups);
     let encryption = encryption(summary);
