@@ -24,7 +24,7 @@ impl Margin {
                     times_form(low),
                     "at least {1} times as fast as `{2}`",
                     "at least {1} times as fast as `{2}`",
-                    ratio_number(low),
+                    two_digits(if low < 10.0 { low } else { low.floor() }),
                     other
                 ),
                 _ => tr!("faster than `{}`", other),

@@ -203,7 +203,7 @@ fn figure(
         id: format!("figure-{id}"),
         title,
         caption: tr!(
-            "Large mark and bar: mean and its 95 % confidence interval, as in the table. Small dots: every measured trial.{}{}",
+            "Large mark and bar: mean and its 95 % confidence interval, of each transport alone. Small dots: every measured trial.{}{}",
             published,
             logarithmic
         ),

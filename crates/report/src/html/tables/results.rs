@@ -54,7 +54,7 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         let of_groups = of_groups.unwrap_or_default();
         let errors = of_clocks(&cells);
         let caption = tr!(
-            "Geometric means under {} (of loss the means), with their 95 % confidence interval{}{}{}",
+            "Geometric means under {} (of loss the means), with the 95 % confidence interval of each alone, which is not for comparisons{}{}{}",
             group.text(),
             other_means(&cells).unwrap_or_default(),
             of_groups,
