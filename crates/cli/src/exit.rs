@@ -163,10 +163,12 @@ impl Failure {
     pub fn of_options(error: StudyError) -> Self {
         let hint = option_messages::in_options(&error.hint, error.table());
         let setting = error.unnamed_setting();
-        let setting = setting.map(|setting| option_messages::setting(setting, error.table()));
+        let setting =
+            setting.map(|(key, value)| option_messages::setting(key, value, error.table()));
+        let message = option_messages::in_options(&error.message, error.table());
         let message = match setting {
-            Some(setting) => format!("`{setting}`: {}", error.message),
-            None => error.message,
+            Some(setting) => format!("`{setting}`: {message}"),
+            None => message,
         };
         Self::input(message, hint)
     }
@@ -321,7 +323,7 @@ fn own_hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     } else if let Some(error) = cause.downcast_ref::<ShardsError>() {
         Some(error.hint())
     } else if let Some(error) = cause.downcast_ref::<GuestMistake>() {
-        Some(error.hint.to_owned())
+        Some(error.hint.to_string())
     } else if let Some(error) = cause.downcast_ref::<CompareError>() {
         Some(error.hint().to_owned())
     } else if let Some(error) = cause.downcast_ref::<LiveError>() {

@@ -1,35 +1,31 @@
-//! Messages about a study, with command-line options in place of keys.
+//! Messages about a study, with its keys as the options of the command line that set them.
 
 use clap::CommandFactory;
+use regatta_model::study::{Message, MessagePart};
 
 use crate::args::Args;
 
-/// Returns a message with the keys of a study that it quotes as the options which set them: `` `rate =
-/// "1Gbit/s"` `` becomes `` `--rate 1Gbit/s` ``. `table` is where the mistake is: what an option takes as
-/// `KEY=VALUE`, such as `--forward`, is written so.
-pub fn in_options(message: &str, table: &str) -> String {
-    let mut parts = message.split('`');
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    // Every second part is quoted.
-    while let Some(quoted) = parts.next() {
-        let option = format!("`{}`", option(quoted, table));
-        // Key and option, of which a hint for a study file names both, are the same option here.
-        let is_again = text
-            .strip_suffix(", or ")
-            .is_some_and(|before| before.trim_end_matches(" too").ends_with(&option));
-        if is_again {
-            text.truncate(text.len() - ", or ".len());
-        } else {
-            text += &option;
+/// Returns a message with the options that set the keys of a study which it names. `table` is where the mistake is: what an
+/// option takes as `KEY=VALUE`, such as `--forward`, is written so.
+pub fn in_options(message: &Message, table: &str) -> String {
+    let parts = message.parts().iter();
+    let texts = parts.map(|part| match part {
+        MessagePart::Text(text) => text.clone(),
+        MessagePart::Key(key) => match is_an_option(key, table) {
+            true => format!("`--{}`", key.replace('_', "-")),
+            false => format!("`{key}`"),
+        },
+        MessagePart::Setting { key, value } | MessagePart::SettingOrOption { key, value } => {
+            format!("`{}`", option(key, value, table))
         }
-        text += parts.next().unwrap_or_default();
-    }
-    text
+    });
+    texts.collect()
 }
 
-/// Returns a line `key = value` of a study as what sets it on the command line, within an option such as `--forward`, too.
-pub fn setting(line: &str, table: &str) -> String {
-    let setting = option(line, table);
+/// Returns a key of a study with its value, as TOML, as what sets it on the command line, within an option such as
+/// `--forward`, too.
+pub fn setting(key: &str, value: &str, table: &str) -> String {
+    let setting = option(key, value, table);
     let inside = table
         .rsplit_once('.')
         .map(|(_, name)| name.replace('_', "-"));
@@ -39,23 +35,21 @@ pub fn setting(line: &str, table: &str) -> String {
     }
 }
 
-fn option(quoted: &str, table: &str) -> String {
-    let (key, value) = match quoted.split_once(" = ") {
-        Some((key, value)) => (key, Some(value.trim_matches('"'))),
-        None => (quoted, None),
-    };
-    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    let is_inside = table.contains('.') || table == "transport";
+fn option(key: &str, value: &str, table: &str) -> String {
+    let value = value.trim_matches('"');
     let name = key.replace('_', "-");
     match value {
-        _ if !is_key => quoted.to_owned(),
-        Some(value) if is_inside || !is_option(&name) => format!("{key}={value}"),
-        Some("true") => format!("--{name}"),
-        Some(value) if value.contains(' ') => format!("--{name} \"{value}\""),
-        Some(value) => format!("--{name} {value}"),
-        None if is_inside || !is_option(&name) => quoted.to_owned(),
-        None => format!("--{name}"),
+        _ if !is_an_option(key, table) => format!("{key}={value}"),
+        "true" => format!("--{name}"),
+        value if value.contains(' ') => format!("--{name} \"{value}\""),
+        value => format!("--{name} {value}"),
     }
+}
+
+/// Whether a key of a table is set by an option of its own.
+fn is_an_option(key: &str, table: &str) -> bool {
+    let is_inside = table.contains('.') || table == "transport";
+    !is_inside && is_option(&key.replace('_', "-"))
 }
 
 fn is_option(name: &str) -> bool {
@@ -70,61 +64,76 @@ mod tests {
 
     #[test]
     fn settings_are_shown_as_options() {
-        for (table, line, expected) in [
-            ("workload", "duration = \"0 ms\"", "--duration \"0 ms\""),
-            ("", "connect_deadline = \"1s\"", "--connect-deadline 1s"),
+        for (table, key, value, expected) in [
+            ("workload", "duration", "\"0 ms\"", "--duration \"0 ms\""),
+            ("", "connect_deadline", "\"1s\"", "--connect-deadline 1s"),
             (
                 "condition.forward",
-                "delay = \"40d\"",
+                "delay",
+                "\"40d\"",
                 "--forward delay=40d",
             ),
-            ("workload.probe", "message = \"1B\"", "--probe message=1B"),
+            ("workload.probe", "message", "\"1B\"", "--probe message=1B"),
             (
                 "condition.loss_bursts",
-                "to_bad = \"5x\"",
+                "to_bad",
+                "\"5x\"",
                 "--loss-bursts to_bad=5x",
             ),
-            ("transport", "label = \"\"", "label="),
+            ("transport", "label", "\"\"", "label="),
         ] {
-            assert_eq!(setting(line, table), expected);
+            assert_eq!(setting(key, value, table), expected);
+        }
+    }
+
+    fn part(key: &str, value: &str) -> MessagePart {
+        MessagePart::Setting {
+            key: key.to_owned(),
+            value: value.to_owned(),
         }
     }
 
     #[test]
-    fn study_keys_in_messages_are_shown_as_options() {
-        for (table, message, expected) in [
-            (
-                "condition",
-                "add `rate = \"1Gbit/s\"`, or no `codel_target`",
-                "add `--rate 1Gbit/s`, or no `--codel-target`",
-            ),
-            (
-                "condition.forward",
-                "add `rate = \"1Gbit/s\"`",
-                "add `rate=1Gbit/s`",
-            ),
-            (
-                "transport",
-                "give one another: `label = \"tcp-2\"`",
-                "give one another: `label=tcp-2`",
-            ),
-            (
-                "",
-                "write `bed = \"uml\"` too, or `--bed uml`, or leave it out",
-                "write `--bed uml` too, or leave it out",
-            ),
-            (
-                "",
-                "write `emulator = \"netem\"`, or `--emulator netem`",
-                "write `--emulator netem`",
-            ),
-            (
-                "",
-                "two have the label `tcp`, as `x y`",
-                "two have the label `tcp`, as `x y`",
-            ),
-        ] {
-            assert_eq!(in_options(message, table), expected);
-        }
+    fn keys_of_a_message_are_options() {
+        let message = Message::of([
+            "add ".into(),
+            part("rate", "\"1Gbit/s\""),
+            ", or no ".into(),
+            MessagePart::Key("codel_target".to_owned()),
+        ]);
+        assert_eq!(
+            in_options(&message, "condition"),
+            "add `--rate 1Gbit/s`, or no `--codel-target`"
+        );
+        assert_eq!(
+            in_options(&message, "condition.forward"),
+            "add `rate=1Gbit/s`, or no `codel_target`"
+        );
+        let label = Message::of([part("label", "\"tcp-2\"")]);
+        assert_eq!(in_options(&label, "transport"), "`label=tcp-2`");
+    }
+
+    #[test]
+    fn a_setting_that_is_an_option_too_is_one_option() {
+        let bed = MessagePart::SettingOrOption {
+            key: "bed".to_owned(),
+            value: "\"uml\"".to_owned(),
+        };
+        let message = Message::of(["write ".into(), bed, " too".into()]);
+        assert_eq!(in_options(&message, ""), "write `--bed uml` too");
+        assert_eq!(
+            message.to_string(),
+            "write `bed = \"uml\"` or `--bed uml` too"
+        );
+    }
+
+    /// A name in quotation marks is no key, whatever its letters.
+    #[test]
+    fn text_of_a_message_is_left_as_it_is() {
+        let message = Message::from("two have the label `rate`, as `x = y`");
+        assert_eq!(
+            in_options(&message, ""),
+            "two have the label `rate`, as `x = y`"
+        );
     }
 }

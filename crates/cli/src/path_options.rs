@@ -296,6 +296,7 @@ pub fn choose_emulation(args: &PathArgs, captured: bool, path: &mut PathSetup) -
     }
     if captured {
         *path = CaptureSetup::path(*path).map_err(|message| {
+            let message = option_messages::in_options(&message, "");
             Failure::input(
                 format!("there is nothing to be captured: {message}"),
                 "leave that out, or `--capture`",

@@ -24,7 +24,9 @@ use regatta_model::{
     units::format_duration,
 };
 use regatta_process::end_within;
-use regatta_ssh::{AgentFile, Bootstrap, BootstrapError, Destination, NO_SESSION};
+use regatta_ssh::{
+    AgentFile, Bootstrap, BootstrapError, Destination, FailedStep, NO_SESSION, Progress,
+};
 
 use crate::{
     exit::{Failure, Result, no_bed, own_executable, refuse},
@@ -394,7 +396,8 @@ impl Connector {
         let command = self
             .destination
             .command(&self.file, &self.executable, SILENCE);
-        let opening = Opening::start(command).map_err(|error| self.unreached(error, false))?;
+        let opening =
+            Opening::start(command).map_err(|error| self.unreached(error, Progress::default()))?;
         opening.ends_with(&self.stop);
         Ok(opening)
     }
@@ -414,7 +417,7 @@ impl Connector {
             if let (SessionError::Silent { .. }, Some(shell)) = (&error, bootstrap.shell) {
                 self.kill(shell);
             }
-            self.unreached(error, bootstrap.reached)
+            self.unreached(error, bootstrap.progress)
         })?;
         if let Some(port) = bootstrap.port {
             // That of the first connection stays.
@@ -436,86 +439,76 @@ impl Connector {
         }
     }
 
-    fn unreached(&self, error: SessionError, reached: bool) -> BedError {
+    fn unreached(&self, error: SessionError, progress: Progress) -> BedError {
         BedError::Session {
             host: format!("host `{}`", self.name),
-            hint: self.hint(&error, reached),
+            hint: hint(&self.name, &self.destination, &error, progress),
             source: Box::new(error),
         }
     }
+}
 
-    /// Returns a command that helps against an error of a session; `reached` is whether a shell of the host has run
-    /// Regatta's script.
-    fn hint(&self, error: &SessionError, reached: bool) -> String {
-        let name = &self.name;
-        let Destination {
-            become_command,
-            ssh,
-            ..
-        } = &self.destination;
-        let ended = match error {
-            SessionError::Interrupted { reason, .. } => reason.as_str(),
-            SessionError::Ended { reason } if reached => reason.as_str(),
-            SessionError::Ended { reason } if reason.ends_with("exit status: 255") => {
-                return NO_SESSION.to_owned();
-            }
-            SessionError::Ended { reason } if reason.contains("Host key verification failed") => {
-                let destination = ssh.as_deref().unwrap_or_default();
-                return format!(
-                    "make sure that it is the host; `ssh-keygen -R HOST` removes a key that has changed, and `regatta \
-                     hosts add {name} {destination}` accepts the one it has"
-                );
-            }
-            _ => "",
-        };
-        if ended.contains("No space left on device") || ended.contains("Disk quota exceeded") {
-            return format!(
-                "make room for some 50 MB in `~/.cache` on `{name}`, or set `XDG_CACHE_HOME` there to another place"
-            );
-        }
-        if ended.contains("the file arrived damaged") || ended.contains("cannot be unpacked") {
-            return "try again: the file is sent whole then".to_owned();
-        }
-        if let SessionError::Interrupted { during, .. } = error {
-            return bootstrap_hint(&**during);
-        }
-        if let (false, Some(destination), [program, ..]) =
-            (ended.is_empty(), ssh, &become_command[..])
-        {
-            let become_text = become_command.join(" ");
-            return format!(
-                "`ssh {destination} {become_text} true` has to work without a question: allow it there (for `{program}`, \
-                 NOPASSWD in its rules), or leave `become` of `{name}` out of the hosts file"
-            );
-        }
-        if let (false, Some(agent)) = (ended.is_empty(), &self.destination.agent) {
-            return format!(
-                "make sure that `{}` on `{name}` is a Regatta which this user may execute, or leave `agent` out of the \
-                 hosts file, so that this one is sent there",
-                agent.display()
-            );
-        }
-        if !ended.is_empty() {
-            return format!(
-                "Regatta is sent to `~/.cache/regatta` on `{name}`, which has to let this user write and execute files \
-                 there; or set `XDG_CACHE_HOME` there to another place, or name a file there with `agent` in the hosts file"
-            );
-        }
-        match error {
-            SessionError::Bootstrap(error) => bootstrap_hint(&**error),
-            SessionError::Version { .. } => {
-                format!(
-                    "leave `agent` of `{name}` out of the hosts file, so that this Regatta is sent there"
-                )
-            }
-            _ => match ssh {
-                Some(destination) => format!(
-                    "try `ssh {destination} true`; `regatta hosts add {name} {destination}` sets up a key"
+/// Exit code of `ssh` for an error of its own.
+const SSH_FAILED: i32 = 255;
+
+/// Returns a command that helps against an error of a session with a host, whose script has come so far.
+fn hint(name: &str, destination: &Destination, error: &SessionError, progress: Progress) -> String {
+    let Destination {
+        become_command,
+        ssh,
+        ..
+    } = destination;
+    match (progress.failed, error) {
+        (Some(FailedStep::Space), _) => format!(
+            "make room for some 50 MB in `~/.cache` on `{name}`, or set `XDG_CACHE_HOME` there to another place"
+        ),
+        (Some(FailedStep::Digest), _) => "try again: the file is sent whole then".to_owned(),
+        (Some(FailedStep::Directory), _) => in_cache(name),
+        (None, SessionError::Interrupted { during, .. }) => bootstrap_hint(&**during),
+        (None, SessionError::Bootstrap(error)) => bootstrap_hint(&**error),
+        (None, SessionError::Ended { .. }) if progress.reached => {
+            match (&become_command[..], ssh, &destination.agent) {
+                ([program, ..], Some(address), _) => {
+                    let become_text = become_command.join(" ");
+                    format!(
+                        "`ssh {address} {become_text} true` has to work without a question: allow it there (for `{program}`, \
+                         NOPASSWD in its rules), or leave `become` of `{name}` out of the hosts file"
+                    )
+                }
+                (_, _, Some(agent)) => format!(
+                    "make sure that `{}` on `{name}` is a Regatta which this user may execute, or leave `agent` out of the \
+                     hosts file, so that this one is sent there",
+                    agent.display()
                 ),
-                None => String::new(),
-            },
+                _ => in_cache(name),
+            }
         }
+        (
+            None,
+            SessionError::Ended {
+                silent_code: Some(SSH_FAILED),
+                ..
+            },
+        ) => NO_SESSION.to_owned(),
+        (None, SessionError::Version { .. }) => format!(
+            "leave `agent` of `{name}` out of the hosts file, so that this Regatta is sent there"
+        ),
+        (None, _) => match ssh {
+            Some(address) => format!(
+                "try `ssh {address} true`; `regatta hosts add {name} {address}` sets up a key, and says what to do about a \
+                 host key that has changed"
+            ),
+            None => String::new(),
+        },
     }
+}
+
+/// Returns the hint for a host on which this program cannot be stored or executed.
+fn in_cache(name: &str) -> String {
+    format!(
+        "Regatta is sent to `~/.cache/regatta` on `{name}`, which has to let this user write and execute files \
+         there; or set `XDG_CACHE_HOME` there to another place, or name a file there with `agent` in the hosts file"
+    )
 }
 
 fn bootstrap_hint(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
@@ -531,5 +524,68 @@ impl Connect for Connector {
             Some(session) => Ok(session),
             None => Ok(self.greeted(self.start()?)?.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hint for a session that ended with these words.
+    fn hint_for(reason: &str, silent_code: Option<i32>, progress: Progress) -> String {
+        let destination = Destination {
+            ssh: Some("alice@lab".to_owned()),
+            key: None,
+            become_command: Vec::new(),
+            agent: None,
+            options: Vec::new(),
+        };
+        let error = SessionError::Ended {
+            reason: reason.to_owned(),
+            silent_code,
+        };
+        hint("lab", &destination, &error, progress)
+    }
+
+    fn failed(step: FailedStep) -> Progress {
+        Progress {
+            reached: true,
+            failed: Some(step),
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_known_in_every_language() {
+        let words = "cat: Schreibfehler: Auf dem Gerät ist kein Speicherplatz mehr verfügbar";
+        let hint = hint_for(words, None, failed(FailedStep::Space));
+        assert!(hint.starts_with("make room for some 50 MB"), "{hint}");
+    }
+
+    #[test]
+    fn words_of_other_programs_choose_no_hint() {
+        let reached = Progress {
+            reached: true,
+            failed: None,
+        };
+        let hint = hint_for("motd: No space left on device", None, reached);
+        assert!(hint.starts_with("Regatta is sent to"), "{hint}");
+        let hint = hint_for("Host key verification failed.", None, Progress::default());
+        assert!(hint.starts_with("try `ssh alice@lab true`"), "{hint}");
+    }
+
+    #[test]
+    fn steps_of_the_script_have_their_hints() {
+        let hint = hint_for("", None, failed(FailedStep::Digest));
+        assert!(hint.starts_with("try again"), "{hint}");
+        let hint = hint_for("", None, failed(FailedStep::Directory));
+        assert!(hint.contains("XDG_CACHE_HOME"), "{hint}");
+    }
+
+    #[test]
+    fn ssh_that_ends_without_a_word_has_its_own_hint() {
+        let silent = hint_for("", Some(255), Progress::default());
+        assert_eq!(silent, NO_SESSION);
+        let other = hint_for("", Some(1), Progress::default());
+        assert!(other.starts_with("try `ssh"), "{other}");
     }
 }

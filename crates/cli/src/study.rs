@@ -106,7 +106,7 @@ fn with_options(
     check_placement(args, &study, read.as_ref())?;
     registry::check_probes(&study)?;
     study.check_guest().map_err(|mistake| {
-        let hint = mistake.hint;
+        let hint = mistake.hint.to_string();
         Failure::bad(mistake).hint(hint)
     })?;
     registry::check_endings(&study)?;

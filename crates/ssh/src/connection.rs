@@ -127,15 +127,17 @@ impl Destination {
                 r#"d=${{XDG_CACHE_HOME:-$HOME/.cache}}/{HOST_CACHE}; f=$d/{digest}; p=$f.part; {hello}"#
             ),
             r#"if [ ! -x "$f" ]"#.to_owned(),
-            r#"then umask 077; mkdir -p "$d" && : >>"$p" || exit 1"#.to_owned(),
+            format!(
+                r#"then umask 077; failed() {{ echo "{LINE_PREFIX} failed $1"; exit 1; }}; mkdir -p "$d" && : >>"$p" || failed directory"#
+            ),
             r#"n=0; [ ! -s "$p" ] || n=$(wc -c <"$p")"#.to_owned(),
             format!(r"echo {LINE_PREFIX} needs $n; read -r n || exit 1"),
-            r#"head -c "$n" >>"$p" || exit 1; s=$(sha256sum <"$p")"#.to_owned(),
+            r#"head -c "$n" >>"$p" || failed space; s=$(sha256sum <"$p")"#.to_owned(),
             format!(
-                r#"[ "${{s%% *}}" = "{compressed_digest}" ] || {{ [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; exit 1; }}"#
+                r#"[ "${{s%% *}}" = "{compressed_digest}" ] || {{ [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; failed digest; }}"#
             ),
-            r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$f.$$"; exit 1; }"#.to_owned(),
-            r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || exit 1; fi"#.to_owned(),
+            r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$f.$$"; failed space; }"#.to_owned(),
+            r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || failed directory; fi"#.to_owned(),
             format!(r#"exec {become_prefix}"$f" {SERVER_COMMAND} {silence}"#),
         ];
         steps.join("; ")
@@ -199,12 +201,32 @@ fn own_platform() -> String {
     format!("Linux {}", std::env::consts::ARCH)
 }
 
+/// Step of the script that failed on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailedStep {
+    /// The directory cannot be made or written.
+    Directory,
+    /// The directory takes no more: its disk is full, or a limit is reached.
+    Space,
+    /// What arrived has another digest than what was sent.
+    Digest,
+}
+
+/// How far the script has come on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Whether a shell of the host has run the script.
+    pub reached: bool,
+    /// Step that failed.
+    pub failed: Option<FailedStep>,
+}
+
 /// Facts about a host from the dialogue with its script.
 #[derive(Debug)]
 pub struct Bootstrap<'a> {
     file: &'a AgentFile,
-    /// Whether a shell of the host has run the script.
-    pub reached: bool,
+    /// How far the script has come.
+    pub progress: Progress,
     /// Number of the shell's process, which becomes the server's.
     pub shell: Option<u32>,
     /// Whether the file is sent, not found or named by the user.
@@ -223,7 +245,10 @@ impl<'a> Bootstrap<'a> {
     pub const fn new(file: &'a AgentFile, has_own_file: bool) -> Self {
         Self {
             file,
-            reached: false,
+            progress: Progress {
+                reached: false,
+                failed: None,
+            },
             shell: None,
             sent: false,
             addresses: None,
@@ -244,7 +269,7 @@ impl<'a> Bootstrap<'a> {
                 Ok(())
             }
             [LINE_PREFIX, "is", system, processor, ref connection @ ..] => {
-                self.reached = true;
+                self.progress.reached = true;
                 let platform = format!("{system} {processor}");
                 let fits = system == "Linux" && (self.has_own_file || platform == own_platform());
                 if !fits {
@@ -259,6 +284,15 @@ impl<'a> Bootstrap<'a> {
                         .zip(address(server))
                         .map(<[IpAddr; 2]>::from);
                 }
+                Ok(())
+            }
+            [LINE_PREFIX, "failed", step] => {
+                self.progress.failed = match step {
+                    "directory" => Some(FailedStep::Directory),
+                    "space" => Some(FailedStep::Space),
+                    "digest" => Some(FailedStep::Digest),
+                    _ => None,
+                };
                 Ok(())
             }
             [LINE_PREFIX, "needs", offset] => {
@@ -311,7 +345,10 @@ fn copy(file: &mut File, pipe: &mut ChildStdin, timeout: Duration) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use std::process::Stdio;
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::Stdio,
+    };
 
     use super::*;
 
@@ -363,5 +400,52 @@ mod tests {
             let checked = Command::new("sh").args(["-n", "-c", &script]).status();
             assert!(checked.unwrap().success(), "{script}");
         }
+    }
+
+    /// Runs the script of a file with this digest, without a host, and returns the last step that failed.
+    fn failed_step(directory: &std::path::Path, sent: &[u8], digest: &str) -> Option<FailedStep> {
+        let compressed = directory.join("sent");
+        std::fs::write(&compressed, sent).expect("a file");
+        let file = AgentFile {
+            digest: "d1935".to_owned(),
+            compressed,
+            compressed_digest: digest.to_owned(),
+            compressed_bytes: sent.len() as u64,
+        };
+        let destination = Destination {
+            become_command: Vec::new(),
+            ..destination()
+        };
+        let mut shell = Command::new("sh")
+            .args(["-c", &destination.script(&file, "5000")])
+            .env("XDG_CACHE_HOME", directory.join("cache"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        let mut input = shell.stdin.take().expect("its input");
+        let mut bootstrap = Bootstrap::new(&file, true);
+        for line in BufReader::new(shell.stdout.take().expect("its output")).lines() {
+            let _ = bootstrap.line(&line.expect("text"), &mut input);
+        }
+        shell.wait().expect("its end");
+        assert!(bootstrap.progress.reached);
+        bootstrap.progress.failed
+    }
+
+    #[test]
+    fn a_file_that_arrives_damaged_is_a_step_that_failed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let failed = failed_step(directory.path(), b"other", "6b86b");
+        assert_eq!(failed, Some(FailedStep::Digest));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_a_step_that_failed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("cache"), "a file").expect("a file");
+        let failed = failed_step(directory.path(), b"other", "6b86b");
+        assert_eq!(failed, Some(FailedStep::Directory));
     }
 }

@@ -56,8 +56,8 @@ impl Carrier {
         }
     }
 
-    /// Ends the carrier and returns the reason for its end: its last lines, or its exit status.
-    pub(super) fn end(&mut self, error: &io::Error) -> String {
+    /// Ends the carrier and returns the reason for its end: its last lines, or its exit status, and then its exit code.
+    pub(super) fn end(&mut self, error: &io::Error) -> (String, Option<i32>) {
         // A carrier that is silent does not end by itself.
         let within = match error.kind() {
             io::ErrorKind::UnexpectedEof => EXIT_LIMIT,
@@ -69,9 +69,9 @@ impl Carrier {
         }
         let stderr_text = self.stderr_text();
         match (stderr_text.is_empty(), status) {
-            (false, Some(_)) => stderr_text,
-            (true, Some(status)) => format!("the connection ended with {status}"),
-            (_, None) => error.to_string(),
+            (false, Some(_)) => (stderr_text, None),
+            (true, Some(status)) => (format!("the connection ended with {status}"), status.code()),
+            (_, None) => (error.to_string(), None),
         }
     }
 

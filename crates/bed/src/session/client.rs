@@ -278,7 +278,14 @@ impl Opening {
             match error {
                 Greeting::Session(SessionError::Bootstrap(during)) => {
                     match self.carrier.last_lines(&*during) {
-                        Some(reason) => SessionError::Interrupted { reason, during },
+                        Some(reason) => {
+                            // What the host's shell still said, such as why it ended.
+                            let until = Instant::now() + EXIT_LIMIT;
+                            while let Ok(line) = self.incoming.line(until) {
+                                let _ = on_line(&String::from_utf8_lossy(&line), &mut self.input);
+                            }
+                            SessionError::Interrupted { reason, during }
+                        }
                         None => SessionError::Bootstrap(during),
                     }
                 }
@@ -286,14 +293,18 @@ impl Opening {
                 Greeting::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
                     SessionError::Silent { within }
                 }
-                Greeting::Io(error) => SessionError::Ended {
-                    reason: self.carrier.end(&error),
-                },
+                Greeting::Io(error) => {
+                    let (reason, silent_code) = self.carrier.end(&error);
+                    SessionError::Ended {
+                        reason,
+                        silent_code,
+                    }
+                }
             }
         })?;
         let mut carrier = self.carrier;
         Session::over(self.input, self.incoming, [silence; 2], move |error| {
-            carrier.end(error)
+            carrier.end(error).0
         })
         .map_err(|source| SessionError::Spawn {
             what: "a thread".to_owned(),

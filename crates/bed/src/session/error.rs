@@ -22,6 +22,8 @@ pub enum SessionError {
     Ended {
         /// Its last lines, or its exit status.
         reason: String,
+        /// Exit code of a carrier that wrote no line about its end.
+        silent_code: Option<i32>,
     },
     /// No greeting came.
     #[error("the host sent no greeting within {} s", within.as_secs())]

@@ -45,6 +45,7 @@ pub fn open_over(
         }
         Greeting::Io(_) => SessionError::Ended {
             reason: "the server closed the connection".to_owned(),
+            silent_code: None,
         },
     })?;
     Session::over(input, incoming, silence, explain).map_err(failed)

@@ -4,7 +4,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Emulator, PathSetup};
+use super::{
+    Emulator, PathSetup,
+    message::{Message, message, text_setting},
+};
 use crate::units::{Bytes, UnitError};
 
 /// Part of each packet that a capture keeps, and whether the file stays.
@@ -42,14 +45,17 @@ impl CaptureSetup {
     ///
     /// # Errors
     /// The setting that asks for netem.
-    pub fn path(path: PathSetup) -> Result<PathSetup, String> {
+    pub fn path(path: PathSetup) -> Result<PathSetup, Message> {
         match path.needs_netem() {
-            _ if path.emulator == Emulator::None => {
-                Err("with `emulator = \"none\"` no emulator carries the packets".to_owned())
-            }
-            Some(needs) => Err(format!(
-                "`{needs}` asks for netem, which does not tell what it does to each packet"
-            )),
+            _ if path.emulator == Emulator::None => Err(message!([
+                "with ",
+                text_setting("emulator", "none"),
+                " no emulator carries the packets",
+            ])),
+            Some((key, value)) => Err(message!([
+                text_setting(key, value),
+                " asks for netem, which does not tell what it does to each packet",
+            ])),
             None => Ok(PathSetup {
                 emulator: Emulator::Userspace,
                 ..path
@@ -108,6 +114,6 @@ mod tests {
             placement: Placement::Ends,
             ..free
         };
-        assert!(CaptureSetup::path(ends).is_err_and(|why| why.contains("ends")));
+        assert!(CaptureSetup::path(ends).is_err_and(|why| why.names("placement")));
     }
 }

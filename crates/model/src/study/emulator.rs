@@ -1,5 +1,6 @@
 //! Emulator of the path between the two hosts of a bed, and its settings.
 
+use super::message::{Message, message, text_setting};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::is_default;
@@ -85,33 +86,38 @@ impl PathSetup {
         offloads: Offloads::Off,
     };
 
-    /// Returns a setting that only netem supports, if there is one.
+    /// Returns key and value of a setting that only netem supports, if there is one.
     #[must_use]
-    pub fn needs_netem(&self) -> Option<&'static str> {
+    pub fn needs_netem(&self) -> Option<(&'static str, &'static str)> {
         if self.placement == Placement::Ends {
-            Some("placement = \"ends\"")
+            Some(("placement", "ends"))
         } else if self.loss_by == LossBy::Iptables {
-            Some("loss_by = \"iptables\"")
+            Some(("loss_by", "iptables"))
         } else if self.offloads == Offloads::On {
-            Some("offloads = \"on\"")
+            Some(("offloads", "on"))
         } else {
-            (self.emulator == Emulator::Netem).then_some("emulator = \"netem\"")
+            (self.emulator == Emulator::Netem).then_some(("emulator", "netem"))
         }
     }
 
     /// Returns the reason for which the settings exclude one another, if they do.
     #[must_use]
-    pub fn contradiction(&self) -> Option<String> {
-        let needs = self.needs_netem()?;
+    pub fn contradiction(&self) -> Option<Message> {
+        let (key, value) = self.needs_netem()?;
         // The interfaces of a direct link have offloads.
         let is_possible = match self.emulator {
             Emulator::Userspace => false,
             Emulator::None => self.placement != Placement::Ends && self.loss_by != LossBy::Iptables,
             Emulator::Auto | Emulator::Netem => true,
         };
-        let emulator = self.emulator.as_str();
-        (!is_possible)
-            .then(|| format!("`{needs}` is netem's, and `emulator = \"{emulator}\"` is not netem"))
+        (!is_possible).then(|| {
+            message!([
+                text_setting(key, value),
+                " is netem's, and ",
+                text_setting("emulator", self.emulator.as_str()),
+                " is not netem",
+            ])
+        })
     }
 }
 
@@ -164,7 +170,7 @@ mod tests {
         };
         let stored = serde_json::to_string(&with).expect("JSON");
         assert_eq!(read(&stored).ok(), Some(with));
-        assert_eq!(with.needs_netem(), Some("offloads = \"on\""));
+        assert_eq!(with.needs_netem(), Some(("offloads", "on")));
         let text = serde_json::to_string(&ends).expect("JSON");
         assert_eq!(
             text,

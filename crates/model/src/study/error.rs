@@ -4,6 +4,7 @@ use std::{fmt, ops::Range};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use super::message::Message;
 use crate::shell::printable;
 
 /// Result of reading a study file.
@@ -16,9 +17,9 @@ pub struct StudyError {
     pub(super) text: String,
     pub(super) span: Range<usize>,
     /// Description of the error, without a full stop.
-    pub message: String,
+    pub message: Message,
     /// Hint on what to type instead.
-    pub hint: String,
+    pub hint: Message,
 }
 
 impl StudyError {
@@ -37,16 +38,14 @@ impl StudyError {
         header.map_or("", |line| line.trim_matches(['[', ']']))
     }
 
-    /// Returns the line `key = value` in which the error is, unless the message names the key.
+    /// Returns key and value, as TOML, of the line in which the error is, unless the message names the key.
     #[must_use]
-    pub fn unnamed_setting(&self) -> Option<&str> {
+    pub fn unnamed_setting(&self) -> Option<(&str, &str)> {
         let before = &self.text[..self.span.start];
         let begins = before.rfind('\n').map_or(0, |at| at + 1);
         let line = self.text[begins..].lines().next()?;
-        let (key, _) = line.split_once(" = ")?;
-        let mut quoted = self.message.split('`').skip(1).step_by(2);
-        let is_named = quoted.any(|text| text.split(" = ").next() == Some(key));
-        (!is_named).then_some(line)
+        let (key, value) = line.split_once(" = ")?;
+        (!self.message.names(key)).then_some((key, value))
     }
 
     /// Returns the whole message with the excerpt of the file, in colour if `colour` is set.
@@ -57,11 +56,11 @@ impl StudyError {
             .annotation(AnnotationKind::Primary.span(self.span.clone()));
         let report = [
             Level::ERROR
-                .primary_title(printable(&self.message))
+                .primary_title(printable(&self.message.to_string()))
                 .element(snippet),
             Level::HELP
                 .with_name(Some("hint"))
-                .secondary_title(printable(&self.hint))
+                .secondary_title(printable(&self.hint.to_string()))
                 .elements([] as [annotate_snippets::Element<'_>; 0]),
         ];
         let renderer = match colour {

@@ -6,6 +6,7 @@ use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     curve::read_curve,
     error::{Result, StudyError},
+    message::{Message, key, message, setting, text_setting},
     parts::{LONGEST_NAME, TransportSpans, read_published, read_source, read_transport},
     path::read_condition,
     rounds,
@@ -95,11 +96,11 @@ impl StudyFile {
 
         refuse! { root;
             transports.is_empty() => 0..0,
-                "this study has no transport", "add a section `[[transport]]` with `driver = \"tcp\"`";
+                "this study has no transport", ["add a section `[[transport]]` with ", text_setting("driver", "tcp")];
             conditions.is_empty() => 0..0,
-                "this study has no condition", "add a section `[[condition]]` with `name = \"baseline\"`";
+                "this study has no condition", ["add a section `[[condition]]` with ", text_setting("name", "baseline")];
             workloads.is_empty() => 0..0,
-                "this study has no workload", "add a section `[[workload]]` with `kind = \"bulk\"`";
+                "this study has no workload", ["add a section `[[workload]]` with ", text_setting("kind", "bulk")];
         }
         let published = published_sections.into_iter();
         let published = published.map(|it| read_published(it, &conditions, &workloads));
@@ -150,8 +151,8 @@ impl StudyFile {
     #[must_use]
     pub fn kernel_error(
         &self,
-        message: impl Into<String>,
-        hint: impl Into<String>,
+        message: impl Into<Message>,
+        hint: impl Into<Message>,
     ) -> Option<StudyError> {
         Some(self.error(self.kernel.clone()?, message, hint))
     }
@@ -160,8 +161,8 @@ impl StudyFile {
     #[must_use]
     pub fn between_error(
         &self,
-        message: impl Into<String>,
-        hint: impl Into<String>,
+        message: impl Into<Message>,
+        hint: impl Into<Message>,
     ) -> Option<StudyError> {
         Some(self.error(self.between.clone()?, message, hint))
     }
@@ -172,8 +173,8 @@ impl StudyFile {
         &self,
         transport: usize,
         option: Option<&str>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
+        message: impl Into<Message>,
+        hint: impl Into<Message>,
     ) -> StudyError {
         let span = self.transports.get(transport).map(|spans| {
             let option = option.and_then(|option| spans.options.get(option));
@@ -185,8 +186,8 @@ impl StudyFile {
     fn error(
         &self,
         span: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
+        message: impl Into<Message>,
+        hint: impl Into<Message>,
     ) -> StudyError {
         File {
             name: &self.file,
@@ -234,7 +235,12 @@ fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<(PathSetup, Optio
     };
     match path.contradiction() {
         Some(message) => {
-            Err(root.error(0..0, message, "write `emulator = \"netem\"` or `\"auto\"`"))
+            let hint = message!([
+                "write ",
+                text_setting("emulator", "netem"),
+                " or `\"auto\"`"
+            ]);
+            Err(root.error(0..0, message, hint))
         }
         None => Ok((path, between)),
     }
@@ -251,7 +257,10 @@ fn read_bed(root: &mut Section<'_>) -> Result<(BedKind, Vec<String>)> {
     refuse! { root;
         (bed == BedKind::Hosts) == hosts.is_empty() => 0..0,
             "the bed `hosts` and the names of two hosts go together",
-            "write `bed = \"hosts\"` and `hosts = [\"lab1\", \"local\"]`, with names of the hosts file";
+            [
+                "write ", text_setting("bed", "hosts"), " and ", setting("hosts", TWO_HOSTS),
+                ", with names of the hosts file",
+            ];
     }
     Ok((bed, hosts))
 }
@@ -266,11 +275,14 @@ fn read_hosts(root: &mut Section<'_>) -> Result<Vec<String>> {
     };
     refuse! { root;
         !fits => 0..0,
-            "`hosts` are the names of two different hosts of the hosts file",
-            "write `hosts = [\"lab1\", \"local\"]`: the first one connects, `local` is this machine";
+            [key("hosts"), " are the names of two different hosts of the hosts file"],
+            ["write ", setting("hosts", TWO_HOSTS), ": the first one connects, `local` is this machine"];
     }
     Ok(hosts)
 }
+
+/// Example of the names of two hosts, as TOML.
+const TWO_HOSTS: &str = "[\"lab1\", \"local\"]";
 
 /// Whether a name can be that of a host in the hosts file: letters, digits, `-`, `_`, `.`, 64 at most.
 pub fn is_host_name(name: &str) -> bool {
@@ -300,8 +312,8 @@ fn read_capture(root: &mut Section<'_>, path: &mut PathSetup) -> Result<Option<C
         return Ok(None);
     };
     *path = CaptureSetup::path(*path).map_err(|why| {
-        let hint = "leave that out, or `capture`";
-        root.error(span, format!("there is no capture here: {why}"), hint)
+        let hint = message!(["leave that out, or ", key("capture")]);
+        root.error(span, why.after("there is no capture here: "), hint)
     })?;
     Ok(Some(capture))
 }
@@ -314,8 +326,8 @@ fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3]> {
     if let Some((interval, span)) = &sample_interval {
         refuse! { root;
             *interval < Duration::from_millis(10) => span.clone(),
-                "`sample_interval` is shorter than 10 ms, which would disturb what is measured",
-                "write `sample_interval = \"100ms\"`";
+                [key("sample_interval"), " is shorter than 10 ms, which would disturb what is measured"],
+                ["write ", text_setting("sample_interval", "100ms")];
         }
     }
     let sample_interval = root
@@ -360,7 +372,10 @@ fn unique(
     Err(root.error(
         span,
         format!("the {key} `{name}` is in this study twice"),
-        format!("give one of them another one: `{key} = \"{name}-2\"`"),
+        message!([
+            "give one of them another one: ",
+            text_setting(key, format_args!("{name}-2")),
+        ]),
     ))
 }
 
@@ -395,12 +410,17 @@ fn check_study_name(root: &Section<'_>, name: &str, span: Range<usize>) -> Resul
     let near: String = name.chars().map(allowed).collect();
     let near = near.trim_matches(['.', '-']);
     let hint = match is_host_name(near) {
-        true if root.span_of("title").is_some() => format!("write `name = \"{near}\"`"),
-        true => format!(
-            "write `name = \"{near}\"`, and `title = \"{}\"` for readers",
-            name.escape_debug()
-        ),
-        false => format!("write letters, digits and hyphens, at most {LONGEST_NAME}"),
+        true if root.span_of("title").is_some() => {
+            message!(["write ", text_setting("name", near)])
+        }
+        true => message!([
+            "write ",
+            text_setting("name", near),
+            ", and ",
+            text_setting("title", name.escape_debug()),
+            " for readers",
+        ]),
+        false => message!("write letters, digits and hyphens, at most {LONGEST_NAME}"),
     };
     Err(root.error(span, message, hint))
 }

@@ -7,8 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::named::named;
 
 use super::{
-    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError, error::Result, is_default,
-    section::Section, source::File,
+    BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError,
+    error::Result,
+    is_default,
+    message::{Message, key, message, setting, setting_or_option, text_setting},
+    section::Section,
+    source::File,
 };
 use crate::condition::Condition;
 
@@ -58,20 +62,20 @@ const LARGEST_ON_WIRE_BYTES: u32 = 1500;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct GuestMistake {
-    message: String,
+    message: Message,
     /// Suggestion of a valid setting.
-    pub hint: &'static str,
+    pub hint: Message,
     /// Key that asks for it.
     key: &'static str,
 }
 
-/// Returns the first of some mistakes whose condition holds: key, message, which may name variables, and hint.
+/// Returns the first of some mistakes whose condition holds: key, message and hint, as [`message!`] takes them.
 macro_rules! refuse {
-    ($($is:expr => $key:literal, $message:literal, $hint:literal;)+) => {
+    ($($is:expr => $key:literal, $message:tt, $hint:tt;)+) => {
         $(if $is {
             return Err(GuestMistake {
-                message: format_args!($message).to_string(),
-                hint: $hint,
+                message: message!($message),
+                hint: message!($hint),
                 key: $key,
             });
         })+
@@ -128,13 +132,13 @@ impl Study {
         // Only a guest has a clock and a kernel of its own.
         refuse! {
             !has_guest && is_virtual => "clock",
-                "time is virtual in the bed `uml` alone", "write `bed = \"uml\"` too, or `--bed uml`";
+                "time is virtual in the bed `uml` alone", ["write ", setting_or_option("bed", "uml"), " too"];
             !has_guest && kernel.is_some() => "kernel",
                 "a kernel is named, and the bed is not `uml`",
-                "write `bed = \"uml\"` too, or `--bed uml`, or leave the kernel out";
+                ["write ", setting_or_option("bed", "uml"), " too, or leave the kernel out"];
             !has_guest && is_two => "guests",
                 "two guests are asked for, and the bed is not `uml`",
-                "write `bed = \"uml\"` too, or `--bed uml`, or leave the guests out";
+                ["write ", setting_or_option("bed", "uml"), " too, or leave the guests out"];
         }
         // Each guest would jump over its own waits, and nothing synchronises them; the user-space emulator reads and
         // writes the devices of both hosts; there is no third guest for routers; the rule of iptables is on another
@@ -142,29 +146,29 @@ impl Study {
         refuse! {
             is_two && is_virtual => "clock",
                 "two guests have no virtual clock in common",
-                "run both hosts in one guest with `guests = 1`, or by the machine's clock with `clock = \"real\"`";
+                ["run both hosts in one guest with ", setting("guests", 1), ", or by the machine's clock with ", text_setting("clock", "real")];
             is_two && path.emulator == Emulator::Userspace => "guests",
                 "the user-space emulator needs both hosts in one guest",
-                "write `emulator = \"netem\"`, or `--emulator netem`, or ask for one guest";
+                ["write ", setting_or_option("emulator", "netem"), ", or ask for one guest"];
             is_two && path.emulator == Emulator::None => "guests",
                 "a direct link needs both hosts in one guest",
-                "leave `emulator` out, or write `guests = 1`";
+                ["leave ", key("emulator"), " out, or write ", setting("guests", 1)];
             is_two && path.placement == Placement::Between => "guests",
                 "between two guests there is only a wire: netem stands on both ends of it",
-                "write `placement = \"ends\"`, which is the default with two guests, or `guests = 1`";
+                ["write ", text_setting("placement", "ends"), ", which is the default with two guests, or ", setting("guests", 1)];
             is_two && path.loss_by == LossBy::Iptables => "guests",
                 "losses by iptables need both hosts in one guest",
-                "leave `loss_by` out, or write `guests = 1`";
+                ["leave ", key("loss_by"), " out, or write ", setting("guests", 1)];
             is_two && path.offloads == Offloads::On => "guests",
                 "offloads that stay on need both hosts in one guest",
-                "leave `offloads` out, or write `guests = 1`";
+                ["leave ", key("offloads"), " out, or write ", setting("guests", 1)];
         }
         let is_changed = |condition: &&Condition| !condition.changes_nothing();
         if let Some(Condition { name, .. }) = self.conditions.iter().find(is_changed) {
             refuse! {
                 path.emulator == Emulator::None => "emulator",
                     "without an emulator the path is a direct link, and `{name}` has an impairment or a rate",
-                    "leave `emulator` out, or leave the condition without delay, loss, rate and the like; only an `mtu` is possible";
+                    ["leave ", key("emulator"), " out, or leave the condition without delay, loss, rate and the like; only an ", key("mtu"), " is possible"];
             }
         }
         let large = |condition: &&Condition| condition.mtu_bytes > LARGEST_ON_WIRE_BYTES;
@@ -175,7 +179,7 @@ impl Study {
             refuse! {
                 is_two => "guests",
                     "the path `{name}` has packets of up to {mtu_bytes} bytes, and the wire between two guests carries at most {LARGEST_ON_WIRE_BYTES}",
-                    "write `mtu = 1500`, or `guests = 1`";
+                    ["write ", setting("mtu", 1500), ", or ", setting("guests", 1)];
             }
         }
         // While a guest works its virtual clock stands still, so that an unlimited link carries any amount of data in
@@ -186,7 +190,7 @@ impl Study {
             refuse! {
                 is_virtual => "clock",
                     "the path `{name}` has no rate {direction}, and in virtual time nothing else limits a transfer",
-                    "give the path a rate, such as `rate = \"100Mbit/s\"` or `--rate 100Mbit/s`";
+                    ["give the path a rate, such as ", setting_or_option("rate", "100Mbit/s")];
             }
         }
         Ok(())

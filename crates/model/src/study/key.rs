@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{draft::Draft, error::Result, section::Section};
+use super::{draft::Draft, error::Result, message::Message, section::Section};
 use crate::{condition::Link, metric::Unit};
 
 /// Key of a condition.
@@ -48,7 +48,7 @@ pub(super) type Read =
     fn(&mut Section<'_>, &mut Draft, &'static str) -> Result<Option<Range<usize>>>;
 
 /// Message and hint.
-pub(super) type Fault = (String, String);
+pub(super) type Fault = (Message, Message);
 
 /// Kind of values that a key of a condition or of a workload takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

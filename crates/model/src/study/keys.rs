@@ -7,6 +7,7 @@ use super::{
     draft::Draft,
     error::Result,
     key::{Fault, KeyKind, PathKey},
+    message::{key as name_of, message, text_setting},
     names::nearest,
     section::{Section, set, set_some},
 };
@@ -27,11 +28,11 @@ const CODEL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of packets in a list of losses.
 const LONGEST_LIST: usize = 1_000_000;
 
-/// Returns the first of some faults whose condition holds: message, which may name variables, and hint.
+/// Returns the first of some faults whose condition holds: message and hint, as [`message!`] takes them.
 macro_rules! faults {
-    ($($is:expr => $message:literal, $hint:literal;)+) => {{
+    ($($is:expr => $message:tt, $hint:tt;)+) => {{
         $(if $is {
-            return Some((format_args!($message).to_string(), $hint.to_owned()));
+            return Some((message!($message), message!($hint)));
         })+
         None
     }};
@@ -59,7 +60,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .stepped("10ms", Unit::Nanoseconds, |link, ns| link.jitter = time(ns))
         .fault(|link, _| too_long(link.jitter).or_else(|| faults! {
             link.jitter > link.delay =>
-                "`jitter` is larger than the one-way delay that it varies",
+                [name_of("jitter"), " is larger than the one-way delay that it varies"],
                 "write a jitter of at most the delay: a packet cannot arrive before it was sent";
         })),
     PathKey::new("jitter_distribution", KeyKind::Enum("NAME", &["uniform", "normal", "pareto"]))
@@ -74,7 +75,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         })
         .fault(|link, _| faults! {
             link.jitter.is_zero() && link.jitter_distribution.reach() > 1 =>
-                "a distribution of the jitter, but no `jitter`", "add `jitter = \"2ms\"`";
+                ["a distribution of the jitter, but no ", name_of("jitter")], ["add ", text_setting("jitter", "2ms")];
         }),
     PathKey::new("rtt_jitter", KeyKind::Time)
         .help("Amplitude of the round trip's random delay, half of it each way, instead of `--jitter`")
@@ -108,10 +109,10 @@ pub const PATH_KEYS: &[PathKey] = &[
             let correlation = link.jitter_correlation?;
             too_long(correlation).or_else(|| faults! {
                 link.jitter.is_zero() =>
-                    "a correlation of the jitter, but no `jitter`", "add `jitter = \"2ms\"`";
+                    ["a correlation of the jitter, but no ", name_of("jitter")], ["add ", text_setting("jitter", "2ms")];
                 link.jitter_reorders && !correlation.is_zero() =>
                     "jitter that lets packets overtake is drawn for each of them",
-                    "leave out `jitter_correlation` or `jitter_reorders`";
+                    ["leave out ", name_of("jitter_correlation"), " or ", name_of("jitter_reorders")];
             })
         }),
     PathKey::new("loss", KeyKind::Ratio)
@@ -154,10 +155,10 @@ pub const PATH_KEYS: &[PathKey] = &[
             let list = &link.loss_list;
             faults! {
                 list.first() == Some(&0) || list.windows(2).any(|pair| pair[0] >= pair[1]) =>
-                    "the packets of `loss_list` do not rise from 1",
+                    ["the packets of ", name_of("loss_list"), " do not rise from 1"],
                     "list each packet once, in order, as in `[3, 17]`; the first packet is 1";
                 list.len() > LONGEST_LIST =>
-                    "`loss_list` names more than {LONGEST_LIST} packets", "use `loss` or `loss_bursts`";
+                    [name_of("loss_list"), format!(" names more than {LONGEST_LIST} packets")], ["use ", name_of("loss"), " or ", name_of("loss_bursts")];
             }
         }),
     PathKey::new("reorder", KeyKind::Ratio)
@@ -168,8 +169,8 @@ pub const PATH_KEYS: &[PathKey] = &[
         .describe(|link| share(link.reorder_ratio, "reordered"))
         .fault(|link, _| no_share(link.reorder_ratio).or_else(|| faults! {
             link.reorder_ratio.0 > 0.0 && link.delay.is_zero() =>
-                "`reorder` lets packets skip the delay, and there is no delay to skip",
-                "add `delay = \"15ms\"`";
+                [name_of("reorder"), " lets packets skip the delay, and there is no delay to skip"],
+                ["add ", text_setting("delay", "15ms")];
         })),
     PathKey::new("duplicate", KeyKind::Ratio)
         .help("Packets that arrive twice, each way")
@@ -196,7 +197,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .fault(|link, _| faults! {
             link.rate == Some(BitRate(0)) =>
                 "a rate of zero carries nothing",
-                "write a rate above zero, or leave `rate` out for a path without a limit";
+                ["write a rate above zero, or leave ", name_of("rate"), " out for a path without a limit"];
         }),
     PathKey::new("trace", KeyKind::File)
         .help("File with times of delivery in milliseconds, as Mahimahi's `mm-link` takes it, or one of `lte`, `5g`, `wifi`, `satellite`, instead of a rate")
@@ -204,7 +205,8 @@ pub const PATH_KEYS: &[PathKey] = &[
         .in_name(4, "trace {}")
         .instead_of("rate")
         .fault(|link, _| faults! {
-            link.trace.is_some() && link.rate.is_some() => "{BOTH_RATES}", "leave one of them out";
+            link.trace.is_some() && link.rate.is_some() =>
+                [name_of("trace"), " and ", name_of("rate"), BOTH_RATES], "leave one of them out";
         }),
     PathKey::new("rate_of", KeyKind::Enum("LAYER", &["ip", "ethernet"]))
         .help("Bytes that the rate counts: `ip` packets, or frames of an `ethernet` with preamble and gap [default: ip]")
@@ -213,7 +215,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .read(|s, d, key| Ok(set(s.choice_at(key)?, &mut d.link.rate_of)))
         .fault(|link, _| faults! {
             link.rate_of != RateOf::Ip && link.rate.is_none() =>
-                "what the rate counts, but no `rate`", "add `rate = \"1Gbit/s\"`";
+                ["what the rate counts, but no ", name_of("rate")], ["add ", text_setting("rate", "1Gbit/s")];
         }),
     PathKey::new("burst", KeyKind::Size)
         .help("Bytes that may pass the bottleneck at once after it was idle")
@@ -225,11 +227,11 @@ pub const PATH_KEYS: &[PathKey] = &[
             let burst = link.burst_bytes?;
             faults! {
                 link.rate.is_none() =>
-                    "`burst` is the depth of the bottleneck's token bucket, and the link has no rate",
-                    "add `rate = \"100Mbit/s\"`";
+                    [name_of("burst"), " is the depth of the bottleneck's token bucket, and the link has no rate"],
+                    ["add ", text_setting("rate", "100Mbit/s")];
                 burst.0 < mtu =>
                     "a burst smaller than one packet of {mtu} bytes lets none pass",
-                    "write a larger `burst`, such as `15kB`";
+                    ["write a larger ", name_of("burst"), ", such as `15kB`"];
             }
         }),
     PathKey::new("queue", KeyKind::Queue)
@@ -240,12 +242,13 @@ pub const PATH_KEYS: &[PathKey] = &[
         .fault(|link, mtu| faults! {
             link.queue.is_some_and(|queue| queue.0 < mtu) =>
                 "a queue smaller than one packet of {mtu} bytes carries nothing",
-                "write a larger `queue`, or leave it out to have it sized from the path";
+                ["write a larger ", name_of("queue"), ", or leave it out to have it sized from the path"];
             link.queue_packets == Some(0) =>
-                "a queue of no packet carries nothing", "write a `queue` of at least `1 packet`";
+                "a queue of no packet carries nothing",
+                ["write a ", name_of("queue"), " of at least `1 packet`"];
             link.queue_packets.is_some() && !link.has_bottleneck() =>
                 "a queue in packets, but nothing that packets wait for: the link has no rate",
-                "add `rate = \"100Mbit/s\"`";
+                ["add ", text_setting("rate", "100Mbit/s")];
         }),
     PathKey::new("discipline", KeyKind::Enum("NAME", &["drop-tail", "codel"]))
         .help("Queue discipline: `drop-tail` or `codel` [default: drop-tail]")
@@ -269,7 +272,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .fault(|link, _| faults! {
             link.discipline != QueueDiscipline::DropTail && !link.has_bottleneck() =>
                 "CoDel on a link without a rate: nothing waits there that it could drop",
-                "add `rate = \"100Mbit/s\"`";
+                ["add ", text_setting("rate", "100Mbit/s")];
         }),
     PathKey::new("codel_target", KeyKind::Time)
         .help("Standing delay that CoDel accepts [default: 5ms]")
@@ -281,7 +284,10 @@ pub const PATH_KEYS: &[PathKey] = &[
             QueueDiscipline::Codel { target, interval } => faults! {
                 target.is_zero() || target >= interval || interval > Condition::LONGEST_TIME =>
                     "CoDel's target is not between zero and its interval",
-                    "write `codel_target = \"5ms\"` and `codel_interval = \"100ms\"`, RFC 8289 §4.3";
+                    [
+                        "write ", text_setting("codel_target", "5ms"), " and ", text_setting("codel_interval", "100ms"),
+                        ", RFC 8289 §4.3",
+                    ];
             },
         }),
     PathKey::new("codel_interval", KeyKind::Time)
@@ -367,8 +373,8 @@ fn read_bursts(mut section: Section<'_>) -> Result<GilbertElliott> {
     Ok(bursts)
 }
 
-/// Message about two rates of one link.
-const BOTH_RATES: &str = "`trace` and `rate` both say how fast the link is";
+/// End of the message about two rates of one link.
+const BOTH_RATES: &str = " both say how fast the link is";
 
 /// Reads a rate, or `None` for an unlimited link.
 fn limit(text: &str) -> Result<Option<BitRate>, UnitError> {
@@ -387,7 +393,11 @@ fn read_rate_or_trace(
     let rate = section.quantity(key, "100Mbit/s", limit)?;
     let trace = section.text("trace")?;
     match (rate, trace) {
-        (Some(_), Some((_, span))) => Err(section.error(span, BOTH_RATES, "leave one of them out")),
+        (Some(_), Some((_, span))) => Err(section.error(
+            span,
+            message!([name_of("trace"), " and ", name_of("rate"), BOTH_RATES]),
+            "leave one of them out",
+        )),
         (Some((rate, span)), None) => {
             (draft.link.rate, draft.link.trace) = (rate, None);
             Ok(Some(span))
@@ -401,7 +411,7 @@ fn read_rate_or_trace(
                 (Err(mut error), None) => {
                     let shipped: Vec<&str> = SHIPPED_TRACES.iter().map(|it| it.name).collect();
                     if let Some(near) = nearest(&name, &shipped) {
-                        error.hint = format!("did you mean `{near}`? else {}", error.hint);
+                        error.hint = error.hint.after(&format!("did you mean `{near}`? else "));
                     }
                     return Err(error);
                 }
@@ -425,8 +435,8 @@ fn read_codel(
     match (taken, &mut draft.link.discipline) {
         (Some((_, span)), QueueDiscipline::DropTail) => Err(section.error(
             span,
-            format!("`{key}`, but the queue is not under CoDel"),
-            "add `discipline = \"codel\"`",
+            message!([name_of(key), ", but the queue is not under CoDel"]),
+            message!(["add ", text_setting("discipline", "codel")]),
         )),
         (taken, QueueDiscipline::Codel { target, .. }) if key == "codel_target" => {
             Ok(set(taken, target))

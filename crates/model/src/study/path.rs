@@ -6,6 +6,7 @@ use super::{
     draft::Draft,
     error::Result,
     keys::{fault, read_link},
+    message::{key as name_of, message, text_setting},
     section::{Section, refuse},
     source::File,
     steps::{Staircase, read_staircase},
@@ -124,7 +125,10 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
         (Some(staircase), false) => {
             return Err(file.error(
                 staircase.span,
-                "`steps` and `[[condition.step]]` both say how the path changes",
+                message!([
+                    name_of("steps"),
+                    " and `[[condition.step]]` both say how the path changes",
+                ]),
                 "leave one of them out",
             ));
         }
@@ -174,8 +178,14 @@ fn climb(
         .find_map(|direction| direction.spans.get(staircase.key))
     {
         let key = staircase.key;
-        let message = format!("`{key}` is said here and by `steps`, which begins with it");
-        return Err(file.error(span.clone(), message, format!("leave `{key}` out here")));
+        let message = message!([
+            name_of(key),
+            " is said here and by ",
+            name_of("steps"),
+            ", which begins with it",
+        ]);
+        let hint = message!(["leave ", name_of(key), " out here"]);
+        return Err(file.error(span.clone(), message, hint));
     }
     for direction in directions.iter_mut() {
         staircase.apply(&mut direction.link, 0);
@@ -265,7 +275,7 @@ fn finish(
         refuse! { file;
             bytes.is_none() && packets.is_none() => draft.span_of("queue"),
                 "a queue of so many bandwidth-delay products, but the link has no rate",
-                "add `rate = \"100Mbit/s\"`, or write the `queue` in bytes";
+                ["add ", text_setting("rate", "100Mbit/s"), ", or write the ", name_of("queue"), " in bytes"];
         }
         (link.queue, link.queue_packets) = (bytes, packets);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     Study, Until,
     error::Result,
+    message::{key, text_setting},
     parts::find_metric,
     section::{Section, refuse},
 };
@@ -41,7 +42,7 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds> {
     refuse! { root;
         !(1..=most).contains(&rounds) => span,
             "a round every {shown} for this long is not 1 to {most} rounds",
-            "write a longer time than `every`, such as `for = \"6h\"`";
+            ["write a longer time than ", key("every"), ", such as ", text_setting("for", "6h")];
     }
     Ok(Rounds {
         rounds: rounds as u32,
@@ -86,7 +87,7 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     refuse! { table;
         matches!(until, Until::Narrow(width) if !(0.0005..=0.5).contains(&width.0)) => span,
             "intervals of this width end no run sensibly",
-            "write a half-width from \"0.05%\" to \"50%\", such as `until = \"3%\"`";
+            ["write a half-width from \"0.05%\" to \"50%\", such as ", text_setting("until", "3%")];
     }
     Ok(Rounds {
         until: Some(until),
@@ -130,7 +131,7 @@ pub(super) fn read_equivalence(root: &mut Section<'_>) -> Result<Ratio> {
     refuse! { root;
         !(0.0001..=1.0).contains(&equivalence.0) => span,
             "two sides that differ by as much, or as little, are not the same",
-            "write a difference from \"0.01%\" to \"100%\", such as `equivalence = \"3%\"`";
+            ["write a difference from \"0.01%\" to \"100%\", such as ", text_setting("equivalence", "3%")];
     }
     Ok(equivalence)
 }

@@ -10,6 +10,7 @@ use toml::{
 use super::{
     LONGEST_NAME,
     error::{Result, StudyError},
+    message::{Message, key as name_of, message, setting},
     names::{list, nearest, one_of},
     source::File,
 };
@@ -22,12 +23,13 @@ use crate::{
 /// Value that was read, with its span in the file.
 pub(super) type Taken<T> = Option<(T, Range<usize>)>;
 
-/// Returns the first of some mistakes whose condition holds, as an error of a section: span, message, which may name
-/// variables, and hint.
+/// Returns the first of some mistakes whose condition holds, as an error of a section: span, and message and hint as
+/// [`message!`] takes them.
 macro_rules! refuse {
-    ($section:expr; $($is:expr => $span:expr, $message:literal, $hint:literal;)+) => {
+    ($section:expr; $($is:expr => $span:expr, $message:tt, $hint:tt;)+) => {
         $(if $is {
-            return Err($section.error($span, format!($message), $hint));
+            use $crate::study::message::message;
+            return Err($section.error($span, message!($message), message!($hint)));
         })+
     };
 }
@@ -81,8 +83,8 @@ impl<'a> Section<'a> {
     pub fn error(
         &self,
         span: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
+        message: impl Into<Message>,
+        hint: impl Into<Message>,
     ) -> StudyError {
         self.file.error(span, message, hint)
     }
@@ -110,8 +112,11 @@ impl<'a> Section<'a> {
         };
         self.error(
             value.span(),
-            format!("`{key}` in {} is {want}, not {found}", self.name),
-            format!("write `{key} = {example}`"),
+            message!([
+                name_of(key),
+                format!(" in {} is {want}, not {found}", self.name),
+            ]),
+            message!(["write ", setting(key, example)]),
         )
     }
 
@@ -334,7 +339,7 @@ impl<'a> Section<'a> {
             }
             Some(((written, _), span)) => Err(self.error(
                 span,
-                format!("`{key}` cannot be {written}"),
+                message!([name_of(key), format!(" cannot be {written}")]),
                 format!("write a whole number from {lowest} to {highest}"),
             )),
         }
@@ -371,7 +376,8 @@ impl<'a> Section<'a> {
         }
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let hint = format!("write {}", one_of(&names));
-        Err(self.error(span, format!("`{chosen}` is not a value of `{key}`"), hint))
+        let message = message!([format!("`{chosen}` is not a value of "), name_of(key)]);
+        Err(self.error(span, message, hint))
     }
 
     /// Reads a number above zero.
@@ -466,8 +472,13 @@ impl<'a> Section<'a> {
         match (self.table.get(one), self.table.get(other)) {
             (Some(_), Some(value)) => Err(self.error(
                 value.span(),
-                format!("`{one}` and `{other}` cannot stand together"),
-                format!("leave out one of `{one}` and `{other}`"),
+                message!([
+                    name_of(one),
+                    " and ",
+                    name_of(other),
+                    " cannot stand together"
+                ]),
+                message!(["leave out one of ", name_of(one), " and ", name_of(other)]),
             )),
             _ => Ok(()),
         }
@@ -490,7 +501,7 @@ impl<'a> Section<'a> {
         }
         let name = name.trim_matches(['[', ']']);
         let hint = format!("write it as `[{name}]` with its keys below");
-        Err(self.error(span, format!("`{key}` is a table"), hint))
+        Err(self.error(span, message!([name_of(key), " is a table"]), hint))
     }
 
     /// Reads the tables of a list `[[name]]`, whose last part is the key.
@@ -500,7 +511,7 @@ impl<'a> Section<'a> {
         };
         let wrong = |span| {
             let hint = format!("write each one as `[[{name}]]` with its keys below");
-            self.error(span, format!("`{key}` is a list of tables"), hint)
+            self.error(span, message!([name_of(key), " is a list of tables"]), hint)
         };
         let DeValue::Array(items) = value.get_ref() else {
             return Err(wrong(value.span()));
@@ -521,8 +532,8 @@ impl<'a> Section<'a> {
         taken.ok_or_else(|| {
             self.error(
                 self.span.clone(),
-                format!("{} has no `{key}`", self.name),
-                format!("add `{key} = {example}`"),
+                message!([format!("{} has no ", self.name), name_of(key)]),
+                message!(["add ", setting(key, example)]),
             )
         })
     }
@@ -561,7 +572,11 @@ impl<'a> Section<'a> {
         if let Some(near) = nearest(key.get_ref(), &self.known) {
             hint.insert_str(0, &format!("did you mean `{near}`? "));
         }
-        let message = format!("unknown key `{}` in {}", key.get_ref(), self.name);
+        let message = message!([
+            "unknown key ",
+            name_of(key.get_ref()),
+            format!(" in {}", self.name),
+        ]);
         Err(self.error(key.span(), message, hint))
     }
 }

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::error::{Result, StudyError};
+use super::{
+    error::{Result, StudyError},
+    message::Message,
+};
 use crate::units::UnitError;
 
 /// Function that reads a file that a study names, by its name as written there.
@@ -40,8 +43,8 @@ impl<'a> File<'a> {
     pub fn error(
         &self,
         span: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
+        message: impl Into<Message>,
+        hint: impl Into<Message>,
     ) -> StudyError {
         // A parser may point past the end, or into the middle of a character, of a malformed file.
         let floor = |at: usize| {

@@ -6,6 +6,7 @@ use super::{
     error::Result,
     key::Quantity,
     keys::PATH_KEYS,
+    message::key as name_of,
     section::{Section, refuse},
 };
 use crate::condition::{Condition, Link};
@@ -64,10 +65,10 @@ pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
             "steps of nothing lead nowhere",
             "write by how much each step rises or falls, without a sign";
         from == to => to_span,
-            "`from` and `to` are the same, so nothing changes", "leave `steps` out";
+            [name_of("from"), " and ", name_of("to"), " are the same, so nothing changes"], ["leave ", name_of("steps"), " out"];
         every.is_zero() || every > Condition::LONGEST_TIME => every_span,
             "this time must be longer than zero and at most 30 days", "write a time such as `20s`";
-        steps > MAX_STEPS => by_span, "these are more than {MAX_STEPS} steps", "write a larger `by`";
+        steps > MAX_STEPS => by_span, "these are more than {MAX_STEPS} steps", ["write a larger ", name_of("by")];
     }
     Ok(Staircase {
         key,

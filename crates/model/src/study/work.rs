@@ -4,6 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use super::{
     error::Result,
+    message::{Message, key as name_of, keys as names_of, message, text_setting},
     names::list,
     section::{Section, refuse},
     source::{File, no_files},
@@ -122,7 +123,7 @@ fn read_over(section: &mut Section<'_>, workload: &mut Workload, deadline: Durat
         refuse! { section;
             workload.probe.interval < Duration::from_millis(1) => spans.get("interval").cloned().unwrap_or_default(),
                 "probe messages more often than every millisecond would be load themselves",
-                "write `interval = \"20ms\"`";
+                ["write ", text_setting("interval", "20ms")];
         }
     }
     not_of_another_kind(section, kind)?;
@@ -146,12 +147,18 @@ fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<()>
     let known = WORKLOAD_KEYS.iter().filter(|key| key.is_of(&mut known));
     let known: Vec<&str> = known.map(|key| key.name).collect();
     let (key, kind) = (key.name, kind.name());
-    let (others, known) = (list(&others), list(&known));
-    Err(section.error(
-        span,
-        format!("`{key}` is a key of {others}, and this workload is `{kind}`"),
-        format!("leave `{key}` out; `{kind}` knows {known}"),
-    ))
+    let others = list(&others);
+    let message = message!([
+        name_of(key),
+        format!(" is a key of {others}, and this workload is `{kind}`"),
+    ]);
+    let hint = [
+        "leave ".into(),
+        name_of(key),
+        format!(" out; `{kind}` knows ").into(),
+    ];
+    let hint = Message::of(hint.into_iter().chain(names_of(&known)));
+    Err(section.error(span, message, hint))
 }
 
 /// Refuses a setting that no transfer can have; `span_of` returns the span of a key.
@@ -167,23 +174,33 @@ fn check(
     let is_all_warm_up = |duration| duration < deadline && options.warm_up >= duration;
     refuse! { section;
         options.duration.is_some_and(is_all_warm_up) => span_of("warm_up"),
-            "`warm_up` leaves nothing of `duration` to be measured",
-            "write a shorter `warm_up`, or a longer `duration`";
+            [name_of("warm_up"), " leaves nothing of ", name_of("duration"), " to be measured"],
+            ["write a shorter ", name_of("warm_up"), ", or a longer ", name_of("duration")];
     }
     // The deadline would always cut it short.
     if let Some((key, _)) = kind.part_not_within(deadline) {
         let deadline = format_duration(deadline);
         return Err(section.error(
             span_of(key),
-            format!(
-                "`{key}` is not shorter than the study's `deadline` of {deadline}, which ends every transfer"
-            ),
-            format!("write a shorter `{key}`, or a longer `deadline` of the study"),
+            message!([
+                name_of(key),
+                " is not shorter than the study's ",
+                name_of("deadline"),
+                format!(" of {deadline}, which ends every transfer"),
+            ]),
+            message!([
+                "write a shorter ",
+                name_of(key),
+                ", or a longer ",
+                name_of("deadline"),
+                " of the study",
+            ]),
         ));
     }
     refuse! { section;
         options.finish == Finish::Abandon && options.direction != Direction::Forward => span_of("finish"),
-            "only the connecting host can abandon what it sends", "leave out one of `finish` and `direction`";
+            "only the connecting host can abandon what it sends",
+            ["leave out one of ", name_of("finish"), " and ", name_of("direction")];
     }
     Ok(())
 }

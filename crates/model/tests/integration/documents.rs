@@ -71,7 +71,8 @@ fn the_page_about_studies_has_every_key_of_a_study() {
     // The error of an unknown key lists those that are known.
     let text = "zzzzzzzz = 1\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"c\"\n[[workload]]\n";
     let error = Study::parse(text, "s").expect_err("an unknown key");
-    let known: BTreeSet<&str> = error.hint.split('`').skip(1).step_by(2).collect();
+    let hint = error.hint.to_string();
+    let known: BTreeSet<&str> = hint.split('`').skip(1).step_by(2).collect();
     assert!(known.len() > 20, "{known:?}");
     assert_eq!(written, known);
 }
