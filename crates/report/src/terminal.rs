@@ -148,7 +148,9 @@ fn tables(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     if !any {
         return;
     }
-    let mut legend = tr!("geometric mean [95 % confidence interval of each alone, not for comparisons], of loss the mean");
+    let mut legend = tr!(
+        "geometric mean [95 % confidence interval of each alone, not for comparisons], of loss the mean"
+    );
     let mut verdicts = summary.verdict.conditions.iter();
     if verdicts.any(|verdict| verdict.ranking.len() > 1) {
         legend += &tr!(

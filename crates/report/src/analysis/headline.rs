@@ -75,7 +75,7 @@ fn fitting(prefix: &str, texts: &[String]) -> String {
 struct Answer {
     /// Which is faster, by how much; or what else is known.
     claim: String,
-    /// Clause about what the first has more of, or the second.
+    /// Clause about what the first has more of, or the second, or how far what is undecided looks apart.
     price: Option<String>,
     /// Clause about a transport that failed.
     failure: Option<String>,
@@ -86,8 +86,8 @@ impl Answer {
         let pair = pair(group);
         Self {
             claim: claim(group),
-            price: pair
-                .and_then(|pair| Prices::of(index.comparisons(group.cell_group), pair).clause()),
+            price: looks(group)
+                .or_else(|| Prices::of(index.comparisons(group.cell_group), pair?).clause()),
             failure: failure(group),
         }
     }
@@ -122,7 +122,7 @@ fn of_group(data: &RunData, index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -
     let next = (!next.is_empty()).then(|| next.trim().to_owned());
     let second = next.or(prices);
     if second.is_some() {
-        answer.price = None;
+        answer.price = looks(group);
     }
     let first = capital(&fitting("", &answer.texts()));
     [first].into_iter().chain(second).collect()
@@ -159,8 +159,7 @@ fn claim(group: &RankedGroup<'_>) -> String {
     if !others.is_empty() {
         return match group.is_undecided(&leaders) {
             true => {
-                let looks = others.first().and_then(|other| looks(group, lead, other));
-                tr!("undecided among {}{}", names, looks.unwrap_or_default())
+                tr!("undecided among {}", names)
             }
             false => tr!(
                 "{} are the same within {}",
@@ -183,10 +182,14 @@ fn margin(group: &RankedGroup<'_>, lead: &Ranked, other: &Ranked) -> Option<Stri
     Some(Margin { ratio, interval }.headline(&other.transport))
 }
 
-/// Returns the clause about how far two transports are apart that may be the same, if the rounds say that much.
-fn looks(group: &RankedGroup<'_>, lead: &Ranked, other: &Ranked) -> Option<String> {
+/// Returns the clause about how far the first two of an undecided group look apart, if the rounds say that much.
+fn looks(group: &RankedGroup<'_>) -> Option<String> {
+    let leaders = group.leaders();
+    let [lead, other, ..] = leaders[..] else {
+        return None;
+    };
     let (ratio, interval, _) = group.margin(&lead.transport, &other.transport)?;
-    (is_narrow(interval) && ratio > 1.0).then(|| {
+    (group.is_undecided(&leaders) && is_narrow(interval) && ratio > 1.0).then(|| {
         let margin = Margin { ratio, interval }.headline(&other.transport);
         tr!(": `{}` looks {}", lead.transport, margin)
     })

@@ -375,10 +375,8 @@ fn overall(data: &RunData, summary: &Summary, groups: &[RankedGroup<'_>]) -> Str
         );
     }
     let is_alone = |it: &&RankedGroup<'_>| it.ranking.len() == 1;
-    // A study of one transport has figures, and no leader in its sweeps.
-    let has_others = groups.iter().any(|it| it.ranking.len() > 1);
     let (swept, plain): (Vec<&RankedGroup<'_>>, Vec<_>) =
-        (groups.iter()).partition(|it| it.cell_group.is_swept && has_others);
+        (groups.iter()).partition(|it| it.cell_group.is_swept);
     let (alone, others): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =
         plain.into_iter().partition(is_alone);
     let (unranked, several): (Vec<&RankedGroup<'_>>, Vec<&RankedGroup<'_>>) =

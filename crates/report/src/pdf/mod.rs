@@ -38,7 +38,9 @@ pub enum Form {
 }
 
 /// Values of the page that the short form shows.
-const OF_BRIEF: [&str; 15] = [
+const OF_BRIEF: [&str; 17] = [
+    "answer",
+    "answer_note",
     "language",
     "study",
     "summary",

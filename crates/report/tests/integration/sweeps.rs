@@ -461,7 +461,10 @@ fn a_sweep_of_names_has_the_tables_of_any_study() {
     let text = terminal::render(
         &summarise(&data),
         &data,
-        &terminal::TerminalOptions::default(),
+        &terminal::TerminalOptions {
+            details: true,
+            ..Default::default()
+        },
     );
     assert!(text.contains("goodput, Mbit/s"), "{text}");
 }
