@@ -336,7 +336,8 @@ fn a_sweep_by_a_percentile_says_where_median_and_tail_disagree() {
         metrics.insert("round_trip_delay_p99_ns", p99 * noise);
     }
     let sentences = &summarise(&data).sweeps[0].sentences;
-    let expected = "the median and the 99th percentile are lowest of different transports at 10 % loss";
+    let expected =
+        "the median and the 99th percentile are lowest of different transports at 10 % loss";
     assert!(sentences.iter().any(|it| it == expected), "{sentences:?}");
 }
 
