@@ -14,6 +14,7 @@ use crate::{
     hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
     query::read_series,
     replace::replace,
+    tables::{IDENTITY, TrialColumns},
 };
 
 /// Name of the file with one row for each trial.
@@ -24,10 +25,6 @@ pub const SERIES_FILE_NAME: &str = "series.csv";
 
 /// Trials that are read at a time.
 const TRIALS_AT_ONCE: usize = 4096;
-
-/// Query for the metrics that have a value; see [`Reader::trials`] for values that are none.
-const OCCURRING_METRICS: &str =
-    "SELECT DISTINCT name FROM metric WHERE abs(value) <= 1.7976931348623157e308";
 
 /// Writes one row for each attempt at a trial, in the order of its number.
 ///
@@ -42,45 +39,25 @@ const OCCURRING_METRICS: &str =
 /// # Errors
 /// Errors of reading and writing.
 pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
-    let text = |sql: &str| reader.rows(sql, |row| row.get::<_, String>(0));
-    // Names that this version does not know, from a file of another version, come last, in their own order.
-    let mut metrics = text(OCCURRING_METRICS)?;
-    for name in &mut metrics {
-        *name = metric::current_name(name).to_owned();
-    }
-    let rank = |name: &String| {
-        metric::METRICS
-            .iter()
-            .position(|metric| metric.name == name)
-    };
-    metrics.sort_by_cached_key(|name| (rank(name).unwrap_or(usize::MAX), name.clone()));
-    metrics.dedup();
-    let facts = text("SELECT DISTINCT name FROM fact ORDER BY name")?;
-
+    let columns = TrialColumns::of(reader)?;
     let sweeps = reader.header()?.study.sweeps;
-    let parameters = Parameters::of(&sweeps);
+    let parameters = Parameters::of(&sweeps, &columns.keys);
 
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(
-        (IDENTITY.iter().map(|(name, _)| (*name).to_owned()))
-            .chain(parameters.keys.iter().cloned())
-            .chain(metrics.iter().cloned())
-            .chain(facts.iter().map(|name| format!("fact.{name}")))
-            .map(cell),
-    )?;
+    csv.write_record(columns.names().map(cell))?;
     // A part after the other: the trials of a large run need not fit into memory.
     for part in reader.trial_indices()?.chunks(TRIALS_AT_ONCE) {
         let span = [part[0], part[part.len() - 1]].map(i64::from);
         for trial in reader.trials_of(span, false)? {
             let measurements = &trial.measurements;
-            let measured = metrics.iter().map(|name| {
+            let measured = columns.metrics.iter().map(|name| {
                 let value = measurements.metrics.get(name);
                 value.map_or_else(String::new, f64::to_string)
             });
-            let read_back = (facts.iter())
+            let read_back = (columns.facts.iter())
                 .map(|name| cell(measurements.facts.get(name).cloned().unwrap_or_default()));
             let swept = parameters.of_trial(&trial);
-            let cells = IDENTITY.iter().map(|(_, value)| value(&trial)).chain(swept);
+            let cells = OF_IDENTITY.iter().map(|value| value(&trial)).chain(swept);
             csv.write_record(cells.chain(measured).chain(read_back))?;
         }
     }
@@ -90,21 +67,14 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
 
 /// Values of the sweeps of a study by entry.
 struct Parameters<'a> {
-    /// Keys, one for each column.
-    keys: Vec<String>,
+    /// Number of columns, one for each key.
+    columns: usize,
     /// Columns and their values, by part and name.
     entries: BTreeMap<(Part, &'a str), Vec<(usize, String)>>,
 }
 
 impl<'a> Parameters<'a> {
-    fn of(sweeps: &'a Sweeps) -> Self {
-        let mut keys: Vec<String> = Vec::new();
-        for sweep in &sweeps.sweeps {
-            // Sweeps of one key for different entries share a column.
-            if !keys.contains(&sweep.full_key()) {
-                keys.push(sweep.full_key());
-            }
-        }
+    fn of(sweeps: &'a Sweeps, keys: &[String]) -> Self {
         let value = |(sweep, value): (&Sweep, &SweptValue)| {
             let column = keys.iter().position(|key| *key == sweep.full_key())?;
             let number = value.value.map(|number| number.to_string());
@@ -116,12 +86,15 @@ impl<'a> Parameters<'a> {
                 ((entry.part, entry.name.as_str()), values)
             })
             .collect();
-        Self { keys, entries }
+        Self {
+            columns: keys.len(),
+            entries,
+        }
     }
 
     /// Returns the columns of a trial, empty where a sweep does not apply.
     fn of_trial(&self, trial: &TrialRecord) -> Vec<String> {
-        let mut columns = vec![String::new(); self.keys.len()];
+        let mut columns = vec![String::new(); self.columns];
         for part in [
             (Part::Transport, trial.transport.as_str()),
             (Part::Condition, trial.condition.as_str()),
@@ -138,24 +111,24 @@ impl<'a> Parameters<'a> {
 /// Formats one column of a trial.
 type OfTrial = fn(&TrialRecord) -> String;
 
-/// Columns of every trial, with their values.
-const IDENTITY: [(&str, OfTrial); 12] = [
-    ("trial", |trial| trial.index.to_string()),
-    ("attempt", |trial| trial.attempt.to_string()),
-    ("round", |trial| trial.round.to_string()),
-    ("transport", |trial| cell(trial.transport.clone())),
-    ("condition", |trial| cell(trial.condition.clone())),
-    ("workload", |trial| cell(trial.workload.clone())),
-    ("started_unix_ns", |trial| trial.started_unix_ns.to_string()),
-    ("seed", |trial| trial.seed.to_string()),
-    ("outcome", |trial| trial.outcome.name().to_owned()),
-    ("reasons", |trial| cell(trial.reasons.join("; "))),
-    ("hint", |trial| cell(trial.hint.clone())),
-    ("warnings", |trial| {
+/// Values of the columns that every run has.
+const OF_IDENTITY: [OfTrial; IDENTITY.len()] = [
+    |trial| trial.index.to_string(),
+    |trial| trial.attempt.to_string(),
+    |trial| trial.round.to_string(),
+    |trial| cell(trial.transport.clone()),
+    |trial| cell(trial.condition.clone()),
+    |trial| cell(trial.workload.clone()),
+    |trial| trial.started_unix_ns.to_string(),
+    |trial| trial.seed.to_string(),
+    |trial| trial.outcome.name().to_owned(),
+    |trial| cell(trial.reasons.join("; ")),
+    |trial| cell(trial.hint.clone()),
+    |trial| {
         let warnings = trial.measurements.warnings.iter();
         let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
         cell(codes.join("; "))
-    }),
+    },
 ];
 
 /// Writes one row for each sample of each series: `trial`, `round`, `transport`, `condition`,

@@ -142,6 +142,26 @@ fn pandas_example_of_the_page_runs() {
 }
 
 #[test]
+fn trials_of_the_module_have_the_columns_of_sweeps() {
+    let done = python(
+        &Bench::new(),
+        "import pandas as pd, regatta\n\
+         run = regatta.Run({\n\
+         \x20   'trial': pd.DataFrame({'trial': [0, 1], 'transport': ['tcp:cc=bbr', 'udp'], 'condition': ['a', 'b'],\n\
+         \x20       'workload': ['w', 'w'], 'outcome': ['measured'] * 2, 'is_last_attempt': [True] * 2}),\n\
+         \x20   'metric': pd.DataFrame({'trial': [0, 1], 'name': ['goodput_bps'] * 2, 'value': [1e6, 2e6]}),\n\
+         \x20   'parameter': pd.DataFrame({'part': ['condition', 'condition', 'transport'], 'name': ['a', 'b', 'tcp:cc=bbr'],\n\
+         \x20       'key': ['loss', 'loss', 'cc'], 'value': [0.01, 0.02, None], 'text': ['1 %', '2 %', 'bbr']})}, {})\n\
+         trials = run.trials()\n\
+         print(trials['condition.loss'].tolist(), trials['transport.cc'].fillna('-').tolist(), trials.goodput_bps.tolist())\n",
+    );
+    assert_eq!(
+        last_line(&done),
+        "[0.01, 0.02] ['bbr', '-'] [1000000.0, 2000000.0]"
+    );
+}
+
+#[test]
 fn duckdb_example_of_the_page_runs() {
     let bench = Bench::new();
     let data = exported(&bench);

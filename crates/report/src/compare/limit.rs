@@ -5,7 +5,6 @@ use std::str::FromStr;
 use regatta_model::{Better, Named as _, Ratio, UnitError, metric, metric::id, study::nearest};
 use serde::Serialize;
 
-use super::types::MetricPair;
 use crate::analysis::better;
 
 /// Short names of metrics in limits.
@@ -71,29 +70,6 @@ impl Limit {
             .iter()
             .flat_map(|(name, _)| [format!("{name}-worse"), format!("{name}-better")]);
         of_ranking.chain(of_metrics).collect()
-    }
-
-    /// Whether the limit is about a metric of a cell.
-    pub(super) fn concerns(&self, metric: &MetricPair) -> bool {
-        match &*self.metrics {
-            [] => metric.primary,
-            metrics => metrics.contains(&&*metric.metric),
-        }
-    }
-
-    /// Whether a change is certain, goes in this direction, and is as large as the limit or larger.
-    pub(super) fn is_reached(&self, metric: &MetricPair) -> bool {
-        let is_higher = match (self.direction, better(&metric.metric)) {
-            (Direction::Higher, _)
-            | (Direction::Worse, Better::Lower)
-            | (Direction::Better, Better::Higher | Better::Neither) => true,
-            (Direction::Lower, _) | (Direction::Worse | Direction::Better, _) => false,
-        };
-        let change = metric.ratio.map(|ratio| ratio - 1.0);
-        self.concerns(metric)
-            && metric.conclusion.is_difference()
-            && metric.is_higher() == is_higher
-            && change.is_none_or(|change| change.abs() >= self.least.0)
     }
 }
 

@@ -5,7 +5,7 @@ use regatta_model::{Better, metric, metric::id};
 
 use super::{
     CompareError,
-    limit::Limit,
+    limit::{Direction, Limit},
     types::{CellPair, MetricPair, MoreFailures, PairOfRuns, RegressionGate},
 };
 use crate::{
@@ -407,6 +407,31 @@ impl RegressionGate {
             true => "no more trials failed".to_owned(),
             false => format!("no cell misses {limits}, and no more trials failed"),
         }
+    }
+}
+
+impl Limit {
+    /// Whether the limit is about a metric of a cell.
+    fn concerns(&self, metric: &MetricPair) -> bool {
+        match &*self.metrics {
+            [] => metric.primary,
+            metrics => metrics.contains(&&*metric.metric),
+        }
+    }
+
+    /// Whether a change is certain, goes in this direction, and is as large as the limit or larger.
+    fn is_reached(&self, metric: &MetricPair) -> bool {
+        let is_higher = match (self.direction, better(&metric.metric)) {
+            (Direction::Higher, _)
+            | (Direction::Worse, Better::Lower)
+            | (Direction::Better, Better::Higher | Better::Neither) => true,
+            (Direction::Lower, _) | (Direction::Worse | Direction::Better, _) => false,
+        };
+        let change = metric.ratio.map(|ratio| ratio - 1.0);
+        self.concerns(metric)
+            && metric.conclusion.is_difference()
+            && metric.is_higher() == is_higher
+            && change.is_none_or(|change| change.abs() >= self.least.0)
     }
 }
 

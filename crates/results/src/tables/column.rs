@@ -68,12 +68,17 @@ impl Column {
 
     /// Creates a column for one quantity of the samples of a host.
     pub(super) fn of_host(name: String, unit: Option<Unit>, meaning: String) -> Self {
+        Self::of_run(Kind::Single, name, unit, meaning)
+    }
+
+    /// Creates a column that some runs have.
+    pub(super) fn of_run(kind: Kind, name: String, unit: Option<Unit>, meaning: String) -> Self {
         Self {
             name: Cow::Owned(name),
             unit,
             nullable: true,
             meaning: Cow::Owned(meaning),
-            ..Self::new(Kind::Single, "", "")
+            ..Self::new(kind, "", "")
         }
     }
 

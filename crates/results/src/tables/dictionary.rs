@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{column::Column, definition::Table};
 
 /// Version of the form of the dictionary.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// Data dictionary, as `dictionary.json` has it.
 #[derive(Debug, Serialize)]
@@ -18,6 +18,8 @@ pub struct Dictionary {
     study: String,
     regatta_version: &'static str,
     pub(super) tables: Vec<TableEntry>,
+    /// Columns of `trials.csv`.
+    trials_csv: Vec<Column>,
     metrics: &'static [MetricDefinition],
     series: &'static [metric::SeriesDefinition],
 }
@@ -48,13 +50,18 @@ impl TableEntry {
 }
 
 impl Dictionary {
-    pub(super) fn new(header: &RunHeader, tables: Vec<TableEntry>) -> Self {
+    pub(super) fn new(
+        header: &RunHeader,
+        tables: Vec<TableEntry>,
+        trials_csv: Vec<Column>,
+    ) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
             run_id: header.run_id.clone(),
             study: header.study.name.clone(),
             regatta_version: env!("CARGO_PKG_VERSION"),
             tables,
+            trials_csv,
             metrics: METRICS,
             series: metric::SERIES,
         }
@@ -85,18 +92,13 @@ impl Dictionary {
                 table.rows,
                 files.join(", ")
             );
-            for column in &table.columns {
-                let name = code(&column.name);
-                let cells = [
-                    name.as_str(),
-                    column.kind.as_str(),
-                    column.unit.map_or("", Unit::name),
-                    if column.nullable { "yes" } else { "" },
-                    &column.meaning,
-                ];
-                row(&mut page, &cells);
-            }
+            rows_of(&mut page, &table.columns);
         }
+        page.push_str(
+            "\n## trials.csv\n\nOne row is one attempt at a trial. The file is in the directory of the run.\n\n\
+             | column | type | unit | null | meaning |\n|---|---|---|---|---|\n",
+        );
+        rows_of(&mut page, &self.trials_csv);
         page.push_str("\n## Metrics\n\nNames in `metric`.\n\n| name | unit | better | definition |\n|---|---|---|---|\n");
         for metric in self.metrics {
             let better = match metric.better {
@@ -116,6 +118,20 @@ impl Dictionary {
             row(&mut page, &cells);
         }
         page
+    }
+}
+
+fn rows_of(page: &mut String, columns: &[Column]) {
+    for column in columns {
+        let name = code(&column.name);
+        let cells = [
+            name.as_str(),
+            column.kind.as_str(),
+            column.unit.map_or("", Unit::name),
+            if column.nullable { "yes" } else { "" },
+            &column.meaning,
+        ];
+        row(page, &cells);
     }
 }
 

@@ -8,6 +8,7 @@ mod definition;
 mod dictionary;
 mod parquet_table;
 mod rows;
+mod trials_csv;
 
 use std::{convert::identity, fs, io, path::Path};
 
@@ -22,6 +23,7 @@ use self::{
 pub(crate) use self::{
     csv_table::CsvTable,
     rows::{RowWriter, sample_rows},
+    trials_csv::{IDENTITY, TrialColumns},
 };
 use crate::{Reader, ResultsError, explain::explain_io, query::RunFile, replace::replace};
 
@@ -94,7 +96,8 @@ pub fn export_tables(
         }
         entries.push(entry);
     }
-    let dictionary = Dictionary::new(&header, entries);
+    let trials_csv = TrialColumns::of(reader)?.described();
+    let dictionary = Dictionary::new(&header, entries, trials_csv);
     let mut text = json(&dictionary)?;
     text.push('\n');
     write_text(&dir.join(DICTIONARY_FILE_NAME), &text)?;

@@ -1,7 +1,13 @@
 //! Values of sweeps.
 
+use std::fs;
+
 use regatta_model::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue, TrialRecord, Unit};
-use regatta_results::{FILE_NAME, Reader, Store, exports};
+use regatta_results::{
+    FILE_NAME, Reader, Store, exports,
+    tables::{DICTIONARY_FILE_NAME, DICTIONARY_PAGE_NAME, TableFormat, export_tables},
+};
+use serde_json::Value;
 use tempfile::tempdir;
 
 use crate::common::{header, trial};
@@ -46,13 +52,17 @@ fn write(dir: &std::path::Path) {
     let mut header = header();
     header.study.sweeps = sweeps();
     let mut store = Store::create(dir, &header).unwrap();
-    let swept = TrialRecord {
+    let mut swept = TrialRecord {
         transport: "tcp:cc=cubic".into(),
         condition: "wan, 0.1 % loss".into(),
         ..trial(0)
     };
-    store.add_trial(&swept).unwrap();
-    store.add_trial(&trial(1)).unwrap();
+    let mut other = trial(1);
+    for trial in [&mut swept, &mut other] {
+        // Those of the other tests are no histograms.
+        trial.measurements.histograms.clear();
+        store.add_trial(trial).unwrap();
+    }
 }
 
 #[test]
@@ -80,6 +90,55 @@ fn parameters_have_rows_and_columns() {
         )
         .unwrap();
     assert_eq!(found, ("loss".into(), 0.001, "ratio".into()));
+}
+
+/// A reader of `trials.csv` looks every column up.
+#[test]
+fn the_dictionary_describes_the_columns_of_trials_csv() {
+    let dir = tempdir().unwrap();
+    write(dir.path());
+    let reader = Reader::open(dir.path()).unwrap();
+    let mut csv = Vec::new();
+    exports::trials_csv(&reader, &mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let head: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let out = dir.path().join("export");
+    export_tables(&reader, &out, &[TableFormat::Csv]).unwrap();
+    let dictionary = fs::read_to_string(out.join(DICTIONARY_FILE_NAME)).unwrap();
+    let dictionary: Value = serde_json::from_str(&dictionary).unwrap();
+    let columns = dictionary["trials_csv"].as_array().unwrap();
+    let names: Vec<&str> = columns
+        .iter()
+        .map(|column| column["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, head);
+    let column = |name: &str| {
+        let mut columns = columns.iter();
+        columns.find(|column| column["name"] == name).unwrap()
+    };
+    for column in columns {
+        assert_ne!(column["meaning"], "", "{column}");
+    }
+    let types = ["trial", "condition.loss", "transport.cc", "goodput_bps"]
+        .map(|name| [&column(name)["type"], &column(name)["unit"]].map(Value::to_string));
+    assert_eq!(
+        types,
+        [
+            ["\"int64\"", "null"],
+            ["\"float64\"", "\"ratio\""],
+            ["\"text\"", "null"],
+            ["\"float64\"", "\"bit/s\""]
+        ]
+    );
+    assert!(
+        names.iter().any(|name| name.starts_with("fact.")),
+        "{names:?}"
+    );
+    let page = fs::read_to_string(out.join(DICTIONARY_PAGE_NAME)).unwrap();
+    assert!(
+        page.contains("| `condition.loss` | float64 | ratio | yes | "),
+        "{page}"
+    );
 }
 
 #[test]

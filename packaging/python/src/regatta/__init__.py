@@ -50,13 +50,18 @@ class Run:
         return [*super().__dir__(), *self.tables]
 
     def trials(self) -> pd.DataFrame:
-        """One row for each measured trial: its columns of ``trial``, and one column for each metric.
+        """One row for each measured trial: its columns of ``trial``, and one column for each sweep and each metric.
 
-        A metric that was not measured is NaN. Attempts that were repeated are left out.
+        A sweep's column has its key, such as ``condition.loss``, and the value in the unit of ``parameter``, or as text. A
+        metric that was not measured is NaN, as is a sweep that does not apply. Attempts that were repeated are left out.
         """
         counts = (self.trial.outcome == "measured") & self.trial.is_last_attempt
+        trials = self.trial[counts].copy()
+        for (part, key), values in self.parameter.groupby(["part", "key"], sort=False):
+            named = values.set_index("name")
+            trials[f"{part}.{key}"] = trials[part].map(named.value if named.value.notna().all() else named.text)
         metrics = self.metric.pivot(index="trial", columns="name", values="value")
-        return self.trial[counts].join(metrics, on="trial")
+        return trials.join(metrics, on="trial")
 
 
 def read(directory: str | os.PathLike[str]) -> Run:
