@@ -7,10 +7,11 @@ use regatta_model::metric;
 use super::{
     Datum, DrawnPanel, Figure, anchor, defined,
     frame::{Chart, LABEL_CHARACTERS, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
+    parameter_axis::cells_at,
     published,
     style::Styles,
     svg::{ColourRole, Svg, Text, rectangle},
-    sweep::{all_lines, cells_at, combinations, heading_of, texts_of_lines, unshown_text},
+    sweep::{all_lines, combinations, heading_of, texts_of_lines, unshown_text},
     title_of,
 };
 use crate::{

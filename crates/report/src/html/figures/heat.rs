@@ -7,9 +7,10 @@ use regatta_model::{Better, MetricDefinition, metric};
 use super::{
     Datum, DrawnPanel, Figure, anchor, defined,
     frame::{Panel, largest},
+    parameter_axis::{LONGEST_VALUE, ParameterAxis, number_of, unit_of},
     style::Styles,
     svg::{Align, COLOURS, ColourRole, Svg, Text, rectangle, width_of},
-    sweep::{LONGEST_VALUE, ParameterAxis, combination_label, number_of, unit_of},
+    sweep::combination_label,
     title_of,
 };
 use crate::{

@@ -12,6 +12,8 @@ mod heat;
 pub mod hosts;
 mod means;
 mod over_time;
+mod overlays;
+mod parameter_axis;
 mod steps;
 mod style;
 mod svg;
