@@ -26,7 +26,7 @@ _regatta_words() {
     local found=($("$1" complete-words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
     local at
     for at in "${!found[@]}"; do
-        printf -v "found[at]" %q "${found[at]}"
+        [[ ${found[at]} == *" "* ]] && printf -v "found[at]" %q "${found[at]}"
     done
     if [[ ${#found[@]} -gt 0 ]]; then
         case "$3" in

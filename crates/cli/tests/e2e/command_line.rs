@@ -74,7 +74,7 @@ fn keys_of_a_workload_that_exclude_one_another_are_refused() {
         ),
         (
             ["--workload", "stop-and-wait", "--flows", "2"],
-            "`flows` is a key of `bulk`",
+            "`--flows` is a key of `bulk`",
         ),
         (
             ["--finish", "abandon", "--direction", "reverse"],
@@ -152,7 +152,7 @@ fn the_workload_of_a_study_is_selected_and_changed() {
     done.assert_stderr_contains("these options do not fit the workload `bulk`");
     let done = plan(&["--size", "1MB"]);
     done.assert_code(2);
-    done.assert_stderr_contains("`size` is a key of `bulk`, `stop-and-wait`");
+    done.assert_stderr_contains("`--size` is a key of `bulk`, `stop-and-wait`");
     let done = plan(&["--workload", "smal"]);
     done.assert_code(2);
     done.assert_stderr_contains("did you mean `small`?");

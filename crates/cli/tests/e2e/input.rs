@@ -214,7 +214,7 @@ fn arguments_are_checked_before_anything_starts() {
         (["--transport", "tcp,tcp"], "label `tcp`"),
         (["--jitter", "40ms"], "jitter"),
         (["--rtt", "-1ms"], "a time cannot be negative"),
-        (["--jitter-distribution", "normal"], "but no `jitter`"),
+        (["--jitter-distribution", "normal"], "but no `--jitter`"),
         (["--codel-target", "5ms"], "add `--discipline codel`"),
         (["--reverse", "codel_target=5ms"], "add `discipline=codel`"),
         (["--transport", "tcp,tcp"], "`label=tcp-2`"),
@@ -240,7 +240,7 @@ fn arguments_are_checked_before_anything_starts() {
         (["--queue", "0 packets"], "a queue of no packet"),
         (["--burst", "1kB"], "lets none pass"),
         (["--codel-target", "5ms"], "the queue is not under CoDel"),
-        (["--mtu", "60B"], "`mtu` cannot be 60"),
+        (["--mtu", "60B"], "`--mtu` cannot be 60"),
         (["--reverse", "rate"], "no key with its value"),
         (["--reverse", "rat=1Mbit/s"], "did you mean `rate`"),
         (
@@ -322,7 +322,7 @@ fn path_options_change_a_study_and_invalid_ones_are_refused() {
     run(&["--loss", "1%", "--queue", "20 packets", "--rtt", "8ms"]).assert_code(0);
     let done = run(&["--rtt", "4ms"]);
     done.assert_code(2);
-    done.assert_stderr_contains("`jitter` is larger than the one-way delay");
+    done.assert_stderr_contains("`--jitter` is larger than the one-way delay");
     done.assert_stderr_contains("do not fit the condition `");
     std::fs::remove_file(bench.path("studies/down.trace")).expect("removed");
     let done = run(&[]);

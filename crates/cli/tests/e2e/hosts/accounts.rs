@@ -107,7 +107,7 @@ fn a_host_without_sessions_is_refused() {
     for host in ["a", "b"] {
         lab.configure(host, "MaxSessions 0");
     }
-    let expected = ["opens no session", "hint: ", "`MaxSessions`"];
+    let expected = ["opens no session", "hint: ", "`MaxSessions 0`"];
     assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
     assert_fails_with(&lab.add("a", &lab.password, &[]), &expected);
 }
