@@ -11,6 +11,7 @@ use regatta_report::{
 use crate::{
     common,
     common::paper::{document_of, run, typeset_document},
+    common::scale,
 };
 
 /// Returns the text of each page of a form, line by line, without empty lines.
@@ -96,6 +97,14 @@ fn a_study_of_many_conditions_has_two_pages() {
     let [first, _] = two_pages(&common::run(study, |_| None), Paper::A4);
     assert!(first.contains("Moreconditionsareinreport.html."), "{first}");
     assert!(first.contains("Geometricmeans"), "{first}");
+}
+
+/// A sweep whose table is longer than a page.
+#[test]
+fn a_sweep_of_many_cells_has_two_pages() {
+    let study = scale::swept_study(12, 8, 2);
+    let [first, _] = two_pages(&scale::run(study, 1), Paper::A4);
+    assert!(first.contains("Thesearethefirstrows"), "{first}");
 }
 
 /// Parts of the long form began on new pages: a run with few results had pages with a few lines.
