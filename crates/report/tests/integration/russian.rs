@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use regatta_model::METRICS;
+use itertools::Itertools as _;
+use regatta_model::{
+    METRICS, Study,
+    study::{BUILTIN, builtin},
+};
 use regatta_report::{
     RunData, html,
     language::{self, Language},
@@ -17,7 +21,7 @@ use crate::{
 };
 
 /// Names of protocols, algorithms, tools and units of programs that Russian texts have in Latin letters.
-const NAMES: &str = "Regatta TCP TLS UDP QUIC SCTP IP RTT CPU RFC HDR TSO GSO GRO CUBIC BBR CoDel SHA UTC MTU netem \
+const NAMES: &str = "Regatta TCP TLS UDP QUIC SCTP IP RTT CPU RFC HDR TSO GSO GRO CUBIC BBR CoDel SHA UTC MTU netem Ethernet \
                      softirq Softirq connect pacing offload offloads on doi Cargo lock toml rustc lang html pdf ru regatta DIR report json summary results sqlite \
                      Moran Bayley Hammersley Piepho Benjamini Yekutieli Guilbaud Marriott Pope Hesterberg compact letter display warning xdg open";
 
@@ -102,11 +106,16 @@ fn assert_russian(data: &RunData, text: &str, fits: impl Fn(&str, &str) -> bool)
         .filter(|word| !allowed.iter().any(|known| fits(known, word)))
         .collect();
     assert!(untranslated.is_empty(), "{untranslated:?}");
-    assert!(text.contains("доверительн"));
+    assert!(text.contains("прогон"), "{text}");
 }
 
 fn is_same(known: &str, word: &str) -> bool {
     known == word
+}
+
+/// Whether a word is a known one, or the letters of a group of the ranking.
+fn is_same_or_letters(known: &str, word: &str) -> bool {
+    known == word || "abcdefg".contains(word)
 }
 
 /// Whether a word is a known one, or the part of it that a line of the paper ends or begins with.
@@ -130,6 +139,98 @@ fn the_page_is_in_russian() {
         assert!(page.contains("<html lang=\"ru\">"));
         assert_russian(&data, &text_of(&page), is_same);
     }
+}
+
+/// Returns a short run of a built-in study.
+fn of_study(name: &str) -> RunData {
+    let builtin = builtin(name).expect("a built-in study");
+    let mut study = Study::parse(builtin.text, name).expect("a sound study");
+    // What more rounds and cells would say is said of these.
+    study.rounds = 2;
+    study.transports.truncate(2);
+    study.conditions.truncate(2);
+    study.workloads.truncate(2);
+    without_prose(common::run(study, |_| None))
+}
+
+/// Numbers of sections of sources that the method cites.
+const SECTIONS: &str = "11.3 4.2 3.4";
+
+/// Returns the numbers with a decimal point of a text outside of `allowed`: not versions or addresses, which have several.
+fn decimal_points(text: &str, allowed: &str) -> BTreeSet<String> {
+    let numbers = text.split(|c: char| !(c.is_alphanumeric() || c == '.'));
+    let numbers = numbers.map(|number| number.trim_matches('.'));
+    let is_decimal = |number: &&str| {
+        let mut parts = number.split('.');
+        let mut digits = || {
+            parts
+                .next()
+                .is_some_and(|it| !it.is_empty() && it.chars().all(|c| c.is_ascii_digit()))
+        };
+        digits() && digits() && parts.next().is_none()
+    };
+    let found = numbers.filter(is_decimal);
+    let found = found.filter(|it| !allowed.contains(it) && !SECTIONS.contains(it));
+    found.map(str::to_owned).collect()
+}
+
+/// Checks every sentence of the page and of the terminal of a study's report in Russian.
+#[track_caller]
+fn assert_report_in_russian(name: &str) {
+    let data = of_study(name);
+    let (page, terminal) = in_russian(|| {
+        let summary = summarise(&data);
+        let page = html::render(&data, &summary).expect("a page");
+        let terminal = terminal::render(&summary, &data, &TerminalOptions::default());
+        // Without what the page has as code, and without the names that are cut.
+        let terminal: String = terminal.split('`').step_by(2).collect();
+        let mut words = terminal.split(' ').filter(|word| !word.contains('…'));
+        (text_of(&page), words.join(" "))
+    });
+    let names = serde_json::to_string(&data.header).expect("JSON");
+    for text in [&page, &terminal] {
+        assert_russian(&data, text, is_same_or_letters);
+        let points = decimal_points(text, &names);
+        assert!(points.is_empty(), "{points:?}");
+    }
+}
+
+/// Defines a test of the report of each built-in study, and one that there is no other.
+macro_rules! reports_in_russian {
+    ($($test:ident: $study:literal;)*) => {
+        $(#[test]
+        fn $test() {
+            assert_report_in_russian($study);
+        })*
+
+        #[test]
+        fn every_built_in_study_is_read() {
+            let studies: Vec<&str> = BUILTIN.iter().map(|it| it.name).collect();
+            assert_eq!(studies, [$($study),*]);
+        }
+    };
+}
+
+reports_in_russian! {
+    gadasin_short_is_in_russian: "gadasin-2026-short";
+    gadasin_is_in_russian: "gadasin-2026";
+    gadasin_handshakes_is_in_russian: "gadasin-2026-handshakes";
+    gadasin_streams_is_in_russian: "gadasin-2026-streams";
+    gadasin_multihoming_is_in_russian: "gadasin-2026-multihoming";
+    gadasin_migration_is_in_russian: "gadasin-2026-migration";
+    gadasin_loss_is_in_russian: "gadasin-2026-loss";
+    gadasin_loss_offloads_is_in_russian: "gadasin-2026-loss-offloads";
+    message_size_short_is_in_russian: "message-size-short";
+    message_size_is_in_russian: "message-size";
+    buffer_size_short_is_in_russian: "buffer-size-short";
+    buffer_size_is_in_russian: "buffer-size";
+    olkhovik_short_is_in_russian: "olkhovik-2025-short";
+    olkhovik_is_in_russian: "olkhovik-2025";
+    olkhovik_hosts_is_in_russian: "olkhovik-2025-hosts";
+    udpr_is_in_russian: "udpr";
+    udpr_short_is_in_russian: "udpr-short";
+    udpr_messages_is_in_russian: "udpr-messages";
+    udpr_whole_is_in_russian: "udpr-whole";
 }
 
 #[test]

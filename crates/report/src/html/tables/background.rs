@@ -225,8 +225,11 @@ fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
 /// Returns the values of a fact that the trials of each transport read back.
 fn across(data: &RunData, fact: &str) -> impl Iterator<Item = Entry> {
     let transports = data.header.study.transports.iter();
-    transports
-        .map(move |t| text_cell(read_back(data, &t.label, fact).unwrap_or_else(|| "–".to_owned())))
+    transports.map(move |transport| {
+        let value = read_back(data, &transport.label, fact);
+        let value = value.map(|value| language::sentence(&value));
+        text_cell(value.unwrap_or_else(|| "–".to_owned()))
+    })
 }
 
 /// Returns the labels of the transports after the titles of the first columns.
@@ -268,9 +271,9 @@ pub fn stacks(data: &RunData, summary: &Summary) -> Table {
             true => tr!("≠ differs"),
             false => "=".to_owned(),
         };
-        let values =
-            across(data, fact.name).map(|value| text_cell(language::sentence(&value.text)));
-        let cells = [text_cell(alike)].into_iter().chain(values);
+        let cells = [text_cell(alike)]
+            .into_iter()
+            .chain(across(data, fact.name));
         (!of_fact.is_empty()).then(|| row(language::text(fact.title), cells))
     });
     Table::new(

@@ -37,33 +37,6 @@ pub fn unit(symbol: &str) -> Option<&'static str> {
     found.map(|(_, russian)| *russian)
 }
 
-/// Whether the table has a message, also while compiling.
-pub const fn is_known(english: &str) -> bool {
-    let mut row = 0;
-    while row < MESSAGES.len() {
-        let (context, known, _) = MESSAGES[row];
-        if context.is_empty() && is_same(known.as_bytes(), english.as_bytes()) {
-            return true;
-        }
-        row += 1;
-    }
-    false
-}
-
-const fn is_same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut at = 0;
-    while at < a.len() {
-        if a[at] != b[at] {
-            return false;
-        }
-        at += 1;
-    }
-    true
-}
-
 /// Units of the two quantities of a time span such as `2 min 5 s`.
 const TWO_UNITS: [[&str; 2]; 3] = [[" сут", " ч"], [" ч", " мин"], [" мин", " с"]];
 
