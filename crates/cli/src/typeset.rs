@@ -130,3 +130,22 @@ pub fn run(typesetter: &Typesetter, job: &str, what: &str, stop: &StopRequest) -
 pub fn files(output: &[u8]) -> Result<Vec<&[u8]>> {
     pdf::files(output).ok_or_else(|| Failure::message("the output of the typesetter is cut off"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_typesetter_says_what_to_type_in_one_line() {
+        let note = missing_note(Path::new("my run"));
+        assert!(!note.contains('\n'), "{note}");
+        assert!(
+            note.starts_with("no `report.pdf`: the Python package `typst` is not there"),
+            "{note}"
+        );
+        assert!(
+            note.contains("`make pdf`") && note.ends_with("`regatta report 'my run' --pdf`"),
+            "{note}"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitStatus},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -54,9 +54,6 @@ const INSTALL: &str = "read -r k || exit 0; umask 077; cd && { [ -d .ssh ] || mk
 const REMOVE: &str = "umask 077; cd && read -r k && f=.ssh/authorized_keys && { [ ! -f $f ] || \
     { grep -vxF \"$k\" $f >$f.regatta; if [ -h $f ]; then cat $f.regatta >$f && rm -f $f.regatta; \
     else mv -f $f.regatta $f; fi; }; }";
-
-/// Beginning of the message for a call of `ssh` that fails without a message.
-const NO_MESSAGE: &str = "`ssh` says nothing and ends with ";
 
 /// Hint for a host at which `ssh` ends without a message: it logs neither the end of a connection during the login nor the
 /// refusal of a session as an error.
@@ -111,11 +108,32 @@ pub enum KeyError {
         writable: Vec<String>,
     },
     /// `ssh` failed.
+    #[error("{0}")]
+    Ssh(SshFailure),
+    /// `ssh-keygen` failed.
     #[error("{message}")]
-    Ssh {
-        /// Message of `ssh`.
+    Keygen {
+        /// Message of `ssh-keygen`.
         message: String,
     },
+}
+
+/// Failure of a call of `ssh`, or of the command on the host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SshFailure {
+    /// It has written a message.
+    #[error("{0}")]
+    Message(String),
+    /// It has written nothing.
+    #[error("`ssh` says nothing and ends with {0}")]
+    Silent(ExitStatus),
+}
+
+impl SshFailure {
+    /// Whether the message has these words: `ssh` has one exit code for all of its errors, and no other language.
+    fn says(&self, words: &str) -> bool {
+        matches!(self, Self::Message(message) if message.contains(words))
+    }
 }
 
 impl KeyError {
@@ -147,8 +165,8 @@ impl KeyError {
                  directory there",
                 writable.join(" ")
             ),
-            Self::Ssh { message } if message.starts_with(NO_MESSAGE) => NO_SESSION.to_owned(),
-            Self::Io { .. } | Self::Ssh { .. } => String::new(),
+            Self::Ssh(SshFailure::Silent(_)) => NO_SESSION.to_owned(),
+            Self::Io { .. } | Self::Ssh(_) | Self::Keygen { .. } => String::new(),
         }
     }
 }
@@ -225,7 +243,7 @@ impl OwnKey {
             if !output.status.success() {
                 let message = String::from_utf8_lossy(&output.stderr);
                 let message = regatta_model::shell::printable(message.trim());
-                return Err(KeyError::Ssh { message });
+                return Err(KeyError::Keygen { message });
             }
         }
         let public = fs::read_to_string(path.with_extension("pub"));
@@ -301,9 +319,9 @@ impl SetUp<'_> {
         };
         let install = format!("echo {KEY_REQUEST}; {INSTALL}");
         let mut installed = self.call(options, &install, &line, !is_old)?;
-        if let Err(message) = &installed
+        if let Err(failure) = &installed
             && !is_old
-            && message.contains("Too many authentication failures")
+            && failure.says("Too many authentication failures")
         {
             // Caused by keys that the host does not know, before the password was tried.
             let options = [&["-oPubkeyAuthentication=no"], options].concat();
@@ -313,10 +331,11 @@ impl SetUp<'_> {
             Ok(output) if !output.has_password => return Ok(Access::User),
             Ok(output) => output.stdout,
             Err(_) if is_old => return Err(KeyError::OldSsh { found: version.0 }),
-            Err(message) if message.contains("Permission denied") => {
+            Err(failure) if failure.says("Permission denied") => {
+                let message = failure.to_string();
                 return Err(KeyError::Refused { message });
             }
-            Err(message) => return Err(KeyError::Ssh { message }),
+            Err(failure) => return Err(KeyError::Ssh(failure)),
         };
         if self.accepts_key(&key)? {
             return Ok(Access::Own);
@@ -337,9 +356,7 @@ impl SetUp<'_> {
         let identity = format!("-i{}", key.path.display());
         let line = format!("{}\n", key.line);
         let removed = self.call(&[&identity], REMOVE, &line, false)?;
-        removed
-            .map(drop)
-            .map_err(|message| KeyError::Ssh { message })
+        removed.map(drop).map_err(KeyError::Ssh)
     }
 
     /// Whether the host accepts this key without any other.
@@ -349,8 +366,8 @@ impl SetUp<'_> {
         let options = [&identity, "-oIdentitiesOnly=yes", only];
         match self.call(&options, "true", "", false)? {
             Ok(_) => Ok(true),
-            Err(message) if message.contains("Permission denied") => Ok(false),
-            Err(message) => Err(KeyError::Ssh { message }),
+            Err(failure) if failure.says("Permission denied") => Ok(false),
+            Err(failure) => Err(KeyError::Ssh(failure)),
         }
     }
 
@@ -363,7 +380,7 @@ impl SetUp<'_> {
         script: &str,
         input: &str,
         takes_password: bool,
-    ) -> Result<Result<CommandOutput, String>, KeyError> {
+    ) -> Result<Result<CommandOutput, SshFailure>, KeyError> {
         let mut command = ssh();
         // A connection of the user's own would hide whether a key works.
         command.args(["-oStrictHostKeyChecking=ask", "-oControlPath=none"]);
@@ -403,14 +420,15 @@ impl SetUp<'_> {
                 has_password: has_password.load(Ordering::SeqCst),
             }));
         }
-        let mut message = output.stderr;
-        if message.is_empty() && output.status.code() == Some(SSH_FAILED) {
-            message = format!("{NO_MESSAGE}{}", output.status);
-        }
-        if message.contains("IDENTIFICATION HAS CHANGED") {
+        let failure = match output.status.code() {
+            Some(SSH_FAILED) if output.stderr.is_empty() => SshFailure::Silent(output.status),
+            _ => SshFailure::Message(output.stderr),
+        };
+        if failure.says("IDENTIFICATION HAS CHANGED") {
+            let message = failure.to_string();
             return Err(KeyError::ChangedHostKey { message });
         }
-        rejected.map_or(Ok(Err(message)), Err)
+        rejected.map_or(Ok(Err(failure)), Err)
     }
 }
 
@@ -541,5 +559,20 @@ mod tests {
         for script in [INSTALL, REMOVE] {
             assert!(!script.contains(['\'', '\n']), "{script}");
         }
+    }
+
+    #[test]
+    fn only_an_ssh_without_a_message_has_the_hint_of_a_host_without_sessions() {
+        use std::os::unix::process::ExitStatusExt as _;
+        let silent = SshFailure::Silent(ExitStatus::from_raw(255 << 8));
+        let error = KeyError::Ssh(silent);
+        assert_eq!(
+            error.to_string(),
+            "`ssh` says nothing and ends with exit status: 255"
+        );
+        assert_eq!(error.hint("a"), NO_SESSION);
+        // The same words of a host are a message of it.
+        let message = SshFailure::Message(error.to_string());
+        assert_eq!(KeyError::Ssh(message).hint("a"), "");
     }
 }

@@ -217,3 +217,19 @@ impl Drop for Progress {
         self.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_is_named_with_its_workload_where_there_are_several() {
+        let mut progress = Progress::new(true, String::new());
+        assert_eq!(progress.cell("tcp", "30 ms", "bulk 1 MB"), "tcp · 30 ms");
+        progress.names_workloads = true;
+        assert_eq!(
+            progress.cell("tcp", "30 ms", "bulk 1 MB"),
+            "tcp · 30 ms · bulk 1 MB"
+        );
+    }
+}
