@@ -245,11 +245,12 @@ pub fn look(setup: &Setup, runs: u64, seed: u64, looks_on: bool) -> Looks {
     let mut looks = Looks::default();
     let mut rng = Rng::new(seed);
     for _ in 0..runs {
-        let whole = setup.run(&mut rng);
+        let mut data = setup.run(&mut rng);
+        let trials = std::mem::take(&mut data.trials);
         let (mut any, mut has_ended) = (false, false);
         for rounds in 3..=setup.rounds {
-            let mut data = whole.clone();
-            data.trials.retain(|it| (it.round as usize) < rounds);
+            let so_far = trials.iter().filter(|it| (it.round as usize) < rounds);
+            data.trials = so_far.cloned().collect();
             let is_decided = is_decided(&data.header.study, data.trials.clone());
             let ends = !has_ended && (is_decided || rounds == setup.rounds);
             if ends || looks_on {

@@ -134,7 +134,7 @@ fn the_planned_rounds_detect_the_difference() {
 #[test]
 fn many_looks_at_runs_that_end_when_decided_make_no_false_claims() {
     let setup = Setup::until_decided(Kind::DriftingMachine, &[0.0; 3], 12);
-    let looks = look(&setup, 50, 5, true);
+    let looks = look(&setup, 30, 5, true);
     println!(
         "{} runs of {} with a false claim",
         looks.false_at_any, looks.runs
