@@ -68,8 +68,10 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::Outcome;
+
     use super::*;
-    use crate::tests::fake_bed::study;
+    use crate::tests::{AFTER_FOUR_ROUNDS, fake_bed::study};
 
     fn plan() -> Plan {
         Plan::new(&study(2, 1, 40)).expect("few trials")
@@ -115,6 +117,27 @@ mod tests {
         let plan = plan();
         let constant = values(&plan, [0.0, 0.0]);
         assert!(plan.is_narrow(WIDTH, 10, &constant));
+    }
+
+    /// A guest with a virtual clock is told of the rounds before its own.
+    #[test]
+    fn a_guest_knows_the_digests_of_the_rounds_before() {
+        let mut study = study(2, 1, 10);
+        study.until = Some(Until::Decided);
+        let plan = Plan::new(&study).expect("few trials");
+        let plan = plan.with_stop_rule(AFTER_FOUR_ROUNDS);
+        let mut done = Done::default();
+        for trial in &plan.trials()[..10] {
+            let outcome = (Outcome::Measured, Vec::new(), String::new());
+            done.add(&plan, &plan.record(trial, 0, outcome));
+        }
+        for (chunk, is_enough) in [(3..6, false), (4..6, true)] {
+            let round = chunk.start;
+            let sent = serde_json::to_string(&done.anew(&plan, chunk)).expect("JSON");
+            let received: Done = serde_json::from_str(&sent).expect("a state");
+            assert_eq!(plan.has_enough(round, &received), is_enough, "{round}");
+            assert_eq!(plan.has_enough(5, &received), is_enough, "{round}");
+        }
     }
 
     /// Runs that end by the rule have narrow intervals more often by chance than by right, which costs

@@ -200,6 +200,14 @@ mod tests {
     }
 
     #[test]
+    fn scaling_keeps_the_rounds_after_which_a_rule_looks() {
+        for (until, least) in [("decided", 3), ("3%", 10)] {
+            let rounds = format!("rounds = {{ until = \"{until}\", at_most = 60 }}");
+            assert_eq!(scaled(&rounds, "size = \"10MB\"", 0.01).rounds, least);
+        }
+    }
+
+    #[test]
     fn scaling_few_rounds_reduces_volumes_and_renames_workloads() {
         let study = scaled("rounds = 5", "size = \"60MB\"", 0.1);
         assert_eq!(study.rounds, 3);
