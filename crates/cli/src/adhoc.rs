@@ -159,19 +159,24 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     parse(&root)
 }
 
-/// Returns the title of a study of these transports over a path, or between two hosts whose network is as it is.
-fn title_of(transports: &[Transport], condition: &Table, hosts: Option<&TwoHosts>) -> String {
+/// Names transports, of many the first.
+pub fn named(transports: &[Transport]) -> String {
     /// Most transports that are named.
     const NAMED: usize = 4;
     let labels: Vec<&str> = transports.iter().map(|it| it.label.as_str()).collect();
-    let list = match labels.len() {
+    match labels.len() {
         ..=NAMED => labels.join(", "),
         all => format!(
             "{} and {} others",
             labels[..NAMED - 1].join(", "),
             all - NAMED + 1
         ),
-    };
+    }
+}
+
+/// Returns the title of a study of these transports over a path, or between two hosts whose network is as it is.
+fn title_of(transports: &[Transport], condition: &Table, hosts: Option<&TwoHosts>) -> String {
+    let list = named(transports);
     match (hosts, condition.get("name").and_then(Value::as_str)) {
         (Some(TwoHosts([a, b])), Some(AS_IT_IS)) => format!("{list} between {a} and {b}"),
         (_, path) => format!("{list} over {}", path.unwrap_or(AS_IT_IS)),

@@ -65,9 +65,14 @@ pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyF
         false => SAMPLES.min(args.interval),
     };
     let connect_deadline = args.connect_timeout.map(Duration::from_millis);
+    let against = match name_of(server) {
+        "server" => "a server",
+        name => name,
+    };
+    let title = format!("{} against {against}", adhoc::named(&transports));
     let mut root = adhoc::table([
         ("name", Some("client".into())),
-        ("title", Some("Measurement against a server".into())),
+        ("title", Some(title.into())),
         ("rounds", Some(i64::from(args.repeat).into())),
         ("hosts", Some(vec!["local", name_of(server)].into())),
         ("deadline", Some(exact::time(deadline).into())),
@@ -221,4 +226,30 @@ fn transport(text: &str, args: &ClientArgs) -> Result<Transport> {
 fn has_option(driver: &str, option: &str) -> bool {
     let options = find_driver(driver).map(|it| it.descriptor().options);
     options.is_some_and(|options| options.iter().any(|it| it.name == option))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn a_measurement_is_called_by_what_it_compares() {
+        let title = |server: &str| {
+            let line = ["regatta", "client", server, "--transport", "tcp,quic-quinn"];
+            let Command::Client(args) = Args::try_parse_from(line).expect("options").command else {
+                panic!("another command")
+            };
+            let address = IpAddr::from([127, 0, 0, 1]);
+            study(&args, server, address)
+                .expect("a study")
+                .0
+                .study
+                .title
+        };
+        assert_eq!(title("lab"), "tcp, quic-quinn against lab");
+        assert_eq!(title("::1"), "tcp, quic-quinn against a server");
+    }
 }
