@@ -8,14 +8,22 @@ use crate::{
     language::{self, plural, tr},
 };
 
-/// Metrics of a price, each with the quantity of which the side that is worse by the metric has more.
-const PRICES: [(&str, &str); 6] = [
-    (id::GOODPUT_PER_CORE_PERCENT_BPS, "CPU time"),
-    (id::ROUND_TRIP_DELAY_P50_NS, "delay under load"),
-    (id::STREAM_ROUND_TRIP_DELAY_P50_NS, "delay on a stream"),
-    (id::RETRANSMIT_RATIO, "retransmitted packets"),
-    (id::SET_UP_TIME_MEAN_NS, "set-up time"),
-    (id::PEAK_MEMORY_SENDER_BYTES, "memory"),
+/// Metrics of a price, each with the quantity of which the side that is worse by the metric has more, and its short name.
+const PRICES: [(&str, &str, &str); 6] = [
+    (id::GOODPUT_PER_CORE_PERCENT_BPS, "CPU time", "CPU time"),
+    (id::ROUND_TRIP_DELAY_P50_NS, "delay under load", "delay"),
+    (
+        id::STREAM_ROUND_TRIP_DELAY_P50_NS,
+        "delay on a stream",
+        "delay",
+    ),
+    (
+        id::RETRANSMIT_RATIO,
+        "retransmitted packets",
+        "retransmissions",
+    ),
+    (id::SET_UP_TIME_MEAN_NS, "set-up time", "set-up time"),
+    (id::PEAK_MEMORY_SENDER_BYTES, "memory", "memory"),
 ];
 
 /// Metrics by which transports are compared for their prices alone.
@@ -31,14 +39,17 @@ const LEAST: f64 = 1.1;
 /// Ratio by which one transport needs more of something than another, as the run claims it.
 #[derive(Debug, Clone, Copy)]
 struct Price {
+    /// Name of the quantity in English.
     quantity: &'static str,
+    /// Its short name.
+    short: &'static str,
     /// Ratio above 1; `None` where its interval is too wide to show it.
     ratio: Option<f64>,
 }
 
 impl Price {
-    fn text(self) -> String {
-        let quantity = language::text(self.quantity);
+    fn text(self, quantity: &str) -> String {
+        let quantity = language::text(quantity);
         match self.ratio {
             None => tr!("more {}", quantity),
             Some(ratio) if ratio >= 2.0 => plural!(
@@ -66,7 +77,7 @@ impl Prices {
     /// Returns the prices of two transports among the comparisons of their condition and workload.
     pub fn of(comparisons: &[&Comparison], [first, second]: [&str; 2]) -> Self {
         let mut found: [Vec<(f64, Price)>; 2] = Default::default();
-        for (metric, quantity) in PRICES {
+        for (metric, quantity, short) in PRICES {
             let pair = comparisons.iter().find_map(|c| {
                 let sides = [c.a.as_str(), c.b.as_str()];
                 let turned = sides == [second, first];
@@ -85,6 +96,7 @@ impl Prices {
             }
             let price = Price {
                 quantity,
+                short,
                 ratio: claim.interval.is_some_and(is_narrow).then_some(ratio),
             };
             let is_of_first = (claim.conclusion == Conclusion::Slower) != turned;
@@ -101,13 +113,13 @@ impl Prices {
     }
 
     /// Returns the end of a sentence that begins with the first and ends with the second: the largest price of the first, or
-    /// else of the second, that is known as a number.
+    /// else of the second, that is known as a number. The quantity has its short name.
     pub fn clause(&self) -> Option<String> {
         let known = |prices: &[Price]| {
             prices
                 .iter()
                 .find(|it| it.ratio.is_some())
-                .map(|it| it.text())
+                .map(|it| it.text(it.short))
         };
         let of_first = known(&self.of_first).map(|price| tr!(", with {}", price));
         of_first.or_else(|| Some(tr!(", which has {}", known(&self.of_second)?)))
@@ -116,7 +128,7 @@ impl Prices {
     /// Returns the sentence about all prices of two transports.
     pub fn sentence(&self, [first, second]: [&str; 2]) -> Option<String> {
         let side = |name: &str, prices: &[Price]| {
-            let prices = list(prices.iter().map(|it| it.text()));
+            let prices = list(prices.iter().map(|it| it.text(it.quantity)));
             (!prices.is_empty()).then(|| tr!("`{}` has {}", name, prices))
         };
         let sides = [side(first, &self.of_first), side(second, &self.of_second)];
