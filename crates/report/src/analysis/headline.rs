@@ -120,7 +120,13 @@ fn of_group(data: &RunData, index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -
     let rounds = next_step::rounds_to_decide(data, group);
     let next = next_step::sentence(data, group, rounds);
     let next = (!next.is_empty()).then(|| next.trim().to_owned());
-    let second = next.or(prices);
+    // What a single one that is ranked stands beside.
+    let unranked = group.not_ranked.iter();
+    let unranked = unranked.map(|it| format!("`{}` {}", it.transport, list(&it.reasons)));
+    let unranked = unranked.collect::<Vec<String>>().join("; ");
+    let is_alone = group.ranking.len() == 1 && !unranked.is_empty();
+    let beside = is_alone.then(|| format!("{unranked}."));
+    let second = next.or(prices).or(beside.filter(|it| width(it) <= WIDTH));
     if second.is_some() {
         answer.price = looks(group);
     }
