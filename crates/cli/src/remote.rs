@@ -495,8 +495,8 @@ fn hint(name: &str, destination: &Destination, error: &SessionError, progress: P
         ),
         (None, _) => match ssh {
             Some(address) => format!(
-                "try `ssh {address} true`; `regatta hosts add {name} {address}` sets up a key, and says what to do about a \
-                 host key that has changed"
+                "try `ssh {address} true`; `regatta hosts add {name} {address}` sets up a key; if the host's own key has \
+                 changed, make sure that it is the host, and remove the old one with `ssh-keygen -R HOST`"
             ),
             None => String::new(),
         },

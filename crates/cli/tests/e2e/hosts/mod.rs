@@ -399,7 +399,7 @@ fn changed_host_key_stops_with_the_message_of_ssh() {
     let checked = lab.run(&["hosts", "check", "a"]);
     assert_fails(&checked, "REMOTE HOST IDENTIFICATION HAS CHANGED");
     assert_fails(&checked, "Host key for 10.98.1.2 has changed");
-    assert_fails(&checked, "hint: make sure that it is the host");
+    assert_fails(&checked, "has changed, make sure that it is the host");
 }
 
 #[test]
