@@ -51,11 +51,14 @@ pub fn of_pair(pair: &PairOfRuns) -> String {
             ))
         ));
     }
-    let other = cells(&|cell| cell.settings_differ).len();
-    if other > 0 {
+    let other = cells(&|cell| cell.settings_differ);
+    if !other.is_empty() {
+        let place = match total {
+            1 => String::new(),
+            _ => format!(" {}", place(pair, &other, NAMED)),
+        };
         sentences.push(format!(
-            "{} of other settings under the same name, see what changed",
-            part(other, total)
+            "The settings differ under the same name{place}, see what changed"
         ));
     }
     if !pair.more_failures.is_empty() {
@@ -96,6 +99,10 @@ fn some(texts: &[String]) -> String {
 /// Cell with its comparison by one metric.
 type Compared<'a> = (&'a CellPair, &'a MetricPair);
 
+fn of_cells<'a>(compared: &[Compared<'a>]) -> Vec<&'a CellPair> {
+    compared.iter().map(|(cell, _)| *cell).collect()
+}
+
 /// Returns the sentence about the metrics: first those of the rankings, with every conclusion, then the others that are
 /// better or worse. `None` if no cell was measured in both runs.
 fn by_metrics(pair: &PairOfRuns) -> Option<String> {
@@ -109,12 +116,14 @@ fn by_metrics(pair: &PairOfRuns) -> Option<String> {
                 true => of_ranking(pair, &all),
                 false => differing(pair, &all, NAMED_BESIDE),
             };
-            let changes = changes.join("; ");
+            let changes = changes.join(", ");
             (!changes.is_empty()).then(|| format!("{} {changes}", words(metric)))
         });
         clauses.collect()
     };
-    let (primary, others) = (clauses(true).join("; "), clauses(false).join(", "));
+    // A clause about several cells has commas itself.
+    let separator = if pair.cells.len() == 1 { ", " } else { "; " };
+    let (primary, others) = (clauses(true).join("; "), clauses(false).join(separator));
     let parts = [primary, others].into_iter().filter(|it| !it.is_empty());
     let text = parts.collect::<Vec<String>>().join("; ");
     (!text.is_empty()).then(|| format!("{} against {}: {text}", pair.to, pair.from))
@@ -133,16 +142,18 @@ fn of_ranking(pair: &PairOfRuns, all: &[Compared<'_>]) -> Vec<String> {
         .iter()
         .map(|(_, it)| it.interval.map_or(0.0, furthest_from_none));
     let bound = bounds.fold(0.0, f64::max);
-    for (cells, text) in [
+    let mut groups = [
         (&same, format!("the same{}", within(bound))),
         (&undecided, format!("undecided{}", would_find(&undecided))),
-    ] {
-        let is_last = std::ptr::eq(cells, &undecided) || undecided.is_empty();
-        match (cells.len(), parts.is_empty()) {
-            (0, _) => {}
-            (count, _) if count == all.len() => parts.push(text),
-            (_, false) if is_last => parts.push(format!("{text} elsewhere")),
-            _ => parts.push(format!("{text} {}", place(pair, cells, NAMED))),
+    ];
+    // The exceptions are named, and the rest is elsewhere.
+    groups.sort_by_key(|(cells, _)| cells.len());
+    for (position, (cells, text)) in groups.into_iter().enumerate() {
+        match (cells.len(), parts.is_empty(), position) {
+            (0, ..) => {}
+            (count, ..) if count == all.len() => parts.push(text),
+            (_, false, 1) => parts.push(format!("{text} elsewhere")),
+            _ => parts.push(format!("{text} {}", place(pair, &of_cells(cells), NAMED))),
         }
     }
     parts
@@ -157,7 +168,7 @@ fn differing(pair: &PairOfRuns, all: &[Compared<'_>], most_named: usize) -> Vec<
         let change = range(&cells)?;
         Some(match cells.len() == all.len() {
             true => change,
-            false => format!("{change} {}", place(pair, &cells, most_named)),
+            false => format!("{change} {}", place(pair, &of_cells(&cells), most_named)),
         })
     };
     let both = [Conclusion::Slower, Conclusion::Faster];
@@ -265,7 +276,7 @@ fn would_find(cells: &[Compared<'_>]) -> String {
 }
 
 /// Names some cells of a pair, whole transports first: "with `tcp`", "with `tcp` under `wan`". The last of many are counted.
-fn place(pair: &PairOfRuns, cells: &[Compared<'_>], most: usize) -> String {
+fn place(pair: &PairOfRuns, cells: &[&CellPair], most: usize) -> String {
     let transport = |cell: &CellPair| cell.name.transport.clone();
     let of_pair = grouped(pair.cells.iter().map(|cell| (transport(cell), ())));
     let count = |name: &str| {
@@ -273,7 +284,7 @@ fn place(pair: &PairOfRuns, cells: &[Compared<'_>], most: usize) -> String {
         all.find(|(known, _)| known == name)
             .map_or(0, |(_, cells)| cells.len())
     };
-    let here = grouped(cells.iter().map(|(cell, _)| (transport(cell), *cell)));
+    let here = grouped(cells.iter().map(|cell| (transport(cell), *cell)));
     let is_single = of_pair.len() == 1;
     let (whole, parts): (Vec<_>, Vec<_>) =
         (here.into_iter()).partition(|(name, cells)| !is_single && cells.len() == count(name));

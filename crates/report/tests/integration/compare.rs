@@ -112,7 +112,7 @@ fn a_gate_allows_a_smaller_slowdown() {
     assert!(
         comparison.pairs[0]
             .verdict
-            .contains(" % better with `t1`; ")
+            .contains(" % better with `t1`, ")
     );
 }
 
@@ -654,6 +654,32 @@ fn misses_of(
     let limits: Vec<Limit> = limits.iter().map(|it| limit(it)).collect();
     let comparison = compare(&runs, Some(&limits))?;
     Ok(comparison.gate.expect("it was asked for").misses)
+}
+
+#[test]
+fn a_verdict_over_several_cells_names_them() {
+    let lossy = |trial: &TrialRecord| match (trial.transport.as_str(), trial.condition.as_str()) {
+        ("t1", _) => 0.9,
+        ("t2", "c0") => 1.2,
+        _ => 1.0,
+    };
+    let mut after = run(2, 20, lossy);
+    after.header.study.transports[1].driver = "udp".to_owned();
+    let comparison = compared(vec![run(1, 20, unchanged), after], None).expect("shared cells");
+    let verdict = &comparison.pairs[0].verdict;
+    let parts: Vec<&str> = verdict.split(", ").collect();
+    assert!(parts[0].starts_with("B against A: goodput "), "{verdict}");
+    assert!(parts[0].ends_with(" % worse with `t1`"), "{verdict}");
+    assert!(
+        parts[1].ends_with(" % better with `t2` under `c0`"),
+        "{verdict}"
+    );
+    assert!(
+        verdict.contains(", the same within 3 % elsewhere. "),
+        "{verdict}"
+    );
+    let expected = "The settings differ under the same name with `t1`, see what changed.";
+    assert!(verdict.ends_with(expected), "{verdict}");
 }
 
 #[test]
