@@ -1,12 +1,15 @@
-//! Table of the answer, on a terminal and on a page: the metric of the ranking, the ratio to the first, and the metrics in
-//! which transports differ.
+//! Table of the answer, on a terminal and on a page: the metric of the ranking, how far the first is ahead, and the
+//! metrics in which transports differ.
 
 use itertools::Itertools as _;
-use regatta_model::metric::{self, id};
+use regatta_model::{
+    Better,
+    metric::{self, id},
+};
 
 use crate::{
     analysis::{Cell, ConditionVerdict, Ranked},
-    format::{Scale, relative},
+    format::{Scale, ahead},
     language::tr,
 };
 
@@ -21,7 +24,7 @@ const COLUMNS: [(&str, &str); 12] = [
     (id::ROUND_TRIP_DELAY_P50_NS, "loaded RTT"),
     (id::STREAM_ROUND_TRIP_DELAY_P50_NS, "stream RTT"),
     (id::CPU_PER_BYTE_NS, "CPU"),
-    (id::RETRANSMIT_RATIO, "sent again"),
+    (id::RETRANSMIT_RATIO, "retransmits"),
     (id::SET_UP_TIME_MEAN_NS, "set-up"),
     (id::MESSAGE_LOSS_RATIO, "lost"),
     (id::PEAK_MEMORY_SENDER_BYTES, "memory"),
@@ -78,23 +81,29 @@ pub fn columns(cells: &[&Cell], primary: &str) -> Vec<Column> {
     [own].into_iter().chain(others).filter_map(column).collect()
 }
 
-/// Returns the entry of a cell about its ratio to the first of its group.
-pub fn against_first(verdict: Option<&ConditionVerdict>, cell: &Cell) -> String {
-    let Some(verdict) = verdict else {
-        return "–".to_owned();
-    };
-    let ranked = verdict
-        .ranking
-        .iter()
-        .find(|it| it.transport == cell.transport);
+/// Returns how far the first of a group is ahead of another transport: the ratio of the first to it, of a time the ratio of it
+/// to the first; `None` of the first itself.
+pub fn lead_over(verdict: &ConditionVerdict, other: &Ranked) -> Option<String> {
+    let is_time = metric::find(&verdict.metric).is_some_and(|it| it.better == Better::Lower);
+    let turn = |ratio: f64| if is_time { ratio } else { 1.0 / ratio };
+    let interval = other.leader_interval.map(|ends| {
+        let [a, b] = ends.map(turn);
+        [a.min(b), a.max(b)]
+    });
+    Some(ahead(turn(other.ratio_to_leader?), interval))
+}
+
+/// Returns the entry of a cell about how far the first of its group is ahead.
+pub fn lead_over_cell(verdict: Option<&ConditionVerdict>, cell: &Cell) -> String {
+    let ranked = verdict.map(|verdict| {
+        let mut ranking = verdict.ranking.iter();
+        (verdict, ranking.find(|it| it.transport == cell.transport))
+    });
     match ranked {
-        _ if cell.n == 0 => "–".to_owned(),
-        None => tr!("not ranked"),
-        Some(Ranked {
-            ratio_to_leader: Some(ratio),
-            leader_interval,
-            ..
-        }) => relative(*ratio, *leader_interval),
-        Some(_) => "–".to_owned(),
+        Some((_, None)) if cell.n > 0 => tr!("not ranked"),
+        Some((verdict, Some(ranked))) => {
+            lead_over(verdict, ranked).unwrap_or_else(|| "–".to_owned())
+        }
+        _ => "–".to_owned(),
     }
 }

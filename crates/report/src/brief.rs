@@ -8,9 +8,9 @@ use regatta_model::{metric, shell::printable, warning_code};
 use crate::{
     RunData, Summary,
     analysis::{Cell, ConditionVerdict, Ranked},
-    answer::{Column, against_first, columns},
+    answer::{Column, columns, lead_over, lead_over_cell},
     data::CellGroup,
-    format::{quantity, relative},
+    format::quantity,
     labels::Labels,
     language::{self, plural, tr},
     terminal::{missed_gates, reasons},
@@ -167,7 +167,7 @@ fn rendered(
             unit => format!("{},\n{unit}", language::text(column.heading)),
         }));
         if column.metric == primary && is_compared {
-            head.push(right(tr!("against the first\n[95 % for all]")));
+            head.push(right(tr!("first ahead by\n[95 % for all]")));
         }
     }
     if is_short {
@@ -181,7 +181,7 @@ fn rendered(
             for column in columns {
                 row.push(right(column.text(cell, primary)));
                 if column.metric == primary && is_compared {
-                    row.push(right(against_first(*verdict, cell)));
+                    row.push(right(lead_over_cell(*verdict, cell)));
                 }
             }
             if is_short {
@@ -253,7 +253,7 @@ fn most_telling(out: &mut TerminalText, summary: &Summary) {
             tr!("the most telling"),
             tr!("first"),
             String::new(),
-            tr!("against it"),
+            tr!("ahead of"),
             tr!("[95 % for all]"),
         ]
         .map(TableCell::new),
@@ -272,7 +272,7 @@ fn most_telling(out: &mut TerminalText, summary: &Summary) {
             TableCell::new(cut(&printable(&lead.transport), 14)),
             right(quantity(definition.unit, lead.value)),
             TableCell::new(cut(&printable(&next.transport), 14)),
-            right(relative(place.ratio, next.leader_interval)),
+            right(lead_over(verdict, next).unwrap_or_default()),
         ]);
     }
     pad(&mut table, (1, 0));
@@ -297,17 +297,28 @@ fn warnings(out: &mut TerminalText, summary: &Summary) {
         let mut warnings = summary.warnings.iter();
         warnings.find(|it| it.warning.code == *code)
     });
+    let others = summary.warnings.iter();
+    let others = others.filter(|it| !CHANGE_THE_MEANING.contains(&it.warning.code.as_str()));
     // Below them are the number of the others and the path of the report.
-    let room = (SCREEN - 2).saturating_sub(out.out.lines().count());
-    let shown: Vec<&str> = grave
+    let mut room = (SCREEN - 2).saturating_sub(out.out.lines().count());
+    let shown: Vec<&str> = (grave.chain(others))
         .take(room.clamp(1, MAX_WARNINGS))
         .map(|it| it.warning.message.as_str())
         .collect();
     let label = tr!("warning:");
-    let room = out.width.saturating_sub(label.chars().count() + 1);
-    for message in &shown {
+    let indent = label.chars().count() + 1;
+    for (position, message) in shown.iter().enumerate() {
         let first = out.paint(&label, "1;33");
-        out.out += &format!("{first} {}\n", cut(&printable(message), room));
+        let message = printable(message);
+        let whole = wrap(&message, out.width, indent);
+        // Each of those below takes a line at least.
+        let lines = room.saturating_sub(shown.len() - position - 1);
+        let text = match whole.lines().count() <= lines {
+            true => whole,
+            false => cut(&message, out.width.saturating_sub(indent)),
+        };
+        room = room.saturating_sub(text.lines().count());
+        out.out += &format!("{first} {text}\n");
     }
     let further = summary.warnings.len() - shown.len();
     if further > 0 {

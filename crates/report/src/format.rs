@@ -311,44 +311,36 @@ fn with_decimals(estimate: f64, ends: [f64; 2], most: usize) -> [String; 3] {
 /// Change in per cent below which an interval is shown as none: of constant values in virtual time.
 const NEGLIGIBLE_PERCENT: f64 = 0.001;
 
-/// Formats the ratio of a value to another one with its interval: `−2.2 % [−2.4, −2.0]`, from a factor of two on
-/// `3.6 × [3.1, 4.2]` or `1/27 [1/39, 1/18]`. Of an interval that is too wide, only the end that is nearer to no difference is
-/// shown if it is that far away.
+/// Formats how far one side is ahead of another by their ratio with its interval: `2.20 % [2.00, 2.40]`, from a factor of two
+/// on `3.6 × [3.1, 4.2]`. An interval that is narrower than the digits is left out; of one that is too wide, only the end that is
+/// nearer to no difference is shown, if it is a factor of two away.
 #[must_use]
-pub fn relative(ratio: f64, interval: Option<[f64; 2]>) -> String {
+pub fn ahead(ratio: f64, interval: Option<[f64; 2]>) -> String {
     let Some(ends) = interval else {
         return tr!("too few rounds");
     };
     if !is_narrow(ends) {
         return match ends {
             [low, _] if low >= 2.0 => format!("> {} ×", ratio_number(low)),
-            [_, high] if high <= 0.5 => format!("< 1/{}", ratio_number(1.0 / high)),
             _ => tr!("too few rounds"),
         };
     }
-    if (0.5..2.0).contains(&ratio) {
-        let change = |ratio: f64| (ratio - 1.0) * 100.0;
-        if ends
-            .iter()
-            .all(|end| change(*end).abs() < NEGLIGIBLE_PERCENT)
-        {
-            return "0 %".to_owned();
+    let (unit, value, ends) = match ratio < 2.0 {
+        true => {
+            let change = |ratio: f64| (ratio - 1.0) * 100.0;
+            ("%", change(ratio), ends.map(change))
         }
-        let plus = |text: String| match text {
-            text if text.starts_with('−') || text.chars().all(|it| !('1'..='9').contains(&it)) => {
-                text
-            }
-            text => format!("+{text}"),
-        };
-        let [by, low, high] = with_decimals(change(ratio), ends.map(change), 2).map(plus);
-        return format!("{by} % [{low}, {high}]");
+        false => ("×", ratio, ends),
+    };
+    if unit == "%" && ends.iter().all(|end| end.abs() < NEGLIGIBLE_PERCENT) {
+        return "0 %".to_owned();
     }
-    if ratio >= 2.0 {
-        let [ratio, low, high] = with_interval(ratio, ends);
-        return format!("{ratio} × [{low}, {high}]");
+    let most = if value.abs() < 10.0 { 2 } else { 1 };
+    let [value, low, high] = with_decimals(value, ends, most);
+    match low == high {
+        true => format!("{value} {unit}"),
+        false => format!("{value} {unit} [{low}, {high}]"),
     }
-    let [ratio, low, high] = with_interval(1.0 / ratio, ends.map(f64::recip));
-    format!("1/{ratio} [1/{low}, 1/{high}]")
 }
 
 /// Formats a positive number with two significant digits, and whole from 10 on: `0.89`, `2.2`, `51`, `132`.
@@ -566,26 +558,20 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_value_is_a_change_or_a_factor() {
+    fn a_lead_is_a_change_or_a_factor() {
         for (ratio, ends, text) in [
-            (0.978, [0.976, 0.98], "−2.20 % [−2.40, −2.00]"),
-            (1.2, [1.1, 1.3], "+20 % [+10, +30]"),
-            (0.9, [0.8, 1.0], "−10 % [−20, 0]"),
+            (1.022, [1.02, 1.024], "2.20 % [2.00, 2.40]"),
+            (1.2, [1.1, 1.3], "20 % [10, 30]"),
+            (1.05, [0.98, 1.12], "5 % [−2, 12]"),
             (1.0, [0.999_999, 1.000_001], "0 %"),
-            (
-                0.756_456,
-                [0.756_451, 0.756_461],
-                "−24.35 % [−24.35, −24.35]",
-            ),
+            (1.321_95, [1.321_94, 1.321_96], "32.2 %"),
             (3.6, [3.1, 4.2], "3.6 × [3.1, 4.2]"),
-            (1.0 / 27.0, [1.0 / 39.0, 1.0 / 18.0], "1/27 [1/39, 1/18]"),
-            (0.9, [0.2, 4.0], "too few rounds"),
-            (0.03, [0.001, 0.08], "< 1/12.5"),
+            (1.1, [0.2, 4.0], "too few rounds"),
             (30.0, [12.0, 900.0], "> 12.0 ×"),
         ] {
-            assert_eq!(relative(ratio, Some(ends)), text);
+            assert_eq!(ahead(ratio, Some(ends)), text);
         }
-        assert_eq!(relative(1.0, None), "too few rounds");
+        assert_eq!(ahead(1.0, None), "too few rounds");
     }
 
     #[test]

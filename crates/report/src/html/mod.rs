@@ -207,9 +207,12 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         sweep_sentences => Serde(sentences(summary)),
         plain => Serde(summary.verdict.outside_of_sweeps(data)),
         answer => Serde(tables::answer(data, summary)),
-        answer_note => tr!(
-            "Means of the rounds, the best first. Against the first: the ratio over the rounds that both have; all these intervals hold together with a probability of 95 %."
-        ),
+        answer_note => match summary.verdict.conditions.iter().any(|it| it.ranking.len() > 1) {
+            true => tr!(
+                "Geometric means of the rounds, the best first. The first is ahead by the ratio over the rounds that both have; all these intervals hold together with a probability of 95 %."
+            ),
+            false => tr!("Geometric means of the rounds."),
+        },
         means => Serde(tables::means(data, summary)),
         descriptions => Serde(tables::descriptions(data, summary)),
         loss => Serde(tables::loss(data, summary)),

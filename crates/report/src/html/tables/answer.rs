@@ -4,7 +4,7 @@ use super::{Row, Table, after_transport, cells_of, figure, figure_over, transpor
 use crate::{
     RunData, Summary,
     analysis::Cell,
-    answer::{against_first, columns},
+    answer::{columns, lead_over_cell},
     html::figures::Styles,
     language::tr,
 };
@@ -35,7 +35,7 @@ pub fn answer(data: &RunData, summary: &Summary) -> Vec<Table> {
         for column in &columns {
             head.push(column.scale.heading(column.heading));
             if column.metric == verdict.metric && is_compared {
-                head.push(tr!("against the first"));
+                head.push(tr!("first ahead by"));
             }
         }
         head.push(tr!("trials"));
@@ -44,7 +44,7 @@ pub fn answer(data: &RunData, summary: &Summary) -> Vec<Table> {
             for column in &columns {
                 entries.push(figure(column.text(cell, &verdict.metric)));
                 if column.metric == verdict.metric && is_compared {
-                    let text = against_first(Some(verdict), cell);
+                    let text = lead_over_cell(Some(verdict), cell);
                     entries.push(match text.split_once(" [") {
                         Some((ratio, interval)) => figure_over(ratio, format!("[{interval}")),
                         None => figure(text),
