@@ -140,11 +140,11 @@ mod tests {
         let note = missing_note(Path::new("my run"));
         assert!(!note.contains('\n'), "{note}");
         assert!(
-            note.starts_with("no `report.pdf`: the Python package `typst` is not there"),
+            note.starts_with("no `brief.pdf`: the Python package `typst` is not there"),
             "{note}"
         );
         assert!(
-            note.contains("`make pdf`") && note.ends_with("`regatta report 'my run' --pdf`"),
+            note.contains("`make pdf`") && note.ends_with("`regatta report 'my run' --pdf=brief`"),
             "{note}"
         );
     }

@@ -26,6 +26,7 @@ mod shards;
 mod shortfall;
 mod slow_start;
 mod stop;
+mod stop_rule;
 #[cfg(test)]
 mod tests;
 mod until;
@@ -38,4 +39,4 @@ pub use plan::{Cell, Done, OtherPlan, Plan, PlannedTrial, TooManyTrials};
 pub use run::{ProgressListener, Run, RunOptions, TrialProgress, unix_ns};
 pub use shards::ShardsError;
 pub use stop::Stopper;
-pub use until::StopRule;
+pub use stop_rule::StopRule;

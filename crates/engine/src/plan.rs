@@ -19,7 +19,7 @@ use regatta_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{limits, series::SeriesDone, until::StopRule};
+use crate::{limits, series::SeriesDone, stop_rule::StopRule};
 
 /// One transport under one condition with one workload, as positions in the study's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Ratio, Study, TrialRecord, Until};
+use regatta_model::{Ratio, Until};
 use regatta_stats::{Estimate, autocorrelation};
 
 use crate::plan::{Cell, Done, Plan};
@@ -12,15 +12,6 @@ const CONFIDENCE: f64 = 0.95;
 
 /// One-sided level at which the rounds of a cell count as correlated, as in reports.
 const CORRELATED: f64 = 0.01;
-
-/// Rule of `until = "decided"`. Only the report knows how a run is judged, which this crate does not depend on.
-#[derive(Debug, Clone, Copy)]
-pub struct StopRule {
-    /// Returns the part of a record that the rule reads.
-    pub digest: fn(&Study, &TrialRecord) -> TrialRecord,
-    /// Whether a run with these digests, of whole rounds in the order of the plan, is decided.
-    pub is_decided: fn(&Study, Vec<TrialRecord>) -> bool,
-}
 
 impl Plan {
     /// Whether this number of whole rounds is enough by the study's `until`.

@@ -13,7 +13,7 @@ use crate::{
     format::quantity,
     labels::Labels,
     language::{self, plural, tr},
-    terminal::{missed_gates, reasons},
+    outcomes::{missed_gates, reasons},
     text::{TerminalText, cut, natural_width, new_table, pad, right, wrap},
 };
 
@@ -302,7 +302,7 @@ fn warnings(out: &mut TerminalText, summary: &Summary) {
     // Below them are the number of the others and the path of the report.
     let mut room = (SCREEN - 2).saturating_sub(out.out.lines().count());
     let shown: Vec<&str> = (grave.chain(others))
-        .take(room.clamp(1, MAX_WARNINGS))
+        .take(room.min(MAX_WARNINGS))
         .map(|it| it.warning.message.as_str())
         .collect();
     let label = tr!("warning:");

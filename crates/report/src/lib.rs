@@ -19,6 +19,7 @@ pub mod format;
 pub mod html;
 pub mod labels;
 pub mod language;
+mod outcomes;
 mod path_text;
 pub mod pdf;
 pub mod terminal;

@@ -14,11 +14,12 @@ use regatta_results::{FILE_NAME, has_log, is_being_written};
 
 use crate::{
     RunData, Summary,
-    analysis::{BESIDE_METRICS, Cell, Gate, SweepResult, other_means},
+    analysis::{BESIDE_METRICS, Cell, SweepResult, other_means},
     brief,
-    format::{Scale, capital, grouped},
+    format::{Scale, capital},
     labels::Labels,
     language::{self, plural, quantity, tr},
+    outcomes::{reasons, write_gates},
     text::{TerminalText, fit, natural_width, new_table, pad, right, wrap},
 };
 
@@ -102,28 +103,9 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
     out
 }
 
-/// Writes the gates that the run has missed.
-pub(crate) fn missed_gates(out: &mut TerminalText, summary: &Summary) {
-    write_gates(out, summary.gates.iter().filter(|gate| !gate.passed));
-}
-
 fn gates(out: &mut TerminalText, summary: &Summary) {
     out.out.push('\n');
     write_gates(out, summary.gates.iter());
-}
-
-fn write_gates<'a>(out: &mut TerminalText, gates: impl Iterator<Item = &'a Gate>) {
-    for gate in gates {
-        let (verdict, code) = match (gate.passed, gate.not_judged) {
-            (_, true) => ("–".to_owned(), "33"),
-            (true, _) => (tr!("pass"), "32"),
-            (false, _) => (tr!("MISS"), "1;31"),
-        };
-        let name = gate.name.replace('_', " ");
-        let line = format!("{}: {}", language::text(&name), gate.detail);
-        let first = out.paint(&verdict, code) + "  ";
-        out.line(&first, &line, verdict.chars().count() + 2);
-    }
 }
 
 fn tables(out: &mut TerminalText, summary: &Summary, data: &RunData) {
@@ -170,29 +152,6 @@ fn tables(out: &mut TerminalText, summary: &Summary, data: &RunData) {
         legend += &tr!("; ! trials over a path that was not what was asked for, see the warnings");
     }
     out.paragraph(&legend, "2");
-}
-
-/// Returns the reasons for which trials were not measured, equal ones once, each with its hint on a second line.
-pub(crate) fn reasons(summary: &Summary) -> Vec<String> {
-    let reasons = summary.cells.iter().flat_map(|cell| {
-        let of_cell = cell.reasons.iter();
-        of_cell.map(|it| ((&it.outcome, &it.reasons, &it.hint), (&cell.transport, it)))
-    });
-    let reasons = grouped(reasons).into_iter();
-    let reasons = reasons.map(|(_, alike)| {
-        let first = alike[0].1;
-        let mut transports = alike.iter().map(|(transport, _)| transport).unique();
-        let text = plural!(
-            alike.iter().map(|(_, reason)| reason.count).sum(),
-            "`{1}`: {0} trial {2}{3}",
-            "`{1}`: {0} trials {2}{3}",
-            transports.join("`, `"),
-            first.outcome_text(),
-            format!(": {}", first.causes_text())
-        );
-        format!("{text}\n{}", language::sentence(&first.hint))
-    });
-    reasons.collect()
 }
 
 fn warnings(out: &mut TerminalText, summary: &Summary) {

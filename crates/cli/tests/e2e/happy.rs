@@ -273,11 +273,10 @@ fn noise_is_reported_and_rounds_are_planned_for_equal_transports() {
         8,
         "twice 2 transports, 2 rounds: {done:#?}"
     );
+    let details = bench.run(&["report", "out", "--details"]).stdout;
     assert!(
-        done.stdout
-            .contains("Noise floor: of 2 pairs of the same transport"),
-        "{}",
-        done.stdout
+        details.contains("Noise floor: of 2 pairs of the same transport"),
+        "{details}"
     );
     for pilot in [&["out"][..], &["small.toml", "--pilot", "out"]] {
         let plan = bench.run(&[&["plan", "--detect", "5%"], pilot].concat());

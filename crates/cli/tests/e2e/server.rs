@@ -239,7 +239,7 @@ fn several_trials_have_an_interval_and_a_report_that_is_kept() {
     let args = ["-n", "500K", "--repeat", "3", "--save", &dir];
     let done = server.client(&bench, &args);
     done.assert_code(0);
-    assert!(done.stdout.contains("3/3"), "{done:#?}");
+    assert!(done.stdout.contains("3 rounds"), "{done:#?}");
     for file in ["results.sqlite", "report.html", "summary.json"] {
         assert!(bench.path("kept").join(file).is_file(), "{file}");
     }

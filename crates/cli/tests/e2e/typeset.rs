@@ -202,7 +202,7 @@ fn full_disk_is_reported_and_keeps_the_earlier_report() {
 fn reports_are_made_in_russian() {
     let bench = Bench::new();
     run(&bench);
-    let done = bench.run(&["report", "out", "--lang", "ru"]);
+    let done = bench.run(&["report", "out", "--details", "--lang", "ru"]);
     assert!(done.stdout.contains("прогоны измерены"), "{}", done.stdout);
     let page = fs::read_to_string(bench.path("out/report.html")).expect("the page");
     assert!(page.contains("<html lang=\"ru\">"));

@@ -16,7 +16,7 @@ use crate::{
     event::{Event, Listener, ListenerError},
     plan::Plan,
     run::{ProgressListener, Run, RunOptions},
-    until::StopRule,
+    stop_rule::StopRule,
 };
 
 /// Prefix of the metrics and series of CPU time, except for the one below.

@@ -200,7 +200,7 @@ fn answer_has_the_sentences_of_the_report() {
     assert_eq!(answer["trials"], 6);
     assert_eq!(answer["sentences"][0], summary.verdict.headline[0].as_str());
     assert_eq!(
-        answer["sentences"][1],
+        answer["sentences"][summary.verdict.headline.len()],
         summary.verdict.conditions[0].text.as_str()
     );
 }

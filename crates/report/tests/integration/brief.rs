@@ -40,7 +40,7 @@ fn two_pages(data: &RunData, paper: Paper) -> [String; 2] {
 fn a_run_is_told_on_two_pages() {
     let [first, second] = two_pages(&common::full(), Paper::A4);
     for text in [
-        "tcp-bbris6.3%fasterthantcp.",
+        "tcp-bbris6.3%fasterthantcp,",
         "Goodput:eachtransport",
         "baseline:100Mbit/s,RTT30ms",
         "loss-5:100Mbit/s,RTT30ms",

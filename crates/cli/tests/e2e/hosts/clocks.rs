@@ -100,7 +100,7 @@ mod real_time {
             assert!((36e6 - bound..1000e6).contains(&delay), "{delay} {bound}");
             assert!(metrics["message_delay_max_ns"] >= delay);
         }
-        let report = lab.run(&["report", "out"]);
+        let report = lab.run(&["report", "out", "--details"]);
         succeeds(&report);
         let output = text(&report);
         assert!(
