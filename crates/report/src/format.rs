@@ -308,6 +308,12 @@ fn with_decimals(estimate: f64, ends: [f64; 2], most: usize) -> [String; 3] {
     })
 }
 
+/// Formats the lower end of an interval of a ratio, rounded down to two digits: `2.8`, `15`.
+pub fn at_least(low: f64) -> String {
+    let unit = if low < 10.0 { 10.0 } else { 1.0 };
+    two_digits((low * unit).floor() / unit)
+}
+
 /// Change in per cent below which an interval is shown as none: of constant values in virtual time.
 const NEGLIGIBLE_PERCENT: f64 = 0.001;
 
@@ -321,7 +327,7 @@ pub fn ahead(ratio: f64, interval: Option<[f64; 2]>) -> String {
     };
     if !is_narrow(ends) {
         return match ends {
-            [low, _] if low >= 2.0 => format!("> {} ×", ratio_number(low)),
+            [low, _] if low >= 2.0 => format!("> {} ×", at_least(low)),
             _ => tr!("too few rounds"),
         };
     }
@@ -567,7 +573,7 @@ mod tests {
             (1.321_95, [1.321_94, 1.321_96], "32.2 %"),
             (3.6, [3.1, 4.2], "3.6 × [3.1, 4.2]"),
             (1.1, [0.2, 4.0], "too few rounds"),
-            (30.0, [12.0, 900.0], "> 12.0 ×"),
+            (30.0, [15.97, 900.0], "> 15 ×"),
         ] {
             assert_eq!(ahead(ratio, Some(ends)), text);
         }

