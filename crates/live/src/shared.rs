@@ -11,7 +11,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use regatta_report::RunData;
-use tokio::{sync::watch, time::Instant};
+use tokio::{sync::watch, time::timeout};
 
 use crate::model::{LiveRun, Update};
 
@@ -37,69 +37,80 @@ pub const ASK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest time that the last report may take.
 const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time between two looks at the pages.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Numbers of pages in browsers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    /// Pages that read the state.
+    open: usize,
+    /// Pages that have confirmed the last report.
+    received: usize,
+    /// Requests under way.
+    requests: usize,
+}
 
 /// Pages in browsers, which keep the report when the server has ended.
 #[derive(Debug, Default)]
 pub struct Pages {
-    /// Number of pages that read the state.
-    open: AtomicUsize,
-    /// Number of pages that have confirmed the last report.
-    received: AtomicUsize,
-    /// Number of requests under way.
-    requests: AtomicUsize,
+    counts: watch::Sender<Counts>,
 }
 
 /// One more in a number, as long as this value lives.
-pub struct Counted(Arc<Pages>, fn(&Pages) -> &AtomicUsize);
+pub struct Counted(Arc<Pages>, fn(&mut Counts) -> &mut usize);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        (self.1)(&self.0).fetch_sub(1, Ordering::Relaxed);
+        self.0.counts.send_modify(|counts| *(self.1)(counts) -= 1);
     }
 }
 
 impl Pages {
-    fn count(self: &Arc<Self>, number: fn(&Self) -> &AtomicUsize) -> Counted {
-        number(self).fetch_add(1, Ordering::Relaxed);
+    fn count(self: &Arc<Self>, number: fn(&mut Counts) -> &mut usize) -> Counted {
+        self.counts.send_modify(|counts| *number(counts) += 1);
         Counted(Arc::clone(self), number)
     }
 
     /// Counts a page that reads the state.
     pub fn open(self: &Arc<Self>) -> Counted {
-        self.count(|pages| &pages.open)
+        self.count(|counts| &mut counts.open)
     }
 
     /// Counts a request for the answer or the report.
     pub fn request(self: &Arc<Self>) -> Counted {
-        self.count(|pages| &pages.requests)
+        self.count(|counts| &mut counts.requests)
     }
 
     /// Counts a page that has received the last report.
     pub fn receive(&self) {
-        self.received.fetch_add(1, Ordering::Relaxed);
+        self.counts.send_modify(|counts| counts.received += 1);
     }
 
     /// Returns the number of pages that read the state.
     pub fn number_open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.counts.borrow().open
     }
 
     /// Waits until this number of pages have the last report. Those that neither ask for it nor confirm it for
     /// `ask_timeout` are not waited for.
     pub async fn wait_for(&self, pages: usize, ask_timeout: Duration) {
-        let began = Instant::now();
-        let mut asked = began;
-        while self.received.load(Ordering::Relaxed) < pages {
-            if self.requests.load(Ordering::Relaxed) > 0 {
-                asked = Instant::now();
+        let mut counts = self.counts.subscribe();
+        let received = async {
+            loop {
+                let now = *counts.borrow_and_update();
+                if now.received >= pages {
+                    return;
+                }
+                // What was asked for may take longer than the asking.
+                let limit = if now.requests > 0 {
+                    LAST_REPORT_TIMEOUT
+                } else {
+                    ask_timeout
+                };
+                if !matches!(timeout(limit, counts.changed()).await, Ok(Ok(()))) {
+                    return;
+                }
             }
-            if asked.elapsed() >= ask_timeout || began.elapsed() >= LAST_REPORT_TIMEOUT {
-                return;
-            }
-            tokio::time::sleep(LOOK_INTERVAL).await;
-        }
+        };
+        let _ = timeout(LAST_REPORT_TIMEOUT, received).await;
     }
 }
 
