@@ -35,27 +35,36 @@ pub fn lines(
 ) -> Vec<String> {
     let is_measured = |group: &&RankedGroup<'_>| group.cells.iter().any(|cell| cell.n > 0);
     let measured: Vec<&RankedGroup<'_>> = groups.iter().filter(is_measured).collect();
-    let mut lines = match measured[..] {
-        [] => vec![tr!("Nothing was measured.")],
-        [group] => of_group(data, index, group),
-        _ if measured.len() <= MAX_LINES => {
-            let line = |group: &&RankedGroup<'_>| {
-                let prefix = format!("{}: ", group.cell_group.heading());
-                fitting(&prefix, &Answer::of(index, group).texts())
-            };
-            measured.iter().map(line).collect()
-        }
-        _ => of_many(summary, &measured),
-    };
     let partial = match summary.state.name.as_str() {
-        "complete" => return lines,
+        "complete" => String::new(),
         "running" => tr!("So far: "),
         _ => tr!("Interrupted: "),
     };
-    if let Some(first) = lines.first_mut() {
-        first.insert_str(0, &partial);
+    match measured[..] {
+        [] => vec![partial + &tr!("Nothing was measured.")],
+        [group] => of_group(&partial, data, index, group),
+        _ if measured.len() <= MAX_LINES => {
+            let answers = measured.iter();
+            one_each(
+                &partial,
+                answers.map(|it| (*it, Answer::of(index, it).texts())),
+            )
+        }
+        _ => of_many(&partial, summary, &measured),
     }
-    lines
+}
+
+/// Returns a line for each of some groups with their texts, the most telling first; `partial` begins the first line.
+fn one_each<'g>(
+    partial: &str,
+    groups: impl Iterator<Item = (&'g RankedGroup<'g>, Vec<String>)>,
+) -> Vec<String> {
+    let line = |(position, (group, texts)): (usize, (&RankedGroup<'_>, Vec<String>))| {
+        let partial = if position == 0 { partial } else { "" };
+        let prefix = format!("{partial}{}: ", group.cell_group.heading());
+        fitting(&prefix, &texts)
+    };
+    groups.enumerate().map(line).collect()
 }
 
 /// Returns the number of characters that a reader sees: backticks mark names and are not shown.
@@ -109,7 +118,12 @@ impl Answer {
 
 /// Returns the headline of a run with one condition and one workload: the answer, and on a line of its own what would decide
 /// it, or all prices where it has room for them.
-fn of_group(data: &RunData, index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -> Vec<String> {
+fn of_group(
+    partial: &str,
+    data: &RunData,
+    index: &SummaryIndex<'_>,
+    group: &RankedGroup<'_>,
+) -> Vec<String> {
     let mut answer = Answer::of(index, group);
     let prices = pair(group).and_then(|pair| {
         let prices = Prices::of(index.comparisons(group.cell_group), pair);
@@ -130,7 +144,8 @@ fn of_group(data: &RunData, index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -
     if second.is_some() {
         answer.price = looks(group);
     }
-    let first = capital(&fitting("", &answer.texts()));
+    let texts: Vec<String> = answer.texts().iter().map(|it| capital(it)).collect();
+    let first = fitting(partial, &texts);
     [first].into_iter().chain(second).collect()
 }
 
@@ -252,20 +267,12 @@ enum Lead {
 
 /// Returns the headline of a run with many conditions and workloads: in how many each transport leads, and where the largest
 /// margin is or, of a sweep, where one transport overtakes another.
-fn of_many(summary: &Summary, groups: &[&RankedGroup<'_>]) -> Vec<String> {
+fn of_many(partial: &str, summary: &Summary, groups: &[&RankedGroup<'_>]) -> Vec<String> {
     let leading = |group: &&&RankedGroup<'_>| group.ranking.len() > 1;
     let compared: Vec<&RankedGroup<'_>> = groups.iter().filter(leading).copied().collect();
     if compared.is_empty() {
-        return groups
-            .iter()
-            .take(MAX_LINES)
-            .map(|group| {
-                fitting(
-                    &format!("{}: ", group.cell_group.heading()),
-                    &[claim(group)],
-                )
-            })
-            .collect();
+        let first = groups.iter().take(MAX_LINES);
+        return one_each(partial, first.map(|it| (*it, vec![claim(it)])));
     }
     let lead = |group: &&RankedGroup<'_>| {
         let leaders = group.leaders();
@@ -293,7 +300,7 @@ fn of_many(summary: &Summary, groups: &[&RankedGroup<'_>]) -> Vec<String> {
         )
     };
     let counted = (1..=counts.len()).rev().map(|most| places(&counts[..most]));
-    let mut lines = vec![fitting("", &counted.collect::<Vec<_>>())];
+    let mut lines = vec![fitting(partial, &counted.collect::<Vec<_>>())];
     let crossing = (summary.sweeps.iter()).find_map(|sweep| {
         sweep_crossings::in_first_sentence(&sweep.crossings)?;
         sweep.sentences.first().map(|sentence| capital(sentence))

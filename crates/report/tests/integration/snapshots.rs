@@ -47,6 +47,11 @@ fn the_answer_of_a_run_fits_on_one_screen() {
         "{text}"
     );
     insta::assert_snapshot!("brief", text);
+    data.state = regatta_results::RunState::Running;
+    let so_far = &summarise(&data).verdict.headline;
+    assert!(so_far[0].starts_with("So far: "), "{so_far:?}");
+    let is_short = |line: &String| line.replace('`', "").chars().count() <= 80;
+    assert!(so_far.iter().all(is_short), "{so_far:?}");
     insta::assert_snapshot!("brief_one_trial", brief(&common::one_trial()));
     insta::assert_snapshot!("brief_empty", brief(&common::empty()));
     insta::assert_snapshot!("brief_unsupported", brief(&common::unsupported()));
