@@ -17,30 +17,30 @@ pub struct Margin {
 impl Margin {
     /// Describes the margin without its interval, for a headline.
     pub fn headline(self, other: &str) -> String {
-        let [low, _] = self.interval;
         if !is_narrow(self.interval) {
-            return match low {
-                low if low >= 2.0 => plural!(
-                    times_form(low),
-                    "at least {1} times as fast as `{2}`",
-                    "at least {1} times as fast as `{2}`",
-                    at_least(low),
-                    other
-                ),
-                _ => tr!("faster than `{}`", other),
-            };
+            return self.at_least(other);
         }
-        if self.ratio >= 2.0 {
-            return plural!(
-                times_form(self.ratio),
-                "{1} times as fast as `{2}`",
-                "{1} times as fast as `{2}`",
-                two_digits(self.ratio),
+        match self.ratio >= 2.0 {
+            true => times_as_fast(self.ratio, &two_digits(self.ratio), other),
+            false => {
+                let by = two_digits((self.ratio - 1.0) * 100.0);
+                tr!("{} % faster than `{}`", by, other)
+            }
+        }
+    }
+
+    /// Describes a margin whose interval is too wide: the end that is nearer to no difference, if it is a factor of two away.
+    fn at_least(self, other: &str) -> String {
+        match self.interval[0] {
+            low if low >= 2.0 => plural!(
+                times_form(low),
+                "at least {1} times as fast as `{2}`",
+                "at least {1} times as fast as `{2}`",
+                at_least(low),
                 other
-            );
+            ),
+            _ => tr!("faster than `{}`", other),
         }
-        let by = two_digits((self.ratio - 1.0) * 100.0);
-        tr!("{} % faster than `{}`", by, other)
     }
 
     /// Describes the margin: `2.2 % faster than` and its interval, from a factor of two on `3.6 times as fast as`. Where
@@ -49,34 +49,16 @@ impl Margin {
     pub fn than(self, other: &str, rounds: u64, equivalence: f64) -> String {
         let [low, high] = self.interval;
         if !is_narrow(self.interval) {
-            return match low {
-                low if low >= 2.0 => plural!(
-                    times_form(low),
-                    "at least {1} times as fast as `{2}` ({3} rounds, too few to say more)",
-                    "at least {1} times as fast as `{2}` ({3} rounds, too few to say more)",
-                    at_least(low),
-                    other,
-                    rounds
-                ),
-                _ => tr!(
-                    "faster than `{}` ({} rounds, too few to say by how much)",
-                    other,
-                    rounds
-                ),
-            };
+            return tr!(
+                "{} ({} rounds, too few to say more)",
+                self.at_least(other),
+                rounds
+            );
         }
         if self.ratio >= 2.0 {
             let [ratio, low, high] = with_interval(self.ratio, self.interval);
-            return plural!(
-                times_form(self.ratio),
-                "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
-                "{1} times as fast as `{2}` (interval {3} to {4}, {5} rounds)",
-                ratio,
-                other,
-                low,
-                high,
-                rounds
-            );
+            let text = times_as_fast(self.ratio, &ratio, other);
+            return tr!("{} (interval {} to {}, {} rounds)", text, low, high, rounds);
         }
         let within = match high <= 1.0 + equivalence && low * (1.0 + equivalence) >= 1.0 {
             true => tr!(", less than {}", percent(equivalence)),
@@ -107,6 +89,17 @@ impl Margin {
             within
         )
     }
+}
+
+/// Describes a ratio of two or more, of which `shown` is the text.
+fn times_as_fast(ratio: f64, shown: &str, other: &str) -> String {
+    plural!(
+        times_form(ratio),
+        "{1} times as fast as `{2}`",
+        "{1} times as fast as `{2}`",
+        shown,
+        other
+    )
 }
 
 #[cfg(test)]
@@ -149,7 +142,7 @@ mod tests {
             (
                 4.0,
                 [1.1, 14.0],
-                "faster than `b` (5 rounds, too few to say by how much)",
+                "faster than `b` (5 rounds, too few to say more)",
             ),
         ];
         for (ratio, interval, text) in cases {
