@@ -209,9 +209,9 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         answer => Serde(tables::answer(data, summary)),
         answer_note => match summary.verdict.conditions.iter().any(|it| it.ranking.len() > 1) {
             true => tr!(
-                "Geometric means of the rounds, the best first. The first is ahead by the ratio over the rounds that both have; all these intervals hold together with a probability of 95 %."
+                "Means of the rounds, the best first, geometric of what transports are compared by (goodput, requests, delays, times to an answer), arithmetic of the rest. The first is ahead by the ratio over the rounds that both have; all these intervals hold together with a probability of 95 %."
             ),
-            false => tr!("Geometric means of the rounds."),
+            false => tr!("Means of the rounds, geometric of what transports are compared by (goodput, requests, delays, times to an answer), arithmetic of the rest."),
         },
         means => Serde(tables::means(data, summary)),
         descriptions => Serde(tables::descriptions(data, summary)),
