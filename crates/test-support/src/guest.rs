@@ -26,16 +26,16 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
 };
 
-pub use regatta_bed::guest::Clock;
 use regatta_bed::guest::{
-    self, DAEMON_COMMAND, Guest, GuestMessage, INIT_COMMAND, Order, find, is_guest, is_virtual,
-    send_message, wait_for_timers,
+    self, DAEMON_COMMAND, Guest, GuestMessage, INIT_COMMAND, Order, find, is_virtual, send_message,
+    wait_for_timers,
 };
+pub use regatta_bed::guest::{Clock, is_guest};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -109,6 +109,17 @@ pub fn in_shared_guest(module: &str, case: &str, clock: Clock) -> bool {
         |directory| judge(directory, &name),
     );
     false
+}
+
+/// Limits the loopback device of a guest to 100 Mbit/s and 50 µs. In virtual time computing takes none, so that a
+/// transfer over a device without a rate would never reach its deadline.
+///
+/// # Panics
+/// If `tc` fails.
+pub fn limit_loopback() {
+    let limit = "qdisc replace dev lo root netem delay 50us rate 100mbit limit 100000";
+    let tc = Command::new("tc").args(limit.split(' ')).status();
+    assert!(tc.is_ok_and(|status| status.success()), "tc {limit}");
 }
 
 /// Runs one test in a guest of its own.
