@@ -207,6 +207,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         sweep_sentences => Serde(sentences(summary)),
         plain => Serde(summary.verdict.outside_of_sweeps(data)),
         answer => Serde(tables::answer(data, summary)),
+        telling => Serde(Vec::from_iter(tables::telling(summary))),
         answer_note => match summary.verdict.conditions.iter().any(|it| it.ranking.len() > 1) {
             true => tr!(
                 "Means of the rounds, the best first, geometric of what transports are compared by (goodput, requests, delays, times to an answer), arithmetic of the rest. The first is ahead by the ratio over the rounds that both have; all these intervals hold together with a probability of 95 %."

@@ -18,7 +18,7 @@ use crate::{
     format::Scale,
     language::tr,
 };
-pub use answer::answer;
+pub use answer::{answer, telling};
 pub use background::{
     conditions, facts, hosts, outcomes, path, stacks, transports, unlisted_path_checks,
 };
