@@ -31,6 +31,7 @@ builtins!(
     "gadasin-2026-migration",
     "gadasin-2026-loss",
     "gadasin-2026-loss-offloads",
+    "gadasin-2026-queue",
     "message-size-short",
     "message-size",
     "buffer-size-short",

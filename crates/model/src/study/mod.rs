@@ -142,8 +142,7 @@ pub struct Published {
     pub value: f64,
     /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
-    /// Whether the published path, as the publication describes it, permits the figure; `None` if
-    /// it does not say.
+    /// Whether the published path permits the figure, if that is not to be computed from its packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_permits: Option<bool>,
 }

@@ -2,6 +2,7 @@
 
 mod condition;
 mod documents;
+mod published;
 mod rounds;
 mod study_file;
 mod sweep;

@@ -19,6 +19,7 @@ mod margin;
 mod mean;
 mod next_step;
 mod noise;
+mod path_limits;
 mod percentiles;
 mod price;
 mod published;

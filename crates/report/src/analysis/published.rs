@@ -1,6 +1,11 @@
 //! Published figures beside the measured ones.
 
-use super::summary::{PublishedBeside, Summary};
+use regatta_model::{Published, Study};
+
+use super::{
+    path_limits,
+    summary::{PublishedBeside, Summary},
+};
 use crate::RunData;
 
 /// Returns a comparison for each published figure of the study, in its order.
@@ -14,6 +19,7 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
                     && published.is_of_workload(&cell.workload)
             });
             let measured = cells.find_map(|cell| cell.shown(&published.metric));
+            let limits = path_limits::of(study, published, under_first(study, published));
             PublishedBeside {
                 transport: published.transport.clone(),
                 condition: published.condition.clone(),
@@ -30,7 +36,9 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
                 published_change: None,
                 measured_change: None,
                 note: published.note.clone(),
-                path_permits: published.path_permits,
+                path_permits: (published.path_permits).or_else(|| limits.permits(published.value)),
+                path_at_least: limits.at_least,
+                path_at_most: limits.at_most,
             }
         })
         .collect();
@@ -38,6 +46,15 @@ pub fn all(data: &RunData, summary: &Summary) -> Vec<PublishedBeside> {
         add_changes(&mut all, &first.name);
     }
     all
+}
+
+/// Returns the figure of the same transport, workload and metric that is published under the first condition.
+fn under_first(study: &Study, figure: &Published) -> Option<f64> {
+    let key = |it: &Published| (it.transport.clone(), it.workload.clone(), it.metric.clone());
+    let first = study.conditions.first()?;
+    let mut of_first = study.published.iter();
+    let found = of_first.find(|it| it.condition == first.name && key(it) == key(figure));
+    found.map(|it| it.value)
 }
 
 /// Adds the changes from the first condition.

@@ -454,10 +454,15 @@ pub struct PublishedBeside {
     pub measured_change: Option<f64>,
     /// Note on the published figure's method, where that differs.
     pub note: Option<String>,
-    /// Whether the published path, as the publication describes it, permits the figure; absent if
-    /// the study does not specify that.
+    /// Whether the path permits the figure: what the study says, or its limits; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_permits: Option<bool>,
+    /// Smallest value that the path permits by its packets; absent without such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_at_least: Option<f64>,
+    /// Largest value that the path permits by its packets; absent without such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_at_most: Option<f64>,
 }
 
 /// Warning with the number of its occurrences.

@@ -235,7 +235,9 @@ impl Allowed {
                 .measured
                 .into_iter()
                 .chain(found.measured_ci95.into_iter().flatten());
-            self.scaled(measured.chain([found.published]), &[divisor]);
+            let limits = [found.path_at_least, found.path_at_most];
+            let limits = limits.into_iter().flatten();
+            self.scaled(measured.chain([found.published]).chain(limits), &[divisor]);
         }
     }
 }

@@ -228,11 +228,7 @@ fn changes_beside(data: &RunData, figures: &[&PublishedBeside], with: &str) -> O
 /// Returns the table of some published figures beside the measured ones.
 fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Table {
     let cells = |it: &PublishedBeside, scale: Scale| {
-        let permits = match it.path_permits {
-            None => "",
-            Some(true) => language::text("possible over the path"),
-            Some(false) => language::text("not possible over the path"),
-        };
+        let permits = permitted(it, scale);
         let measured = it.measured.map_or_else(none, |measured| {
             let ends = it.measured_ci95.map(|ends| scale.ends(measured, ends));
             figure_over(scale.text(measured), interval(ends))
@@ -241,6 +237,26 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
     };
     let heading = |column: &MetricDefinition, scale: Scale| scale.heading(column.title);
     of_transports(data, figures, caption, heading, cells)
+}
+
+/// Says whether the path permits a published figure, and which limit it misses.
+fn permitted(figure: &PublishedBeside, scale: Scale) -> String {
+    let missed = |limit: Option<f64>, is_missed: fn(&f64, &f64) -> bool| {
+        limit.filter(|limit| is_missed(&figure.published, limit))
+    };
+    let least = missed(figure.path_at_least, |value, limit| value < limit);
+    let most = missed(figure.path_at_most, |value, limit| value > limit);
+    match (figure.path_permits, least, most) {
+        (None, ..) => String::new(),
+        (Some(true), ..) => tr!("possible over the path"),
+        (Some(false), Some(least), _) => {
+            tr!("not possible over the path: at least {}", scale.text(least))
+        }
+        (Some(false), _, Some(most)) => {
+            tr!("not possible over the path: at most {}", scale.text(most))
+        }
+        (Some(false), ..) => tr!("not possible over the path"),
+    }
 }
 
 /// Returns the table with a row for each transport of some published figures, and two columns for each of their metrics:
@@ -302,6 +318,8 @@ mod tests {
             measured_change: None,
             note: None,
             path_permits: None,
+            path_at_least: None,
+            path_at_most: None,
         };
         assert_eq!(
             name_of(&figure),
