@@ -16,6 +16,7 @@ mod impossible;
 pub mod limits;
 mod merge;
 mod monitor;
+mod peak;
 mod plan;
 mod plausible;
 mod process_output;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use regatta_bed::{LinkCounters, PathCounters};
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
-    Condition, Direction, Link, Measurements, MetricValues, QueueDiscipline, Warning,
+    Condition, Direction, Link, Measurements, MetricValues, QueueDiscipline, Warning, WorkloadKind,
     metric::id,
     metric::{self, Combination, LinkMetrics},
 };
@@ -98,6 +98,9 @@ pub(crate) fn merge(
     }
     // Steps count from the first connect call, as the samples do; a warm-up changes nothing.
     crate::settling::add(condition, transfer_ns + warm_up_ns, &mut merged);
+    if matches!(kind, WorkloadKind::Bulk { .. }) {
+        crate::peak::add(&mut merged);
+    }
     crate::plausible::check(plan, trial, path.map(|(path, _)| path), &mut merged);
     merged.warnings.sort();
     merged.warnings.dedup();

@@ -165,6 +165,12 @@ super::metrics! {
         "Mean over the steps of the path's schedule after which the rate of arrivals settled: time from the step until the last sample of what the receiver's interface gets (received_bps, running median of three) that lies more than 10 % away from the final rate, which is the mean of the second half of the time until the next step. Arrivals and not goodput, because in-order delivery stops after a lost packet while the link stays full. To the accuracy of the sample interval. Sources: response to changes, RFC 5166 section 2.2.1; settling time as in control engineering (Ogata, Modern Control Engineering, 5-3), with a band of 10 %.";
     SETTLING_TIME_P50_NS = "settling_time_p50_ns" [Nanoseconds, Lower] "settling time after a step, median":
         "Median over the same steps.";
+    RECEIVED_PEAK_BPS = "received_peak_bps" [BitsPerSecond, Higher] "peak rate of arrivals":
+        "Bulk transfers: largest mean rate of any second of what the receiver's interface gets (received_bps): bits of IP packets, with headers and retransmissions. Arrivals and not goodput, because in-order delivery hands over at once what waited for a lost packet. Of transfers longer than a second, with samples of at most one.";
+    TIME_TO_PEAK_NS = "time_to_peak_ns" [Nanoseconds, Lower] "time to the peak rate":
+        "From the first connect call to the end of the first second that has the peak rate of arrivals (see `received_peak_bps`). To the accuracy of the sample interval.";
+    TIME_TO_95_OF_PEAK_NS = "time_to_95_of_peak_ns" [Nanoseconds, Lower] "time to 95 % of the peak rate":
+        "From the first connect call to the end of the first second that has 95 % of the peak rate of arrivals (see `received_peak_bps`). To the accuracy of the sample interval.";
     UNSETTLED_STEPS = "unsettled_steps" [Count, Lower] "steps without settling":
         "Steps of the path's schedule after which the rate of arrivals did not settle (see `settling_time_mean_ns`): it still left the band in the second half of the time until the next step. Steps with fewer than ten samples until the next one are in neither.";
 }
