@@ -5,6 +5,7 @@
 
 mod builds;
 mod cells;
+mod claim_result;
 mod claims;
 mod comparison;
 mod decided;
@@ -24,6 +25,7 @@ mod price;
 mod published;
 mod ranking;
 mod stacks;
+mod study_claims;
 mod summary;
 mod summary_index;
 mod sweep_crossings;
@@ -43,6 +45,7 @@ use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
 use crate::{RunData, format::percent, language::tr};
 pub use cells::describe_metric;
+pub use claim_result::{ClaimCheck, ClaimOutcome, ClaimResult, count, line as claims_line};
 pub use claims::{POWER, PairSpread, pair_spreads, simultaneous_confidence};
 pub(crate) use claims::{Tested, decide};
 pub(crate) use comparison::better;
@@ -160,6 +163,7 @@ pub fn summarise(data: &RunData) -> Summary {
             workloads: Vec::new(),
         },
         gates: Vec::new(),
+        claims: study_claims::all(&index, &cells, &comparisons),
         warnings: warnings::all(&index, &cells),
         sweeps: sweeps::all(&index, &cells, &comparisons),
         cells,

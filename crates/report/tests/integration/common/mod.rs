@@ -159,6 +159,7 @@ pub fn study() -> Study {
             probe: Probe::default(),
         }],
         published: published(),
+        claims: Vec::new(),
         curves: Vec::new(),
         sweeps: regatta_model::Sweeps::default(),
     }
