@@ -7,7 +7,7 @@ use regatta_model::{metric, shell::printable, warning_code};
 
 use crate::{
     RunData, Summary,
-    analysis::{Cell, ConditionVerdict, Ranked},
+    analysis::{Cell, ConditionVerdict, Ranked, claims_line},
     answer::{Column, columns, lead_over, lead_over_cell},
     data::CellGroup,
     format::quantity,
@@ -53,6 +53,9 @@ pub fn write(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     for line in &summary.verdict.headline {
         let line = printable(&line.replace('`', ""));
         out.out += &(out.paint(&wrap(&line, out.width, 0), "1") + "\n");
+    }
+    if let Some(line) = claims_line(&summary.claims) {
+        out.line("", &line, 0);
     }
     missed_gates(out, summary);
     let plain: Vec<CellGroup<'_>> = data.plain_groups().collect();

@@ -158,7 +158,7 @@ impl CellPair<'_> {
 /// are one family, whose intervals hold together.
 pub fn of_cells(index: &Index<'_>, pairs: &[CellPair<'_>]) -> Vec<Claim> {
     let study = &index.data.header.study;
-    let change = |pair: &CellPair<'_>| {
+    let changes = pairs.iter().copied().map(|pair| {
         let [a, b] = [pair.a, pair.b].map(|cell| index.values(cell, pair.metric));
         let shared = Shared::of(a, b);
         Change {
@@ -167,8 +167,8 @@ pub fn of_cells(index: &Index<'_>, pairs: &[CellPair<'_>]) -> Vec<Claim> {
             shared,
             difference: |claim: Claim| claim,
         }
-    };
-    let changes = pairs.iter().map(change).collect();
+    });
+    let changes = changes.collect();
     let (mut claims, mut tested): (Vec<Claim>, Vec<Tested>) =
         changed(changes, study.guest.clock).into_iter().unzip();
     for it in &mut tested {

@@ -243,6 +243,11 @@ fn method(data: &RunData) -> Vec<String> {
             "More rounds of this run until it pleases would not be a test: a new run is"
         ));
     }
+    if !data.header.study.claims.is_empty() {
+        sentences.push(tr!(
+            "A claim of the study comes out, or does not, where the interval of the run decides it: an order by the comparison of the pair, a ratio and a trend by the interval of the ratio, a value by the interval of its cell. Pairs of cells that are not compared otherwise, as of two conditions, are one more family, whose intervals hold together with a probability of 95 %. What no interval decides is undecided"
+        ));
+    }
     if !data.nodes.is_empty() {
         sentences.push(tr!("The rounds ran on several nodes. Each pair is compared with the node as a fixed block (Box, Hunter and Hunter 2005, 4.2), so that differences between nodes are no part of the error; an F test at 1 % for all pairs together tells whether the nodes disagree"));
     }

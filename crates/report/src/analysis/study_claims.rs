@@ -267,7 +267,7 @@ impl<'a> Checker<'a> {
 
     /// Compares cells that have no ratio, as one of their means is zero, by the intervals of both.
     fn by_intervals(&self, a: &ClaimedCell, b: &ClaimedCell) -> Conclusion {
-        let of = |cell| Some(self.shown(cell)?.1?);
+        let of = |cell| self.shown(cell)?.1;
         let (Some(a), Some(b)) = (of(a), of(b)) else {
             return Conclusion::Undecided;
         };
@@ -546,11 +546,10 @@ impl<'a> Checker<'a> {
 
     /// Decides that no two values of a line differ by more than a margin.
     fn steady(&self, line: &TrendLine, margin: f64) -> (ClaimOutcome, String) {
-        let of_pair = |pair: [&ClaimedCell; 2]| {
+        let pairs = along(line, Trend::Steady).into_iter().map(|pair| {
             let ratio = self.ratio_of(pair);
             (within(ratio.interval, margin_of(margin)), pair, ratio)
-        };
-        let pairs = along(line, Trend::Steady).into_iter().map(of_pair);
+        });
         // The first of the gravest.
         let gravest = pairs.reduce(|gravest, next| if next.0 > gravest.0 { next } else { gravest });
         gravest.map_or(
