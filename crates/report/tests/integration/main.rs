@@ -17,7 +17,6 @@ mod russian;
 mod scale;
 mod series;
 mod snapshots;
-mod study_claims;
 mod successes;
 mod summary;
 mod sweeps;

@@ -1,8 +1,4 @@
-//! Claims of the study, checked with the intervals of the run.
-//!
-//! An order, a ratio and a trend are decided by the ratios of pairs of cells: those of the run's own comparisons where they
-//! are among these, and others as one more family whose intervals hold together ([`claims::of_cells`]). A value is decided by
-//! the interval of its cell. Nothing is decided without an interval.
+//! Check of one claim.
 
 use std::collections::HashMap;
 
@@ -13,162 +9,21 @@ use regatta_model::{
 };
 
 use super::{
-    claim_result::{ClaimCheck, ClaimOutcome, ClaimResult},
-    claims::{self, CellPair},
-    comparison::Conclusion,
-    index::Index,
-    summary::{Cell, Claim, Comparison},
+    key,
+    ratio::{Ratio, along, pairs},
 };
 use crate::{
+    analysis::{
+        better,
+        claim_result::{ClaimCheck, ClaimOutcome, ClaimResult},
+        claims::CellPair,
+        comparison::Conclusion,
+        summary::Cell,
+    },
     data::CellKey,
-    format::{Scale, ahead, is_narrow, signed_percent, with_interval},
+    format::{Scale, ahead, is_narrow},
     language::{self, tr},
 };
-
-/// Returns the claims of the study with their outcomes, in its order.
-pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<ClaimResult> {
-    let study = &index.data.header.study;
-    if study.claims.is_empty() {
-        return Vec::new();
-    }
-    let cells: HashMap<CellKey<'_>, &Cell> = cells.iter().map(|it| (it.key(), it)).collect();
-    let mut ratios: HashMap<CellPair<'_>, Ratio> = (comparisons.iter())
-        .map(|it| {
-            let [a, b] = [&it.a, &it.b].map(|label| [&**label, &*it.condition, &*it.workload]);
-            let pair = CellPair {
-                a,
-                b,
-                metric: &it.metric,
-            };
-            (pair, Ratio::of(&it.claim))
-        })
-        .collect();
-    let needed = study.claims.iter().flat_map(|claim| {
-        let pairs = pairs(&claim.relation).into_iter();
-        pairs.map(|[a, b]| CellPair {
-            a: key(a),
-            b: key(b),
-            metric: &claim.metric,
-        })
-    });
-    let is_known =
-        |pair: &CellPair<'_>| ratios.contains_key(pair) || ratios.contains_key(&pair.turned());
-    let further: Vec<CellPair<'_>> = needed.unique().filter(|pair| !is_known(pair)).collect();
-    let found = claims::of_cells(index, &further);
-    ratios.extend(further.into_iter().zip(found.iter().map(Ratio::of)));
-    let check = |claim| {
-        Checker {
-            study,
-            cells: &cells,
-            ratios: &ratios,
-            claim,
-        }
-        .result()
-    };
-    study.claims.iter().map(check).collect()
-}
-
-fn key(cell: &ClaimedCell) -> CellKey<'_> {
-    cell.each_ref().map(String::as_str)
-}
-
-/// Ratio of a metric in two cells, as the run has it.
-#[derive(Debug, Clone, Copy)]
-struct Ratio {
-    value: Option<f64>,
-    interval: Option<[f64; 2]>,
-    /// Conclusion, seen from the first cell.
-    conclusion: Conclusion,
-}
-
-impl Ratio {
-    fn of(claim: &Claim) -> Self {
-        Self {
-            value: claim.ratio,
-            interval: claim.interval,
-            conclusion: claim.conclusion,
-        }
-    }
-
-    fn turned(self) -> Self {
-        Self {
-            value: self.value.map(f64::recip),
-            interval: self.interval.map(|[low, high]| [high.recip(), low.recip()]),
-            conclusion: self.conclusion.turned(),
-        }
-    }
-
-    /// Formats the ratio with its interval.
-    fn text(self) -> String {
-        match (self.value, self.interval) {
-            (Some(value), Some(ends)) if is_narrow(ends) => {
-                let [value, low, high] = with_interval(value, ends);
-                format!("{value} [{low}, {high}]")
-            }
-            _ => tr!("too few rounds"),
-        }
-    }
-
-    /// Formats the change from the second cell to the first with its interval.
-    fn change_text(self) -> String {
-        let percent = |ratio: f64| signed_percent(ratio - 1.0);
-        match (self.value, self.interval) {
-            (Some(value), Some(ends)) if is_narrow(ends) => {
-                let [low, high] = ends.map(percent);
-                format!("{} [{low}, {high}]", percent(value))
-            }
-            _ => tr!("too few rounds"),
-        }
-    }
-}
-
-/// Returns the pairs of cells whose ratios decide a relation.
-fn pairs(relation: &Relation) -> Vec<[&ClaimedCell; 2]> {
-    match relation {
-        Relation::NotSeen { .. } | Relation::Value { .. } => Vec::new(),
-        Relation::Order { places } => places.iter().flat_map(|place| ordered(place)).collect(),
-        Relation::Crossing { places } | Relation::Ratio { places, .. } => {
-            places.iter().map(|pair| pair.each_ref()).collect()
-        }
-        Relation::Same { places, .. } => {
-            let pairs = places
-                .iter()
-                .flat_map(|cells| cells.iter().tuple_combinations());
-            pairs.map(|(a, b)| [a, b]).collect()
-        }
-        Relation::Trend { is, lines, .. } => {
-            lines.iter().flat_map(|line| along(line, *is)).collect()
-        }
-    }
-}
-
-/// Returns the pairs of an order: each cell of a group with each of the next one.
-fn ordered(place: &[Vec<ClaimedCell>]) -> impl Iterator<Item = [&ClaimedCell; 2]> {
-    let neighbours = place.iter().tuple_windows();
-    neighbours.flat_map(|(better, worse)| {
-        let pairs = better.iter().cartesian_product(worse);
-        pairs.map(|(a, b)| [a, b])
-    })
-}
-
-/// Returns the pairs of a trend: of a ratio at each value, of steady values all, otherwise the last cell with the first, and
-/// each with the one before.
-fn along(line: &TrendLine, is: Trend) -> Vec<[&ClaimedCell; 2]> {
-    let of = &line.of;
-    if !line.to.is_empty() {
-        return of.iter().zip(&line.to).map(|(of, to)| [of, to]).collect();
-    }
-    if is == Trend::Steady {
-        let pairs = of.iter().tuple_combinations();
-        return pairs.map(|(before, after)| [after, before]).collect();
-    }
-    let ends = of.last().zip(of.first()).map(|(last, first)| [last, first]);
-    let steps = of
-        .iter()
-        .tuple_windows()
-        .map(|(before, after)| [after, before]);
-    ends.into_iter().chain(steps).unique().collect()
-}
 
 /// Outcome of a comparison with a claim: for certain, for certain not, or neither.
 fn outcome(holds: bool, is_contradicted: bool) -> ClaimOutcome {
@@ -190,15 +45,16 @@ fn within(interval: Option<[f64; 2]>, bounds: [f64; 2]) -> ClaimOutcome {
 }
 
 /// Checker of one claim.
-struct Checker<'a> {
-    study: &'a Study,
-    cells: &'a HashMap<CellKey<'a>, &'a Cell>,
-    ratios: &'a HashMap<CellPair<'a>, Ratio>,
-    claim: &'a StudyClaim,
+pub struct Checker<'a> {
+    pub study: &'a Study,
+    pub cells: &'a HashMap<CellKey<'a>, &'a Cell>,
+    pub ratios: &'a HashMap<CellPair<'a>, Ratio>,
+    pub claim: &'a StudyClaim,
 }
 
 impl<'a> Checker<'a> {
-    fn result(&self) -> ClaimResult {
+    /// Returns the outcome of the claim with its checks.
+    pub fn result(&self) -> ClaimResult {
         let claim = self.claim;
         let metric = metric::find(&claim.metric);
         let (relation, checks) = match (&claim.relation, metric) {
@@ -245,7 +101,7 @@ impl<'a> Checker<'a> {
     }
 
     fn better(&self) -> Better {
-        super::better(&self.claim.metric)
+        better(&self.claim.metric)
     }
 
     /// Returns the ratio of two cells, of which both have been measured.
@@ -309,7 +165,7 @@ impl<'a> Checker<'a> {
         match self.cells.get(&key(cell)) {
             None => tr!("{} is not in this run", name),
             Some(found) if found.n == 0 => format!("{name}: {}", found.outcomes_text()),
-            Some(_) => tr!("{} has no figure of \"{}\"", name, title),
+            Some(_) => tr!("{} has no figure of {}", name, title),
         }
     }
 
@@ -386,30 +242,34 @@ impl<'a> Checker<'a> {
                 } else {
                     ratio
                 };
-                let margin = |ratio: Ratio| match ratio.value {
-                    Some(value) => ahead(value, ratio.interval),
-                    None => tr!("{} against {}", self.value_text(a), self.value_text(b)),
+                let margin = |ratio: Ratio| match (ratio.value, ratio.interval) {
+                    (Some(_), Some(ends)) if !is_narrow(ends) => String::new(),
+                    (Some(value), ends) => format!(": {}", ahead(value, ends)),
+                    (None, _) => {
+                        let values = [a, b].map(|cell| self.value_text(cell));
+                        tr!(": {} against {}", values[0], values[1])
+                    }
                 };
                 let (prefix, names) = self.names(&[a, b]);
                 let [a, b] = [0, 1].map(|side| names.get(side).map_or("", String::as_str));
-                match ratio.conclusion {
+                let (outcome, text) = match ratio.conclusion {
                     Conclusion::Faster => (
                         ClaimOutcome::ComesOut,
-                        prefix + &tr!("{} is ahead of {} by {}", a, b, margin(better)),
+                        tr!("{} is ahead of {}", a, b) + &margin(better),
                     ),
                     Conclusion::Slower => (
                         ClaimOutcome::DoesNot,
-                        prefix + &tr!("{} is behind {} by {}", a, b, margin(better.turned())),
+                        tr!("{} is behind {}", a, b) + &margin(better.turned()),
                     ),
-                    Conclusion::Same => (
-                        ClaimOutcome::DoesNot,
-                        prefix + &tr!("{} and {} are the same", a, b),
-                    ),
+                    Conclusion::Same => {
+                        (ClaimOutcome::DoesNot, tr!("{} and {} are the same", a, b))
+                    }
                     Conclusion::Undecided => (
                         ClaimOutcome::Undecided,
-                        prefix + &tr!("{} ahead of {} by {}", a, b, margin(better)),
+                        tr!("{} against {}", a, b) + &margin(better),
                     ),
-                }
+                };
+                (outcome, prefix + &text)
             })
         };
         pairs(&self.claim.relation).into_iter().map(check).collect()
