@@ -7,7 +7,7 @@ use regatta_model::{shell::printable, warning_code};
 
 use crate::{
     RunData, Summary,
-    analysis::{Cell, ConditionVerdict},
+    analysis::{Cell, ConditionVerdict, claims_line},
     answer::{self, Column, columns, lead_over_cell},
     data::CellGroup,
     labels::Labels,
@@ -52,6 +52,9 @@ pub fn write(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     for line in &summary.verdict.headline {
         let line = printable(&line.replace('`', ""));
         out.out += &(out.paint(&wrap(&line, out.width, 0), "1") + "\n");
+    }
+    if let Some(line) = claims_line(&summary.claims) {
+        out.line("", &line, 0);
     }
     missed_gates(out, summary);
     let plain: Vec<CellGroup<'_>> = data.plain_groups().collect();

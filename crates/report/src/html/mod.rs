@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     ReportError, RunData, Summary,
-    analysis::{CountedWarning, Gate, SweepResult},
+    analysis::{CountedWarning, Gate, SweepResult, claims_line},
     format,
     language::{self, plural, quantity, tr},
 };
@@ -203,6 +203,8 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         gates => summary.gates.iter().map(gate).collect::<Vec<Value>>(),
         warnings => summary.warnings.iter().map(warning).collect::<Vec<Value>>(),
         figures => Serde(figures),
+        claims => Serde(tables::claims(data, summary)),
+        claims_line => claims_line(&summary.claims).unwrap_or_default(),
         sweeps => Serde(tables::sweeps(data, summary)),
         sweep_sentences => Serde(sentences(summary)),
         plain => Serde(summary.verdict.outside_of_sweeps(data)),
