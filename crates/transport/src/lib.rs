@@ -48,7 +48,7 @@ pub use content::noise::noise_file;
 pub use content::plan::message_content;
 pub use context::{
     LiveCounters, NoteQueue, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
-    WindowEdge, WindowLimited, WindowStatistics,
+    WindowEdge, WindowLimit, WindowLimited, WindowStatistics,
 };
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,

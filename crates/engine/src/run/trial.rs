@@ -164,14 +164,14 @@ impl TrialRunner<'_> {
         let nothing_transferred = plausible::nothing_transferred(kind, &measurements);
         let unusable = unusable.map(|why| {
             let hint = "leave the machine alone during the run, or ask for a lower `--rate`";
-            (Outcome::Invalid, why, hint)
+            (Outcome::Invalid, why, hint.to_owned())
         });
         let nothing_transferred = nothing_transferred.map(|why| {
             let hint = "give the transfer a longer `--duration` or `--deadline`";
-            (Outcome::Failed, why, hint)
+            (Outcome::Failed, why, hint.to_owned())
         });
         let outcome = match unusable.or(impossible).or(nothing_transferred) {
-            Some((outcome, why, hint)) => (outcome, vec![why], hint.to_owned()),
+            Some((outcome, why, hint)) => (outcome, vec![why], hint),
             None => (Outcome::Measured, Vec::new(), String::new()),
         };
         Ok(TrialRecord {

@@ -19,6 +19,7 @@ use regatta_model::{
     Arrivals, Bytes, Pattern, WorkloadKind,
     metric::{DelayMetrics, id},
     units::format_duration,
+    warning,
 };
 
 use crate::{
@@ -227,16 +228,10 @@ impl Exchange {
             findings.count(id::LATE_ANSWERS, tracker.late);
         }
         if result.stray > 0 {
-            let message = format!("{} answers came damaged, or twice", result.stray);
-            findings.warn("answers_corrupted", message, "");
+            findings.warn(warning::answers_corrupted(result.stray));
         }
         if result.held_back {
-            findings.warn(
-                "requests_held_back",
-                "requests waited for answers so that neither end could block the other: no more may \
-                 be under way than both ends hold unread",
-                "ask for fewer `outstanding`, a lower `requests_per_second`, or smaller messages",
-            );
+            findings.warn(warning::requests_held_back());
         }
     }
 }

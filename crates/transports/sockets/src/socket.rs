@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use regatta_model::{Bytes, PortRange, Warning};
+use regatta_model::{Bytes, PortRange, Warning, phrase, warning};
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -65,15 +65,10 @@ impl Buffers {
         // The kernel doubles the requested size, for its own accounting.
         let requested = self.requested_receive_bytes;
         let expected = requested.saturating_mul(2);
-        (self.receive_bytes < expected).then(|| Warning {
-            code: "receive_buffer_small".to_owned(),
-            message: format!(
-                "the kernel grants the {side} {} of UDP receive buffer instead of {}, so packets \
-                 may be dropped there, not on the path",
-                Bytes(self.receive_bytes as u64),
-                Bytes(expected as u64),
-            ),
-            hint: format!("run `sysctl -w net.core.rmem_max={requested}` on that host"),
+        (self.receive_bytes < expected).then(|| {
+            let [granted, expected] = [self.receive_bytes, expected].map(|it| Bytes(it as u64));
+            let side = phrase::side(side);
+            warning::receive_buffer_small(side, granted, expected, requested as u64)
         })
     }
 

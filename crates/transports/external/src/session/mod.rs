@@ -8,8 +8,8 @@ use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{
-    Bytes, Direction, Finish, Opening, Pattern, PortRange, Warning, WorkloadKind,
-    units::nanoseconds,
+    Bytes, Direction, Finish, Opening, Pattern, PortRange, WorkloadKind, phrase,
+    units::nanoseconds, warning,
 };
 use regatta_transport::{
     Delivered, Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
@@ -243,8 +243,7 @@ impl Session for ProgramSession {
         if let Some(how) = end
             && !is_stopped()
         {
-            let message = format!("when all was done, the {side}'s program {how}");
-            let warning = Warning::new("external_end", message, "");
+            let warning = warning::external_end(phrase::side(side), &how);
             report.measurements.warnings.push(warning);
         }
         Ok(report)

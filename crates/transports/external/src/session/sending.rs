@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use regatta_control::{AgentTimes, Role, SideReport};
-use regatta_model::metric::id;
+use regatta_model::{metric::id, warning};
 use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
 
 use super::ProgramSession;
@@ -185,12 +185,7 @@ impl ProgramSession {
         }
         let probe = &self.trial.order.workload.probe;
         if probe.idle_messages > 0 || probe.under_load {
-            findings.warn(
-                "probe_absent",
-                "an external program answers no probe, so that message round-trip delay was not \
-                 measured over it",
-                "",
-            );
+            findings.warn(warning::probe_absent());
         }
         findings.0
     }

@@ -1,7 +1,7 @@
 //! Endpoint of `udp-reliable`: its settings, facts and warnings.
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Bytes, StackFacts, Warning, stack};
+use regatta_model::{Bytes, StackFacts, Warning, stack, warning};
 use regatta_transport::{Result, opening::Token};
 use regatta_transport_sockets::{
     driver::{self, End},
@@ -110,15 +110,8 @@ fn stack_facts(rules: &Rules, message: Option<usize>, offloads: &str) -> StackFa
 fn warnings(order: &TrialOrder, message: usize) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if message > LONGEST_PART {
-        warnings.push(Warning::new(
-            "message_split",
-            format!(
-                "each message of {} travels as two datagrams: one carries {LONGEST_PART} B \
-                 besides its header",
-                Bytes(message as u64)
-            ),
-            format!("use messages of at most {LONGEST_PART} B"),
-        ));
+        let whole = Bytes(message as u64);
+        warnings.push(warning::message_split(whole, LONGEST_PART as u64));
     }
     warnings.extend(packets::fragmentation(
         message.min(LONGEST_PART),
