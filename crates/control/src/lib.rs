@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, PortRange, Transport, Workload,
+    Direction, HostFacts, Measurements, PortRange, Transport, Tuning, Workload,
     metric::EndMetrics,
     units::{nanos, optional_nanos},
 };
@@ -133,6 +133,12 @@ pub struct PathHints {
     /// under way at once, as none holds up another.
     #[serde(default)]
     pub treats_alike: bool,
+    /// Settings of the hosts' kernels and sockets.
+    #[serde(default)]
+    pub tuning: Tuning,
+    /// Whether the limits of TCP's autotuning are those that the study asks for, so that no socket goes beyond them.
+    #[serde(default)]
+    pub keeps_tcp_limits: bool,
 }
 
 impl PathHints {
@@ -502,6 +508,8 @@ mod tests {
             clock_offset_ns: None,
             keeps_order: true,
             treats_alike: true,
+            tuning: Tuning::default(),
+            keeps_tcp_limits: false,
         };
         assert_eq!(
             path(100, 21_000).first_timeout(),

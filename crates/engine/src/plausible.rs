@@ -309,6 +309,7 @@ mod tests {
             reverse: link,
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         }
     }
 

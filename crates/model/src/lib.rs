@@ -27,8 +27,9 @@ pub mod workload;
 
 pub use causes::causes;
 pub use condition::{
-    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
-    SHIPPED_TRACES, Setting, ShippedTrace, Step,
+    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HOST_SETTINGS, HostSetting,
+    HostTuning, HostValue, Link, QueueDiscipline, RateOf, SHIPPED_TRACES, Setting, ShippedTrace,
+    Step, SysctlSetting, Tuning, differing_sysctls,
 };
 pub use host_sample::{HostSample, HostSamples};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};

@@ -343,6 +343,8 @@ impl TrialRunner<'_> {
                 },
                 keeps_order: condition.keeps_order(),
                 treats_alike: condition.treats_alike() && !self.is_unknown(),
+                tuning: condition.tuning.base,
+                keeps_tcp_limits: condition.tuning.limits_tcp(),
             },
             reports_start: condition.follows_a_clock(),
             progress_interval: self.progress.and_then(ProgressListener::interval),

@@ -17,9 +17,13 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Returns the buffer to set: none, unless autotuning's limit is below [`tcp_buffer_bytes`]. The warning says that
-    /// neither autotuning nor a fixed buffer can get that large.
+    /// neither autotuning nor a fixed buffer can get that large. A limit that the study asks for is not
+    /// exceeded.
     pub(crate) fn of(order: &TrialOrder) -> (Option<Self>, Option<Warning>) {
         let path = &order.path;
+        if path.keeps_tcp_limits {
+            return (None, None);
+        }
         let (Some(rate), Some(bdp), Some(needed)) = (
             path.link_rate_bps,
             path.bandwidth_delay_product(),

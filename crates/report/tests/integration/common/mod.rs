@@ -73,6 +73,7 @@ fn condition(name: &str, loss: f64) -> Condition {
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

@@ -58,6 +58,7 @@ pub fn header() -> RunHeader {
                 reverse: link,
                 mtu_bytes: 1500,
                 schedule: Vec::new(),
+                tuning: HostTuning::default(),
             }],
             workloads: vec![Workload {
                 name: "bulk".into(),

@@ -85,7 +85,7 @@ impl End {
     /// Creates a socket with all options set, and binds it.
     fn socket(&self) -> Result<Socket> {
         let socket = socket::open(self.order.local).map_err(cannot("open an SCTP socket"))?;
-        let window = self.sizes.window_bytes;
+        let window = self.sizes.requested_bytes;
         option::set_buffers(&socket, window, window)
             .map_err(cannot("set the buffers of an SCTP socket"))?;
         options::apply(&self.order.transport.options, &socket)

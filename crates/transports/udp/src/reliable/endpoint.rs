@@ -16,10 +16,11 @@ use super::{
     stream::Established,
 };
 use crate::{
-    GSO, RECEIVE_BUFFER, SEND_BUFFER,
+    RECEIVE_BUFFER, SEND_BUFFER,
     batch::MAX_SEGMENTS,
     buffer_bytes,
     packets::{self, headers},
+    uses_gso,
 };
 
 /// Makes the end of a trial over reliable UDP for messages of `message` bytes, if each is to be one
@@ -29,13 +30,12 @@ pub(crate) fn new(
     rules: Rules,
     message: Option<usize>,
 ) -> Result<StreamEnd<End<Reliable>, Established>> {
-    let options = &order.transport.options;
     let token = Token::parse(&order.token)?;
     // One message at a time gives nothing to put together.
-    let joins = GSO.flag(options) && rules.window > 1;
+    let joins = uses_gso(order) && rules.window > 1;
     let settings = driver::Settings {
-        receive_buffer_bytes: buffer_bytes(&RECEIVE_BUFFER, options),
-        send_buffer_bytes: buffer_bytes(&SEND_BUFFER, options),
+        receive_buffer_bytes: buffer_bytes(&RECEIVE_BUFFER, order),
+        send_buffer_bytes: buffer_bytes(&SEND_BUFFER, order),
         most_segments: if joins { MAX_SEGMENTS } else { 1 },
         packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
         fragments: true,
