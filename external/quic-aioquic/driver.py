@@ -9,6 +9,7 @@ acknowledgement has arrived.
 
 import asyncio
 import socket
+import sys
 import time
 
 import aioquic
@@ -33,6 +34,9 @@ ALPN = ["regatta"]
 TOKEN_BYTES = 16
 ACKNOWLEDGEMENT_BYTES = 8
 
+# Whether aioquic and asyncio are left as they are, instead of set as the other stacks (option `profile`).
+LIBRARY = "--profile=library" in sys.argv[1:]
+
 # Receive buffer of the socket, in bytes; the kernel may grant less.
 RECEIVE_BUFFER = 4 << 20
 
@@ -53,25 +57,28 @@ CONGESTION_CONTROLS = {
 
 
 def configure(order, is_client):
-    algorithm = order["congestion_control"]
+    algorithm = order["congestion_control"] or QuicConfiguration().congestion_control_algorithm
     if algorithm not in CONGESTION_CONTROLS.values():
         contract.unsupported(
             f"aioquic has no congestion control `{algorithm}`",
             f"use one of `{'`, `'.join(CONGESTION_CONTROLS.values())}`",
         )
     header = 48 if ":" in order["local"] else 28
+    bench = {} if LIBRARY else {
+        # aioquic would offer AES-256 first; all stacks use the same cipher.
+        "cipher_suites": [CipherSuite.AES_128_GCM_SHA256],
+        "max_data": contract.window_bytes(order),
+        # aioquic does not search for the path's packet size, which is known.
+        "max_datagram_size": max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
+        "max_stream_data": contract.window_bytes(order),
+    }
     configuration = QuicConfiguration(
         alpn_protocols=ALPN,
         congestion_control_algorithm=algorithm,
         # The transfer may stall on a bad path, but not beyond its deadline.
         idle_timeout=order["deadline_ns"] / 1e9 + 60,
         is_client=is_client,
-        # aioquic would offer AES-256 first; all stacks use the same cipher.
-        cipher_suites=[CipherSuite.AES_128_GCM_SHA256],
-        max_data=contract.window_bytes(order),
-        # aioquic does not search for the path's packet size, which is known.
-        max_datagram_size=max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
-        max_stream_data=contract.window_bytes(order),
+        **bench,
     )
     if is_client:
         configuration.server_name = order["tls"]["server_name"]
@@ -85,10 +92,12 @@ def configure(order, is_client):
 async def open_endpoint(protocol, order):
     """Opens a UDP socket for `protocol` and returns it."""
     sock = socket.socket(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    if not LIBRARY:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     contract.bind(sock, order)
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: protocol, sock=sock)
-    transport.max_size = LONGEST_DATAGRAM
+    if not LIBRARY:
+        transport.max_size = LONGEST_DATAGRAM
     return sock
 
 
@@ -101,7 +110,8 @@ class Context(tls.Context):
         self._supported_groups = [Group.X25519]
 
 
-tls.Context = Context
+if not LIBRARY:
+    tls.Context = Context
 
 
 class Protocol(QuicConnectionProtocol):
@@ -133,7 +143,7 @@ class Protocol(QuicConnectionProtocol):
             f"congestion_control.{role}": CONGESTION_CONTROLS.get(algorithm, algorithm.__name__),
             "tls.version": "1.3",
             "tls.cipher_suite": f"TLS_{suite.name}",
-            "tls.key_exchange": "X25519",
+            "tls.key_exchange": "secp256r1" if LIBRARY else "X25519",
             "tls.certificate": self.certificate(),
         } | contract.stack_facts(role, stack)
 

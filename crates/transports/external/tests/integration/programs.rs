@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_control::{FailureKind, Role, TrialOrder};
-use regatta_model::{Finish, Pattern, WorkloadKind};
+use regatta_model::{Finish, OptionValue, Pattern, WorkloadKind};
 use regatta_test_contract::{contract, exchanges};
 use regatta_transport::{
     Driver,
@@ -236,6 +236,29 @@ fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged(name: &str) {
     assert_eq!(sender.measurements.metrics["messages_lost"], lost, "{name}");
     assert_eq!(sender.measurements.facts["finish"], "abandon", "{name}");
     assert_eq!(sender.measurements.warnings[0].code, "abandoned", "{name}");
+}
+
+/// What the published programs had: nothing set.
+#[test]
+fn aioquic_is_left_alone_with_its_own_profile() {
+    let Some(driver) = supported("quic-aioquic") else {
+        return;
+    };
+    let pair = run_pair(driver, 100_000, 1000, |order| {
+        let library = OptionValue::Text("library".to_owned());
+        let options = &mut order.transport.options;
+        options.insert("profile".to_owned(), library);
+    });
+    let sender = pair.expect("both ends are ready").sender;
+    let facts = sender.expect("it is delivered").measurements.facts;
+    for (name, value) in [
+        ("congestion_control.sender", "reno"),
+        ("packet_size.sender", "1228 B, fixed"),
+        ("cipher.sender", "AES-256-GCM"),
+        ("tls.key_exchange", "secp256r1"),
+    ] {
+        assert_eq!(facts[name], value, "{name}");
+    }
 }
 
 /// Runs a pair that must not connect, and returns its sender's failure.
