@@ -282,6 +282,10 @@ pub struct AgentTimes {
     pub connecting_ns: Option<[i64; 2]>,
     /// Arrival of the program's `done`, or the deadline.
     pub ended_ns: i64,
+    /// Shortest time from a departure to its answer that the program states, of the workload's messages and of the
+    /// probe's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortest_answer_ns: Option<i64>,
 }
 
 /// Counters of one end since the beginning of its transfer. What the end or its stack does not count is zero or absent.

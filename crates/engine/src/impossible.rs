@@ -134,6 +134,17 @@ impl Reported<'_> {
                 return doubted;
             }
         }
+        let shortest: Duration = self.shortest_delays().into_iter().sum();
+        let answer_ns = client.agent_times.and_then(|it| it.shortest_answer_ns);
+        if let Some(answer) = answer_ns.map(span)
+            && answer < shortest.mul_f64(1.0 - TOLERANCE)
+        {
+            return Some(format!(
+                "the sender's program had an answer after {}, and the path takes at least {} there and back",
+                format_duration(answer),
+                format_duration(shortest)
+            ));
+        }
         let agent = server.agent_times?;
         if let Some(late) = excess(agent.ended_ns, server.ended_monotonic_ns, stated_ns) {
             return Some(phrase::done_said_late(late));
@@ -256,6 +267,7 @@ mod tests {
                     agent_times: Some(AgentTimes {
                         connecting_ns: None,
                         ended_ns: ended * MILLISECOND,
+                        shortest_answer_ns: None,
                     }),
                     ..SideReport::default()
                 };
@@ -433,6 +445,18 @@ mod tests {
         case.is(
             Outcome::Failed,
             "the times of the sender's program leave out 19 ms of the 20 ms that its agent saw from `start` to `connected`",
+        );
+    }
+
+    #[test]
+    fn an_answer_before_the_path_can_bring_it_is_found() {
+        let mut case = Case::new();
+        case.agent_of_client().shortest_answer_ns = Some(20 * MILLISECOND);
+        case.is_possible();
+        case.agent_of_client().shortest_answer_ns = Some(19 * MILLISECOND);
+        case.is(
+            Outcome::Failed,
+            "the sender's program had an answer after 19 ms, and the path takes at least 20 ms there and back",
         );
     }
 

@@ -55,6 +55,7 @@ pub use descriptor::{
     OptionValues,
 };
 pub use driver::{Driver, Result, Session, THREAD_HINT, TimeLimit, TransportError, Unsupported};
+pub use exchange::stated::StatedExchange;
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
@@ -69,6 +70,7 @@ pub use transfer::TransferEndpoint;
 pub use trial::{
     Trial,
     findings::Findings,
+    stated_probe::StatedProbe,
     watch::{Delivered, SenderEnd},
 };
 pub use window::{WindowRange, WindowSizes, tcp_buffer_bytes};

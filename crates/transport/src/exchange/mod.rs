@@ -7,6 +7,7 @@
 
 mod messages;
 mod numbered;
+pub(crate) mod stated;
 pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
@@ -189,6 +190,8 @@ pub(crate) struct ExchangeResult {
     tracker: Option<RequestTracker>,
     /// Answers that came damaged, or that belong to no request.
     stray: u64,
+    /// Requests that have left and whose departure is not known, at the end of another process.
+    unanswered: u64,
     /// Requests that waited because neither end may block the other.
     held_back: bool,
     /// Time after which an answer is given up, as at the beginning, where it can be lost.
@@ -216,7 +219,8 @@ impl Exchange {
             Kind::RequestResponse => {
                 findings.metric(id::REQUESTS_PER_SECOND, tracker.answers_per_second());
                 findings.metric(id::REQUEST_RATE_RATIO, tracker.rate_ratio());
-                findings.count(id::REQUESTS_UNANSWERED, tracker.sent - tracker.delays.len());
+                let unanswered = tracker.sent + result.unanswered - tracker.delays.len();
+                findings.count(id::REQUESTS_UNANSWERED, unanswered);
             }
         }
         if let Some(patience) = result.patience {
