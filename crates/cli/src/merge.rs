@@ -57,7 +57,7 @@ pub fn merge(args: &MergeArgs, colour: Colour) -> Result<Code> {
     drop((merge, plan));
     let code = match args.no_report {
         true => tally.verdict_without_gates(),
-        false => run::finish(&args.out, None, colour, tally, None)?,
+        false => run::finish(&args.out, (None, None), colour, tally, None)?,
     };
     report_missing(&args.out, &merged, &shards)?;
     Ok(match merged.missing.is_empty() {

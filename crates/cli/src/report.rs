@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use regatta_model::shell::quoted;
+use regatta_model::{Study, shell::quoted};
 use regatta_process::StopRequest;
 use regatta_report::{
     RunData, Summary,
+    analysis::ClaimOutcome,
     figure_files::INDEX_FILE_NAME,
     language,
     pdf::Form,
@@ -14,9 +15,9 @@ use regatta_report::{
 use regatta_results::{Reader, RunState, exports::write_exports, hosts_csv::HOSTS_FILE_NAME};
 
 use crate::{
-    args::ReportArgs,
+    args::{FailOn, ReportArgs},
     directory,
-    exit::{Code, Failure, OrFailure as _, Result},
+    exit::{Code, Failure, OrFailure as _, Result, refuse},
     figures,
     interrupt::Held,
     listen::Tally,
@@ -37,7 +38,9 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
     let dir = directory::of_run(&args.dir);
     let data = regatta_report::load(dir).bad()?;
     let summary = regatta_report::summarise(&data);
-    let code = Tally::of(data.trials.iter().chain(&data.repeated)).verdict(!summary.passed());
+    check_claims(args.fail_on, &data.header.study)?;
+    let missed = !summary.passed() || misses_claims(args.fail_on, &summary);
+    let code = Tally::of(data.trials.iter().chain(&data.repeated)).verdict(missed);
     if args.json {
         output::json(&summary)?;
         return Ok(code);
@@ -78,6 +81,41 @@ fn make(args: &ReportArgs, colour: Colour) -> Result<Code> {
         }
     }
     Ok(code)
+}
+
+/// Checks that a study has claims, if the run is to fail on them.
+///
+/// # Errors
+/// It has none.
+pub fn check_claims(fail_on: Option<FailOn>, study: &Study) -> Result<()> {
+    refuse! {
+        fail_on == Some(FailOn::Claims) && study.claims.is_empty() =>
+            "`--fail-on claims` of a study without claims, or whose path or work options have changed";
+            "write `[[claim]]` into the study (docs/studies.md), or leave the option out";
+    }
+    Ok(())
+}
+
+/// Whether claims of the study do not come out, or were not measured, on which the run is to fail; names them on standard
+/// error.
+pub fn misses_claims(fail_on: Option<FailOn>, summary: &Summary) -> bool {
+    let missed = summary.claims.iter().filter(|claim| {
+        fail_on == Some(FailOn::Claims)
+            && matches!(
+                claim.outcome,
+                ClaimOutcome::DoesNot | ClaimOutcome::NotMeasured
+            )
+    });
+    let mut is_missed = false;
+    for claim in missed {
+        is_missed = true;
+        let outcome = claim.outcome.text();
+        output::err(&format!(
+            "claim: {}: {outcome}: {}",
+            claim.text, claim.found
+        ));
+    }
+    is_missed
 }
 
 /// Returns a request to stop that is made by signals such as Ctrl-C, which also print `message`.

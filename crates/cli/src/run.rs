@@ -19,7 +19,7 @@ use regatta_results::{Reader, ResultsError, RunLock, RunState};
 use regatta_transport::FILE_OPTIONS;
 
 use crate::{
-    args::{ResumeArgs, RunArgs, ViewArgs},
+    args::{FailOn, ResumeArgs, RunArgs, ViewArgs},
     attach, checks, describe, directory,
     exit::{self, Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
     interrupt::Held,
@@ -40,6 +40,7 @@ pub const STOP_RULE: StopRule = StopRule {
 /// Errors that prevent the study from running to its end.
 pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
     let chosen = study::choose(args)?;
+    report::check_claims(args.fail_on, &chosen.study)?;
     for warning in chosen.study.warnings() {
         output::warn(&warning);
     }
@@ -102,6 +103,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
         image,
         views: &args.views,
         earlier: Vec::new(),
+        fail_on: args.fail_on,
     };
     let result = session.start(held, plan, options);
     if result.is_err() {
@@ -124,6 +126,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
     let header = claim.reader().header().map_err(open)?;
     let records = claim.reader().trials().map_err(open)?;
     let state = claim.reader().state().map_err(open)?;
+    report::check_claims(args.fail_on, &header.study)?;
     let plan = Plan::new(&header.study).bad()?.with_stop_rule(STOP_RULE);
     let shard = header.part.shard;
     let done = match plan.done(&records).bad() {
@@ -157,7 +160,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
         ));
         drop(claim);
         let json = args.json.then_some(JsonLines);
-        return finish_part(dir, shard, json, colour, tally, None);
+        return finish_part(dir, shard, (json, args.fail_on), colour, tally, None);
     }
     let Study { bed, guest, .. } = &header.study;
     let image = (*bed == BedKind::Uml).then(|| guest::find(guest.kernel.as_deref(), guest.clock));
@@ -181,6 +184,7 @@ pub fn resume(args: &ResumeArgs, colour: Colour) -> Result<Code> {
         image,
         views: &args.views,
         earlier: records,
+        fail_on: args.fail_on,
     }
     .start(held, plan, options)
 }
@@ -200,6 +204,8 @@ struct RunSession<'a> {
     views: &'a ViewArgs,
     /// Trials of earlier parts of the run.
     earlier: Vec<TrialRecord>,
+    /// Requirement beside the gates.
+    fail_on: Option<FailOn>,
 }
 
 impl RunSession<'_> {
@@ -261,7 +267,8 @@ impl RunSession<'_> {
                     "the run took {}",
                     format_duration(Duration::from_secs(start.elapsed().as_secs().max(1)))
                 ));
-                finish_part(self.dir, shard, json, self.colour, tally, Some(&ending))
+                let output = (json, self.fail_on);
+                finish_part(self.dir, shard, output, self.colour, tally, Some(&ending))
             }
             Err(error) if !store.started() => Err(not_started(error)),
             Err(error) => {
@@ -402,7 +409,7 @@ fn failed(error: EngineError) -> Failure {
 /// If the reports cannot be written or shown, or if the run was interrupted.
 pub fn finish(
     dir: &Path,
-    json: Option<JsonLines>,
+    (json, fail_on): (Option<JsonLines>, Option<FailOn>),
     colour: Colour,
     mut tally: Tally,
     ending: Option<&Ending>,
@@ -438,20 +445,21 @@ pub fn finish(
         // Where cells end with their successes, a failed trial is an answer, too.
         tally.failed = 0;
     }
-    Ok(tally.verdict(!written.summary.passed()))
+    let missed = !written.summary.passed() || report::misses_claims(fail_on, &written.summary);
+    Ok(tally.verdict(missed))
 }
 
 /// Ends a run, or a shard, of which it prints the number of trials: reports are made of the merged run.
 fn finish_part(
     dir: &Path,
     shard: Option<Shard>,
-    json: Option<JsonLines>,
+    (json, fail_on): (Option<JsonLines>, Option<FailOn>),
     colour: Colour,
     tally: Tally,
     ending: Option<&Ending>,
 ) -> Result<Code> {
     let Some(shard) = shard.filter(|_| json.is_none()) else {
-        return finish(dir, json, colour, tally, ending);
+        return finish(dir, (json, fail_on), colour, tally, ending);
     };
     check_complete(dir, tally, ending)?;
     output::out(&format!(

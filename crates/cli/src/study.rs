@@ -249,8 +249,9 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     changes.extend(work_options::apply(&args.work, deadline, study)?);
     if study.conditions != path_before || study.workloads != work_before {
         sweeps::check_distinct(study)?;
-        // Published figures belong to the published path and work; beside others they would mislead.
+        // Published figures and claims belong to the published path and work; beside others they would mislead.
         study.published.clear();
+        study.claims.clear();
     }
     apply_deadlines(args, study, &mut changes)?;
     apply_rounds(args, study, &mut changes)?;

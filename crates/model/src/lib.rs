@@ -47,6 +47,6 @@ pub use study::{
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use workload::{
-    Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, ProbePlacement, Spread,
-    Verify, Workload, WorkloadKind,
+    Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, ProbePlacement,
+    Spread, Verify, Workload, WorkloadKind,
 };

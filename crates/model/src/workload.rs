@@ -51,6 +51,19 @@ impl Direction {
     }
 }
 
+/// Opening of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Opening {
+    /// Data leaves together with the opening.
+    #[default]
+    WithData,
+    /// Data leaves when the receiver has answered the opening, a round trip later: an opening exchange of the
+    /// application. Over a transport of messages it is always so.
+    Answered,
+}
+
+named!(Opening: "with-data" => WithData, "answered" => Answered);
+
 /// Condition for the end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Finish {
@@ -135,6 +148,9 @@ pub struct BulkOptions {
     /// Time from the beginning of the transfer that is left out of goodput.
     #[serde(rename = "warm_up_ns", with = "nanos")]
     pub warm_up: Duration,
+    /// Opening of each flow.
+    #[serde(default)]
+    pub opening: Opening,
     /// Condition for the end of the transfer.
     pub finish: Finish,
     /// Extent of the comparison of content.
@@ -148,6 +164,7 @@ impl Default for BulkOptions {
             flows: 1,
             duration: None,
             warm_up: Duration::ZERO,
+            opening: Opening::default(),
             finish: Finish::default(),
             verify: Verify::default(),
         }

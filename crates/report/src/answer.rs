@@ -1,5 +1,5 @@
 //! Table of the answer, on a terminal and on a page: the metric of the ranking, how far the first is ahead, and the
-//! metrics in which transports differ.
+//! metrics in which transports differ; of many conditions and workloads, the most telling comparisons.
 
 use itertools::Itertools as _;
 use regatta_model::{
@@ -8,8 +8,9 @@ use regatta_model::{
 };
 
 use crate::{
+    Summary,
     analysis::{Cell, ConditionVerdict, Ranked},
-    format::{Scale, ahead},
+    format::{Scale, ahead, quantity},
     language::tr,
 };
 
@@ -106,4 +107,90 @@ pub fn lead_over_cell(verdict: Option<&ConditionVerdict>, cell: &Cell) -> String
         }
         _ => "–".to_owned(),
     }
+}
+
+/// Comparison of a condition and workload: the first leader, and the best that it is compared with.
+pub struct Place<'a> {
+    /// Name of the condition, with that of the workload where there are several.
+    pub name: String,
+    /// The group's comparison.
+    pub verdict: &'a ConditionVerdict,
+    lead: &'a Ranked,
+    next: &'a Ranked,
+    /// Ratio of the second to the first.
+    ratio: f64,
+}
+
+impl<'a> Place<'a> {
+    fn of(verdict: &'a ConditionVerdict) -> Option<Self> {
+        let lead = verdict.leaders.first()?;
+        let lead = verdict.ranking.iter().find(|it| it.transport == *lead)?;
+        let others = || {
+            verdict
+                .ranking
+                .iter()
+                .filter(|it| it.ratio_to_leader.is_some())
+        };
+        let beaten = others().find(|it| !verdict.leaders.contains(&it.transport));
+        let next = beaten.or_else(|| others().next())?;
+        Some(Self {
+            name: verdict.condition.clone(),
+            verdict,
+            lead,
+            next,
+            ratio: next.ratio_to_leader?,
+        })
+    }
+
+    /// Whether several transports lead.
+    fn is_open(&self) -> bool {
+        self.verdict.leaders.len() > 1
+    }
+
+    /// Returns the first transport, its value, the second, and how far the first is ahead: see [`place_head`].
+    pub fn texts(&self) -> [String; 4] {
+        let unit = metric::find(&self.verdict.metric).map(|it| it.unit);
+        [
+            self.lead.transport.clone(),
+            unit.map_or_else(String::new, |unit| quantity(unit, self.lead.value)),
+            self.next.transport.clone(),
+            lead_over(self.verdict, self.next).unwrap_or_default(),
+        ]
+    }
+}
+
+/// Returns the headings of [`Place::texts`].
+pub fn place_head() -> [String; 4] {
+    [
+        tr!("first"),
+        String::new(),
+        tr!("ahead of"),
+        tr!("[95 % for all]"),
+    ]
+}
+
+/// Returns the most telling comparisons of a run with many conditions and workloads, and the number of the others: the largest
+/// margin of one transport, that of another one, and the smallest margin or what is open.
+pub fn most_telling(summary: &Summary) -> (Vec<Place<'_>>, usize) {
+    let verdicts = summary.verdict.conditions.iter();
+    let mut places: Vec<Place<'_>> = verdicts.filter_map(Place::of).collect();
+    let all = places.len();
+    places.sort_by(|a, b| {
+        let [margin_a, margin_b] = [a, b].map(|it| it.ratio.ln().abs());
+        (a.is_open().cmp(&b.is_open())).then(margin_b.total_cmp(&margin_a))
+    });
+    let Some(last) = places.pop() else {
+        return (Vec::new(), 0);
+    };
+    let by_lead = places
+        .into_iter()
+        .unique_by(|it| it.lead.transport.as_str());
+    let mut shown: Vec<Place<'_>> = by_lead.take(2).chain([last]).collect();
+    if !summary.cells.iter().map(|it| &it.workload).all_equal() {
+        for place in &mut shown {
+            place.name = format!("{}, {}", place.name, place.verdict.workload);
+        }
+    }
+    let further = all - shown.len();
+    (shown, further)
 }

@@ -3,14 +3,13 @@
 
 use comfy_table::Cell as TableCell;
 use itertools::Itertools as _;
-use regatta_model::{metric, shell::printable, warning_code};
+use regatta_model::{shell::printable, warning_code};
 
 use crate::{
     RunData, Summary,
-    analysis::{Cell, ConditionVerdict, Ranked},
-    answer::{Column, columns, lead_over, lead_over_cell},
+    analysis::{Cell, ConditionVerdict, claims_line},
+    answer::{self, Column, columns, lead_over_cell},
     data::CellGroup,
-    format::quantity,
     labels::Labels,
     language::{self, plural, tr},
     outcomes::{missed_gates, reasons},
@@ -53,6 +52,9 @@ pub fn write(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     for line in &summary.verdict.headline {
         let line = printable(&line.replace('`', ""));
         out.out += &(out.paint(&wrap(&line, out.width, 0), "1") + "\n");
+    }
+    if let Some(line) = claims_line(&summary.claims) {
+        out.line("", &line, 0);
     }
     missed_gates(out, summary);
     let plain: Vec<CellGroup<'_>> = data.plain_groups().collect();
@@ -194,85 +196,26 @@ fn rendered(
     table
 }
 
-/// Comparison of a condition and workload: the first leader, and the best that it is compared with.
-struct Place<'a> {
-    verdict: &'a ConditionVerdict,
-    lead: &'a Ranked,
-    next: &'a Ranked,
-    /// Ratio of the second to the first.
-    ratio: f64,
-}
-
-impl<'a> Place<'a> {
-    fn of(verdict: &'a ConditionVerdict) -> Option<Self> {
-        let lead = verdict.leaders.first()?;
-        let lead = verdict.ranking.iter().find(|it| it.transport == *lead)?;
-        let others = || {
-            verdict
-                .ranking
-                .iter()
-                .filter(|it| it.ratio_to_leader.is_some())
-        };
-        let beaten = others().find(|it| !verdict.leaders.contains(&it.transport));
-        let next = beaten.or_else(|| others().next())?;
-        Some(Self {
-            verdict,
-            lead,
-            next,
-            ratio: next.ratio_to_leader?,
-        })
-    }
-
-    /// Whether several transports lead.
-    fn is_open(&self) -> bool {
-        self.verdict.leaders.len() > 1
-    }
-}
-
-/// Writes the most telling comparisons of a run with many conditions and workloads: the largest margin of one transport, that
-/// of another one, and the smallest margin or what is open.
+/// Writes the most telling comparisons of a run with many conditions and workloads.
 fn most_telling(out: &mut TerminalText, summary: &Summary) {
-    let verdicts = summary.verdict.conditions.iter();
-    let mut places: Vec<Place<'_>> = verdicts.filter_map(Place::of).collect();
-    let all = places.len();
-    places.sort_by(|a, b| {
-        let [margin_a, margin_b] = [a, b].map(|it| it.ratio.ln().abs());
-        (a.is_open().cmp(&b.is_open())).then(margin_b.total_cmp(&margin_a))
-    });
-    let Some(last) = places.pop() else {
+    let (places, further) = answer::most_telling(summary);
+    if places.is_empty() {
         return;
-    };
-    let by_lead = places
-        .into_iter()
-        .unique_by(|it| it.lead.transport.as_str());
-    let shown: Vec<Place<'_>> = by_lead.take(2).chain([last]).collect();
-    let several = summary.cells.iter().map(|it| &it.workload).unique().count() > 1;
+    }
     let mut table = new_table();
-    table.set_header(
-        [
-            tr!("the most telling"),
-            tr!("first"),
-            String::new(),
-            tr!("ahead of"),
-            tr!("[95 % for all]"),
-        ]
-        .map(TableCell::new),
-    );
-    for place in &shown {
-        let (verdict, lead, next) = (place.verdict, place.lead, place.next);
-        let Some(definition) = metric::find(&verdict.metric) else {
-            continue;
-        };
-        let name = match several {
-            true => format!("{}, {}", verdict.condition, verdict.workload),
-            false => verdict.condition.clone(),
-        };
+    let head = [tr!("the most telling")]
+        .into_iter()
+        .chain(answer::place_head());
+    table.set_header(head.map(TableCell::new));
+    for place in &places {
+        let [lead, value, next, ratio] = place.texts();
+        let short = |text: &str, width| TableCell::new(cut(&printable(text), width));
         table.add_row([
-            TableCell::new(cut(&printable(&name), 24)),
-            TableCell::new(cut(&printable(&lead.transport), 14)),
-            right(quantity(definition.unit, lead.value)),
-            TableCell::new(cut(&printable(&next.transport), 14)),
-            right(lead_over(verdict, next).unwrap_or_default()),
+            short(&place.name, 24),
+            short(&lead, 14),
+            right(value),
+            short(&next, 14),
+            right(ratio),
         ]);
     }
     pad(&mut table, (1, 0));
@@ -280,7 +223,6 @@ fn most_telling(out: &mut TerminalText, summary: &Summary) {
     for line in table.to_string().lines() {
         out.out += &format!("{}\n", cut(line.trim_end(), out.width));
     }
-    let further = all - shown.len();
     if further > 0 {
         let text = plural!(
             further as u64,

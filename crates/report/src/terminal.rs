@@ -14,7 +14,7 @@ use regatta_results::{FILE_NAME, has_log, is_being_written};
 
 use crate::{
     RunData, Summary,
-    analysis::{BESIDE_METRICS, Cell, SweepResult, other_means},
+    analysis::{BESIDE_METRICS, Cell, ClaimOutcome, SweepResult, claims_line, other_means},
     brief,
     format::{Scale, capital},
     labels::Labels,
@@ -72,6 +72,7 @@ pub fn render(summary: &Summary, data: &RunData, options: &TerminalOptions) -> S
         return text.out;
     }
     verdict(&mut text, summary, data);
+    claims(&mut text, summary);
     gates(&mut text, summary);
     tables(&mut text, summary, data);
     sweeps(&mut text, summary);
@@ -101,6 +102,27 @@ pub fn whereabouts(dir: &std::path::Path) -> String {
     let text = tr!("Report: xdg-open {}", quoted(&page));
     let _ = writeln!(out, "{text}");
     out
+}
+
+/// Writes the claims of the study, each with its outcome and what was found.
+fn claims(out: &mut TerminalText, summary: &Summary) {
+    let Some(line) = claims_line(&summary.claims) else {
+        return;
+    };
+    out.paragraph(&line, "1");
+    for claim in &summary.claims {
+        let code = match claim.outcome {
+            ClaimOutcome::ComesOut => "32",
+            ClaimOutcome::DoesNot => "1;31",
+            _ => "33",
+        };
+        let first = out.paint(claim.outcome.mark(), code) + "  ";
+        let place = claim.place.as_ref();
+        let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+        let outcome = claim.outcome.text();
+        let text = format!("{}{place}: {outcome}: {}", claim.text, claim.found);
+        out.line(&first, &text, 3);
+    }
 }
 
 fn gates(out: &mut TerminalText, summary: &Summary) {

@@ -203,6 +203,7 @@ macro_rules! contract_clauses {
                 both_3_flows(Direction::Both, 3, 1_000_003, 10_000)
                 both_3_flows_size_17(Direction::Both, 3, 17, 5)
             }
+            an_answered_opening_delivers_everything
             a_duration_ends_a_transfer_cleanly
             a_warm_up_is_excluded
             a_file_is_read_and_delivered
@@ -269,6 +270,7 @@ macro_rules! contract_clauses {
                 the_other_direction(workloads::bulk(|it| it.direction = Direction::Reverse))
                 both_directions(workloads::bulk(|it| it.direction = Direction::Both))
                 a_duration(workloads::bulk(|it| it.duration = Some(Duration::from_secs(1))))
+                an_answered_opening(workloads::bulk(|it| it.opening = Opening::Answered))
                 abandoning(workloads::bulk(|it| it.finish = Finish::Abandon))
                 stop_and_wait(workloads::stop_and_wait())
                 request_response(workloads::request_response())
@@ -370,7 +372,7 @@ macro_rules! test_cases {
 
 /// Types that stand in the arguments of clauses.
 pub mod arguments {
-    pub use regatta_model::{Direction, Finish, Handshake, Pattern, Spread};
+    pub use regatta_model::{Direction, Finish, Handshake, Opening, Pattern, Spread};
     pub use regatta_transport::Carries;
     pub use std::time::Duration;
 }

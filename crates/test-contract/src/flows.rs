@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{BulkOptions, Direction, Finish, Pattern, Verify, WorkloadKind};
+use regatta_model::{BulkOptions, Direction, Finish, Opening, Pattern, Verify, WorkloadKind};
 use regatta_transport::Driver;
 
 use crate::contract::{
@@ -90,6 +90,16 @@ pub fn every_direction_and_number_of_flows_delivers_everything(
         "{what}"
     );
     check_digests(&ran.sender, &ran.receiver, what);
+}
+
+/// Flows whose data leaves when their opening is answered deliver everything.
+pub fn an_answered_opening_delivers_everything(driver: &dyn Driver) {
+    let size = 1_000_003;
+    let ran = run(driver, (size, 10_000), |options, _| {
+        options.opening = Opening::Answered;
+        options.flows = 2;
+    });
+    assert_eq!(ran.total("bytes_delivered"), size as f64, "{}", ran.what);
 }
 
 /// A transfer with a duration takes about that time, and all that was sent arrives.

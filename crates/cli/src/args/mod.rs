@@ -344,6 +344,13 @@ fn directory() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
+/// Requirement of a run beside its gates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// No claim of the study may fail to come out, or be without a measurement.
+    Claims,
+}
+
 /// `regatta run`.
 #[derive(Debug, ClapArgs)]
 pub struct RunArgs {
@@ -447,6 +454,15 @@ pub struct RunArgs {
     /// summary last
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Exit with 1 if a claim of the study (`[[claim]]`) does not come out or was not measured; one that the intervals leave
+    /// undecided passes
+    #[arg(
+        long,
+        value_name = "claims",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
+    pub fail_on: Option<FailOn>,
     /// Show the plan, its longest time, and what cannot be measured here; run nothing
     #[arg(long, help_heading = "Output")]
     pub dry_run: bool,
@@ -513,6 +529,9 @@ pub struct ResumeArgs {
     /// File of the hosts, for a run on hosts [default: ~/.config/regatta/hosts.toml]
     #[arg(long, value_name = "FILE")]
     pub hosts_file: Option<PathBuf>,
+    /// Exit with 1 if a claim of the study does not come out or was not measured, as `regatta run --fail-on`
+    #[arg(long, value_name = "claims", hide_possible_values = true)]
+    pub fail_on: Option<FailOn>,
     /// Language of the tables on standard output, of `report.html` and of `brief.pdf`
     #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES))]
     pub lang: Language,
@@ -552,6 +571,9 @@ pub struct ReportArgs {
         requires = "figures"
     )]
     pub figure: Vec<String>,
+    /// Exit with 1 if a claim of the study does not come out or was not measured, as `regatta run --fail-on`
+    #[arg(long, value_name = "claims", hide_possible_values = true)]
+    pub fail_on: Option<FailOn>,
     /// Language of the tables on standard output, of `report.html`, of the PDF and of the figures; `summary.json`
     /// and the CSV are the same in each
     #[arg(long, value_name = "LANGUAGE", default_value = "en", value_parser = choice(LANGUAGES))]

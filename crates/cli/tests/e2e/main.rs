@@ -5,6 +5,7 @@
 
 mod bundle;
 mod capture;
+mod claims;
 mod command_line;
 mod compare;
 mod damaged_shards;

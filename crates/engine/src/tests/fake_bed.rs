@@ -77,6 +77,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
             probe: Probe::default(),
         }],
         published: Vec::new(),
+        claims: Vec::new(),
         curves: Vec::new(),
         sweeps: regatta_model::Sweeps::default(),
     }

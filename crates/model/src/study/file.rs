@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
+    claim::read_claims,
     curve::read_curve,
     error::{Result, StudyError},
     message::{Message, key, message, setting, text_setting},
@@ -90,6 +91,7 @@ impl StudyFile {
             Ok((workload.name.clone(), span, workload))
         })?;
         let published_sections = root.sections("published", "published")?;
+        let claims = root.sections("claim", "claim")?;
         let curves = root.sections("curve", "curve")?.into_iter();
         let curves = curves.map(read_curve).collect::<Result<_>>()?;
         root.end()?;
@@ -106,7 +108,7 @@ impl StudyFile {
         let published = published.map(|it| read_published(it, &conditions, &workloads));
         let published = published.collect::<Result<_, _>>()?;
 
-        let study = Study {
+        let mut study = Study {
             name,
             title,
             description,
@@ -132,9 +134,11 @@ impl StudyFile {
             conditions,
             workloads,
             published,
+            claims: Vec::new(),
             curves,
             sweeps: sweeps.finish(),
         };
+        study.claims = read_claims(claims, &study)?;
         let fits = study.check_guest();
         fits.map_err(|mistake| guest_spans.error(&source, mistake))?;
         Ok(Self {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 mod builtin;
 mod capture;
+mod claim;
 mod curve;
 mod draft;
 mod emulator;
@@ -34,6 +35,7 @@ mod work_keys;
 
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use capture::CaptureSetup;
+pub use claim::{Bounds, ClaimedCell, Relation, StudyClaim, Trend, TrendLine};
 pub use curve::{Curve, Formula, FormulaInputs};
 pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
 pub use error::StudyError;
@@ -244,6 +246,9 @@ pub struct Study {
     pub workloads: Vec<Workload>,
     /// Published figures.
     pub published: Vec<Published>,
+    /// Statements that are checked against the results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<StudyClaim>,
     /// Formulas whose lines are drawn beside the measured values of sweeps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,

@@ -145,7 +145,7 @@ pub(super) fn find_metric(name: &str) -> Result<&'static MetricDefinition, UnitE
 }
 
 /// Returns an example of a value in `unit`.
-const fn example_in(unit: Unit) -> &'static str {
+pub(super) const fn example_in(unit: Unit) -> &'static str {
     match unit {
         Unit::BitsPerSecond => "91.8Mbit/s",
         Unit::Nanoseconds => "52.6ms",

@@ -89,7 +89,8 @@ impl<'a> Section<'a> {
         self.file.error(span, message, hint)
     }
 
-    fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'a>>> {
+    /// Takes the value of a key, for one that may be of several kinds.
+    pub fn take(&mut self, key: &'static str) -> Option<Spanned<DeValue<'a>>> {
         self.known.push(key);
         self.table.remove(key)
     }
@@ -488,6 +489,12 @@ impl<'a> Section<'a> {
     pub fn is_table(&self, key: &str) -> bool {
         let value = self.table.get(key);
         value.is_some_and(|value| value.get_ref().is_table())
+    }
+
+    /// Whether the value of a key is a list.
+    pub fn is_list(&self, key: &str) -> bool {
+        let value = self.table.get(key);
+        value.is_some_and(|value| value.get_ref().is_array())
     }
 
     /// Reads a table inside this one.

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     units::{Bytes, format_duration},
     workload::{
-        Arrivals, BulkOptions, Direction, Finish, Handshake, Pattern, Probe, Spread, Workload,
-        WorkloadKind,
+        Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, Spread,
+        Workload, WorkloadKind,
     },
 };
 
@@ -201,6 +201,9 @@ fn check(
         options.finish == Finish::Abandon && options.direction != Direction::Forward => span_of("finish"),
             "only the connecting host can abandon what it sends",
             ["leave out one of ", name_of("finish"), " and ", name_of("direction")];
+        options.opening == Opening::Answered && options.direction != Direction::Forward => span_of("opening"),
+            "only the listening host answers the opening of a flow, and it would send itself",
+            ["leave out one of ", name_of("opening"), " and ", name_of("direction")];
     }
     Ok(())
 }

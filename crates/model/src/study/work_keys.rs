@@ -93,6 +93,10 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "warm_up" KeyKind::Time, "1s", field!(Bulk { options } => Field::Time(&mut options.warm_up));
         "Time at the beginning that goodput and CPU time leave out [default: none]",
         "not set | time at the beginning that goodput and CPU time leave out";
+    "opening" KeyKind::Enum("KIND", &["with-data", "answered"]), "answered",
+        field!(Bulk { options } => Field::NamedValue(&mut options.opening));
+        "Opening of a transfer: data leaves `with-data`, or when the receiver has `answered` [default: with-data]",
+        "`with-data` | `answered`: data leaves a round trip later, when the receiver has answered the opening, as an application with an opening exchange of its own has it; transports of messages always wait for that answer";
     "finish" KeyKind::Enum("END", &["agree", "abandon"]), "agree",
         field!(Bulk { options } => Field::NamedValue(&mut options.finish));
         "End of a transfer: when all was acknowledged (`agree`), or when the last message was handed over (`abandon`) [default: agree]",
@@ -174,7 +178,9 @@ mod tests {
     use super::*;
     use crate::{
         named::Named,
-        workload::{Direction, Finish, Handshake, Pattern, ProbePlacement, Spread, Verify},
+        workload::{
+            Direction, Finish, Handshake, Opening, Pattern, ProbePlacement, Spread, Verify,
+        },
     };
 
     #[test]
@@ -193,6 +199,7 @@ mod tests {
         };
         assert_eq!(of_keys("pattern"), of_type::<Pattern>());
         assert_eq!(of_keys("direction"), of_type::<Direction>());
+        assert_eq!(of_keys("opening"), of_type::<Opening>());
         assert_eq!(of_keys("finish"), of_type::<Finish>());
         assert_eq!(of_keys("verify"), of_type::<Verify>());
         assert_eq!(of_keys("handshake"), of_type::<Handshake>());

@@ -1,5 +1,6 @@
 //! Tests of this crate: one binary for all files, so that its dependencies are linked once.
 
+mod claims;
 mod condition;
 mod documents;
 mod published;

@@ -17,7 +17,7 @@ use super::{
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
     workloads,
 };
-use crate::RunData;
+use crate::{RunData, data::CellKey};
 
 /// Probability with which a difference of the detectable ratio is detected.
 pub const POWER: f64 = 0.8;
@@ -115,16 +115,70 @@ pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<Workload
         1.0 + study.equivalence.0,
     );
     for (claim, decided) in claims.zip(decided) {
-        if let Some(decided) = decided {
-            claim.interval = decided.interval;
-            claim.confidence = decided.confidence;
-            claim.p_value = Some(decided.p_value);
-            claim.p_adjusted = Some(decided.p_adjusted);
-            claim.detectable_ratio = decided.detectable_ratio;
-            claim.conclusion = decided.conclusion;
-        }
+        set(claim, decided);
     }
     (comparisons, differences, of_workloads)
+}
+
+/// Sets a claim to its decision, if there is one.
+fn set(claim: &mut Claim, decided: Option<Decided>) {
+    if let Some(decided) = decided {
+        claim.interval = decided.interval;
+        claim.confidence = decided.confidence;
+        claim.p_value = Some(decided.p_value);
+        claim.p_adjusted = Some(decided.p_adjusted);
+        claim.detectable_ratio = decided.detectable_ratio;
+        claim.conclusion = decided.conclusion;
+    }
+}
+
+/// Two cells, and the metric by which they are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CellPair<'a> {
+    /// One cell.
+    pub a: CellKey<'a>,
+    /// The other one.
+    pub b: CellKey<'a>,
+    /// Name of the metric.
+    pub metric: &'a str,
+}
+
+impl CellPair<'_> {
+    /// Returns the pair seen from the other cell.
+    pub fn turned(self) -> Self {
+        Self {
+            a: self.b,
+            b: self.a,
+            ..self
+        }
+    }
+}
+
+/// Returns the claims about pairs of cells that the statements of the study are about, over the rounds that both have. They
+/// are one family, whose intervals hold together.
+pub fn of_cells(index: &Index<'_>, pairs: &[CellPair<'_>]) -> Vec<Claim> {
+    let study = &index.data.header.study;
+    let changes = pairs.iter().copied().map(|pair| {
+        let [a, b] = [pair.a, pair.b].map(|cell| index.values(cell, pair.metric));
+        let shared = Shared::of(a, b);
+        Change {
+            nodes: nodes_of_both(index, [pair.a[1], pair.b[1]], &shared.rounds),
+            metric: pair.metric,
+            shared,
+            difference: |claim: Claim| claim,
+        }
+    });
+    let changes = changes.collect();
+    let (mut claims, mut tested): (Vec<Claim>, Vec<Tested>) =
+        changed(changes, study.guest.clock).into_iter().unzip();
+    for it in &mut tested {
+        it.primary = true;
+    }
+    let decided = decide(&tested, 1.0 + study.equivalence.0);
+    for (claim, decided) in claims.iter_mut().zip(decided) {
+        set(claim, decided);
+    }
+    claims
 }
 
 /// Rule by which a run ended, as far as its claims depend on it.
@@ -365,6 +419,14 @@ fn changed<T>(changes: Vec<Change<'_, impl FnOnce(Claim) -> T>>, clock: Clock) -
     changes.collect()
 }
 
+/// Returns the machines of some rounds under two conditions: the rounds of these may have run on two machines.
+fn nodes_of_both(index: &Index<'_>, conditions: [&str; 2], rounds: &[u32]) -> Vec<usize> {
+    let [to, from] = conditions.map(|condition| index.nodes(condition, rounds));
+    let most = from.iter().max().map_or(1, |most| most + 1);
+    let both = to.iter().zip(&from);
+    both.map(|(to, from)| to * most + from).collect()
+}
+
 /// Returns the difference of each transport under each further condition from the first, over the
 /// rounds that have both.
 fn differences(index: &Index<'_>) -> Vec<(Difference, Tested)> {
@@ -382,12 +444,7 @@ fn differences(index: &Index<'_>) -> Vec<(Difference, Tested)> {
             let [Some(mean_to), Some(mean_from)] = shared.means else {
                 continue;
             };
-            let [to_node, from_node] =
-                [&other.name, &first.name].map(|condition| index.nodes(condition, &shared.rounds));
-            // The rounds of two conditions may have run on two machines.
-            let most = from_node.iter().max().map_or(1, |most| most + 1);
-            let both = to_node.iter().zip(&from_node);
-            let nodes: Vec<usize> = both.map(|(to, from)| to * most + from).collect();
+            let nodes = nodes_of_both(index, [&other.name, &first.name], &shared.rounds);
             let difference = move |claim| Difference {
                 transport: transport.label.clone(),
                 workload: workload.name.clone(),

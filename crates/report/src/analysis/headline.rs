@@ -92,11 +92,14 @@ struct Answer {
 
 impl Answer {
     fn of(index: &SummaryIndex<'_>, group: &RankedGroup<'_>) -> Self {
-        let pair = pair(group);
+        let price = || {
+            let pair = pair(group)?;
+            let prices = Prices::of(index.comparisons(group.cell_group), pair);
+            prices.clause(pair, group.leaders().len() > 1)
+        };
         Self {
             claim: claim(group),
-            price: looks(group)
-                .or_else(|| Prices::of(index.comparisons(group.cell_group), pair?).clause()),
+            price: looks(group).or_else(price),
             failure: failure(group),
         }
     }

@@ -52,6 +52,7 @@ impl<'a> Index<'a> {
         let metrics: BTreeSet<&str> = (claimed_metrics(study).into_iter())
             .chain(DIFFERENCE_METRICS)
             .chain(primary)
+            .chain(study.claims.iter().map(|claim| claim.metric.as_str()))
             .collect();
         let primary_of: BTreeMap<&str, &str> = (study.workloads.iter())
             .map(|it| (it.name.as_str(), study.primary_metric(it)))

@@ -5,6 +5,7 @@
 
 mod builds;
 mod cells;
+mod claim_result;
 mod claims;
 mod comparison;
 mod decided;
@@ -25,6 +26,7 @@ mod price;
 mod published;
 mod ranking;
 mod stacks;
+mod study_claims;
 mod summary;
 mod summary_index;
 mod sweep_crossings;
@@ -44,6 +46,7 @@ use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
 use crate::{RunData, format::percent, language::tr};
 pub use cells::describe_metric;
+pub use claim_result::{ClaimCheck, ClaimOutcome, ClaimResult, count, line as claims_line};
 pub use claims::{POWER, PairSpread, pair_spreads, simultaneous_confidence};
 pub(crate) use claims::{Tested, decide};
 pub(crate) use comparison::better;
@@ -161,6 +164,7 @@ pub fn summarise(data: &RunData) -> Summary {
             workloads: Vec::new(),
         },
         gates: Vec::new(),
+        claims: study_claims::all(&index, &cells, &comparisons),
         warnings: warnings::all(&index, &cells),
         sweeps: sweeps::all(&index, &cells, &comparisons),
         cells,
@@ -238,6 +242,11 @@ fn method(data: &RunData) -> Vec<String> {
     } else {
         sentences.push(tr!(
             "More rounds of this run until it pleases would not be a test: a new run is"
+        ));
+    }
+    if !data.header.study.claims.is_empty() {
+        sentences.push(tr!(
+            "A claim of the study comes out, or does not, where the interval of the run decides it: an order by the comparison of the pair, a ratio and a trend by the interval of the ratio, a value by the interval of its cell. Pairs of cells that are not compared otherwise, as of two conditions, are one more family, whose intervals hold together with a probability of 95 %. What no interval decides is undecided"
         ));
     }
     if !data.nodes.is_empty() {

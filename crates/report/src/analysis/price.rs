@@ -112,17 +112,25 @@ impl Prices {
         }
     }
 
-    /// Returns the end of a sentence that begins with the first and ends with the second: the largest price of the first, or
-    /// else of the second, that is known as a number. The quantity has its short name.
-    pub fn clause(&self) -> Option<String> {
+    /// Returns the largest price of the first, or else of the second, that is known as a number, as the end of a sentence
+    /// that begins with the first and ends with the second, or, if `same`, says that both are the same. The quantity has its
+    /// short name.
+    pub fn clause(&self, [first, second]: [&str; 2], same: bool) -> Option<String> {
         let known = |prices: &[Price]| {
             prices
                 .iter()
                 .find(|it| it.ratio.is_some())
                 .map(|it| it.text(it.short))
         };
-        let of_first = known(&self.of_first).map(|price| tr!(", with {}", price));
-        of_first.or_else(|| Some(tr!(", which has {}", known(&self.of_second)?)))
+        Some(match (known(&self.of_first), same) {
+            (Some(price), false) => tr!(", with {}", price),
+            (Some(price), true) => format!("; {}", tr!("`{}` has {}", first, price)),
+            (None, false) => tr!(", which has {}", known(&self.of_second)?),
+            (None, true) => {
+                let price = known(&self.of_second)?;
+                format!("; {}", tr!("`{}` has {}", second, price))
+            }
+        })
     }
 
     /// Returns the sentence about all prices of two transports.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::comparison::{Claim, Comparison, Conclusion, Difference, WorkloadDifference};
 use super::{
+    claim_result::ClaimResult,
     mean::{MeanKind, MeanOfAll},
     sweep_result::SweepResult,
 };
@@ -61,6 +62,9 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Requirements that the run must meet to pass.
     pub gates: Vec<Gate>,
+    /// Claims of the study, in its order, with their outcomes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<ClaimResult>,
     /// Cells: one for each transport, condition and workload, in the order of the study.
     pub cells: Vec<Cell>,
     /// Comparisons of every pair of transports under each condition and workload, for each headline

@@ -10,11 +10,12 @@ use crate::{RunData, Summary, analysis::Build, format::list};
 
 /// Parts of a study that do not change what is measured. Seed and bed are among the changes of the
 /// run, published figures and texts say nothing about it.
-const APART: [&str; 6] = [
+const APART: [&str; 7] = [
     "title",
     "description",
     "source",
     "published",
+    "claims",
     "sweeps",
     "bed",
 ];

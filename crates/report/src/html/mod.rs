@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     ReportError, RunData, Summary,
-    analysis::{CountedWarning, Gate, SweepResult},
+    analysis::{CountedWarning, Gate, SweepResult, claims_line},
     format,
     language::{self, plural, quantity, tr},
 };
@@ -203,10 +203,13 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         gates => summary.gates.iter().map(gate).collect::<Vec<Value>>(),
         warnings => summary.warnings.iter().map(warning).collect::<Vec<Value>>(),
         figures => Serde(figures),
+        claims => Serde(tables::claims(data, summary)),
+        claims_line => claims_line(&summary.claims).unwrap_or_default(),
         sweeps => Serde(tables::sweeps(data, summary)),
         sweep_sentences => Serde(sentences(summary)),
         plain => Serde(summary.verdict.outside_of_sweeps(data)),
         answer => Serde(tables::answer(data, summary)),
+        telling => Serde(Vec::from_iter(tables::telling(summary))),
         answer_note => match summary.verdict.conditions.iter().any(|it| it.ranking.len() > 1) {
             true => tr!(
                 "Means of the rounds, the best first, geometric of what transports are compared by (goodput, requests, delays, times to an answer), arithmetic of the rest. The first is ahead by the ratio over the rounds that both have; all these intervals hold together with a probability of 95 %."

@@ -38,7 +38,7 @@ pub enum Form {
 }
 
 /// Values of the page that the short form shows.
-const OF_BRIEF: [&str; 17] = [
+const OF_BRIEF: [&str; 19] = [
     "answer",
     "answer_note",
     "language",
@@ -51,6 +51,8 @@ const OF_BRIEF: [&str; 17] = [
     "sweep_sentences",
     "plain",
     "gates",
+    "claims",
+    "claims_line",
     "sweeps",
     "means",
     "warnings",

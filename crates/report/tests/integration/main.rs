@@ -3,6 +3,7 @@
 mod brief;
 mod browser;
 mod claims;
+mod claims_shown;
 mod common;
 mod compare;
 mod decided;

@@ -17,6 +17,7 @@ fn fixtures() -> Vec<(&'static str, RunData)> {
         ("empty", common::empty()),
         ("unsupported", common::unsupported()),
         ("hostile", common::hostile()),
+        ("stated", common::stated()),
     ]
 }
 

@@ -753,3 +753,20 @@ fn a_loss_of_nothing_everywhere_has_no_figure() {
     assert!(!has_loss(0.0));
     assert!(has_loss(0.01));
 }
+
+/// The page of a sweep began with its sentences: no table said how far the first is ahead anywhere.
+#[test]
+fn the_page_begins_with_the_most_telling_comparisons() {
+    let data = one_parameter();
+    let page = html::render(&data, &summarise(&data)).expect("a page");
+    let begin = page
+        .split("<ul class=\"verdicts\">")
+        .next()
+        .unwrap_or_default();
+    for text in [
+        "the most telling; 3 further places are among the results",
+        "ahead of",
+    ] {
+        assert!(begin.contains(text), "{text}: {begin}");
+    }
+}

@@ -318,3 +318,39 @@ values = [1, 8]
     let (_, of_three) = sentences(&study.replace("[1, 8]", "[1, 4, 8]"), "three values");
     assert_eq!(of_three, [""; 0]);
 }
+
+/// Returns the headline of a run of `a` and `b`, which are equally fast, with these delays in ms.
+fn headline_of_the_same(delays_ms: [f64; 2]) -> String {
+    let mut study = common::study();
+    study.conditions.truncate(1);
+    study.transports.truncate(2);
+    study.published.clear();
+    for (transport, label) in study.transports.iter_mut().zip(["a", "b"]) {
+        transport.label = label.to_owned();
+    }
+    let mut data = common::run(study, |_| None);
+    for trial in &mut data.trials {
+        let is_b = trial.transport == "b";
+        let odd = u32::from(is_b) + trial.round;
+        let change = 1.0 + f64::from(odd * odd % 3) / 1000.0;
+        let delay = delays_ms[usize::from(is_b)] * 1e6;
+        let metrics = &mut trial.measurements.metrics;
+        *metrics = [
+            ("goodput_bps".to_owned(), 9e7 * change),
+            ("round_trip_delay_p50_ns".to_owned(), delay * change),
+        ]
+        .into();
+    }
+    summarise(&data).verdict.headline.concat()
+}
+
+/// "a and b are the same, with more delay" does not say whose delay it is.
+#[test]
+fn the_headline_of_two_that_are_the_same_names_the_one_with_the_price() {
+    for (delays, dearer) in [([40.0, 30.0], "a"), ([30.0, 40.0], "b")] {
+        let headline = headline_of_the_same(delays);
+        let price = format!("`{dearer}` has 33 % more delay");
+        assert!(headline.contains("are the same within 3 %"), "{headline}");
+        assert!(headline.contains(&price), "{headline}");
+    }
+}

@@ -333,7 +333,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         let shared = self.shared;
         let flows = shared.flows;
         let asks = matches!(flows.content, Content::Exchange(_));
-        let waits = flows.schedule().is_some() || shared.abandons() || shared.has_probe(flow);
+        let waits = flows.are_welcomed() || shared.has_probe(flow);
         (asks || shared.sends(flow)) && !waits
     }
 
@@ -376,7 +376,9 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             if !self.begins(flow) {
                 send_now(&mut stream, &std::mem::take(&mut opening)).await?;
             }
-            if shared.abandons() && shared.sends(flow) {
+            // Those with a schedule are awaited when all are open.
+            let awaits = shared.flows.are_welcomed() && shared.flows.schedule().is_none();
+            if awaits && shared.sends(flow) {
                 await_welcome(&mut stream).await?;
             }
             Ok(Opened {

@@ -21,7 +21,7 @@ use std::sync::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use regatta_model::{BulkOptions, Finish, Verify, metric::id};
+use regatta_model::{BulkOptions, Finish, Opening, Verify, metric::id};
 
 use crate::{
     clock::MonotonicTime,
@@ -69,9 +69,11 @@ impl Flows {
     }
 
     /// Whether a flow is known at the receiving end before its sender goes on: it could be closed
-    /// before anything of it has left, or its schedule could begin before.
+    /// before anything of it has left, its schedule could begin before, or the workload has it so.
     fn are_welcomed(&self) -> bool {
-        self.options.finish == Finish::Abandon || self.schedule().is_some()
+        self.options.finish == Finish::Abandon
+            || self.options.opening == Opening::Answered
+            || self.schedule().is_some()
     }
 }
 

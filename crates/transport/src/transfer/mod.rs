@@ -217,6 +217,8 @@ pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
         ("direction", "leave it out, or choose another transport")
     } else if options.duration.is_some() {
         ("duration", "write a `size` instead")
+    } else if options.opening != left_alone.opening {
+        ("opening", "leave it out, or choose another transport")
     } else {
         ("finish", "leave it out, or choose another transport")
     };

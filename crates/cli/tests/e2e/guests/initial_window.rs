@@ -1,7 +1,7 @@
 //! Round trips of small transfers, which the initial congestion window decides: nothing of Regatta's own takes one of its
 //! packets.
 
-use regatta_model::Outcome;
+use regatta_model::{Outcome, TrialRecord};
 
 use super::virtual_time::head;
 use crate::help::{cell, shared_trials};
@@ -11,6 +11,9 @@ const ROUND_TRIP_NS: f64 = 100e6;
 
 /// Sizes of the transfers, each in one message.
 const SIZES: &[u64] = &[1, 12_000, 14_400, 40_000, 100_000, 1_000_000];
+
+/// Workload of one byte whose opening is answered before it leaves.
+const ANSWERED: &str = "answered";
 
 /// Bytes that open a transfer, before its first message.
 const OPENING: u64 = 24;
@@ -29,22 +32,31 @@ struct Stack {
     more: f64,
 }
 
-/// Checks that a transfer of each size takes the round trips of the set-up and those in which the growing window sends
-/// everything.
-#[track_caller]
-fn assert_round_trips(stack: &Stack) {
+/// Returns the trials of all stacks, of which the first test makes the run.
+fn trials() -> Vec<TrialRecord> {
     let mut study = head("initial-window");
     for Stack { driver, .. } in STACKS {
         study += &format!("[[transport]]\ndriver = \"{driver}\"\n");
     }
     study += "[[condition]]\nname = \"far\"\nrtt = \"100ms\"\nrate = \"1Gbit/s\"\n";
-    for size in SIZES {
+    let mut add = |name: &str, size: u64, more: &str| {
         study += &format!(
-            "[[workload]]\nname = \"{size}\"\nkind = \"bulk\"\nsize = \"{size}B\"\nmessage = \"{size}B\"\n\
+            "[[workload]]\nname = \"{name}\"\nkind = \"bulk\"\nsize = \"{size}B\"\nmessage = \"{size}B\"\n{more}\
              [workload.probe]\nidle_messages = 0\nunder_load = false\n"
         );
+    };
+    for size in SIZES {
+        add(&size.to_string(), *size, "");
     }
-    let trials = shared_trials("cli-initial-window", &study);
+    add(ANSWERED, 1, "opening = \"answered\"\n");
+    shared_trials("cli-initial-window", &study)
+}
+
+/// Checks that a transfer of each size takes the round trips of the set-up and those in which the growing window sends
+/// everything.
+#[track_caller]
+fn assert_round_trips(stack: &Stack) {
+    let trials = trials();
     for &size in SIZES {
         let trial = cell(&trials, stack.driver, &size.to_string(), "far");
         assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
@@ -98,4 +110,21 @@ stacks! {
     // RFC 9260: 4380 bytes, or four packets.
     sctp = "sctp": 2, 5_100, 1.5, 0.1;
     sctp_userspace = "sctp-userspace": 2, 4_100, 1.5, 0.1;
+}
+
+/// An application that waits for the answer to its opening takes a round trip more, over every transport of streams.
+#[test]
+fn an_answered_opening_takes_a_round_trip_more() {
+    let trials = trials();
+    for Stack { driver, .. } in STACKS.iter().filter(|it| it.driver != "wdt") {
+        let [with_data, answered] = ["1", ANSWERED].map(|workload| {
+            let trial = cell(&trials, driver, workload, "far");
+            trial.measurements.metrics["transfer_time_ns"] / ROUND_TRIP_NS
+        });
+        let more = answered - with_data;
+        assert!(
+            (0.99..1.05).contains(&more),
+            "{driver}: {with_data}, {answered}"
+        );
+    }
 }

@@ -12,6 +12,7 @@ use crate::{
     named::{Named as _, named},
 };
 pub(super) use expand::Expansion;
+pub(super) use range::{number_in, shown};
 pub(super) use read::{Written, read_sweeps};
 
 /// Part of a study whose entries a sweep multiplies.

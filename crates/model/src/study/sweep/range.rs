@@ -50,6 +50,16 @@ pub fn measure(text: &str) -> Option<(Written, f64)> {
     )
 }
 
+/// Reads a value as a number of the unit of a sweep, of which a bare zero is one; `None` if it is none.
+pub fn number_in(unit: Option<Unit>, text: &str) -> Option<f64> {
+    let (written, number) = measure(text)?;
+    let fits = match written {
+        Written::Unit(of_text) => unit == Some(of_text),
+        Written::Number(_) => unit == Some(Unit::Count) || number == 0.0,
+    };
+    fits.then_some(number)
+}
+
 /// Reads values as quantities of one unit; `None` if they are not. A bare zero is one of every unit.
 pub fn measure_all<'t>(texts: impl Iterator<Item = &'t str>) -> Option<(Written, Vec<f64>)> {
     let mut common = None;

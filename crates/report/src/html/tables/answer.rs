@@ -1,25 +1,27 @@
 //! Tables of the answer: a row for each transport, the best first.
 
-use super::{Row, Table, after_transport, cells_of, figure, figure_over, transport_row};
+use super::{
+    Entry, Row, Table, after_transport, cells_of, figure, figure_over, row, text_cell,
+    transport_row,
+};
 use crate::{
     RunData, Summary,
     analysis::Cell,
-    answer::{columns, lead_over_cell},
+    answer::{columns, lead_over_cell, most_telling, place_head},
     html::figures::Styles,
-    language::tr,
+    language::{plural, tr},
 };
 
-/// Most rows of a table on the first screen; the others stand among the results.
+/// Most rows of the tables on the first screen; of more, the most telling comparisons stand there.
 const MAX_ROWS: usize = 24;
 
-/// Returns a table for each condition and workload, unless there are too many for one screen.
+/// Returns a table for each condition and workload; none where there are too many for one screen, which has [`telling`].
 pub fn answer(data: &RunData, summary: &Summary) -> Vec<Table> {
     let styles = Styles::of(data);
-    let rows: usize = data
-        .plain_groups()
+    let rows: usize = (data.plain_groups())
         .map(|group| cells_of(summary, group).count())
         .sum();
-    if rows > MAX_ROWS {
+    if rows > MAX_ROWS || data.groups().any(|group| group.is_swept) {
         return Vec::new();
     }
     let of_group = |group: crate::data::CellGroup<'_>| {
@@ -44,11 +46,7 @@ pub fn answer(data: &RunData, summary: &Summary) -> Vec<Table> {
             for column in &columns {
                 entries.push(figure(column.text(cell, &verdict.metric)));
                 if column.metric == verdict.metric && is_compared {
-                    let text = lead_over_cell(Some(verdict), cell);
-                    entries.push(match text.split_once(" [") {
-                        Some((ratio, interval)) => figure_over(ratio, format!("[{interval}")),
-                        None => figure(text),
-                    });
+                    entries.push(lead(lead_over_cell(Some(verdict), cell)));
                 }
             }
             entries.push(figure(tr!("{} of {}", cell.n, summary.trials_of(cell))));
@@ -64,4 +62,38 @@ pub fn answer(data: &RunData, summary: &Summary) -> Vec<Table> {
         Some(table.under(&group.condition.name))
     };
     data.plain_groups().filter_map(of_group).collect()
+}
+
+/// Returns how far the first is ahead, with the interval below it.
+fn lead(text: String) -> Entry {
+    match text.split_once(" [") {
+        Some((ratio, interval)) => figure_over(ratio, format!("[{interval}")),
+        None => figure(text),
+    }
+}
+
+/// Returns the table of the most telling comparisons; none without comparisons.
+pub fn telling(summary: &Summary) -> Option<Table> {
+    let (places, further) = most_telling(summary);
+    let caption = match further {
+        0 => tr!("the most telling"),
+        _ => plural!(
+            further as u64,
+            "the most telling; {} further place is among the results",
+            "the most telling; {} further places are among the results"
+        ),
+    };
+    let rows = places.iter().map(|place| {
+        let [first, value, next, ratio] = place.texts();
+        let cells = [
+            text_cell(first),
+            figure(value),
+            text_cell(next),
+            lead(ratio),
+        ];
+        row(&place.name, cells)
+    });
+    let rows: Vec<Row> = rows.collect();
+    let head = [tr!("place")].into_iter().chain(place_head());
+    (!rows.is_empty()).then(|| Table::new(caption, head, rows))
 }

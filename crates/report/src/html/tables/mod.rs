@@ -2,6 +2,7 @@
 
 mod answer;
 mod background;
+mod claims;
 mod compared;
 mod results;
 mod sweeps;
@@ -18,10 +19,11 @@ use crate::{
     format::Scale,
     language::tr,
 };
-pub use answer::answer;
+pub use answer::{answer, telling};
 pub use background::{
     conditions, facts, hosts, outcomes, path, stacks, transports, unlisted_path_checks,
 };
+pub use claims::claims;
 pub use compared::{comparisons, differences, published, published_notes};
 pub use results::{COLUMNS, descriptions, every_metric, loss, means};
 pub use sweeps::sweeps;
@@ -36,6 +38,8 @@ pub struct Table {
     condition: String,
     /// Whether the table is folded when the page opens.
     folded: bool,
+    /// Name to which links lead; empty without one.
+    anchor: String,
 }
 
 /// Row of a table: its heading and its cells.
@@ -45,6 +49,8 @@ pub struct Row {
     series: i64,
     heading: String,
     cells: Vec<Entry>,
+    /// Name to which links lead; empty without one.
+    anchor: String,
 }
 
 /// Cell of a table.
@@ -55,6 +61,16 @@ pub struct Entry {
     sub: String,
     /// Whether the cell has text instead of a figure.
     words: bool,
+    /// Links to rows and tables of the page.
+    links: Vec<Link>,
+}
+
+/// Link within the page.
+#[derive(Debug, Serialize)]
+pub struct Link {
+    /// Name of the row or table.
+    anchor: String,
+    text: String,
 }
 
 impl Table {
@@ -69,6 +85,7 @@ impl Table {
             rows: rows.into_iter().collect(),
             condition: String::new(),
             folded: false,
+            anchor: String::new(),
         }
     }
 
@@ -83,6 +100,10 @@ impl Table {
     fn folded(self, folded: bool) -> Self {
         Self { folded, ..self }
     }
+
+    fn anchored(self, anchor: String) -> Self {
+        Self { anchor, ..self }
+    }
 }
 
 /// Returns the headings of a table whose rows are transports.
@@ -96,6 +117,7 @@ fn row(heading: impl Into<String>, cells: impl IntoIterator<Item = Entry>) -> Ro
         series: -1,
         heading: heading.into(),
         cells: cells.into_iter().collect(),
+        anchor: String::new(),
     }
 }
 

@@ -70,11 +70,20 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
             let group = grouped.then(|| letters(cell).map_or_else(none, figure));
             let entries = group.into_iter().chain(means);
             let entries = entries.chain([trials(summary, cell)]);
-            transport_row(&styles, &cell.transport, entries)
+            Row {
+                anchor: cell_anchor(summary, cell),
+                ..transport_row(&styles, &cell.transport, entries)
+            }
         };
         Table::new(caption, head, cells.into_iter().map(row)).under(&group.condition.name)
     };
     data.plain_groups().map(of_group).collect()
+}
+
+/// Returns the name of the row of a cell, to which links lead.
+pub fn cell_anchor(summary: &Summary, cell: &Cell) -> String {
+    let position = summary.cells.iter().position(|it| std::ptr::eq(it, cell));
+    position.map_or_else(String::new, |position| format!("cell-{position}"))
 }
 
 /// Returns the part of a caption about the errors behind delays from one host to the other, if these cells have any.

@@ -18,9 +18,16 @@ const MAX_ROWS: usize = 1000;
 
 /// Returns a table for each sweep and metric.
 pub fn sweeps(data: &RunData, summary: &Summary) -> Vec<Table> {
-    let sweeps = summary.sweeps.iter();
-    let tables = sweeps.filter_map(|sweep| table(data, summary, sweep));
+    let sweeps = summary.sweeps.iter().enumerate();
+    let tables = sweeps.filter_map(|(position, sweep)| {
+        Some(table(data, summary, sweep)?.anchored(sweep_anchor(position)))
+    });
     tables.collect()
+}
+
+/// Returns the name of the table of the sweep at a position, to which links lead.
+pub fn sweep_anchor(position: usize) -> String {
+    format!("sweep-{position}")
 }
 
 fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table> {

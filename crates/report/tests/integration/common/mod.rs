@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use regatta_model::study::{Bounds, Relation, StudyClaim};
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Bytes, Condition, HostFacts, HostSample, HostSamples, Link,
     Measurements, OptionValue, Outcome, PathCheck, PathSetup, Pattern, Probe, Published, Ratio,
@@ -159,6 +160,7 @@ pub fn study() -> Study {
             probe: Probe::default(),
         }],
         published: published(),
+        claims: Vec::new(),
         curves: Vec::new(),
         sweeps: regatta_model::Sweeps::default(),
     }
@@ -322,6 +324,45 @@ fn path_check(condition: &Condition) -> PathCheck {
         within: quantities.iter().all(|q| q.within),
         quantities,
     }
+}
+
+/// Returns the whole run with claims: two that come out, one that does not, one that is not in the run and one that no run
+/// shows.
+pub fn stated() -> RunData {
+    let mut data = full();
+    let cell =
+        |transport: &str, condition: &str| [transport, condition, "bulk-10MB"].map(str::to_owned);
+    let order = |better: &str, worse: &str| Relation::Order {
+        places: vec![vec![
+            vec![cell(better, "baseline")],
+            vec![cell(worse, "baseline")],
+        ]],
+    };
+    let claim = |text: &str, relation| StudyClaim {
+        text: text.to_owned(),
+        place: Some("table 1".to_owned()),
+        metric: "goodput_bps".to_owned(),
+        relation,
+    };
+    let losses_cost = Relation::Ratio {
+        places: vec![[cell("tcp", "loss-5"), cell("tcp", "baseline")]],
+        bounds: Bounds {
+            at_least: None,
+            at_most: Some(0.9),
+        },
+    };
+    let why = "a judgement".to_owned();
+    data.header.study.claims = vec![
+        claim("BBR is faster than CUBIC", order("tcp-bbr", "tcp")),
+        claim("CUBIC is faster than BBR", order("tcp", "tcp-bbr")),
+        claim("losses cost a tenth", losses_cost),
+        claim("DCCP is faster", order("dccp", "tcp")),
+        StudyClaim {
+            metric: String::new(),
+            ..claim("security is worth it", Relation::NotSeen { why })
+        },
+    ];
+    data
 }
 
 /// Creates the fixed result of the snapshots.

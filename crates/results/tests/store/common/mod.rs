@@ -73,6 +73,7 @@ pub fn header() -> RunHeader {
                 },
             }],
             published: Vec::new(),
+            claims: Vec::new(),
             curves: Vec::new(),
             sweeps: regatta_model::Sweeps::default(),
         },

@@ -8,7 +8,8 @@ use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{
-    Bytes, Direction, Finish, Pattern, PortRange, Warning, WorkloadKind, units::nanoseconds,
+    Bytes, Direction, Finish, Opening, Pattern, PortRange, Warning, WorkloadKind,
+    units::nanoseconds,
 };
 use regatta_transport::{
     Delivered, Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
@@ -73,6 +74,10 @@ fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
         (options.flows != 1, "transfer over several flows"),
         (options.duration.is_some(), "transfer of a given duration"),
         (!options.warm_up.is_zero(), "warm-up that is left out"),
+        (
+            options.opening == Opening::Answered,
+            "opening that is answered before data leaves",
+        ),
         (
             pattern == Pattern::File,
             "file that is read during the transfer",

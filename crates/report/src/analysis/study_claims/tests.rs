@@ -1,0 +1,303 @@
+//! Claims against results that are made up: every relation with every outcome.
+
+use std::collections::BTreeMap;
+
+use regatta_model::{Outcome, RunHeader, RunPart, Study, TrialRecord, metric::id};
+use regatta_results::RunState;
+
+use super::{
+    super::{
+        cells,
+        claim_result::{ClaimOutcome, ClaimResult, line},
+        claims,
+        fixture::trial,
+        index::{Index, trials_by_cell},
+    },
+    all,
+};
+use crate::{
+    RunData,
+    language::{Language, with},
+};
+
+use ClaimOutcome::{ComesOut, DoesNot, NotMeasured, NotSeen, Undecided};
+
+const STUDY: &str = r#"
+rounds = 5
+
+[[transport]]
+driver = "tcp"
+label = "fast"
+[[transport]]
+driver = "tcp"
+label = "slow"
+[[transport]]
+driver = "tcp"
+label = "noisy"
+[[transport]]
+driver = "tcp"
+label = "alike"
+[[transport]]
+driver = "tcp"
+label = "absent"
+
+[[condition]]
+name = "plain"
+[[condition]]
+name = "lossy"
+[[condition]]
+name = "far"
+
+[[workload]]
+kind = "bulk"
+name = "whole"
+[[workload]]
+kind = "bulk"
+name = "part"
+
+[[sweep]]
+key = "condition.delay"
+of = ["far"]
+values = ["10ms", "20ms", "30ms"]
+"#;
+
+const NOISE: [f64; 5] = [-0.004, 0.003, 0.0, -0.003, 0.004];
+const WILD: [f64; 5] = [-0.4, 0.5, 0.1, -0.3, 0.2];
+
+/// Goodput of a cell in a round, in Mbit/s: `fast` is twice as fast as `slow`, falls with the delay, and `slow` rises and is
+/// ahead at 30 ms. A condition with losses halves everything.
+fn goodput(transport: &str, condition: &str, workload: &str, round: usize) -> f64 {
+    let at = |values: [f64; 3]| match condition {
+        "far, 10 ms each way" => values[0],
+        "far, 20 ms each way" => values[1],
+        "far, 30 ms each way" => values[2],
+        _ => 100.0,
+    };
+    let mean = match transport {
+        "slow" => at([40.0, 50.0, 60.0]) / if condition == "plain" { 2.0 } else { 1.0 },
+        "noisy" => 100.0,
+        _ => at([90.0, 60.0, 30.0]),
+    };
+    let mean = if condition == "lossy" {
+        mean / 2.0
+    } else {
+        mean
+    };
+    let mean = if workload == "part" { mean * 0.9 } else { mean };
+    // Another one in each cell.
+    let of_transport = match transport {
+        "slow" => 1,
+        "alike" => 2,
+        _ => 0,
+    };
+    let of_condition: usize = condition.bytes().map(usize::from).sum();
+    let shift = of_transport + 2 * of_condition + usize::from(workload == "part");
+    let noise = match transport {
+        "noisy" => WILD[round],
+        _ => NOISE[(round + shift) % 5],
+    };
+    mean * (1.0 + noise)
+}
+
+/// Metrics of a trial: `absent` was not supported, `slow` lost a part of its messages, and the first transfer of `noisy` was
+/// not whole.
+fn measured([transport, condition, workload]: [&str; 3], round: usize) -> TrialRecord {
+    let rate = goodput(transport, condition, workload, round);
+    let (loss, cpu) = match transport {
+        "slow" => (0.02 * (1.0 + NOISE[round]), 0.3 * (1.0 + NOISE[round])),
+        _ => (0.0, 0.1 * (1.0 + NOISE[4 - round])),
+    };
+    let is_whole = transport != "noisy" || round > 0;
+    let metrics = [
+        (id::GOODPUT_BPS, rate * 1e6),
+        (id::MESSAGE_LOSS_RATIO, loss),
+        (id::CPU_HOST_RATIO, cpu),
+        (id::WHOLE_TRANSFER_RATIO, f64::from(u8::from(is_whole))),
+    ];
+    let record = match transport {
+        "absent" => trial(round as u32, Outcome::Unsupported, &[]),
+        _ => trial(round as u32, Outcome::Measured, &metrics),
+    };
+    TrialRecord {
+        transport: transport.into(),
+        condition: condition.into(),
+        workload: workload.into(),
+        ..record
+    }
+}
+
+/// Makes the run of the study with these claims.
+fn run(claims: &str) -> RunData {
+    let study = Study::parse(&format!("{STUDY}{claims}"), "study.toml");
+    let study = study.unwrap_or_else(|error| panic!("{error}"));
+    let mut trials = Vec::new();
+    for round in 0..study.rounds as usize {
+        for workload in &study.workloads {
+            for condition in &study.conditions {
+                let cells = study.transports.iter();
+                let cells = cells.map(|it| [&*it.label, &*condition.name, &*workload.name]);
+                trials.extend(cells.map(|cell| measured(cell, round)));
+            }
+        }
+    }
+    RunData {
+        header: RunHeader {
+            run_id: String::new(),
+            regatta_version: String::new(),
+            started_unix_ns: 0,
+            study,
+            study_text: String::new(),
+            bed: String::new(),
+            hosts: BTreeMap::new(),
+            part: RunPart::default(),
+        },
+        trials,
+        repeated: Vec::new(),
+        path_checks: Vec::new(),
+        warnings: Vec::new(),
+        hosts: Vec::new(),
+        nodes: BTreeMap::new(),
+        state: RunState::Complete,
+    }
+}
+
+fn claims(toml: &str) -> Vec<ClaimResult> {
+    let data = run(toml);
+    let trials = trials_by_cell(&data);
+    let index = Index::of(&data, &trials);
+    let (comparisons, ..) = claims::all(&index);
+    all(&index, &cells::all(&index, &trials), &comparisons)
+}
+
+/// Returns the claim of these keys.
+fn claim(keys: &str) -> ClaimResult {
+    let mut found = claims(&format!("[[claim]]\ntext = \"it is so\"\n{keys}"));
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+macro_rules! outcomes {
+    ($($name:ident: $keys:literal => $outcome:ident;)+) => {$(
+        #[test]
+        fn $name() {
+            let found = claim($keys);
+            assert_eq!(found.outcome, $outcome, "{found:#?}");
+        }
+    )+};
+}
+
+outcomes! {
+    an_order_comes_out: "condition = 'plain'\norder = ['fast', 'slow']" => ComesOut;
+    an_order_of_the_slower_first_does_not: "condition = 'plain'\norder = ['slow', 'fast']" => DoesNot;
+    an_order_of_what_is_the_same_does_not: "condition = 'plain'\norder = ['fast', 'alike']" => DoesNot;
+    an_order_of_what_varies_too_much_is_undecided: "condition = 'plain'\norder = ['fast', 'noisy']" => Undecided;
+    an_order_with_an_unsupported_transport_is_not_measured: "condition = 'plain'\norder = ['fast', 'absent']" => NotMeasured;
+    an_order_that_one_cell_contradicts_does_not: "order = ['fast', 'slow']" => DoesNot;
+    groups_of_an_order_have_no_order_among_them: "condition = 'plain'\norder = [['fast', 'alike'], 'slow']" => ComesOut;
+    what_is_smaller_is_better_by_a_cost: "condition = 'plain'\nmetric = 'cpu_host_ratio'\norder = ['fast', 'slow']" => ComesOut;
+    an_order_of_conditions_comes_out: "transport = 'fast'\norder = [{condition = 'plain'}, {condition = 'lossy'}]" => ComesOut;
+    an_order_of_workloads_does_not: "transport = 'fast'\norder = [{workload = 'part'}, {workload = 'whole'}]" => DoesNot;
+    nothing_lost_is_ahead_of_a_loss: "condition = 'plain'\nmetric = 'message_loss_ratio'\norder = ['fast', 'slow']" => ComesOut;
+    a_loss_is_not_ahead_of_nothing_lost: "condition = 'plain'\nmetric = 'message_loss_ratio'\norder = ['slow', 'fast']" => DoesNot;
+    the_last_is_worse_than_all_others: "condition = 'plain'\ntransport = ['fast', 'alike', 'slow']\nlast = 'slow'" => ComesOut;
+    the_first_is_better_than_all_others: "condition = 'plain'\ntransport = ['fast', 'alike', 'slow']\nfirst = 'slow'" => DoesNot;
+    the_first_is_compared_with_the_whole_study: "condition = 'plain'\nfirst = 'fast'" => DoesNot;
+    values_of_a_sweep_are_chosen: "condition = 'far'\nwhere = {'condition.delay' = '..20ms'}\norder = ['fast', 'slow']" => ComesOut;
+
+    the_same_comes_out: "condition = 'plain'\nsame = {of = ['fast', 'alike'], within = '3%'}" => ComesOut;
+    the_same_does_not: "condition = 'plain'\nsame = {of = ['fast', 'slow'], within = '10%'}" => DoesNot;
+    the_same_is_undecided: "condition = 'plain'\nsame = {of = ['fast', 'noisy']}" => Undecided;
+    the_same_is_not_measured: "condition = 'plain'\nsame = {of = ['fast', 'absent']}" => NotMeasured;
+    a_wider_margin_makes_the_same: "transport = 'fast'\nsame = {of = [{workload = 'whole'}, {workload = 'part'}], within = '20%'}" => ComesOut;
+
+    a_ratio_comes_out: "condition = 'plain'\nratio = {of = 'fast', to = 'slow', at_least = 1.8, at_most = 2.2}" => ComesOut;
+    a_ratio_does_not: "condition = 'plain'\nratio = {of = 'fast', to = 'slow', at_least = 2.5}" => DoesNot;
+    a_ratio_is_undecided: "condition = 'plain'\nratio = {of = 'fast', to = 'noisy', at_most = 1.1}" => Undecided;
+    a_ratio_is_not_measured: "condition = 'plain'\nratio = {of = 'absent', to = 'fast', at_most = 1.1}" => NotMeasured;
+    a_ratio_of_conditions_comes_out: "transport = 'fast'\nratio = {of = {condition = 'lossy'}, to = {condition = 'plain'}, at_least = 0.45, at_most = 0.55}" => ComesOut;
+    a_ratio_is_of_values_and_not_of_what_is_better: "condition = 'plain'\nmetric = 'cpu_host_ratio'\nratio = {of = 'slow', to = 'fast', at_least = 2.8, at_most = 3.2}" => ComesOut;
+
+    a_value_comes_out: "transport = 'fast'\ncondition = 'plain'\nworkload = 'whole'\nvalue = {at_least = '90Mbit/s', at_most = '110Mbit/s'}" => ComesOut;
+    a_value_does_not: "transport = 'fast'\ncondition = 'plain'\nvalue = {at_least = '110Mbit/s'}" => DoesNot;
+    a_value_is_undecided: "transport = 'noisy'\ncondition = 'plain'\nvalue = {at_least = '90Mbit/s'}" => Undecided;
+    a_value_is_not_measured: "transport = 'absent'\ncondition = 'plain'\nvalue = {at_least = '90Mbit/s'}" => NotMeasured;
+    a_metric_that_no_trial_has_is_not_measured: "transport = 'fast'\nmetric = 'min_rtt_ns'\nvalue = {at_least = '1ms'}" => NotMeasured;
+    nothing_is_lost: "transport = 'fast'\nmetric = 'message_loss_ratio'\nvalue = {at_most = '0%'}" => ComesOut;
+    something_is_lost: "transport = 'slow'\nmetric = 'message_loss_ratio'\nvalue = {at_most = '0%'}" => DoesNot;
+    every_trial_is_whole: "transport = 'fast'\nmetric = 'whole_transfer_ratio'\nvalue = {at_least = '100%', every_trial = true}" => ComesOut;
+    one_trial_is_not_whole: "transport = 'noisy'\nmetric = 'whole_transfer_ratio'\nvalue = {at_least = '100%', every_trial = true}" => DoesNot;
+    a_share_of_five_is_undecided: "transport = 'fast'\nmetric = 'whole_transfer_ratio'\nvalue = {at_least = '90%'}" => Undecided;
+
+    a_falling_trend_comes_out: "transport = 'fast'\ncondition = 'far'\ntrend = {is = 'falls', over = 'condition.delay'}" => ComesOut;
+    a_trend_of_the_wrong_direction_does_not: "transport = 'fast'\ntrend = {is = 'rises', over = 'condition.delay'}" => DoesNot;
+    a_trend_of_noise_is_undecided: "transport = 'noisy'\ntrend = {is = 'falls', over = 'condition.delay'}" => Undecided;
+    a_trend_is_not_measured: "transport = 'absent'\ntrend = {is = 'falls', over = 'condition.delay'}" => NotMeasured;
+    a_step_back_is_no_trend: "transport = 'slow'\ntrend = {is = 'rises', over = ['far, 10 ms each way', 'far, 30 ms each way', 'far, 20 ms each way', 'lossy']}" => DoesNot;
+    conditions_are_a_parameter: "transport = 'fast'\ntrend = {is = 'falls', over = ['plain', 'lossy']}" => ComesOut;
+    a_steady_line_comes_out: "condition = 'plain'\nworkload = 'whole'\ntrend = {is = 'steady', over = ['fast', 'alike']}" => ComesOut;
+    a_steady_line_does_not: "transport = 'fast'\ntrend = {is = 'steady', over = 'condition.delay', within = '20%'}" => DoesNot;
+    a_ratio_falls_along_a_parameter: "workload = 'whole'\ntrend = {is = 'falls', of = 'fast', to = 'slow', over = 'condition.delay'}" => ComesOut;
+    a_ratio_does_not_rise_along_a_parameter: "trend = {is = 'rises', of = 'fast', to = 'slow', over = 'condition.delay'}" => DoesNot;
+    a_ratio_of_noise_is_undecided: "trend = {is = 'falls', of = 'fast', to = 'noisy', over = ['plain', 'lossy']}" => Undecided;
+
+    a_crossing_comes_out: "crossing = {of = 'slow', past = 'fast', over = 'condition.delay', from = '20ms', to = '30ms'}" => ComesOut;
+    a_crossing_at_another_place_does_not: "crossing = {of = 'slow', past = 'fast', over = 'condition.delay', from = '10ms', to = '20ms'}" => DoesNot;
+    a_crossing_of_noise_is_undecided: "crossing = {of = 'noisy', past = 'fast', over = ['plain', 'far, 30 ms each way'], from = 'plain', to = 'far, 30 ms each way'}" => Undecided;
+    a_crossing_is_not_measured: "crossing = {of = 'absent', past = 'fast', over = 'condition.delay', from = '20ms', to = '30ms'}" => NotMeasured;
+
+    what_no_run_shows_is_said: "not_seen = 'a judgement'" => NotSeen;
+}
+
+/// By hand: at 30 ms the transports are 30 and 60.
+#[test]
+fn a_check_names_the_cells_and_the_figures_that_decide() {
+    let found = claim("workload = 'whole'\ncondition = 'far'\norder = ['fast', 'slow']");
+    let [_, _, at_30_ms] = &found.checks[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(at_30_ms.outcome, DoesNot);
+    let start = "`far, 30 ms each way`, `whole`: `fast` is behind `slow`: ";
+    assert!(at_30_ms.text.starts_with(start), "{}", at_30_ms.text);
+    let cells = [
+        ["fast", "far, 30 ms each way", "whole"],
+        ["slow", "far, 30 ms each way", "whole"],
+    ];
+    assert_eq!(at_30_ms.cells, cells.map(|cell| cell.map(str::to_owned)));
+    assert!(
+        found.found.starts_with("1 of 3, such as `far, 30"),
+        "{}",
+        found.found
+    );
+}
+
+/// A claim adds nothing to the family of the ranking.
+#[test]
+fn claims_change_nothing_of_the_comparisons() {
+    let comparisons = |claims: &str| {
+        let data = run(claims);
+        let index = Index::of(&data, &trials_by_cell(&data));
+        claims::all(&index)
+    };
+    let claim = "[[claim]]\ntext = 'a'\ntransport = 'fast'\nmetric = 'cpu_host_ratio'\n\
+                 trend = {is = 'falls', over = ['plain', 'lossy']}";
+    assert_eq!(comparisons(claim), comparisons(""));
+}
+
+#[test]
+fn the_line_about_all_claims_has_russian_forms() {
+    let all = claims(
+        "[[claim]]\ntext = \"a\"\ncondition = 'plain'\norder = ['fast', 'slow']\n\
+         [[claim]]\ntext = \"b\"\ncondition = 'plain'\norder = ['slow', 'fast']\n\
+         [[claim]]\ntext = \"c\"\nnot_seen = 'a judgement'\n",
+    );
+    let text = || line(&all).expect("a line");
+    assert_eq!(
+        text(),
+        "1 of 2 claims come out, 1 do not, 1 more cannot be seen here"
+    );
+    let russian = with(Language::Russian, text);
+    assert!(
+        !russian.contains(|c: char| c.is_ascii_alphabetic()),
+        "{russian}"
+    );
+}
