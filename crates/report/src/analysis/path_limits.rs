@@ -27,10 +27,10 @@ impl PathLimits {
 /// Computes the limits of a published figure; `under_first` is the published value under the study's first condition.
 ///
 /// A goodput is limited by the bytes of its packets on the wire, by the share of messages that arrive whole where none is
-/// sent again, and by the response to losses of congestion controls that take them for congestion. A transfer time is that
-/// of the volume at this goodput. A delay has the propagation both ways, and its mean what repairs of lost messages take
-/// at the earliest; where nothing is repaired, loss delays no message that arrives. A path limits no other metric, such as
-/// CPU time.
+/// sent again, and by the response to losses of congestion controls that take them for congestion; a peak of arrivals by the
+/// link alone. A transfer time is that of the volume at the largest goodput. A delay has the propagation both ways, and its
+/// mean what repairs of lost messages take at the earliest; where nothing is repaired, loss delays no message that arrives. A
+/// path limits no other metric, such as CPU time.
 pub fn of(study: &Study, figure: &Published, under_first: Option<f64>) -> PathLimits {
     let condition = study.conditions.iter();
     let mut condition = condition.filter(|it| it.name == figure.condition);
@@ -49,6 +49,10 @@ pub fn of(study: &Study, figure: &Published, under_first: Option<f64>) -> PathLi
     match figure.metric.as_str() {
         id::GOODPUT_BPS | id::RECEIVER_GOODPUT_BPS | id::CAPTURED_GOODPUT_BPS => PathLimits {
             at_most: over.goodput(),
+            at_least: None,
+        },
+        id::RECEIVED_PEAK_BPS => PathLimits {
+            at_most: over.arrivals(),
             at_least: None,
         },
         id::TRANSFER_TIME_NS | id::CAPTURED_TRANSFER_TIME_NS => PathLimits {
@@ -145,6 +149,16 @@ const SCTP_TIMER_NS: f64 = 1e9;
 /// Shortest retransmission timer of TCP of Linux, in nanoseconds.
 const TCP_TIMER_NS: f64 = 200e6;
 
+/// Returns the rate at which a link carries `data` bytes in these IP packets, in bits per second; `None` for one without a
+/// rate, or with bursts above it.
+fn carried(link: &Link, packets: &[u64], data: u64) -> Option<f64> {
+    let BitRate(rate) = link.rate?;
+    let is_plain = link.trace.is_none() && link.burst_bytes.is_none();
+    let sizes = packets.iter().map(|size| link.rate_of.bytes_of(*size));
+    let wire: u64 = sizes.sum();
+    is_plain.then_some(rate as f64 * data as f64 / wire as f64)
+}
+
 /// Figure's path, work and stack.
 struct Over<'a> {
     condition: &'a Condition,
@@ -203,17 +217,11 @@ impl Over<'_> {
         let (links, (message, _), stack) = (self.links()?, self.sizes()?, self.stack?);
         let (packets, data) = self.packets(message, stack.family);
         let of_link = |link: &&Link| {
-            let BitRate(rate) = link.rate?;
-            let is_plain = link.trace.is_none() && link.burst_bytes.is_none();
-            let wire: u64 = packets
-                .iter()
-                .map(|size| link.rate_of.bytes_of(*size))
-                .sum();
             let arrive = match stack.repairs {
                 true => 1.0,
                 false => (1.0 - link.mean_loss().0).powf(packets.len() as f64),
             };
-            is_plain.then_some(rate as f64 * data as f64 / wire as f64 * arrive)
+            Some(carried(link, &packets, data)? * arrive)
         };
         let of_links: Option<Vec<f64>> = links.iter().map(of_link).collect();
         let of_wire = of_links.map(|it| it.into_iter().fold(0.0, f64::max));
@@ -222,6 +230,16 @@ impl Over<'_> {
             .then(|| self.goodput_at_losses(links[0], data));
         let limits = [of_wire, of_losses.flatten()];
         limits.into_iter().flatten().reduce(f64::min)
+    }
+
+    /// Returns the largest rate of whole IP packets, in bits per second.
+    fn arrivals(&self) -> Option<f64> {
+        let mtu = u64::from(self.condition.mtu_bytes);
+        let links = self.links()?;
+        let rates: Option<Vec<f64>> = (links.iter())
+            .map(|link| carried(link, &[mtu], mtu))
+            .collect();
+        rates?.into_iter().reduce(f64::max)
     }
 
     /// Returns the goodput of a congestion control that takes losses for congestion, with its margin; `None` without loss,
@@ -410,6 +428,20 @@ mod tests {
             Some(39.1e6),
         );
         assert_eq!(without.at_most, None);
+    }
+
+    /// Frames of 1538 bytes for packets of 1500.
+    #[test]
+    fn a_peak_of_arrivals_is_limited_by_the_link() {
+        let study = study("olkhovik-2025");
+        let is_peak = |it: &&Published| it.metric == id::RECEIVED_PEAK_BPS;
+        let peak = study
+            .published
+            .iter()
+            .find(is_peak)
+            .expect("a published peak");
+        let limit = of(&study, peak, None).at_most.expect("a limit");
+        assert!((limit - 1e9 * 1500.0 / 1538.0).abs() < 1.0, "{limit}");
     }
 
     #[test]
