@@ -139,11 +139,7 @@ impl Reported<'_> {
         if let Some(answer) = answer_ns.map(span)
             && answer < shortest.mul_f64(1.0 - TOLERANCE)
         {
-            return Some(format!(
-                "the sender's program had an answer after {}, and the path takes at least {} there and back",
-                format_duration(answer),
-                format_duration(shortest)
-            ));
+            return Some(phrase::answered_too_early(answer, shortest));
         }
         let agent = server.agent_times?;
         if let Some(late) = excess(agent.ended_ns, server.ended_monotonic_ns, stated_ns) {

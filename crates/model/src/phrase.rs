@@ -64,6 +64,7 @@ phrases! {
     times_leave_out_transfer(part: Duration, all: Duration) = "the times of the sender's program leave out {part} of the {all} that its agent saw from `start` to the end of the transfer";
     times_leave_out_connecting(part: Duration, all: Duration) = "the times of the sender's program leave out {part} of the {all} that its agent saw from `start` to `connected`";
     done_said_late(late: Duration) = "the receiver's program said `done` {late} after the moment for which it counted its bytes";
+    answered_too_early(answer: Duration, shortest: Duration) = "the sender's program had an answer after {answer}, and the path takes at least {shortest} there and back";
     acknowledged_too_early(early: Duration, back: Duration) = "the sender's program says that everything was acknowledged {early} before that can have been: the receiver's program stated when it had everything, and the path takes at least {back} back";
 
     congestion_control_of(transport: &str, control: &str) = "`{transport}` {control}";
