@@ -1,13 +1,15 @@
 """QUIC of aioquic (https://github.com/aiortc/aioquic) as a driver of Regatta.
 
-One connection with one stream: the token, then all messages. When the receiver has everything, it answers
-with the number of bytes received, in eight bytes. aioquic buffers all that is written in memory. To bound
+One connection with one stream: the token, then all messages, and in an exchange an answer to each. When the
+receiver has everything, it answers with the number of bytes received, in eight bytes. The probe has a
+connection of its own with one stream. aioquic buffers all that is written in memory. To bound
 that memory, the driver writes no more than the path can use. The sender does not close before the
 acknowledgement has arrived.
 """
 
 import asyncio
 import socket
+import sys
 import time
 
 import aioquic
@@ -32,6 +34,9 @@ ALPN = ["regatta"]
 TOKEN_BYTES = 16
 ACKNOWLEDGEMENT_BYTES = 8
 
+# Whether aioquic and asyncio are left as they are, instead of set as the other stacks (option `profile`).
+LIBRARY = "--profile=library" in sys.argv[1:]
+
 # Receive buffer of the socket, in bytes; the kernel may grant less.
 RECEIVE_BUFFER = 4 << 20
 
@@ -52,25 +57,28 @@ CONGESTION_CONTROLS = {
 
 
 def configure(order, is_client):
-    algorithm = order["congestion_control"]
+    algorithm = order["congestion_control"] or QuicConfiguration().congestion_control_algorithm
     if algorithm not in CONGESTION_CONTROLS.values():
         contract.unsupported(
             f"aioquic has no congestion control `{algorithm}`",
             f"use one of `{'`, `'.join(CONGESTION_CONTROLS.values())}`",
         )
     header = 48 if ":" in order["local"] else 28
+    bench = {} if LIBRARY else {
+        # aioquic would offer AES-256 first; all stacks use the same cipher.
+        "cipher_suites": [CipherSuite.AES_128_GCM_SHA256],
+        "max_data": contract.window_bytes(order),
+        # aioquic does not search for the path's packet size, which is known.
+        "max_datagram_size": max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
+        "max_stream_data": contract.window_bytes(order),
+    }
     configuration = QuicConfiguration(
         alpn_protocols=ALPN,
         congestion_control_algorithm=algorithm,
         # The transfer may stall on a bad path, but not beyond its deadline.
         idle_timeout=order["deadline_ns"] / 1e9 + 60,
         is_client=is_client,
-        # aioquic would offer AES-256 first; all stacks use the same cipher.
-        cipher_suites=[CipherSuite.AES_128_GCM_SHA256],
-        max_data=contract.window_bytes(order),
-        # aioquic does not search for the path's packet size, which is known.
-        max_datagram_size=max(1200, min(order["path"]["mtu_bytes"], 1500) - header),
-        max_stream_data=contract.window_bytes(order),
+        **bench,
     )
     if is_client:
         configuration.server_name = order["tls"]["server_name"]
@@ -84,10 +92,12 @@ def configure(order, is_client):
 async def open_endpoint(protocol, order):
     """Opens a UDP socket for `protocol` and returns it."""
     sock = socket.socket(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    if not LIBRARY:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     contract.bind(sock, order)
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: protocol, sock=sock)
-    transport.max_size = LONGEST_DATAGRAM
+    if not LIBRARY:
+        transport.max_size = LONGEST_DATAGRAM
     return sock
 
 
@@ -100,7 +110,8 @@ class Context(tls.Context):
         self._supported_groups = [Group.X25519]
 
 
-tls.Context = Context
+if not LIBRARY:
+    tls.Context = Context
 
 
 class Protocol(QuicConnectionProtocol):
@@ -132,7 +143,7 @@ class Protocol(QuicConnectionProtocol):
             f"congestion_control.{role}": CONGESTION_CONTROLS.get(algorithm, algorithm.__name__),
             "tls.version": "1.3",
             "tls.cipher_suite": f"TLS_{suite.name}",
-            "tls.key_exchange": "X25519",
+            "tls.key_exchange": "secp256r1" if LIBRARY else "X25519",
             "tls.certificate": self.certificate(),
         } | contract.stack_facts(role, stack)
 
@@ -153,10 +164,18 @@ class Protocol(QuicConnectionProtocol):
             )
 
 
+async def sleep_until(due_ns):
+    """Sleeps in a thread: asyncio would wake up to a millisecond late."""
+    await asyncio.to_thread(contract.sleep_until, due_ns)
+
+
 class Sender(Protocol):
     def begin(self, order):
         self.order = order
         self.messages = contract.Messages(order)
+        self.requests = contract.Requests(order) if order["exchange"] else None
+        self.probe = None
+        self.answered = asyncio.Event()
         self.sent = contract.Progress()
         self.most = contract.window_bytes(order)
         self.answer = b""
@@ -170,6 +189,8 @@ class Sender(Protocol):
         if isinstance(event, HandshakeCompleted):
             now_ns = time.monotonic_ns()
             contract.say(type="connected", started_ns=self.started_ns, at_ns=now_ns)
+            if self.probe and self.probe.begin(now_ns):
+                self.probing = asyncio.ensure_future(self.send_probe())
             self.stream = self._quic.get_next_available_stream_id()
             token = bytes.fromhex(self.order["token"])
             if self.order["finish"] == "abandon":
@@ -177,9 +198,15 @@ class Sender(Protocol):
                 self._quic.send_stream_data(self.stream, token)
                 self.task = asyncio.ensure_future(self.abandon(messages))
                 return
+            if self.requests:
+                self.messages.left = 0
+                self.requests.begin(now_ns)
+                self.task = asyncio.ensure_future(self.ask(token))
+                return
             self._quic.send_stream_data(self.stream, token, end_stream=self.messages.left == 0)
         elif isinstance(event, StreamDataReceived) and not self.done:
-            self.answer += event.data
+            self.answer += self.requests.answered(event.data) if self.requests else event.data
+            self.answered.set()
             if len(self.answer) >= ACKNOWLEDGEMENT_BYTES:
                 self.finish(time.monotonic_ns())
         elif isinstance(event, ConnectionTerminated):
@@ -187,14 +214,39 @@ class Sender(Protocol):
 
     def finish(self, now_ns):
         self.done = True
+        if self.probe:
+            self.probe.end(now_ns)
         loss = self._quic._loss
         contract.say(
             type="done",
             at_ns=now_ns,
             bytes=int.from_bytes(self.answer[:ACKNOWLEDGEMENT_BYTES], "big"),
+            crc32=self.requests.crc32 if self.requests else None,
             facts=self.facts("sender"),
             metrics={"smoothed_rtt_last_ns": loss._rtt_smoothed * 1e9, "min_rtt_ns": loss._rtt_min * 1e9},
         )
+
+    async def ask(self, opening):
+        """Sends all requests when they are due, the first one together with the token."""
+        if self.requests.is_complete():
+            self._quic.send_stream_data(self.stream, opening)
+            self.transmit()
+        while not self.requests.is_complete():
+            self.answered.clear()
+            for piece in self.requests.take_due():
+                self._quic.send_stream_data(self.stream, opening + piece)
+                opening = b""
+                self.transmit()
+            if self.requests.has_room():
+                await sleep_until(self.requests.due_ns())
+            else:
+                await self.answered.wait()
+
+    async def send_probe(self):
+        """Sends the probe's messages under load."""
+        await sleep_until(self.probe.due_ns())
+        while self.probe.send_due():
+            await sleep_until(self.probe.due_ns())
 
     async def abandon(self, messages):
         """Writes all messages, as a program on asyncio does, and closes."""
@@ -207,6 +259,8 @@ class Sender(Protocol):
         self.done = True
         self.close()
         now_ns = time.monotonic_ns()
+        if self.probe:
+            self.probe.end(now_ns)
         contract.say(type="done", at_ns=now_ns, bytes=self.sent.bytes, facts=self.facts("sender"))
 
     def transmit(self):
@@ -220,6 +274,26 @@ class Sender(Protocol):
         super().transmit()
 
 
+class ProbeSender(Protocol):
+    """Connection of the probe at the connecting end."""
+
+    def start(self, order, port):
+        self.probe = contract.Probe(order, self.send)
+        self.connect((order["peer"], port))
+
+    def send(self, data):
+        self._quic.send_stream_data(0, data)
+        self.transmit()
+
+    def quic_event_received(self, event):
+        if isinstance(event, HandshakeCompleted):
+            self.probe.open()
+        elif isinstance(event, StreamDataReceived):
+            self.probe.received(len(event.data))
+        elif isinstance(event, ConnectionTerminated):
+            self.on_end(event)
+
+
 class Receiver(Protocol):
     order = None
     # Connection whose token was correct.
@@ -228,22 +302,33 @@ class Receiver(Protocol):
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
         self.opening = b""
+        self.echoes = False
         self.delivered = contract.Delivered()
+        self.responder = contract.Responder(self.order)
 
     def quic_event_received(self, event):
         if isinstance(event, StreamDataReceived):
             data = event.data
+            if self.echoes:
+                self._quic.send_stream_data(event.stream_id, data)
+                return
             if Receiver.admitted is not self:
                 self.opening += data
                 if len(self.opening) < TOKEN_BYTES:
                     return
                 data = self.opening[TOKEN_BYTES:]
+                if self.order["probe"] and self.opening[:TOKEN_BYTES].hex() == self.order["probe"]["token"]:
+                    self.echoes = True
+                    self._quic.send_stream_data(event.stream_id, data)
+                    return
                 if self.opening[:TOKEN_BYTES].hex() != self.order["token"] or Receiver.admitted:
                     self.close(error_code=1, reason_phrase="this is not the trial's token")
                     return
                 Receiver.admitted = self
                 contract.say(type="connected", at_ns=time.monotonic_ns())
             self.delivered.add(data)
+            for answer in self.responder.due(self.delivered.bytes):
+                self._quic.send_stream_data(event.stream_id, answer)
             if self.delivered.bytes >= self.order["size_bytes"] and not self.done:
                 self.done = True
                 answer = self.delivered.bytes.to_bytes(ACKNOWLEDGEMENT_BYTES, "big")
@@ -276,7 +361,12 @@ async def send(order):
     await open_endpoint(sender, order)
     contract.say(type="ready")
     async for message in lines():
-        if message["type"] == "start":
+        if message["type"] == "probe":
+            probing = ProbeSender(QuicConnection(configuration=configure(order, is_client=True)))
+            await open_endpoint(probing, order)
+            probing.start(order, message["port"])
+            sender.probe = probing.probe
+        elif message["type"] == "start":
             sender.start(message["port"])
 
 
@@ -307,8 +397,8 @@ contract.serve(
     {
         "name": "aioquic",
         "version": aioquic.__version__,
-        "workloads": ["bulk"],
-        "capabilities": ["abandon", "repeat"],
+        "workloads": ["bulk", "stop-and-wait", "request-response"],
+        "capabilities": ["abandon", "probe", "repeat"],
     },
     run,
 )

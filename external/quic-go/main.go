@@ -1,12 +1,14 @@
 // QUIC of quic-go (https://github.com/quic-go/quic-go) as a driver of Regatta.
 //
-// One connection with one stream: the token, then all messages. When the receiver has everything, it
-// answers with the number of bytes received, in eight bytes. docs/external-drivers.md describes the
+// One connection with one stream: the token, then all messages, and in an exchange an answer to each. When
+// the receiver has everything, it answers with the number of bytes received, in eight bytes. The probe has a
+// connection of its own with one stream. docs/external-drivers.md describes the
 // lines that it exchanges with the agent.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/subtle"
@@ -25,6 +27,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -32,7 +35,7 @@ import (
 )
 
 const (
-	contractVersion = 1
+	contractVersion = 2
 	unsupportedExit = 77
 	protocol        = "regatta"
 	abandon         = "abandon"
@@ -40,6 +43,9 @@ const (
 
 	// Interval of progress reports: short enough for the series, too long to cost CPU time.
 	progressInterval = 50 * time.Millisecond
+
+	// Most answers in a line, which has at most 64 KiB.
+	answersInLine = 1000
 
 	// The only congestion control of quic-go: its CUBIC sender is constructed with Reno enabled, and
 	// no option of its interface changes that.
@@ -54,11 +60,14 @@ type order struct {
 	Ports             *[2]uint16 `json:"ports"`
 	Token             string     `json:"token"`
 	SizeBytes         uint64     `json:"size_bytes"`
+	MessageBytes      uint64     `json:"message_bytes"`
 	MessageFile       string     `json:"message_file"`
 	Finish            string     `json:"finish"`
 	CongestionControl string     `json:"congestion_control"`
 	DeadlineNs        int64      `json:"deadline_ns"`
 	Port              uint16     `json:"port"`
+	Exchange          *exchange  `json:"exchange"`
+	Probe             *probePlan `json:"probe"`
 	TLS               struct {
 		CertificateFile string `json:"certificate_file"`
 		KeyFile         string `json:"key_file"`
@@ -69,6 +78,23 @@ type order struct {
 		WindowBytes      *uint64 `json:"window_bytes"`
 		MtuBytes         uint32  `json:"mtu_bytes"`
 	} `json:"path"`
+}
+
+// exchange has the answers to the messages of an order.
+type exchange struct {
+	Requests          uint64   `json:"requests"`
+	AnswerBytes       uint64   `json:"answer_bytes"`
+	AnswerFile        string   `json:"answer_file"`
+	Outstanding       int      `json:"outstanding"`
+	RequestsPerSecond *float64 `json:"requests_per_second"`
+}
+
+// probePlan has the messages of the probe.
+type probePlan struct {
+	Token        string `json:"token"`
+	MessageBytes int    `json:"message_bytes"`
+	IdleMessages int    `json:"idle_messages"`
+	IntervalNs   *int64 `json:"interval_ns"`
 }
 
 var (
@@ -224,12 +250,147 @@ func (o *order) transport() *quic.Transport {
 	}
 }
 
-func (o *order) token() []byte {
-	token, err := hex.DecodeString(o.Token)
+// tokenBytes returns the bytes of a token.
+func tokenBytes(token string) []byte {
+	decoded, err := hex.DecodeString(token)
 	if err != nil {
 		fail(err)
 	}
-	return token
+	return decoded
+}
+
+func readFile(name string) []byte {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		fail(err)
+	}
+	return content
+}
+
+func write(stream *quic.Stream, data []byte) {
+	if _, err := stream.Write(data); err != nil {
+		fail(err)
+	}
+}
+
+// answers are departures of messages and arrivals of their answers, reported some at a time.
+type answers struct {
+	to    string
+	times [][2]int64
+	told  int64
+}
+
+func (a *answers) add(left, at int64) {
+	a.times = append(a.times, [2]int64{left, at})
+	if at-a.told >= int64(progressInterval) || len(a.times) == answersInLine {
+		a.tell()
+	}
+}
+
+func (a *answers) tell() {
+	if len(a.times) > 0 {
+		say(map[string]any{"type": "answers", "to": a.to, "times_ns": a.times})
+	}
+	a.times, a.told = a.times[:0], monotonicNs()
+}
+
+func sleepUntil(due int64) {
+	time.Sleep(time.Duration(due - monotonicNs()))
+}
+
+// probe is the connection of the probe at the connecting end.
+type probe struct {
+	plan      *probePlan
+	stream    *quic.Stream
+	connected int64
+	over      atomic.Int64
+}
+
+// dialer has what is prepared before a connect call.
+type dialer struct {
+	transport *quic.Transport
+	tls       *tls.Config
+	config    *quic.Config
+}
+
+func (o *order) dialer() dialer {
+	return dialer{o.transport(), o.tlsConfig(), o.config()}
+}
+
+// dial opens a connection, and a stream on it after `connected`.
+func (d *dialer) dial(peer netip.Addr, port uint16, connected func()) (*quic.Conn, *quic.Stream) {
+	address := net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, port))
+	connection, err := d.transport.Dial(context.Background(), address, d.tls, d.config)
+	if err != nil {
+		fail(fmt.Errorf("cannot connect: %w", err))
+	}
+	connected()
+	stream, err := connection.OpenStreamSync(context.Background())
+	if err != nil {
+		fail(err)
+	}
+	return connection, stream
+}
+
+// openProbe connects the probe, and has its messages before the transfer answered one after another.
+func openProbe(o *order, port uint16) *probe {
+	dialer := o.dialer()
+	_, stream := dialer.dial(o.Peer, port, func() {})
+	p := &probe{plan: o.Probe, stream: stream}
+	write(stream, tokenBytes(o.Probe.Token))
+	message, idle := make([]byte, o.Probe.MessageBytes), answers{to: "idle_probe", told: monotonicNs()}
+	for range o.Probe.IdleMessages {
+		left := monotonicNs()
+		write(stream, message)
+		if _, err := io.ReadFull(stream, message); err != nil {
+			fail(fmt.Errorf("no answer to the probe: %w", err))
+		}
+		idle.add(left, monotonicNs())
+	}
+	idle.tell()
+	say(map[string]any{"type": "probed"})
+	return p
+}
+
+func (p *probe) due(number int64) int64 {
+	return p.connected + (number+1)**p.plan.IntervalNs
+}
+
+// start begins the schedule under load.
+func (p *probe) start(connected int64) {
+	if p.plan.IntervalNs == nil {
+		return
+	}
+	p.connected = connected
+	go func() {
+		message := make([]byte, p.plan.MessageBytes)
+		for number := int64(0); ; number++ {
+			sleepUntil(p.due(number))
+			if over := p.over.Load(); over != 0 && p.due(number) >= over {
+				return
+			}
+			write(p.stream, message)
+		}
+	}()
+	go func() {
+		answer, load := make([]byte, p.plan.MessageBytes), answers{to: "probe", told: connected}
+		for number := int64(0); ; number++ {
+			if _, err := io.ReadFull(p.stream, answer); err != nil {
+				return
+			}
+			load.add(p.due(number), monotonicNs())
+			if p.over.Load() != 0 || *p.plan.IntervalNs > int64(progressInterval) {
+				load.tell()
+			}
+		}
+	}()
+}
+
+// end ends the schedule under load: the transfer is over.
+func (p *probe) end(over int64) {
+	if p != nil {
+		p.over.Store(over)
+	}
 }
 
 // progress counts bytes and reports them to the agent.
@@ -319,45 +480,99 @@ func (o *order) facts(connection *quic.Conn, role string) map[string]string {
 	return known
 }
 
-func send(o order) {
-	message, err := os.ReadFile(o.MessageFile)
-	if err != nil {
-		fail(err)
-	}
-	transport, config, tlsConfig, token := o.transport(), o.config(), o.tlsConfig(), o.token()
-	say(map[string]any{"type": "ready"})
-	port := hear().Port
-	peer := net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Peer, port))
-
-	started := monotonicNs()
-	connection, err := transport.Dial(context.Background(), peer, tlsConfig, config)
-	if err != nil {
-		fail(fmt.Errorf("cannot connect: %w", err))
-	}
-	say(map[string]any{"type": "connected", "started_ns": started, "at_ns": monotonicNs()})
-	stream, err := connection.OpenStreamSync(context.Background())
-	if err != nil {
-		fail(err)
-	}
-	if _, err := stream.Write(token); err != nil {
-		fail(err)
-	}
+// sendAll sends all messages of a bulk transfer.
+func sendAll(o *order, stream *quic.Stream, message []byte) progress {
+	write(stream, tokenBytes(o.Token))
 	var sent progress
 	for left := o.SizeBytes; left > 0; {
 		piece := message[:min(left, uint64(len(message)))]
-		if _, err := stream.Write(piece); err != nil {
-			fail(err)
-		}
+		write(stream, piece)
 		left -= uint64(len(piece))
 		sent.add(len(piece))
+	}
+	return sent
+}
+
+// askAll sends each message when it is due and few enough wait for their answers; returns the CRC-32 of all answers.
+func askAll(o *order, stream *quic.Stream, message []byte, connected int64) uint32 {
+	spec := o.Exchange
+	room, waiting := make(chan struct{}, spec.Outstanding), make(chan int64, spec.Outstanding)
+	answered := make(chan uint32)
+	go func() {
+		var crc uint32
+		buffer, times := make([]byte, 256<<10), answers{to: "requests", told: connected}
+		for got, all := uint64(0), spec.Requests*spec.AnswerBytes; got < all; {
+			length, err := stream.Read(buffer[:min(uint64(len(buffer)), all-got)])
+			now := monotonicNs()
+			crc = crc32.Update(crc, crc32.IEEETable, buffer[:length])
+			for range (got+uint64(length))/spec.AnswerBytes - got/spec.AnswerBytes {
+				times.add(<-waiting, now)
+				<-room
+			}
+			got += uint64(length)
+			if err != nil && got < all {
+				fail(fmt.Errorf("the exchange broke: %w", err))
+			}
+		}
+		times.tell()
+		answered <- crc
+	}()
+	var sent progress
+	opening := tokenBytes(o.Token)
+	if spec.Requests == 0 {
+		write(stream, opening)
+	}
+	for number, left := uint64(0), o.SizeBytes; left > 0; number++ {
+		room <- struct{}{}
+		if spec.RequestsPerSecond != nil {
+			sleepUntil(connected + int64(float64(number)*1e9 / *spec.RequestsPerSecond))
+		}
+		piece := message[:min(left, uint64(len(message)))]
+		waiting <- monotonicNs()
+		// The first one leaves together with the token.
+		write(stream, append(opening, piece...))
+		opening = opening[:0]
+		left -= uint64(len(piece))
+		sent.add(len(piece))
+	}
+	return <-answered
+}
+
+func send(o order) {
+	message := readFile(o.MessageFile)
+	dialer := o.dialer()
+	say(map[string]any{"type": "ready"})
+	var probing *probe
+	start := hear()
+	if start.Type == "probe" {
+		probing = openProbe(&o, start.Port)
+		start = hear()
+	}
+
+	started, connected := monotonicNs(), int64(0)
+	connection, stream := dialer.dial(o.Peer, start.Port, func() {
+		connected = monotonicNs()
+		say(map[string]any{"type": "connected", "started_ns": started, "at_ns": connected})
+	})
+	if probing != nil {
+		probing.start(connected)
+	}
+	var sent progress
+	var crc any
+	if o.Exchange != nil {
+		crc = askAll(&o, stream, message, connected)
+	} else {
+		sent = sendAll(&o, stream, message)
 	}
 	if o.Finish == abandon {
 		if err := connection.CloseWithError(0, "all is handed over"); err != nil {
 			fail(err)
 		}
+		closed := monotonicNs()
+		probing.end(closed)
 		say(map[string]any{
 			"type":  "done",
-			"at_ns": monotonicNs(),
+			"at_ns": closed,
 			"bytes": sent.bytes,
 			"facts": o.facts(connection, "sender"),
 		})
@@ -371,14 +586,16 @@ func send(o order) {
 		fail(fmt.Errorf("no acknowledgement: %w", err))
 	}
 	arrived := monotonicNs()
+	probing.end(arrived)
 	statistics := connection.ConnectionStats()
 	say(map[string]any{
 		"type":  "done",
 		"at_ns": arrived,
 		"bytes": binary.BigEndian.Uint64(answer[:]),
+		"crc32": crc,
 		"facts": o.facts(connection, "sender"),
 		"metrics": map[string]float64{
-			"smoothed_rtt_last_ns": float64(statistics.SmoothedRTT),
+			"smoothed_rtt_last_ns":  float64(statistics.SmoothedRTT),
 			"min_rtt_ns":            float64(statistics.MinRTT),
 			"retransmitted_packets": float64(statistics.PacketsLost),
 			"retransmit_ratio":      float64(statistics.PacketsLost) / float64(max(1, statistics.PacketsSent)),
@@ -407,7 +624,11 @@ func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 		stream     *quic.Stream
 	}
 	admitted := make(chan flow)
-	token := o.token()
+	token := tokenBytes(o.Token)
+	var probeToken []byte
+	if o.Probe != nil {
+		probeToken = tokenBytes(o.Probe.Token)
+	}
 	look := func(connection *quic.Conn) {
 		stream, err := connection.AcceptStream(context.Background())
 		if err != nil {
@@ -415,6 +636,11 @@ func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 		}
 		opening := make([]byte, len(token))
 		if _, err := io.ReadFull(stream, opening); err != nil {
+			return
+		}
+		if subtle.ConstantTimeCompare(opening, probeToken) == 1 {
+			// The probe's messages go back as they come.
+			_, _ = io.Copy(stream, stream)
 			return
 		}
 		if subtle.ConstantTimeCompare(opening, token) != 1 {
@@ -459,8 +685,17 @@ func receive(o order) {
 	}()
 	connection, stream := admit(&o, listener)
 	say(map[string]any{"type": "connected", "at_ns": monotonicNs()})
+	var answer []byte
+	answered := uint64(0)
+	if o.Exchange != nil {
+		answer = readFile(o.Exchange.AnswerFile)
+	}
 	buffer := make([]byte, 256<<10)
 	for here.bytes < o.SizeBytes {
+		if whole := here.bytes / o.MessageBytes; o.Exchange != nil && whole > answered {
+			write(stream, bytes.Repeat(answer, int(whole-answered)))
+			answered = whole
+		}
 		length, err := stream.Read(buffer)
 		here.Lock()
 		here.crc32 = crc32.Update(here.crc32, crc32.IEEETable, buffer[:length])
@@ -476,9 +711,12 @@ func receive(o order) {
 	}
 	// A sender that abandons waits for no answer, and may have closed the connection already.
 	if o.Finish != abandon {
-		if _, err := stream.Write(binary.BigEndian.AppendUint64(nil, here.bytes)); err != nil {
-			fail(err)
+		var last []byte
+		if o.Exchange != nil {
+			last = bytes.Repeat(answer, int(o.Exchange.Requests-answered))
 		}
+		// The last answers leave together with the acknowledgement.
+		write(stream, binary.BigEndian.AppendUint64(last, here.bytes))
 		if err := stream.Close(); err != nil {
 			fail(err)
 		}
@@ -496,8 +734,8 @@ func main() {
 			"contract":     contractVersion,
 			"name":         "quic-go",
 			"version":      stackVersion(),
-			"workloads":    []string{"bulk"},
-			"capabilities": []string{abandon},
+			"workloads":    []string{"bulk", "stop-and-wait", "request-response"},
+			"capabilities": []string{abandon, "probe"},
 		})
 	case "connect":
 		send(o)

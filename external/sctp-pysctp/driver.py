@@ -1,11 +1,13 @@
 """Kernel SCTP through pysctp (https://github.com/p1sec/pysctp) as a driver of Regatta.
 
 One association, one-to-one style, everything ordered on stream 0, as in the published experiments: the
-token as one message, then all messages. When the receiver has everything, it answers with the number of
-bytes received, in eight bytes. The sender does not close before that.
+token as one message, then all messages, and in an exchange an answer to each. When the receiver has everything,
+it answers with the number of bytes received, in eight bytes. The sender does not close before that. The probe
+has an association of its own.
 """
 
 import os
+import select
 import socket
 import threading
 import time
@@ -97,28 +99,88 @@ def send(sctp, order):
             f"a message of {order['message_bytes']} bytes does not fit the send buffer of {room} bytes",
             "run `sysctl -w net.core.wmem_max=67108864`, or send shorter messages",
         )
+    requests = contract.Requests(order) if order["exchange"] else None
     messages = contract.Messages(order)
     contract.say(type="ready")
-    port = contract.hear()["port"]
+    start, probe = contract.hear(), None
+    if start["type"] == "probe":
+        probe = open_probe(sctp, order, start["port"])
+        start = contract.hear()
     started_ns = time.monotonic_ns()
-    sock.connect((order["peer"], port))
-    contract.say(type="connected", started_ns=started_ns, at_ns=time.monotonic_ns())
+    sock.connect((order["peer"], start["port"]))
+    connected_ns = time.monotonic_ns()
+    contract.say(type="connected", started_ns=started_ns, at_ns=connected_ns)
+    if probe and probe.begin(connected_ns):
+        threading.Thread(target=send_probe, args=(probe,), daemon=True).start()
     sock.sctp_send(bytes.fromhex(order["token"]))
+    if requests:
+        requests.begin(connected_ns)
+        ask(sctp, sock, requests)
+        messages.left = 0
     sent = contract.Progress()
     while messages.left:
         piece = messages.next()
         sock.sctp_send(piece)
         sent.add(len(piece))
     answer = receive_message(sctp, sock, 8)
-    contract.say(type="done", at_ns=time.monotonic_ns(), bytes=int.from_bytes(answer, "big"), facts=facts(sock, "sender"))
+    done_ns = time.monotonic_ns()
+    if probe:
+        probe.end(done_ns)
+    contract.say(
+        type="done",
+        at_ns=done_ns,
+        bytes=int.from_bytes(answer, "big"),
+        crc32=requests.crc32 if requests else None,
+        facts=facts(sock, "sender"),
+    )
     contract.hear()
+
+
+def ask(sctp, sock, requests):
+    """Sends all requests when they are due, until all answers are there."""
+    while not requests.is_complete():
+        for piece in requests.take_due():
+            sock.sctp_send(piece)
+        wait = max(0, requests.due_ns() - time.monotonic_ns()) / 1e9 if requests.has_room() else None
+        if select.select([sock.fileno()], [], [], wait)[0]:
+            data = receive_message(sctp, sock, RECEIVE_AT_ONCE)
+            if not data:
+                contract.fail("the receiver closed the association before it was done")
+            requests.answered(data)
+
+
+def open_probe(sctp, order, port):
+    """Connects the probe, which receives in a thread."""
+    sock = open_socket(sctp, order)
+    sock.connect((order["peer"], port))
+    probe = contract.Probe(order, sock.sctp_send)
+
+    def receive():
+        while data := receive_message(sctp, sock, RECEIVE_AT_ONCE):
+            probe.received(len(data))
+
+    probe.open()
+    threading.Thread(target=receive, daemon=True).start()
+    return probe
+
+
+def send_probe(probe):
+    contract.sleep_until(probe.due_ns())
+    while probe.send_due():
+        contract.sleep_until(probe.due_ns())
+
+
+def echo(sctp, sock):
+    """Sends the probe's messages back."""
+    while data := receive_message(sctp, sock, RECEIVE_AT_ONCE):
+        sock.sctp_send(data)
 
 
 def receive(sctp, order):
     listener = open_socket(sctp, order)
     listener.listen(8)
     contract.say(type="ready", port=listener.getsockname()[1])
-    delivered = contract.Delivered()
+    delivered, responder = contract.Delivered(), contract.Responder(order)
     lock = threading.Lock()
 
     def until_told():
@@ -129,10 +191,13 @@ def receive(sctp, order):
     threading.Thread(target=until_told, daemon=True).start()
     while True:
         sock, address = listener.accept()
-        token = bytes.fromhex(order["token"])
-        if address[0] == order["peer"] and receive_message(sctp, sock, len(token)) == token:
+        token = receive_message(sctp, sock, 16).hex() if address[0] == order["peer"] else None
+        if token == order["token"]:
             break
-        sock.close()
+        if order["probe"] and token == order["probe"]["token"]:
+            threading.Thread(target=echo, args=(sctp, sock), daemon=True).start()
+        else:
+            sock.close()
     contract.say(type="connected", at_ns=time.monotonic_ns())
     while delivered.bytes < order["size_bytes"]:
         data = receive_message(sctp, sock, RECEIVE_AT_ONCE)
@@ -140,6 +205,8 @@ def receive(sctp, order):
             contract.fail("the sender closed the association before it was done")
         with lock:
             delivered.add(data)
+        for answer in responder.due(delivered.bytes):
+            sock.sctp_send(answer)
     sock.sctp_send(delivered.bytes.to_bytes(8, "big"))
     done_ns = time.monotonic_ns()
     with lock:
@@ -160,8 +227,8 @@ def main():
         {
             "name": "pysctp",
             "version": f"{version()}, Linux {os.uname().release}",
-            "workloads": ["bulk"],
-            "capabilities": ["repeat"],
+            "workloads": ["bulk", "stop-and-wait", "request-response"],
+            "capabilities": ["probe", "repeat"],
         },
         lambda order: (send if order["type"] == "connect" else receive)(sctp, order),
     )

@@ -6,8 +6,7 @@ use regatta_control::{Role, SideReport};
 use regatta_model::{
     Measurements, Series, Warning,
     metric::{id, series_id},
-    stack,
-    units::format_duration,
+    phrase, stack, warning,
 };
 use regatta_telemetry::{InterfaceInfo, WindowDeltas, cpu_time_step, series::mean_packet_bytes};
 
@@ -117,16 +116,8 @@ fn is_loopback(interface: Option<&InterfaceInfo>) -> bool {
 
 /// Returns a warning if the kernel of one end had no memory left for TCP's buffers, `times` in the window.
 fn memory_warning(times: Option<u64>, side: &str) -> Option<Warning> {
-    times.filter(|times| *times > 0).map(|_| {
-        Warning::new(
-            "tcp_memory_short",
-            format!(
-                "the kernel of the {side} ran short of memory for TCP's buffers, so that it kept windows small and \
-                 dropped segments: the rate is the machine's and not the protocol's"
-            ),
-            "raise `net.ipv4.tcp_mem` there, run fewer connections at once, or use a machine with more memory",
-        )
-    })
+    times.filter(|times| *times > 0)?;
+    Some(warning::tcp_memory_short(phrase::side(side)))
 }
 
 /// Largest step of CPU time with which figures of CPU are exact enough for any transfer.
@@ -135,15 +126,7 @@ const FINE_CPU_STEP: Duration = Duration::from_micros(100);
 /// Returns a warning if CPU time of one end grows in large steps.
 fn tick_warning(step: Option<Duration>, side: &str) -> Option<Warning> {
     let step = step.filter(|step| *step > FINE_CPU_STEP)?;
-    Some(Warning::new(
-        "cpu_by_ticks",
-        format!(
-            "the kernel of the {side} counts CPU time by timer ticks of {}: work that begins with the timer is missed or \
-             counted in full, so that CPU figures of transports can be wrong by far",
-            format_duration(step)
-        ),
-        "compare CPU on a kernel that counts it exactly, such as any on real hardware",
-    ))
+    Some(warning::cpu_by_ticks(phrase::side(side), step))
 }
 
 /// Names the offloads of an interface that join or cut packets, for the comparison of stacks.
@@ -232,10 +215,7 @@ fn describe(
     role: Role,
 ) -> (String, Option<Warning>) {
     let Some(info) = interface else {
-        let side = role.name();
-        let message =
-            format!("no interface of the {side} owns its address, so packets were not counted");
-        let warning = Warning::new("interface_unknown", message, "");
+        let warning = warning::interface_unknown(phrase::side(role.name()));
         return ("unknown".to_owned(), Some(warning));
     };
     let name = &info.name;
@@ -246,14 +226,7 @@ fn describe(
     let warning = mean
         .zip(info.mtu_bytes)
         .filter(|&(mean, mtu)| mean > f64::from(mtu))
-        .map(|(mean, mtu)| {
-            let message = format!(
-                "`{name}` counts packets before they are cut to wire size (mean {mean:.0} B at an MTU \
-                 of {mtu} B), so packets per second and their mean size are not the wire's"
-            );
-            let hint = format!("ethtool -K {name} tso off gso off gro off");
-            Warning::new("super_packets", message, hint)
-        });
+        .map(|(mean, mtu)| warning::super_packets(name, mean.round() as u64, mtu.into()));
     (name.clone(), warning)
 }
 

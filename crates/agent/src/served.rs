@@ -203,6 +203,8 @@ mod tests {
                 keeps_order: false,
                 is_real_network: false,
                 treats_alike: false,
+                tuning: regatta_model::Tuning::default(),
+                keeps_tcp_limits: false,
             },
             reports_start: false,
             progress_interval: None,

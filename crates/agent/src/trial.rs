@@ -10,6 +10,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport, TrialOrder};
+use regatta_model::differing_sysctls;
 use regatta_transport::{Driver, LiveCounters, NoteQueue, Stop, TransportError, TrialContext};
 
 use crate::{
@@ -149,6 +150,8 @@ fn run(
     }
     let mut side = result?;
     report::merge(&mut side, order.role, observer.finish());
+    let name = format!("kernel_settings.{}", order.role.name());
+    side.measurements.facts.insert(name, kernel_settings());
     if order.path.clock_offset_ns != Some(0) {
         let state = regatta_telemetry::clock::synchronisation();
         let name = format!("clock.synchronisation.{}", order.role.name());
@@ -156,4 +159,14 @@ fn run(
         facts.extend(state.map(|state| (name, state)));
     }
     Ok(Box::new(side))
+}
+
+/// Names the sysctls of this network namespace that differ from those that a kernel boots with, with their values.
+fn kernel_settings() -> String {
+    let differing = differing_sysctls(regatta_telemetry::facts::sysctl);
+    let texts = differing.map(|(setting, value)| format!("{} {value}", setting.key()));
+    match texts.collect::<Vec<_>>() {
+        texts if texts.is_empty() => "as the kernel boots".to_owned(),
+        texts => texts.join(", "),
+    }
 }

@@ -57,6 +57,7 @@ pub(crate) fn check() -> ExitCode {
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     };
     println!("{}", bed.description());
     let quantities = match bed.check_path(&condition) {

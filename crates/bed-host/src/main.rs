@@ -76,6 +76,7 @@ fn agent() -> ExitCode {
             ["echo"] => echo(),
             ["ping", peer, count, bytes, interval] => ping(peer, count, bytes, interval),
             ["collect"] => collect(),
+            ["read", file] => std::fs::read_to_string(file).map(|text| text.trim_end().to_owned()),
             ["flow", peer, count, bytes, interval] => flow(peer, count, bytes, interval),
             _ => Err(io::Error::other(format!("unknown request `{line}`"))),
         };

@@ -68,6 +68,8 @@ impl Race {
                 keeps_order: true,
                 is_real_network: false,
                 treats_alike: true,
+                tuning: regatta_model::Tuning::default(),
+                keeps_tcp_limits: false,
             },
         }
     }

@@ -52,6 +52,7 @@ pub fn condition(rate: Option<BitRate>, loss: f64) -> Condition {
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

@@ -4,17 +4,17 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Clock, Condition, OptionValue, Transport, Until,
+    BedKind, Clock, Condition, Named as _, OptionValue, Transport, Tuning, Until,
     study::{LONGEST_NAME, StudyFile},
     units::{format_duration, parse_duration},
 };
 use toml::{Table, Value};
 
 use crate::{
-    args::{Rounds, RunArgs, TwoHosts},
+    args::{PathArgs, Rounds, RunArgs, TwoHosts},
     exact,
     exit::{Failure, Result, refuse},
-    path_options, registry, work_options,
+    path_options, registry, tunings, work_options,
 };
 
 /// Time within which everything has to arrive after the sending for a duration.
@@ -152,11 +152,28 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     root.insert("title".into(), title.into());
     let sections = transports.into_iter().map(section);
     root.insert("transport".into(), Value::Array(sections.collect()));
-    root.insert("condition".into(), one(condition));
+    root.insert("condition".into(), under_tunings(condition, &args.path));
     let workloads = work_options::sections(&args.work)?;
     root.insert("workload".into(), Value::Array(workloads));
 
     parse(&root)
+}
+
+/// Returns the list of a condition, once for each of several tunings.
+fn under_tunings(condition: Table, args: &PathArgs) -> Value {
+    let tunings = tunings::several(args);
+    if tunings.is_empty() {
+        return one(condition);
+    }
+    let base = condition.get("name").and_then(Value::as_str);
+    let base = base.unwrap_or_default().to_owned();
+    let under = |tuning: Tuning| {
+        let mut under = condition.clone();
+        under.insert("name".into(), tunings::name(&base, tuning).into());
+        under.insert("tuning".into(), tuning.as_str().into());
+        Value::Table(under)
+    };
+    Value::Array(tunings.into_iter().map(under).collect())
 }
 
 /// Names transports, of many the first.
@@ -306,6 +323,23 @@ mod tests {
         assert_eq!(title(&hosts), "tcp between lab1 and local");
         let own = [&three[..], &["--title", "What my link does"]].concat();
         assert_eq!(title(&own), "What my link does");
+    }
+
+    #[test]
+    fn a_condition_runs_under_each_of_several_tunings() {
+        let path = ["--rtt", "20ms", "--rate", "20M", "--tuning"];
+        let names = |tunings: &str| -> Vec<(String, Tuning)> {
+            let study = study_of(&[&path[..], &[tunings]].concat()).expect("a study");
+            let conditions = study.conditions.into_iter();
+            conditions.map(|it| (it.name, it.tuning.base)).collect()
+        };
+        let named = |tuning: &str| format!("20 ms, 20 Mbit/s, tuning {tuning}");
+        assert_eq!(names("defaults"), [(named("defaults"), Tuning::Defaults)]);
+        let both = [
+            (named("bench"), Tuning::Bench),
+            (named("defaults"), Tuning::Defaults),
+        ];
+        assert_eq!(names("bench,defaults"), both);
     }
 
     #[test]

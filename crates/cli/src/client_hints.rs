@@ -58,6 +58,8 @@ fn without_options_of_run(hint: &str, command: &Command) -> String {
 pub fn in_warnings(warnings: &[Warning]) -> Vec<Warning> {
     let in_client = |warning: &Warning| Warning {
         hint: of_client(&warning.hint),
+        // Its template has the hint of `run`.
+        content: None,
         ..warning.clone()
     };
     warnings.iter().map(in_client).collect()
@@ -68,11 +70,10 @@ mod tests {
     use super::*;
 
     /// Sources of the hints that a trial against a server can have.
-    const SOURCES: [&str; 5] = [
+    const SOURCES: [&str; 4] = [
+        include_str!("../../model/src/warning.rs"),
+        include_str!("../../model/src/phrase.rs"),
         include_str!("../../transport/src/driver.rs"),
-        include_str!("../../transport/src/trial/findings.rs"),
-        include_str!("../../engine/src/plausible.rs"),
-        include_str!("../../engine/src/shortfall.rs"),
         include_str!("../../engine/src/run/trial.rs"),
     ];
 

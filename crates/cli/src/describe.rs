@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use regatta_engine::{CutTransfers, Done, Plan};
 use regatta_live::coarse_duration;
 use regatta_model::{
-    BitRate, Bytes, Clock, Condition, Direction, Link, Part, Shard, Study, Transport, Until,
-    Warning, WorkloadKind,
+    BitRate, Bytes, Clock, Condition, Direction, HostTuning, Link, Part, Shard, Study, Transport,
+    Until, Warning, WorkloadKind,
     units::{format_duration, nanoseconds},
 };
 use serde::Serialize;
@@ -358,6 +358,9 @@ fn describe_condition(text: &mut String, name: &str, condition: &Condition) {
         format_duration(condition.round_trip_delay()),
         condition.mtu_bytes
     );
+    if condition.tuning != HostTuning::default() {
+        let _ = writeln!(text, "    hosts: tuning {}", condition.tuning.text());
+    }
     for (number, setting) in condition.settings().enumerate() {
         let indent = if number == 0 {
             "    "
@@ -377,7 +380,7 @@ fn link_text(condition: &Condition, link: &Link) -> String {
         parts[0] += &format!(" ± {}", format_duration(link.jitter));
     }
     parts.push(format!("rate {}", link.rate_text()));
-    let queue = link.queue_text(condition.queue_limit(link));
+    let queue = condition.queue_text(link);
     parts.push(format!("queue {queue}"));
     parts.push(format!("loss {}", link.loss));
     parts.extend(link.particulars());

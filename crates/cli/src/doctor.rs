@@ -3,7 +3,7 @@
 use std::{fmt::Write, process::ExitCode};
 
 use regatta_bed::{guest, path_daemon};
-use regatta_model::Clock;
+use regatta_model::{Clock, differing_sysctls};
 use regatta_telemetry::{Capability, capabilities, facts::sysctl};
 use serde_json::{Value, json};
 
@@ -44,6 +44,7 @@ fn found() -> Vec<Capability> {
     let mut found = capabilities();
     found.push(guest_kernel("guest_kernel", Clock::Real));
     found.push(guest_kernel("guest_kernel.virtual_clock", Clock::Virtual));
+    found.push(kernel_settings());
     found.extend(default_congestion_control());
     found.extend(shaped_interfaces());
     found
@@ -69,6 +70,27 @@ fn default_congestion_control() -> Option<Capability> {
         detail,
         hint: String::new(),
     })
+}
+
+/// Names the sysctls of this machine that differ from those of a kernel that has just booted. They apply to runs between
+/// hosts, and to what no tuning of a study sets.
+fn kernel_settings() -> Capability {
+    let differing = differing_sysctls(sysctl);
+    let texts =
+        differing.map(|(it, value)| format!("{} {value} (boots with {})", it.name, it.boot));
+    let detail = match texts.collect::<Vec<_>>() {
+        texts if texts.is_empty() => {
+            "buffers and other settings of the network are those that a kernel boots with"
+                .to_owned()
+        }
+        texts => format!("this machine's own: {}", texts.join("; ")),
+    };
+    Capability {
+        name: "kernel_settings",
+        available: true,
+        detail,
+        hint: String::new(),
+    }
 }
 
 fn value(found: &[Capability]) -> Value {

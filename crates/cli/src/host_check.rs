@@ -206,6 +206,7 @@ fn condition(is_shaped: bool) -> Condition {
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

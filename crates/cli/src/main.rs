@@ -53,6 +53,7 @@ mod study;
 mod suggestions;
 mod sweeps;
 mod text_file;
+mod tunings;
 mod typeset;
 mod wdt;
 mod work_options;

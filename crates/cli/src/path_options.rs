@@ -13,7 +13,7 @@ use crate::{
     args::{Assignment, PathArgs, table},
     exact,
     exit::{Failure, OrFailure as _, Result},
-    option_messages, text_file,
+    option_messages, text_file, tunings,
 };
 
 /// Formats the part of packets that a capture keeps, as in a study.
@@ -68,10 +68,15 @@ struct GivenOption {
     position: u32,
 }
 
-/// Returns the given options, in the order in which a condition's name lists them.
+/// Returns the given options, in the order in which a condition's name lists them. Several tunings are none of one
+/// condition.
 fn given(args: &PathArgs) -> Result<Vec<GivenOption>> {
     let mut all = Vec::new();
+    let has_tunings = !tunings::several(args).is_empty();
     for (key, typed) in &args.keys.0 {
+        if key.name == "tuning" && has_tunings {
+            continue;
+        }
         let shown = match key.kind {
             KeyKind::PacketSize => format!("{} B", size(typed)),
             _ => typed.clone(),

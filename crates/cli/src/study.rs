@@ -4,7 +4,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Emulator, Guests, Placement, Study, Until,
+    BedKind, Condition, Emulator, Guests, HostTuning, Named as _, Placement, Study, Until,
     study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin},
     units::format_duration,
 };
@@ -17,7 +17,7 @@ use crate::{
     exit::{Failure, OrFailure as _, Result, did_you_mean, refuse},
     path_options, registry, sweeps,
     text_file::{self, TextFileError},
-    work_options,
+    tunings, work_options,
 };
 
 /// Study to run, checked against the registry.
@@ -249,9 +249,18 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     changes.extend(work_options::apply(&args.work, deadline, study)?);
     if study.conditions != path_before || study.workloads != work_before {
         sweeps::check_distinct(study)?;
-        // Published figures and claims belong to the published path and work; beside others they would mislead.
-        study.published.clear();
-        study.claims.clear();
+        // Published figures and claims belong to the published path and work; beside others they would mislead. Hosts of
+        // other tunings are what they are compared with.
+        if paths_of(&study.conditions) != paths_of(&path_before) || study.workloads != work_before {
+            study.published.clear();
+            study.claims.clear();
+        }
+    }
+    let tunings = tunings::several(&args.path);
+    tunings::multiply(study, &tunings);
+    if !tunings.is_empty() {
+        let names = tunings.iter().map(|it| it.as_str());
+        changes.push(format!("--tuning {}", names.collect::<Vec<_>>().join(",")));
     }
     apply_deadlines(args, study, &mut changes)?;
     apply_rounds(args, study, &mut changes)?;
@@ -292,6 +301,15 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
         changes.push("--aa".to_owned());
     }
     Ok(changes)
+}
+
+/// Returns the paths of conditions, without the tuning of the hosts.
+fn paths_of(conditions: &[Condition]) -> Vec<Condition> {
+    let untuned = conditions.iter().map(|condition| Condition {
+        tuning: HostTuning::default(),
+        ..condition.clone()
+    });
+    untuned.collect()
 }
 
 /// Applies `--rounds`, `--at-most` and `--for`.
@@ -481,6 +499,28 @@ mod tests {
         assert_eq!(after[0].name, format!("{} 1 MB", before[0].name));
         assert_eq!(after[1].name, format!("{} 2 MB", before[0].name));
         assert_eq!(after[1].kind.bytes(), 2_000_000);
+    }
+
+    #[test]
+    fn conditions_and_published_figures_are_there_under_each_of_several_tunings() {
+        let before = with_options("olkhovik-2025", &[]).expect("a study");
+        let one = with_options("olkhovik-2025", &["--tuning", "defaults"]).expect("a study");
+        assert_eq!(one.published, before.published);
+        let both = with_options("olkhovik-2025", &["--tuning", "bench,defaults"]);
+        let both = both.expect("a study");
+        assert_eq!(both.conditions.len(), 2 * before.conditions.len());
+        for (number, tuning) in ["bench", "defaults"].into_iter().enumerate() {
+            let condition = &both.conditions[number];
+            let name = format!("{}, tuning {tuning}", before.conditions[0].name);
+            assert_eq!(condition.name, name);
+            assert_eq!(condition.tuning.base.as_str(), tuning);
+            let published = |study: &Study, name: &str| {
+                let all = study.published.iter();
+                all.filter(|it| it.condition == name).count()
+            };
+            let expected = published(&before, &before.conditions[0].name);
+            assert_eq!(published(&both, &name), expected);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, PortRange, Transport, Workload,
+    Direction, HostFacts, Measurements, PortRange, Transport, Tuning, Workload,
     metric::EndMetrics,
     units::{nanos, optional_nanos},
 };
@@ -133,6 +133,12 @@ pub struct PathHints {
     /// under way at once, as none holds up another.
     #[serde(default)]
     pub treats_alike: bool,
+    /// Settings of the hosts' kernels and sockets.
+    #[serde(default)]
+    pub tuning: Tuning,
+    /// Whether the limits of TCP's autotuning are those that the study asks for, so that no socket goes beyond them.
+    #[serde(default)]
+    pub keeps_tcp_limits: bool,
 }
 
 impl PathHints {
@@ -276,6 +282,10 @@ pub struct AgentTimes {
     pub connecting_ns: Option<[i64; 2]>,
     /// Arrival of the program's `done`, or the deadline.
     pub ended_ns: i64,
+    /// Shortest time from a departure to its answer that the program states, of the workload's messages and of the
+    /// probe's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortest_answer_ns: Option<i64>,
 }
 
 /// Counters of one end since the beginning of its transfer. What the end or its stack does not count is zero or absent.
@@ -502,6 +512,8 @@ mod tests {
             clock_offset_ns: None,
             keeps_order: true,
             treats_alike: true,
+            tuning: Tuning::default(),
+            keeps_tcp_limits: false,
         };
         assert_eq!(
             path(100, 21_000).first_timeout(),

@@ -14,10 +14,11 @@ use hdrhistogram::{
 use regatta_bed::{BedError, HostClocks, TestBed};
 use regatta_control::{Host, Role};
 use regatta_model::{
-    Histogram, Measurements, Warning, Workload,
+    Histogram, Measurements, Phrase, Workload,
     metric::{DelayMetrics, id},
+    phrase,
     units::format_duration,
-    warning_code,
+    warning,
 };
 use regatta_stats::clocks::{ClockBound, LARGEST_DRIFT, OffsetReading, is_reportable};
 
@@ -190,14 +191,11 @@ fn correct(
                 shift(measurements, family.distribution, correction_of);
                 continue;
             }
-            Some((correction, bound)) => format!(
-                "the clocks of the hosts are known to ± {:.3} ms, more than a tenth of the median delay of {:.3} ms",
-                bound / 1e6,
-                (measured - correction) / 1e6
-            ),
-            None => String::from(
-                "the offset between the clocks of the hosts changed too much during the trial, or could not be read",
-            ),
+            Some((correction, bound)) => {
+                let exact = |ns: f64| Duration::from_micros((ns / 1e3).round() as u64);
+                phrase::clocks_known_to(exact(bound), exact(measured - correction))
+            }
+            None => phrase::offset_changed(),
         };
         for name in family.names() {
             measurements.metrics.remove(name);
@@ -210,17 +208,14 @@ fn correct(
 }
 
 /// States why a delay is left out.
-fn leave_out(measurements: &mut Measurements, family: DelayMetrics, reason: String) {
+fn leave_out(measurements: &mut Measurements, family: DelayMetrics, reason: Phrase) {
     if family == DelayMetrics::ONE_WAY {
         let fact = format!("left out: {reason}");
         measurements.facts.insert("one_way_delay".to_owned(), fact);
         return;
     }
-    measurements.warnings.push(Warning::new(
-        warning_code::CLOCKS_NOT_KNOWN,
-        format!("the message delay is left out: {reason}"),
-        "ask for a path with a longer delay, or synchronise the clocks of both hosts and shorten the trial",
-    ));
+    let warning = warning::clocks_not_known(reason);
+    measurements.warnings.push(warning);
 }
 
 /// Takes the correction of each end from the delays of a histogram.
@@ -369,7 +364,7 @@ mod tests {
         assert!(measurements.metrics.is_empty() && measurements.histograms.is_empty());
         assert_eq!(
             measurements.facts["one_way_delay"],
-            "left out: the clocks of the hosts are known to ± 2.010 ms, more than a tenth of the median delay of 20.000 ms"
+            "left out: the clocks of the hosts are known to ± 2.01 ms, more than a tenth of the median delay of 20 ms"
         );
         assert_eq!(measurements.warnings[0].code, "clocks_not_known");
     }

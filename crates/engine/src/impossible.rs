@@ -5,9 +5,11 @@ use std::time::Duration;
 use regatta_bed::PathCounters;
 use regatta_control::{Host, SideReport};
 use regatta_model::{
-    Clock, Condition, Link, Offloads, Outcome, Setting, Study, Warning, Workload,
+    Clock, Condition, Link, Offloads, Outcome, Phrase, Setting, Study, Warning, Workload,
     metric::id,
+    phrase,
     units::{format_duration, signed_nanoseconds},
+    warning,
 };
 
 /// Largest IP packet that a host with offloads hands over at once, in bytes.
@@ -23,8 +25,6 @@ const VIRTUAL_SLACK: Duration = Duration::from_micros(100);
 
 /// Part of the tolerance from which a difference is worth a warning.
 const WARNED_PART: f64 = 0.25;
-
-const TIMES_HINT: &str = "take `started_ns` just before the connect call and straight after `start`, `at_ns` when the acknowledgement has arrived, and write each line at once (docs/external-drivers.md)";
 
 const BYTES_HINT: &str = "hold the program's bytes and times against docs/external-drivers.md; for one that compresses write `pattern = \"random\"`";
 
@@ -44,20 +44,22 @@ pub(crate) struct Reported<'a> {
 }
 
 /// Outcome of a trial whose figures are impossible, with reason and hint.
-type Finding = (Outcome, String, &'static str);
+type Finding = (Outcome, String, String);
 
 impl Reported<'_> {
     /// Returns the reason for which the figures are impossible, if there is one.
     pub fn impossible(&self) -> Option<Finding> {
         let stated = self.doubted_time(1.0);
-        let stated = stated.map(|why| (self.outcome_of_times(), why, TIMES_HINT));
+        let stated = stated.map(|doubt| {
+            let doubted = warning::external_clock(doubt);
+            (self.outcome_of_times(), doubted.message, doubted.hint)
+        });
         stated.or_else(|| Host::BOTH.into_iter().find_map(|to| self.too_much(to)))
     }
 
     /// Returns the warning about times that are possible, but differ from what an agent saw.
     pub fn warning(&self) -> Option<Warning> {
-        let message = self.doubted_time(WARNED_PART)?;
-        Some(Warning::new("external_clock", message, TIMES_HINT))
+        self.doubted_time(WARNED_PART).map(warning::external_clock)
     }
 
     /// A busy machine can delay a program or its agent: the trial is repeated. In virtual time the program is wrong.
@@ -98,7 +100,7 @@ impl Reported<'_> {
 
     /// Returns a description of the first time that a program states and that differs by more than `part` of the
     /// tolerance from what its agent, or the other end, saw.
-    fn doubted_time(&self, part: f64) -> Option<String> {
+    fn doubted_time(&self, part: f64) -> Option<Phrase> {
         let slack = match self.study.guest.clock {
             Clock::Virtual => VIRTUAL_SLACK,
             Clock::Real => REAL_SLACK,
@@ -112,41 +114,47 @@ impl Reported<'_> {
         if let Some(agent) = client.agent_times
             && let Some([started_ns, connected_ns]) = agent.connecting_ns
         {
-            let left_out = |until: &str, seen_ns: i64, stated_ns: i64| {
+            type LeftOut = fn(Duration, Duration) -> Phrase;
+            let left_out = |phrase: LeftOut, seen_ns: i64, stated_ns: i64| {
                 let excess = excess(seen_ns, stated_ns, seen_ns)?;
-                Some(format!(
-                    "the times of the sender's program leave out {} of the {} that its agent saw from `start` to {until}",
-                    format_duration(excess),
-                    format_duration(span(seen_ns))
-                ))
+                Some(phrase(excess, span(seen_ns)))
             };
             let seen_ns = agent.ended_ns - started_ns;
-            let doubted = left_out("the end of the transfer", seen_ns, stated_ns).or_else(|| {
+            let of_transfer = left_out(phrase::times_leave_out_transfer, seen_ns, stated_ns);
+            let doubted = of_transfer.or_else(|| {
                 let set_up_ns = *client.measurements.metrics.get(id::SET_UP_TIME_MEAN_NS)?;
-                left_out("`connected`", connected_ns - started_ns, set_up_ns as i64)
+                let seen_ns = connected_ns - started_ns;
+                left_out(
+                    phrase::times_leave_out_connecting,
+                    seen_ns,
+                    set_up_ns as i64,
+                )
             });
             if doubted.is_some() {
                 return doubted;
             }
         }
+        let shortest: Duration = self.shortest_delays().into_iter().sum();
+        let answer_ns = client.agent_times.and_then(|it| it.shortest_answer_ns);
+        if let Some(answer) = answer_ns.map(span)
+            && answer < shortest.mul_f64(1.0 - TOLERANCE)
+        {
+            return Some(format!(
+                "the sender's program had an answer after {}, and the path takes at least {} there and back",
+                format_duration(answer),
+                format_duration(shortest)
+            ));
+        }
         let agent = server.agent_times?;
         if let Some(late) = excess(agent.ended_ns, server.ended_monotonic_ns, stated_ns) {
-            return Some(format!(
-                "the receiver's program said `done` {} after the moment for which it counted its bytes",
-                format_duration(late)
-            ));
+            return Some(phrase::done_said_late(late));
         }
         let [_, back] = self.shortest_delays();
         let arrival_ns = server.ended_monotonic_ns + signed_nanoseconds(back);
         let is_comparable = self.shares_clock && self.is_acknowledged();
         let early = excess(arrival_ns, client.ended_monotonic_ns, stated_ns);
-        early.filter(|_| is_comparable).map(|early| {
-            format!(
-                "the sender's program says that everything was acknowledged {} before that can have been: the receiver's program stated when it had everything, and the path takes at least {} back",
-                format_duration(early),
-                format_duration(back)
-            )
-        })
+        let early = early.filter(|_| is_comparable)?;
+        Some(phrase::acknowledged_too_early(early, back))
     }
 
     /// Returns the reason for which this host cannot have got the bytes that its end reports.
@@ -185,8 +193,8 @@ impl Reported<'_> {
         // A stack of the agent states nothing itself: then bench, machine or path are wrong, and no transport.
         let is_stated = self.reports.iter().any(|it| it.agent_times.is_some());
         Some(match is_stated {
-            true => (Outcome::Failed, why, BYTES_HINT),
-            false => (Outcome::Invalid, why, PATH_HINT),
+            true => (Outcome::Failed, why, BYTES_HINT.to_owned()),
+            false => (Outcome::Invalid, why, PATH_HINT.to_owned()),
         })
     }
 
@@ -259,6 +267,7 @@ mod tests {
                     agent_times: Some(AgentTimes {
                         connecting_ns: None,
                         ended_ns: ended * MILLISECOND,
+                        shortest_answer_ns: None,
                     }),
                     ..SideReport::default()
                 };
@@ -436,6 +445,18 @@ mod tests {
         case.is(
             Outcome::Failed,
             "the times of the sender's program leave out 19 ms of the 20 ms that its agent saw from `start` to `connected`",
+        );
+    }
+
+    #[test]
+    fn an_answer_before_the_path_can_bring_it_is_found() {
+        let mut case = Case::new();
+        case.agent_of_client().shortest_answer_ns = Some(20 * MILLISECOND);
+        case.is_possible();
+        case.agent_of_client().shortest_answer_ns = Some(19 * MILLISECOND);
+        case.is(
+            Outcome::Failed,
+            "the sender's program had an answer after 19 ms, and the path takes at least 20 ms there and back",
         );
     }
 

@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use regatta_bed::{LinkCounters, PathCounters};
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
-    Condition, Direction, Link, Measurements, MetricValues, QueueDiscipline, Warning, WorkloadKind,
+    Condition, Direction, Link, Measurements, MetricValues, QueueDiscipline, WorkloadKind,
     metric::id,
     metric::{self, Combination, LinkMetrics},
+    warning,
 };
 
 use crate::plan::{Plan, PlannedTrial};
@@ -71,11 +72,7 @@ pub(crate) fn merge(
     );
     if warm_up_ns > 0.0 && counted(&merged.metrics).is_none_or(|bytes| bytes <= 0.0) {
         merged.metrics.remove(id::GOODPUT_BPS);
-        merged.warnings.push(Warning::new(
-            "warm_up_too_long",
-            "everything was delivered within the warm-up, so there is no goodput",
-            "write a shorter `warm_up`, or send more",
-        ));
+        merged.warnings.push(warning::warm_up_too_long());
     }
     if both {
         by_direction(&mut merged.metrics, &sides);

@@ -7,12 +7,13 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    AskedAchieved, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck,
-    Ratio, Transport, Warning, WorkloadKind,
+    Argument, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck,
+    Phrase, Ratio, Transport, Warning, WorkloadKind,
     metric::id,
+    phrase,
     stack::{NOT_APPLICABLE, NOT_KNOWN},
     units::format_duration,
-    warning_code,
+    warning, warning_code,
 };
 
 use crate::{
@@ -66,14 +67,9 @@ pub(crate) fn check(
         && let Some(bdp) = condition.bdp(&condition.forward)
         && size < bdp.0.saturating_mul(MIN_BDPS)
     {
-        found.push(Warning::new(
-            "short_transfer",
-            format!(
-                "a transfer of {} is less than {MIN_BDPS} bandwidth-delay products of {bdp}, so slow start weighs in its goodput",
-                Bytes(size)
-            ),
-            format!("send at least `--size {}MB`", (bdp.0 * MIN_BDPS).div_ceil(1_000_000)),
-        ));
+        let megabytes = (bdp.0 * MIN_BDPS).div_ceil(1_000_000);
+        let (size, least) = (Bytes(size), MIN_BDPS);
+        found.push(warning::short_transfer(size, least, bdp, megabytes));
     }
     found.extend(path.into_iter().flat_map(|path| of_path(condition, path)));
     found.extend(slow_start::overflow(condition, kind.direction(), merged));
@@ -91,22 +87,13 @@ pub(crate) fn check(
         ];
         let run_cpu: f64 = run_cpu.into_iter().filter_map(get).sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let (message, hint) = match study.bed {
-            BedKind::Hosts => (
-                "the CPU of a host was busy for more than 95 % of the transfer, so that it may have limited it",
-                "see \"Hosts over time\" in the report; leave the host alone, or use one with more cores",
-            ),
+        let share = Ratio(SATURATED);
+        found.push(match study.bed {
+            BedKind::Hosts => warning::cpu_of_a_host_saturated(share),
             // In the other beds both ends and the emulator are on this machine.
-            _ if run_cpu < busy * cores / 2.0 => (
-                "the host's CPU was busy for more than 95 % of the transfer, most of it with work that is no part of the run",
-                "leave the machine alone during the run",
-            ),
-            _ => (
-                "the host's CPU was busy for more than 95 % of the transfer, so both ends and the emulator took time from one another",
-                "ask for a lower `--rate`, or use a machine with more cores",
-            ),
-        };
-        found.push(Warning::new("cpu_saturated", message, hint));
+            _ if run_cpu < busy * cores / 2.0 => warning::cpu_saturated_by_others(share),
+            _ => warning::cpu_saturated_by_run(share),
+        });
     }
     merged.warnings.extend(found);
 }
@@ -117,46 +104,19 @@ fn receive_buffer_full(merged: &Measurements) -> Option<Warning> {
     let get = |name: &str| merged.metrics.get(name).copied();
     get(id::RECEIVE_BUFFER_ERRORS).filter(|dropped| *dropped > 0.0)?;
     let sends_once = merged.facts.get("retransmission").map(String::as_str) == Some("none");
-    let message = match sends_once {
-        true => {
-            get(id::MESSAGES_LOST).filter(|lost| *lost > 0.0)?;
-            "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages"
-        }
-        false => {
-            "datagrams that the path had delivered were dropped at the receiver because a socket's buffer was full; the transport took its own among them for losses of the path"
-        }
-    };
-    Some(Warning::new(
-        warning_code::RECEIVE_BUFFER_ERRORS,
-        message,
-        "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`",
-    ))
+    if !sends_once {
+        return Some(warning::packets_dropped_at_the_socket());
+    }
+    get(id::MESSAGES_LOST).filter(|lost| *lost > 0.0)?;
+    Some(warning::messages_dropped_at_the_socket())
 }
 
 /// Returns the warnings about an emulator that did not keep up.
 fn of_path(condition: &Condition, path: &PathCounters) -> impl Iterator<Item = Warning> + use<> {
     let (late, refused) = (late_ratio(path), refused_ratio(path));
-    let late = (late > MAX_LATE).then(|| {
-        Warning::new(
-            warning_code::PATH_OUT_OF_TOLERANCE,
-            format!(
-                "{:.1} % of the packets left the emulated path more than {} late",
-                late * 100.0,
-                format_duration(condition.late_after())
-            ),
-            "leave the machine alone during the run, or ask for a lower `--rate`",
-        )
-    });
-    let refused = (refused > MAX_REFUSED).then(|| {
-        Warning::new(
-            warning_code::PATH_OVERRUN,
-            format!(
-                "{:.2} % of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
-                refused * 100.0
-            ),
-            "pace the sender (`udp:rate=96Mbit/s`), ask for a lower `--rate`, or leave the machine alone during the run",
-        )
-    });
+    let late = (late > MAX_LATE)
+        .then(|| warning::path_late(Ratio(late).rounded(1), condition.late_after()));
+    let refused = (refused > MAX_REFUSED).then(|| warning::path_overrun(Ratio(refused).rounded(2)));
     late.into_iter().chain(refused)
 }
 
@@ -219,61 +179,33 @@ pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) ->
 /// machine disturbed proves neither that the path is wrong nor that it is right. A network that is used as it
 /// is (`is_real`) has no tolerance but that of the first check.
 pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> {
-    let step = match check.step_at_ns {
-        0 => String::new(),
-        at => format!(" from {} on", format_duration(Duration::from_nanos(at))),
-    };
+    let condition = &check.condition;
+    let step = Some(check.step_at_ns).filter(|at| *at > 0);
+    let step = step.map(Duration::from_nanos);
     if let Some(why) = &check.spoiled {
-        return Some(Warning::new(
-            "path_not_checked",
-            format!(
-                "the path of `{}`{step} could not be checked, as the machine was too busy: {why}",
-                check.condition
-            ),
-            "leave the machine alone during the run; trials that it spoils are found and repeated",
-        ));
+        return Some(match step {
+            None => warning::path_not_checked(condition, why),
+            Some(step) => warning::path_not_checked_from_step(condition, step, why),
+        });
     }
     if check.within {
         return None;
     }
     let wrong = check.quantities.iter().filter(|quantity| !quantity.within);
-    let wrong: Vec<String> = wrong
-        .map(
-            |AskedAchieved {
-                 name,
-                 asked,
-                 achieved,
-                 ..
-             }| {
-                let [asked, achieved] = [asked, achieved].map(|value| quantity_text(name, *value));
-                format!("`{name}` was {achieved} instead of {asked}")
-            },
-        )
-        .collect();
-    let wrong = wrong.join(", ");
-    let (message, hint) = match is_real {
-        true => (
-            format!("the network between the hosts has changed since the first check: {wrong}"),
-            "compare transports within a round; look at the checks in the report for when it changed",
-        ),
-        false => (
-            format!(
-                "the path of `{}`{step} was outside its tolerance when it was checked: {wrong}",
-                check.condition
-            ),
-            "leave the machine alone and run again; `regatta doctor` shows what it lacks",
-        ),
-    };
-    Some(Warning::new(
-        warning_code::PATH_OUT_OF_TOLERANCE,
-        message,
-        hint,
-    ))
+    let wrong = wrong.map(|it| {
+        let [asked, achieved] = [it.asked, it.achieved].map(|value| quantity(&it.name, value));
+        phrase::deviation(&it.name, achieved, asked)
+    });
+    let wrong: Vec<Phrase> = wrong.collect();
+    Some(match step {
+        _ if is_real => warning::network_changed(wrong),
+        None => warning::path_off(condition, wrong),
+        Some(step) => warning::path_off_from_step(condition, step, wrong),
+    })
 }
 
 fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
-    let deadline = format_duration(deadline);
-    let (message, hint) = match kind {
+    match kind {
         WorkloadKind::Bulk {
             options:
                 BulkOptions {
@@ -281,33 +213,21 @@ fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
                     ..
                 },
             ..
-        } => (
-            format!(
-                "what the sender had handed over in its {} was not all delivered by the deadline of {deadline}; measured is what was delivered by then",
-                format_duration(*duration)
-            ),
-            "give it a longer `--deadline`, or let the sender hold back less (a smaller window or send buffer)",
-        ),
-        _ => (
-            format!(
-                "the transfer reached its deadline of {deadline} and is measured on what was delivered by then"
-            ),
-            "give it a longer `--deadline` or a smaller `--size`",
-        ),
-    };
-    Warning::new(warning_code::DEADLINE_REACHED, message, hint)
+        } => warning::not_delivered_by_the_deadline(*duration, deadline),
+        _ => warning::deadline_passed(deadline),
+    }
 }
 
-/// Formats a quantity for messages, in the unit that its name ends with.
-fn quantity_text(name: &str, value: f64) -> String {
+/// Returns a quantity for messages, in the unit that its name ends with.
+fn quantity(name: &str, value: f64) -> Argument {
     // What is negative or no number is shown as it is.
     let rounded = value.round() as u64;
     match name.rsplit('_').next() {
-        _ if value.is_nan() || value < 0.0 => number(value),
-        Some("ns") => format_duration(Duration::from_nanos(rounded)),
-        Some("bps") => BitRate(rounded).to_string(),
-        Some("ratio") => Ratio(value).to_string(),
-        _ => number(value),
+        _ if value.is_nan() || value < 0.0 => number(value).as_str().into(),
+        Some("ns") => Duration::from_nanos(rounded).into(),
+        Some("bps") => BitRate(rounded).into(),
+        Some("ratio") => Ratio(value).into(),
+        _ => number(value).as_str().into(),
     }
 }
 
@@ -336,26 +256,17 @@ pub(crate) fn congestion_controls(
     let all: BTreeSet<&String> = controls.values().flatten().filter(has_one).collect();
     let not_known = all.iter().any(|name| name.starts_with(NOT_KNOWN));
     (all.len() > 1).then(|| {
-        let used = match not_known {
-            true => "it is not known that the transports used the same congestion control",
-            false => "the transports did not all use the same congestion control",
-        };
-        let each: Vec<String> = controls
+        let with_one = controls
             .iter()
-            .filter(|(_, names)| names.iter().any(|name| has_one(&name)))
-            .map(|(label, names)| {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                format!("`{label}` {}", names.join(" and "))
-            })
-            .collect();
-        Warning::new(
-            "different_congestion_controls",
-            format!(
-                "{used} ({}), so a difference may be the congestion control's and not the protocol's",
-                each.join(", ")
-            ),
-            "compare those with the same one, or set the option `cc` of each transport",
-        )
+            .filter(|(_, names)| names.iter().any(|name| has_one(&name)));
+        let each = with_one.map(|(label, names)| {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            phrase::congestion_control_of(label, &names.join(", "))
+        });
+        match not_known {
+            true => warning::congestion_controls_not_known(each.collect()),
+            false => warning::different_congestion_controls(each.collect()),
+        }
     })
 }
 
@@ -378,7 +289,11 @@ mod tests {
             ("forward_loss_ratio", 0.048, "4.8 %"),
             ("reverse_delay_ns", -1500.0, "-1500"),
         ] {
-            assert_eq!(quantity_text(name, value), expected);
+            let shown = phrase::deviation(name, quantity(name, value), quantity(name, value));
+            assert_eq!(
+                shown.to_string(),
+                format!("`{name}` was {expected} instead of {expected}")
+            );
         }
     }
 
@@ -394,6 +309,7 @@ mod tests {
             reverse: link,
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use regatta_model::{
-    BitRate, Clock, Condition, Direction, Measurements, OptionValue, Study, Transport, Warning,
-    WorkloadKind, metric::id, units::format_duration,
+    BitRate, Clock, Condition, Direction, Measurements, OptionValue, Phrase, Ratio, Study,
+    Transport, Warning, WorkloadKind, metric::id, phrase, warning,
 };
 
 /// Least ratio of the achieved to the requested rate at which the rate was kept, and least ratio in any case.
@@ -26,9 +26,10 @@ pub(crate) fn warnings(
     kind: &WorkloadKind,
     merged: &Measurements,
 ) -> Vec<Warning> {
-    let held_up = match study.guest.clock {
-        Clock::Real => HELD_UP,
-        Clock::Virtual => HELD_UP_IN_VIRTUAL_TIME,
+    // In virtual time no load of the machine delays anything.
+    let remedy = || match study.guest.clock {
+        Clock::Real => phrase::lower_rate_or_idle_machine(),
+        Clock::Virtual => phrase::lower_rate(),
     };
     let get = |name: &str| merged.metrics.get(name).copied();
     // Steps count from the first connect call, as the transfer's time does; a warm-up is in both.
@@ -41,12 +42,13 @@ pub(crate) fn warnings(
             *ratio < MIN_SHORT_RATE_RATIO || *ratio < MIN_RATE_RATIO && lost_ns > MAX_LOST_NS
         };
         let ratio = get(name).filter(is_short)?;
-        Some(rate_not_kept(ratio, requested, held_up))
+        Some(rate_not_kept(ratio, requested, remedy()))
     };
-    let requests = shortfall(id::REQUEST_RATE_RATIO, "the option `requests_per_second`");
+    let requested = phrase::requested_option("requests_per_second");
+    let requests = shortfall(id::REQUEST_RATE_RATIO, requested);
     let requested = match kind {
-        WorkloadKind::Bulk { .. } => "the rate that was asked for",
-        _ => "the option `messages_per_second`",
+        WorkloadKind::Bulk { .. } => phrase::requested_rate(),
+        _ => phrase::requested_option("messages_per_second"),
     };
     let messages = shortfall(id::MESSAGE_RATE_RATIO, requested);
     let bulk = get(id::BYTES_SENT).and_then(|sent| {
@@ -58,8 +60,11 @@ pub(crate) fn warnings(
         // The sender does not send while the last message is under way through a queue that may be full.
         let sending_ns = end_ns - set_up_ns - held.as_nanos() as f64;
         let ratio = sent * 8.0 / bits_per_second * 1e9 / sending_ns;
-        (sending_ns > 0.0 && ratio < MIN_STREAM_RATE_RATIO)
-            .then(|| rate_not_kept(ratio, "the option `rate`", HELD_BACK))
+        // Congestion control decides on the rate as well.
+        (sending_ns > 0.0 && ratio < MIN_STREAM_RATE_RATIO).then(|| {
+            let requested = phrase::requested_option("rate");
+            rate_not_kept(ratio, requested, phrase::lower_rate_or_longer())
+        })
     });
     let step = step_not_reached(condition, study.deadline, end_ns);
     [step, requests, messages, bulk]
@@ -67,17 +72,6 @@ pub(crate) fn warnings(
         .flatten()
         .collect()
 }
-
-/// Remedy where the sender's host or its transport held the sender up.
-const HELD_UP: &str = "ask for a lower rate, or leave the machine alone during the run";
-
-/// The same in virtual time, in which no load of the machine delays anything.
-const HELD_UP_IN_VIRTUAL_TIME: &str =
-    "ask for a lower rate: the path or the transport allowed no more";
-
-/// Remedy where congestion control decides on the rate as well.
-const HELD_BACK: &str = "ask for a lower rate, or send for longer so that slow start weighs less: the path or the \
-                         congestion control allowed no more";
 
 /// Returns the requested rate of the senders of a bulk transfer over streams, all flows together, in bits per
 /// second.
@@ -97,15 +91,8 @@ fn stream_rate(transport: &Transport, kind: &WorkloadKind) -> Option<f64> {
     Some(rate.0 as f64 * f64::from(options.flows) * f64::from(senders))
 }
 
-fn rate_not_kept(ratio: f64, what: &str, remedy: &str) -> Warning {
-    Warning::new(
-        "rate_not_kept",
-        format!(
-            "the sender did not keep its rate: it reached {:.1} % of {what}",
-            ratio * 100.0
-        ),
-        remedy,
-    )
+fn rate_not_kept(ratio: f64, requested: Phrase, remedy: Phrase) -> Warning {
+    warning::rate_not_kept(Ratio(ratio).rounded(1), requested, remedy)
 }
 
 /// Warns of the first step that comes after the end of the transfer. One that comes after the deadline is told of the
@@ -114,16 +101,7 @@ fn step_not_reached(condition: &Condition, deadline: Duration, end_ns: f64) -> O
     let mut steps = condition.schedule.iter();
     let step = steps.find(|step| step.at.as_nanos() as f64 >= end_ns && step.at < deadline)?;
     let end = Duration::from_millis((end_ns / 1e6) as u64);
-    Some(Warning::new(
-        "step_not_reached",
-        format!(
-            "the transfer ended after {}, before the path of `{}` changed at {}",
-            format_duration(end),
-            condition.name,
-            format_duration(step.at)
-        ),
-        "send more, or for a longer `--duration`, or set an earlier step",
-    ))
+    Some(warning::step_not_reached(end, &condition.name, step.at))
 }
 
 #[cfg(test)]
@@ -203,7 +181,7 @@ mod tests {
         assert_eq!(
             codes(&udp, &rate_ratio(0.5)),
             [
-                "rate_not_kept: the sender did not keep its rate: it reached 50.0 % of the rate that was asked for"
+                "rate_not_kept: the sender did not keep its rate: it reached 50 % of the rate that was asked for"
             ]
         );
         // Congestion control is free to send less where no rate was asked for.
@@ -216,7 +194,7 @@ mod tests {
         assert_eq!(
             codes(&flows, &sent(2.02)),
             [
-                "rate_not_kept: the sender did not keep its rate: it reached 50.0 % of the option `rate`"
+                "rate_not_kept: the sender did not keep its rate: it reached 50 % of the option `rate`"
             ]
         );
         let messages = study(
@@ -230,7 +208,7 @@ mod tests {
         assert_eq!(
             codes(&messages, &rate_ratio(0.8)),
             [
-                "rate_not_kept: the sender did not keep its rate: it reached 80.0 % of the option `messages_per_second`"
+                "rate_not_kept: the sender did not keep its rate: it reached 80 % of the option `messages_per_second`"
             ]
         );
         let requests = study("driver = \"tcp\"", path, "kind = \"request-response\"");

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use regatta_model::{
-    Condition, Direction, Measurements, Warning,
+    Condition, Direction, Measurements, Ratio, Warning,
     metric::{id, series_id},
-    units::format_duration,
+    warning,
 };
 
 /// Retransmitted share of the packets that path and queue hold, above which slow start is to blame.
@@ -46,17 +46,10 @@ pub(crate) fn overflow(
         .sum();
     let overflowed = again > OVERFLOW * held_packets && queue_drops >= again / 2.0;
     overflowed.then(|| {
-        Warning::new(
-            "slow_start_overflow",
-            format!(
-                "slow start overflowed the path's queue: after {} {again:.0} packets were sent again, {:.0} % of the {held_packets:.0} that path and queue hold; the queue dropped {queue_drops:.0} in the whole trial",
-                format_duration(Duration::from_millis(
-                    u64::try_from(*first_ns).unwrap_or_default() / 1_000_000
-                )),
-                again / held_packets * 100.0
-            ),
-            "ask for a larger `--queue`, or give the transport a smaller window where it has such an option",
-        )
+        let after = Duration::from_millis(u64::try_from(*first_ns).unwrap_or_default() / 1_000_000);
+        let part = Ratio(again / held_packets).rounded(0);
+        let [again, held, dropped] = [again, held_packets, queue_drops].map(|it| it.round() as u64);
+        warning::slow_start_overflow(after, again, part, held, dropped)
     })
 }
 

@@ -224,6 +224,7 @@ fn unimpaired() -> Condition {
         reverse: regatta_model::Link::default(),
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

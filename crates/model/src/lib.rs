@@ -13,20 +13,23 @@ pub mod metric;
 mod metric_values;
 pub mod named;
 pub mod outcome;
+pub mod phrase;
 pub mod port_range;
 pub mod record;
 pub mod shard;
 pub mod shell;
 pub mod stack;
 pub mod study;
+pub mod template;
 pub mod units;
-pub mod warning_code;
+pub mod warning;
 pub mod workload;
 
 pub use causes::causes;
 pub use condition::{
-    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
-    SHIPPED_TRACES, Setting, ShippedTrace, Step,
+    Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HOST_SETTINGS, HostSetting,
+    HostTuning, HostValue, Link, QueueDiscipline, RateOf, SHIPPED_TRACES, Setting, ShippedTrace,
+    Step, SysctlSetting, Tuning, differing_sysctls,
 };
 pub use host_sample::{HostSample, HostSamples};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
@@ -36,7 +39,7 @@ pub use outcome::Outcome;
 pub use port_range::PortRange;
 pub use record::{
     AskedAchieved, HOST_NAME, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series,
-    TrialRecord, Warning,
+    TrialRecord,
 };
 pub use shard::{RunPart, Shard, ShardError};
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
@@ -45,7 +48,9 @@ pub use study::{
     LossBy, Offloads, OptionValue, Part, PathSetup, Placement, Published, Source, Spacing, Study,
     Sweep, Sweeps, SweptEntry, SweptValue, Transport, Until,
 };
+pub use template::{Argument, Phrase};
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
+pub use warning::{Warning, code as warning_code};
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, ProbePlacement,
     Spread, Verify, Workload, WorkloadKind,

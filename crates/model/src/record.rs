@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     metric::id, metric_values::MetricValues, outcome::Outcome, shard::RunPart, study::Study,
-    warning_code,
+    warning::Warning, warning_code,
 };
 
 /// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.
@@ -144,33 +144,6 @@ pub struct Histogram {
     pub side: String,
     /// HdrHistogram V2 encoding (not compressed), base64.
     pub hdr_v2_base64: String,
-}
-
-/// Information that a reader needs before using a figure.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Warning {
-    /// Short name for machines: `deadline_reached`, `window_limited`, `path_out_of_tolerance`, ….
-    pub code: String,
-    /// Message: one sentence, without a full stop.
-    pub message: String,
-    /// Hint on what to type or to change; empty if nothing can be done.
-    pub hint: String,
-}
-
-impl Warning {
-    /// Creates a warning.
-    #[must_use]
-    pub fn new(
-        code: impl Into<String>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self {
-            code: code.into(),
-            message: message.into(),
-            hint: hint.into(),
-        }
-    }
 }
 
 /// Measurements of a trial: those of one end in its report, or those of both ends and the path.

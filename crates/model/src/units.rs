@@ -56,6 +56,13 @@ pub struct Ratio(pub f64);
 impl Ratio {
     /// Ratio of zero.
     pub const ZERO: Self = Self(0.0);
+
+    /// Rounds to a number of decimals of its percentage.
+    #[must_use]
+    pub fn rounded(self, decimals: i32) -> Self {
+        let steps = 10_f64.powi(decimals + 2);
+        Self((self.0 * steps).round() / steps)
+    }
 }
 
 /// Limit of a queue, as a user writes it.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     metric::{DelayMetrics, id},
     named::named,
+    phrase,
+    template::Phrase,
     units::{Bytes, format_duration, nanos, optional_nanos},
 };
 
@@ -369,13 +371,13 @@ impl WorkloadKind {
 
     /// Names a change of the options that makes the workload take less time.
     #[must_use]
-    pub const fn shorter(&self) -> &'static str {
+    pub fn shorter(&self) -> Phrase {
         match self {
-            Self::Bulk { options, .. } if options.duration.is_some() => "a shorter `--duration`",
-            Self::Bulk { .. } | Self::StopAndWait { .. } => "a smaller `--size`",
-            Self::RequestResponse { .. } => "fewer `--requests`",
-            Self::ShortConnections { .. } => "fewer `--connections`",
-            Self::MultiStream { .. } => "fewer `--messages`",
+            Self::Bulk { options, .. } if options.duration.is_some() => phrase::shorter_duration(),
+            Self::Bulk { .. } | Self::StopAndWait { .. } => phrase::smaller_size(),
+            Self::RequestResponse { .. } => phrase::fewer("--requests"),
+            Self::ShortConnections { .. } => phrase::fewer("--connections"),
+            Self::MultiStream { .. } => phrase::fewer("--messages"),
         }
     }
 

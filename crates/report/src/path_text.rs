@@ -84,6 +84,7 @@ mod tests {
                 reverse,
                 mtu_bytes: Condition::DEFAULT_MTU_BYTES,
                 schedule: Vec::new(),
+                tuning: regatta_model::HostTuning::default(),
             })
         };
         assert_eq!(

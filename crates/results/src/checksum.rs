@@ -7,8 +7,9 @@ use rusqlite::{
     Connection, Row, fallible_streaming_iterator::FallibleStreamingIterator as _, types::ValueRef,
 };
 
-/// Kind of record that is stored once and has a checksum. A column that a later version adds does
-/// not belong here: the checksums of older files would change.
+use crate::schema;
+
+/// Kind of record that is stored once and has a checksum.
 #[derive(Debug)]
 pub(crate) struct Stored {
     table: &'static str,
@@ -25,7 +26,9 @@ pub(crate) struct Stored {
 #[derive(Debug)]
 pub(crate) struct Rows {
     /// Columns that are summed.
-    pub(crate) columns: &'static str,
+    columns: &'static str,
+    /// Version of the tables that added a column to them, and that column.
+    added: Option<(i32, &'static str)>,
     pub(crate) table: &'static str,
     /// Column with the record's key.
     key: &'static str,
@@ -34,15 +37,27 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// Returns the summed columns of tables of a version.
+    pub(crate) fn columns(&self, version: i32) -> String {
+        let mut columns = self.columns.to_owned();
+        if let Some((_, added)) = self.added.filter(|(since, _)| version >= *since) {
+            columns.push_str(", ");
+            columns.push_str(added);
+        }
+        columns
+    }
+
     /// Returns the query for the rows of one record, by its key.
     fn of_one(&self) -> String {
-        let (columns, table, key, order) = (self.columns, self.table, self.key, self.order);
+        let columns = self.columns(schema::VERSION);
+        let (table, key, order) = (self.table, self.key, self.order);
         format!("SELECT {columns} FROM {table} WHERE {key} = ?1 ORDER BY {order}")
     }
 
-    /// Returns the query for the rows of all records, with the key first.
-    fn of_all(&self) -> String {
-        let (columns, table, key, order) = (self.columns, self.table, self.key, self.order);
+    /// Returns the query for the rows of all records of tables of a version, with the key first.
+    fn of_all(&self, version: i32) -> String {
+        let columns = self.columns(version);
+        let (table, key, order) = (self.table, self.key, self.order);
         format!(
             "SELECT {key}, {columns} FROM {table} WHERE {key} IS NOT NULL ORDER BY {key}, {order}"
         )
@@ -51,16 +66,24 @@ impl Rows {
 
 /// Defines kinds of records, one entry each: the constant, the name for messages, the table with the column of the
 /// record's key, the condition on its rows unless all are records of the kind, the version of the tables since which they
-/// have checksums; then the rows of a record: table, column with the record's key, order, columns that are summed.
+/// have checksums; then the rows of a record: table, column with the record's key, order, columns that are summed, and a
+/// column that a later version of the tables added.
 macro_rules! kinds {
     ($($(#[$meaning:meta])* $kind:ident = $name:literal: $table:literal by $key:literal $(where $which:literal)?
-        since $since:literal { $($rows:literal by $of:literal order $order:literal: $columns:literal;)+ })+) => {
+        since $since:literal { $($rows:literal by $of:literal order $order:literal: $columns:literal
+            $(since $added_since:literal $added:literal)?;)+ })+) => {
         $($(#[$meaning])* pub(crate) const $kind: Stored = Stored {
             table: $table,
             key: $key,
             which: [$($which,)? "TRUE"][0],
             since: $since,
-            rows: &[$(Rows { columns: $columns, table: $rows, key: $of, order: $order }),+],
+            rows: &[$(Rows {
+                columns: $columns,
+                added: [$(Some(($added_since, $added)),)? None][0],
+                table: $rows,
+                key: $of,
+                order: $order,
+            }),+],
         };)+
 
         /// Every kind of record, with its name for messages.
@@ -84,7 +107,7 @@ kinds! {
         "series" by "trial" order "position": "position, side, name, samples, t_ns, value";
         "histogram" by "trial" order "position": "position, side, name, hdr_v2_base64";
         "fact" by "trial" order "name": "name, value";
-        "warning" by "trial" order "id": "code, message, hint";
+        "warning" by "trial" order "id": "code, message, hint" since 7 "content_json";
     }
     /// Record of a check of the path.
     PATH_CHECK = "path check": "path_check" by "id" since 2 {
@@ -94,7 +117,7 @@ kinds! {
     }
     /// Record of a warning about the run; a trial's warnings belong to the trial.
     WARNING = "warning": "warning" by "id" where "trial IS NULL" since 2 {
-        "warning" by "id" order "id": "code, message, hint";
+        "warning" by "id" order "id": "code, message, hint" since 7 "content_json";
     }
     /// Samples of a host.
     HOST_SAMPLES = "row of `host_samples`": "host_samples" by "id" since 3 {
@@ -118,7 +141,7 @@ kinds! {
 }
 
 impl Stored {
-    /// Stores the checksum of the record with this key, whose rows must all be stored.
+    /// Stores the checksum of the record with this key, whose rows must all be stored in tables of this version.
     pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
         let checksum = self.checksum(connection, key)?;
         let (table, name) = (self.table, self.key);
@@ -138,11 +161,15 @@ impl Stored {
             .try_for_each(|key| self.seal(connection, key))
     }
 
-    /// Returns the key of the first record that differs from its checksum, or has none.
+    /// Returns the key of the first record that differs from its checksum, or has none, in tables of a version.
     ///
     /// All tables are read once, in the order of the keys: looking up each record takes several times as
     /// long.
-    pub(crate) fn changed(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    pub(crate) fn changed(
+        &self,
+        connection: &Connection,
+        version: i32,
+    ) -> rusqlite::Result<Option<i64>> {
         let (table, key, which) = (self.table, self.key, self.which);
         let mut stored = connection.prepare(&format!(
             "SELECT {key}, checksum FROM {table} WHERE {which} ORDER BY {key}"
@@ -150,7 +177,7 @@ impl Stored {
         let queries = self
             .rows
             .iter()
-            .map(|rows| connection.prepare(&rows.of_all()));
+            .map(|rows| connection.prepare(&rows.of_all(version)));
         let mut statements = queries.collect::<rusqlite::Result<Vec<_>>>()?;
         let mut tables = Vec::new();
         for statement in &mut statements {

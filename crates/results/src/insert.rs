@@ -4,7 +4,7 @@ use std::path::Path;
 
 use regatta_model::{
     Histogram, Named as _, RunHeader, RunPart, Series, Sweeps, SweptValue, TrialRecord, Unit,
-    Warning, metric,
+    Warning, metric, warning,
 };
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params, types::Null,
@@ -15,7 +15,6 @@ use crate::{
     busy::wait_for_locks,
     checksum,
     explain::{explain, explain_io},
-    query::omitted_value,
     schema,
 };
 
@@ -65,6 +64,7 @@ fn create_tables(
     transaction.execute_batch(schema::SINCE_3)?;
     transaction.execute_batch(schema::SINCE_4)?;
     transaction.execute_batch(schema::SINCE_5)?;
+    transaction.execute_batch(schema::SINCE_7)?;
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", schema::VERSION)?;
     put(
@@ -207,15 +207,13 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
     }
     let mut warnings = trial.measurements.warnings.clone();
     for (name, &value) in &trial.measurements.metrics {
-        let refusal = if metric::find(name).is_none() {
-            format!("`{name}` is not a metric and was not kept")
+        if metric::find(name).is_none() {
+            warnings.push(warning::value_of_no_metric(name));
         } else if !value.is_finite() {
-            format!("`{name}` came out as {value} and was not kept")
+            warnings.push(warning::value_not_finite(name, &value.to_string()));
         } else {
             insert_metric(transaction, index, name, value)?;
-            continue;
-        };
-        warnings.push(omitted_value(refusal));
+        }
     }
     for (position, series) in trial.measurements.series.iter().enumerate() {
         let (samples, t_ns, values) = blobs(series);
@@ -264,10 +262,18 @@ pub fn insert_warning(
     trial: Option<u32>,
     warning: &Warning,
 ) -> rusqlite::Result<()> {
+    let Warning {
+        code,
+        message,
+        hint,
+        content,
+    } = warning;
+    let content = content.as_ref().map(serde_json::to_string).transpose();
+    let content = content.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     put(
         transaction,
-        "warning (trial, code, message, hint)",
-        params![trial, warning.code, warning.message, warning.hint],
+        "warning (trial, code, message, hint, content_json)",
+        params![trial, code, message, hint, content],
     )
 }
 

@@ -151,7 +151,7 @@ pub(crate) fn examine(file: &RunFile) -> Result<(), ResultsError> {
         .iter()
         .filter(|(kind, _)| kind.since <= version)
     {
-        let changed = stored.changed(connection);
+        let changed = stored.changed(connection, version);
         if let Some(key) = changed.map_err(|e| explain(e, "read", path))? {
             return Err(file.damaged(format!(
                 "{name} {key} is not what was stored (its checksum differs or is missing)"

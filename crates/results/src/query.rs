@@ -9,9 +9,9 @@ use std::{
 
 use regatta_model::{
     AskedAchieved, Histogram, HostFacts, Measurements, Named as _, Outcome, PathCheck, RunHeader,
-    RunPart, Series, Shard, TrialRecord, Warning, metric,
+    RunPart, Series, Shard, TrialRecord, Warning, metric, warning,
 };
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{Connection, Params, Row, types::Type};
 
 use crate::{ResultsError, RunState, explain::explain};
 
@@ -181,7 +181,10 @@ impl RunFile {
     /// As [`RunFile::header`].
     pub fn warnings(&self) -> Result<Vec<Warning>, ResultsError> {
         self.rows(
-            "SELECT code, message, hint FROM warning WHERE trial IS NULL ORDER BY id",
+            &format!(
+                "SELECT {} FROM warning WHERE trial IS NULL ORDER BY id",
+                self.of_warning()?
+            ),
             |row| read_warning(row, 0),
         )
     }
@@ -191,7 +194,7 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::header`].
     pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
-        let of_version_2 = self.since_version_2(["step_at_ns", "spoiled"], ["0", "NULL"])?;
+        let of_version_2 = self.since_version(2, ["step_at_ns", "spoiled"], ["0", "NULL"])?;
         let sql = format!(
             "SELECT id, condition, checked_unix_ns, within, {of_version_2} FROM path_check ORDER BY id"
         );
@@ -250,13 +253,20 @@ impl RunFile {
         Ok(parts.into_iter().filter_map(named).collect())
     }
 
-    /// Returns columns that version 2 of the tables added, or their substitutes in an older file.
-    fn since_version_2<const N: usize>(
+    /// Returns the columns of a warning, for [`read_warning`].
+    fn of_warning(&self) -> Result<String, ResultsError> {
+        let content = self.since_version(7, ["content_json"], ["NULL"])?;
+        Ok(format!("code, message, hint, {content}"))
+    }
+
+    /// Returns columns that a version of the tables added, or their substitutes in an older file.
+    fn since_version<const N: usize>(
         &self,
+        since: i32,
         columns: [&str; N],
         older: [&str; N],
     ) -> Result<String, ResultsError> {
-        let older_file = self.version()? < 2;
+        let older_file = self.version()? < since;
         Ok((if older_file { older } else { columns }).join(", "))
     }
 
@@ -267,7 +277,7 @@ impl RunFile {
 
     /// Reads the rows of the attempts of `span` in the order of their number, without what other tables hold of them.
     fn trial_rows(&self, span: Span) -> Result<Vec<TrialRecord>, ResultsError> {
-        let attempt = self.since_version_2(["attempt"], ["1"])?;
+        let attempt = self.since_version(2, ["attempt"], ["1"])?;
         let mut trials = Vec::new();
         let sql = format!(
             "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, {attempt}
@@ -352,9 +362,8 @@ impl RunFile {
                 let warnings = &mut trial.measurements.warnings;
                 let finite = values.filter(|(name, value)| {
                     if !value.is_finite() {
-                        warnings.push(omitted_value(format!(
-                            "`{name}` is {value} in the results file and was left out"
-                        )));
+                        let value = value.to_string();
+                        warnings.push(warning::stored_value_not_finite(name, &value));
                     }
                     value.is_finite()
                 });
@@ -371,7 +380,10 @@ impl RunFile {
         self.attach(
             &mut trials,
             span,
-            "SELECT trial, code, message, hint FROM warning WHERE {IN_SPAN} ORDER BY trial, id",
+            &format!(
+                "SELECT trial, {} FROM warning WHERE {{IN_SPAN}} ORDER BY trial, id",
+                self.of_warning()?
+            ),
             |row| read_warning(row, 1),
             |trial, warnings| trial.measurements.warnings.extend(warnings),
         )?;
@@ -470,16 +482,16 @@ impl From<ResultsError> for RowError {
     }
 }
 
-/// Returns the warning that a value of a trial was left out.
-pub(crate) fn omitted_value(message: String) -> Warning {
-    Warning::new("value_not_kept", message, "")
-}
-
 fn read_warning(row: &Row<'_>, first: usize) -> rusqlite::Result<Warning> {
+    let content = row.get_ref(first + 3)?.as_str_or_null()?;
+    let content = content.map(serde_json::from_str).transpose();
     Ok(Warning {
         code: row.get(first)?,
         message: row.get(first + 1)?,
         hint: row.get(first + 2)?,
+        content: content.map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(first + 3, Type::Text, error.into())
+        })?,
     })
 }
 

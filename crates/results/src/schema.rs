@@ -52,6 +52,9 @@
 //! `round_trip_delay_ns`): an older Regatta would miss the delays of such a file. Readers take the earlier
 //! names of older files for those of now.
 //!
+//! Since version 7 a warning has its template and the values of its arguments in `content_json`; in the rows of older files
+//! that is null.
+//!
 //! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version`
 //! ([`VERSION`]) is the version of its tables.
 
@@ -59,7 +62,7 @@
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 6;
+pub const VERSION: i32 = 7;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE run (
@@ -247,3 +250,6 @@ CREATE TABLE part_trial (
 ) STRICT;
 CREATE INDEX part_trial_of_part ON part_trial (part);
 ";
+
+/// Column that version 7 added.
+pub(crate) const SINCE_7: &str = "ALTER TABLE warning ADD COLUMN content_json TEXT";

@@ -415,9 +415,6 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
     let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version < 2 {
         transaction.execute_batch(schema::FROM_1_TO_2)?;
-        for (stored, _) in checksum::ALL.iter().filter(|(kind, _)| kind.since <= 2) {
-            stored.seal_all(&transaction)?;
-        }
     }
     // Studies of versions before 4 have no sweeps, and the digest of the plan of those before 5 is not known here.
     let added = [
@@ -426,10 +423,17 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
         (5, schema::SINCE_5),
         // Metrics keep the names that they were stored under.
         (6, ""),
+        (7, schema::SINCE_7),
     ];
     for (since, tables) in added.into_iter().filter(|(since, _)| version < *since) {
         transaction.execute_batch(tables)?;
         transaction.pragma_update(None, "user_version", since)?;
+    }
+    // Records of version 1 have no checksums, and warnings of those before 7 had a column less.
+    if version < 7 {
+        for (stored, _) in checksum::ALL.iter().filter(|(kind, _)| kind.since <= 2) {
+            stored.seal_all(&transaction)?;
+        }
     }
     transaction.commit()
 }

@@ -205,7 +205,16 @@ pub struct WindowLimited {
     /// The time, since the connection began.
     pub time: Duration,
     /// Setting that gives a larger window.
-    pub hint: &'static str,
+    pub by: WindowLimit,
+}
+
+/// Setting that decides on a receive window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowLimit {
+    /// Receive buffers of TCP at the receiver.
+    ReceiveBuffers,
+    /// The transport's option `stream_window`.
+    StreamWindow,
 }
 
 /// A connection whose statistics can be read from another thread at any time.

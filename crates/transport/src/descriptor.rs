@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_model::{BitRate, Bytes, OptionValue, metric::id, units::parse_duration};
+use regatta_model::{BitRate, Bytes, OptionValue, Tuning, metric::id, units::parse_duration};
 
 /// Unit that a transport carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +107,12 @@ impl OptionDefinition {
             }
             value => self.kind.accepts(value),
         }
+    }
+
+    /// Whether the option's value holds under a tuning of the hosts: under a kernel's defaults its default does not.
+    #[must_use]
+    pub fn holds(&self, options: &OptionValues, tuning: Tuning) -> bool {
+        tuning == Tuning::Bench || self.value(options).is_some()
     }
 
     /// Returns the value of a flag, among options that were checked.

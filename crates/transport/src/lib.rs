@@ -48,13 +48,14 @@ pub use content::noise::noise_file;
 pub use content::plan::message_content;
 pub use context::{
     LiveCounters, NoteQueue, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
-    WindowEdge, WindowLimited, WindowStatistics,
+    WindowEdge, WindowLimit, WindowLimited, WindowStatistics,
 };
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
     OptionValues,
 };
 pub use driver::{Driver, Result, Session, THREAD_HINT, TimeLimit, TransportError, Unsupported};
+pub use exchange::stated::StatedExchange;
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
@@ -69,6 +70,7 @@ pub use transfer::TransferEndpoint;
 pub use trial::{
     Trial,
     findings::Findings,
+    stated_probe::StatedProbe,
     watch::{Delivered, SenderEnd},
 };
 pub use window::{WindowRange, WindowSizes, tcp_buffer_bytes};

@@ -255,6 +255,16 @@ impl Delays {
         message.delay_ns
     }
 
+    /// Notes the answer to the message that departed last.
+    pub(crate) fn answer_last(&mut self, now: MonotonicTime) {
+        if let Some(message) = self.messages.last_mut()
+            && message.delay_ns.is_none()
+        {
+            message.delay_ns = Some(now - message.scheduled);
+            self.answers += 1;
+        }
+    }
+
     /// The messages whose scheduled departure lies in a transfer, from its start to before its end,
     /// with their answers, whenever these came.
     pub(crate) fn scheduled_within(&self, start: MonotonicTime, end: MonotonicTime) -> Self {

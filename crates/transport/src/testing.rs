@@ -157,6 +157,8 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
             keeps_order: true,
             is_real_network: false,
             treats_alike: true,
+            tuning: regatta_model::Tuning::default(),
+            keeps_tcp_limits: false,
         },
         reports_start: false,
         progress_interval: None,

@@ -1,12 +1,15 @@
 //! Sizes of flow-control windows and buffers from the known properties of the path: one policy for
 //! all drivers that size them.
 //!
+//! Under a kernel's defaults (`Tuning::Defaults`) sockets keep the buffers that the kernel gives them.
+//!
 //! `udp` and `udp-reliable` have no flow-control window, and socket buffers of a fixed size instead, the same on every
 //! path, unless their options `receive_buffer` and `send_buffer` say otherwise.
 
 use std::ops::RangeInclusive;
 
 use regatta_control::PathHints;
+use regatta_model::Tuning;
 
 /// Assumed rate where the path has none, in bits per second: more than a stack moves on one core.
 const RATE_WITHOUT_LIMIT_BPS: f64 = 1e10;
@@ -48,8 +51,11 @@ pub struct WindowSizes {
     pub connection_bytes: u64,
     /// Send buffer of the stack, sent and unsent data of the application together, in bytes.
     pub send_buffer_bytes: u64,
-    /// Receive and send buffer of the socket below the stack, in bytes of payload.
+    /// Bytes of payload that a receive or send buffer below the stack holds.
     pub socket_buffer_bytes: usize,
+    /// Receive and send buffer to request of the socket below the stack, in bytes of payload: `socket_buffer_bytes`;
+    /// `None` under a kernel's defaults.
+    pub requested_socket_bytes: Option<usize>,
 }
 
 impl WindowSizes {
@@ -61,11 +67,13 @@ impl WindowSizes {
         // The kernel charges a packet of 1500 bytes with up to 2304, and doubles what it is asked
         // for to allow for that.
         let socket_buffer = stream_bytes.max(MIN_SOCKET_BUFFER_BYTES);
+        let socket_buffer_bytes = usize::try_from(socket_buffer).unwrap_or(usize::MAX);
         Self {
             stream_bytes,
             connection_bytes: stream_bytes.saturating_add(stream_bytes / 4),
             send_buffer_bytes: stream_bytes.saturating_mul(2),
-            socket_buffer_bytes: usize::try_from(socket_buffer).unwrap_or(usize::MAX),
+            socket_buffer_bytes,
+            requested_socket_bytes: (path.tuning == Tuning::Bench).then_some(socket_buffer_bytes),
         }
     }
 }
@@ -104,6 +112,8 @@ mod tests {
             keeps_order: true,
             is_real_network: false,
             treats_alike: true,
+            tuning: regatta_model::Tuning::default(),
+            keeps_tcp_limits: false,
         }
     }
 
@@ -132,6 +142,16 @@ mod tests {
         assert_eq!(tcp_buffer_bytes(&with_rate), Some(4 * 375_000));
         let without_rate = path(None, Duration::from_millis(30));
         assert_eq!(tcp_buffer_bytes(&without_rate), None);
+    }
+
+    #[test]
+    fn sockets_keep_the_kernels_buffers_under_its_defaults() {
+        let mut path = path(Some(704_531), Duration::from_millis(30));
+        let requested =
+            |path: &PathHints| WindowSizes::of(path, None, &RANGE).requested_socket_bytes;
+        assert_eq!(requested(&path), Some(8 << 20));
+        path.tuning = Tuning::Defaults;
+        assert_eq!(requested(&path), None);
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn processes_of_a_program_end_with_a_killed_agent() {
     // It has a child in its own session; the number that a program sees may be another.
     let script = Script::new(
         "orphans",
-        "read -r order\ncase $order in *describe*) echo '{\"type\":\"description\",\"contract\":1,\
+        "read -r order\ncase $order in *describe*) echo '{\"type\":\"description\",\"contract\":2,\
          \"name\":\"t\",\"version\":\"1\",\"workloads\":[\"bulk\"]}'; exit 0;; esac\n\
          mkfifo never\nsh -c 'read x <never' orphan-of-a-test &\n\
          echo '{\"type\":\"ready\",\"port\":9}'\nread -r x <never",

@@ -38,6 +38,7 @@ pub(super) fn forward(name: &str, link: Link) -> Condition {
         forward: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

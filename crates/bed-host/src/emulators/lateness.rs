@@ -86,6 +86,7 @@ fn measure(seconds: u64) -> Outcome<()> {
             reverse: link,
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         };
         let sending = Sending {
             packets: seconds * 1000 * a_millisecond,

@@ -10,3 +10,4 @@ mod netem;
 mod ordinary_user;
 mod path_check;
 mod sessions;
+mod tuning;

@@ -84,6 +84,7 @@ fn unshaped() -> Condition {
         reverse: Link::default(),
         mtu_bytes: 1500,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

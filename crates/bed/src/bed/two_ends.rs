@@ -61,9 +61,10 @@ fn close(bed: &mut Bed) -> Result<(Option<String>, Option<String>), BedError> {
 
 /// Measures the path under the condition that is set.
 pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, BedError> {
-    let (measured, spoiled) = measure(bed, condition, check::ROUND_TRIPS)?;
+    let condition = condition.with_kernel_queues();
+    let (measured, spoiled) = measure(bed, &condition, check::ROUND_TRIPS)?;
     let losses = check::LossPosition::of(bed.form());
-    let mut check = check::judge(condition, losses, &measured);
+    let mut check = check::judge(&condition, losses, &measured);
     check.spoiled = spoiled.filter(|_| !check.within);
     Ok(check)
 }

@@ -35,7 +35,7 @@ use real::RealPath;
 use regatta_control::Host;
 pub(crate) use regatta_forwarder::clock::{monotonic_ns, unix_ns};
 use regatta_forwarder::{ForwarderError, clock};
-use regatta_model::{Condition, Emulator, Offloads, PathCheck, PathSetup, causes};
+use regatta_model::{Condition, Emulator, HostTuning, Offloads, PathCheck, PathSetup, causes};
 use regatta_process::{die_with_parent, write_line};
 use serde::Serialize;
 use serde_json::Value;
@@ -121,7 +121,7 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
             Ok(json(daemon.insert(started).hello_reply()))
         }
         (ToDaemon::SetCondition { condition, seed }, Some(daemon)) => {
-            daemon.set(&condition, seed).map(json)
+            daemon.set(&condition.with_kernel_queues(), seed).map(json)
         }
         (ToDaemon::Begin, Some(daemon)) => daemon.path.begin().map(json),
         (ToDaemon::Counters, Some(daemon)) => daemon.counters().map(json),
@@ -133,7 +133,9 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
             daemon.path.start_capture(order).map(json)
         }
         (ToDaemon::EndCapture, Some(daemon)) => daemon.path.end_capture().map(json),
-        (ToDaemon::Check { condition }, Some(daemon)) => daemon.check(&condition).map(json),
+        (ToDaemon::Check { condition }, Some(daemon)) => {
+            daemon.check(&condition.with_kernel_queues()).map(json)
+        }
         (ToDaemon::Probe { probe }, Some(daemon)) => {
             let [host] = daemon.path.hosts()[..] else {
                 return Err(wrong_time());
@@ -219,6 +221,8 @@ struct Daemon {
     /// Seed derived from the run's name: each run, and each check in it, draws other losses.
     seed: u64,
     checks: u64,
+    /// Tuning of the hosts' namespaces, which begin with the bench's.
+    tuning: HostTuning,
 }
 
 impl Daemon {
@@ -241,6 +245,7 @@ impl Daemon {
             cpu_before_ns: 0,
             seed: fingerprint(run_id),
             checks: 0,
+            tuning: HostTuning::default(),
         })
     }
 
@@ -256,6 +261,12 @@ impl Daemon {
     }
 
     fn set(&mut self, condition: &Condition, seed: u64) -> Result<(), DaemonError> {
+        if self.tuning != condition.tuning {
+            for host in self.path.hosts() {
+                host.tune(&condition.tuning)?;
+            }
+            self.tuning = condition.tuning.clone();
+        }
         self.path.set(condition, seed)?;
         self.cpu_before_ns = clock::process_cpu_ns();
         Ok(())

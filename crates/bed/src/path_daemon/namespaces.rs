@@ -4,10 +4,12 @@ use std::{
     fs::{self, File},
     io,
     os::fd::AsFd,
-    path::Path,
+    path::{Path, PathBuf},
+    thread,
 };
 
 use nix::sched::{CloneFlags, setns, unshare};
+use regatta_model::HostTuning;
 
 use super::error::DaemonError;
 
@@ -41,6 +43,8 @@ pub(crate) struct Namespace {
     /// Whether it is the namespace in which this process stays, so that nobody has to enter it, which takes
     /// rights.
     is_own: bool,
+    /// Whether Regatta has made it, and may set its sysctls.
+    is_made: bool,
 }
 
 impl Namespace {
@@ -49,7 +53,10 @@ impl Namespace {
         unshare(CloneFlags::CLONE_NEWNET).map_err(|e| DaemonError::NetworkNamespace(e.into()))?;
         let namespace = Self::open(CALLING_THREAD, false)?;
         prepare_stack();
-        Ok(namespace)
+        Ok(Self {
+            is_made: true,
+            ..namespace
+        })
     }
 
     /// Opens the network namespace of this process, which stays in it.
@@ -67,7 +74,11 @@ impl Namespace {
             path: path.into(),
             source,
         })?;
-        Ok(Self { file, is_own })
+        Ok(Self {
+            file,
+            is_own,
+            is_made: false,
+        })
     }
 
     /// Moves the calling thread into the namespace.
@@ -78,41 +89,47 @@ impl Namespace {
         setns(self.file.as_fd(), CloneFlags::CLONE_NEWNET).map_err(|e| DaemonError::Enter(e.into()))
     }
 
+    /// Sets the sysctls of a tuning, if Regatta has made the namespace: those of a machine are left as they are.
+    pub(crate) fn tune(&self, tuning: &HostTuning) -> Result<(), DaemonError> {
+        if !self.is_made {
+            return Ok(());
+        }
+        let set = || {
+            self.enter()?;
+            for (name, value) in tuning.sysctls() {
+                let file = sysctl_file(name);
+                // A kernel that lacks one has nothing to set.
+                if file.exists() {
+                    write(&file.to_string_lossy(), &value)?;
+                }
+            }
+            Ok(())
+        };
+        // The namespace is of the thread that enters it.
+        thread::scope(|scope| scope.spawn(set).join()).expect("it does not panic")
+    }
+
     /// Returns the file that holds the namespace.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 }
 
-/// Sets `/proc/sys` settings of the namespace that the calling thread is in: no state is carried
-/// from one trial to the next, no flow is capped below the path's bandwidth-delay product, and the
-/// kernel sends no packets of its own on the path.
+/// Sets the bench's sysctls ([`HOST_SETTINGS`](regatta_model::HOST_SETTINGS)) in the namespace that the calling thread is
+/// in.
 ///
-/// If the kernel lacks a setting, or `/proc/sys` is read-only, the default stays; the trial then
-/// says that its flow was limited by its window.
+/// If the kernel lacks one, or `/proc/sys` is read-only, the default stays; the trial then says that its flow was limited
+/// by its window.
 fn prepare_stack() {
-    const SWITCHES: &[(&str, &str)] = &[
-        // Slow-start thresholds and RTTs of earlier connections do not pass to later ones.
-        ("net/ipv4/tcp_no_metrics_save", "1"),
-        // Room for 2 × BDP of 1 Gbit/s × 200 ms, and for what the kernel counts beside payload.
-        ("net/ipv4/tcp_rmem", "4096 131072 134217728"),
-        ("net/ipv4/tcp_wmem", "4096 65536 134217728"),
-        // A connection that was given up does not go on retransmitting into the next trial.
-        ("net/ipv4/tcp_orphan_retries", "1"),
-        ("net/ipv4/tcp_fin_timeout", "5"),
-        // What loss leaves of fragmented datagrams is kept for 30 s by default, and fills 4 MiB of
-        // room within one trial; from then on no fragmented datagram of the next trial arrives.
-        // Less than the 5 s in which 1 Gbit/s of 10 kB datagrams uses up its identifiers (RFC 4963).
-        ("net/ipv4/ipfrag_time", "3"),
-        ("net/ipv4/ipfrag_high_thresh", "268435456"),
-        ("net/ipv4/ipfrag_low_thresh", "201326592"),
-        // Router solicitations and the like would travel on the path and take part in its draws.
-        ("net/ipv6/conf/default/disable_ipv6", "1"),
-    ];
-    for (name, value) in SWITCHES {
+    for (name, value) in HostTuning::default().sysctls() {
         // Not an error, as described above.
-        let _ = fs::write(Path::new("/proc/sys").join(name), value);
+        let _ = fs::write(sysctl_file(name), value);
     }
+}
+
+/// Returns the file of a sysctl.
+fn sysctl_file(name: &str) -> PathBuf {
+    Path::new("/proc/sys").join(name.replace('.', "/"))
 }
 
 fn write(path: &str, text: &str) -> Result<(), DaemonError> {

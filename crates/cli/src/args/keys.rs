@@ -29,8 +29,9 @@ static OPTIONS: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Key of which several values may be given.
+/// Keys of which several values may be given.
 pub const SIZE: &str = "size";
+const TUNING: &str = "tuning";
 
 /// Returns the option of a key.
 fn option(
@@ -59,9 +60,10 @@ fn option(
     };
     let parse = move |text: &str| value(kind, text);
     let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
-    // Of several sizes each is a workload.
+    // Of several sizes each is a workload, of several tunings each a condition.
     let argument = match key {
         SIZE => argument.value_delimiter(',').value_name("SIZE,…"),
+        TUNING => argument.value_delimiter(','),
         _ => argument,
     };
     match kind {
@@ -127,6 +129,14 @@ impl WorkKeys {
     pub fn sizes(&self) -> impl Iterator<Item = &str> {
         let sizes = self.0.iter().filter(|(key, _)| key.name == SIZE);
         sizes.map(|(_, size)| size.as_str())
+    }
+}
+
+impl PathKeys {
+    /// Returns the tunings of the hosts that were given.
+    pub fn tunings(&self) -> impl Iterator<Item = &str> {
+        let tunings = self.0.iter().filter(|(key, _)| key.name == TUNING);
+        tunings.map(|(_, tuning)| tuning.as_str())
     }
 }
 

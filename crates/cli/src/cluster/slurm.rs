@@ -73,7 +73,7 @@ pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState
     let form = ["--noheader", "--array", "--format=%K|%T|%N|%r|%o"];
     let squeue = |which: &[&str]| output("squeue", &[&form, which].concat());
     let job_tasks = job.map(|job| match squeue(&["--jobs", job]) {
-        // It has forgotten a job that ended some minutes ago.
+        // It has forgotten a job that ended some minutes ago, and has one exit code for all of its errors.
         Err(reason) if reason.contains("Invalid job id") => Ok(String::new()),
         result => result,
     });

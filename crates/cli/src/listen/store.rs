@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_engine::{Ending, Event, Listener, ListenerError};
-use regatta_model::{Outcome, RunHeader, TrialRecord, Warning};
+use regatta_model::{Outcome, RunHeader, TrialRecord, Warning, phrase, warning};
 use regatta_results::{ResultsError, RunState, Store};
 
 use crate::exit::Code;
@@ -114,26 +114,15 @@ fn resumed(before: &RunHeader, now: &RunHeader) -> Option<Warning> {
     let named = |header: &RunHeader| {
         let build = BTreeMap::from_iter(build(header));
         let of = |name: &str| build.get(name).map_or("unknown", String::as_str).to_owned();
-        format!(
-            "Regatta {} (commit {}, changed: {}, profile {})",
-            header.regatta_version,
-            of("build.commit"),
-            of("build.dirty"),
-            of("build.profile")
+        phrase::build(
+            &header.regatta_version,
+            &of("build.commit"),
+            &of("build.dirty"),
+            &of("build.profile"),
         )
     };
     let same = before.regatta_version == now.regatta_version && build(before) == build(now);
-    (!same).then(|| {
-        Warning::new(
-            "resumed_by_other_build",
-            format!(
-                "the run was begun by {} and resumed by {}",
-                named(before),
-                named(now)
-            ),
-            "compare within rounds, or run the study again as a whole",
-        )
-    })
+    (!same).then(|| warning::resumed_by_other_build(named(before), named(now)))
 }
 
 impl Listener for StoreListener {

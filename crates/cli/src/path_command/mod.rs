@@ -34,7 +34,7 @@ use crate::{
     exit::{Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
     interrupt, output, path_options,
     run::new_id,
-    study,
+    study, tunings,
 };
 
 /// Environment variable that names the user's shell.
@@ -201,6 +201,10 @@ fn requested(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
 /// Makes a study of the path that the options describe, so that they have the same meaning as for
 /// `regatta run`.
 fn unnamed_study(args: &PathCommandArgs) -> Result<StudyFile> {
+    refuse! {
+        !tunings::several(&args.path).is_empty() => "`regatta path` makes one path, and `--tuning` names several tunings";
+            "write one of them";
+    }
     let transport = table([("driver", Some("tcp".into()))]);
     let workload = table([("size", Some("1B".into())), ("message", Some("1B".into()))]);
     let mut root = table([

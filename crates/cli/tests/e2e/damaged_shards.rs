@@ -92,7 +92,7 @@ impl Shards {
             }
             7 => {
                 let dir = self.directory(name, &whole, false);
-                set_schema(&dir, if case % 20 == 7 { 4 } else { 99 });
+                set_schema(&dir, if case % 20 == 7 { 1 } else { 99 });
                 "schema"
             }
             8 => {

@@ -107,7 +107,7 @@ fn plain_tcp_beside_quic_is_warned_of_before_the_run() {
     };
     let done = run("tcp,quic-quinn");
     done.assert_code(0);
-    done.assert_stderr_contains("warning: `tcp` is not encrypted and `quic-quinn` is");
+    done.assert_stderr_contains("warning: `tcp` without encryption beside `quic-quinn` with it");
     done.assert_stderr_contains("hint: add the transport `tcp-tls`");
     let done = run("tcp,tcp-tls,quic-quinn");
     assert!(!done.stderr.contains("not encrypted"), "{}", done.stderr);

@@ -18,6 +18,7 @@ fn emulated(
         reverse: link,
         mtu_bytes: 1500,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     };
     EmulatedLink::new(&condition, direction, seed)
 }

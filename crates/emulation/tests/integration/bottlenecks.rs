@@ -16,6 +16,7 @@ fn condition(link: Link) -> Condition {
         reverse: link,
         mtu_bytes: 1500,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 
@@ -541,6 +542,7 @@ fn an_ethernet_rate_counts_frame_overhead() {
             reverse: link,
             mtu_bytes: 1500,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         };
         let mut emulated = EmulatedLink::new(&condition, Direction::Forward, 1).expect("a link");
         let packets = 1000u64;

@@ -15,6 +15,7 @@ fn emulated(link: Link) -> EmulatedLink<Vec<u8>> {
         reverse: link,
         mtu_bytes: 1500,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     };
     EmulatedLink::new(&condition, Direction::Forward, SEED).expect("a link")
 }

@@ -19,6 +19,7 @@ fn flow(link: &Link, rate_bps: u64, seconds: u64) -> (Vec<f64>, bool) {
         reverse: link.clone(),
         mtu_bytes: 1500,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     };
     let mut emulated = EmulatedLink::new(&condition, Direction::Forward, SEED).expect("a link");
     let gap = PACKET_BYTES * 8_000_000_000 / rate_bps;
@@ -172,6 +173,7 @@ fn a_step_of_the_jitter_takes_new_draws() {
         reverse: small.clone(),
         mtu_bytes: 1500,
         schedule: vec![step(10, &large), step(20, &small)],
+        tuning: regatta_model::HostTuning::default(),
     };
     let mut emulated = EmulatedLink::new(&condition, Direction::Forward, SEED).expect("a link");
     emulated.begin(0);

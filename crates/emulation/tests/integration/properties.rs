@@ -47,6 +47,7 @@ fn condition(link: &Link) -> Condition {
         reverse: link.clone(),
         mtu_bytes: 1500,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

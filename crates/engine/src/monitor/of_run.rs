@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use regatta_bed::TestBed;
 use regatta_control::Host;
 use regatta_model::{
-    HostSamples, Warning, causes, host_sample::MonitorRequest, units::nanoseconds,
+    HostSamples, Phrase, Warning, causes, host_sample::MonitorRequest, phrase, units::nanoseconds,
+    warning,
 };
 
 use super::HostMonitor;
@@ -32,8 +33,8 @@ pub(crate) struct HostMonitors {
 /// One host, and its monitor if it has one.
 struct MonitoredHost {
     host: Host,
-    /// Name of the host in warnings.
-    name: String,
+    /// The host in warnings.
+    name: Phrase,
     monitor: Option<HostMonitor>,
     /// Monitors in a row that sent nothing.
     failures: u32,
@@ -47,7 +48,7 @@ impl HostMonitors {
     pub(crate) fn new() -> Self {
         let host = |host| MonitoredHost {
             host,
-            name: format!("the host of the {}", name_in_header(host)),
+            name: phrase::host_of(phrase::side(name_in_header(host))),
             monitor: None,
             failures: 0,
             warned: false,
@@ -119,7 +120,7 @@ impl MonitoredHost {
             return None;
         }
         if bed.has_names() {
-            self.name = format!("host `{}`", bed.name(self.host));
+            self.name = phrase::named_host(bed.name(self.host));
         }
         let started = match bed.spawn_monitor(self.host) {
             Ok(None) => {
@@ -137,7 +138,7 @@ impl MonitoredHost {
             }
             Err(reason) => {
                 self.failures += 1;
-                self.warn(&format!("it cannot be started: {reason}"))
+                self.warn(warning::monitor_not_started, &reason)
             }
         }
     }
@@ -155,18 +156,14 @@ impl MonitoredHost {
         if let Some(status) = status {
             reason.push_str(&format!(", its process ended with {status}"));
         }
-        self.warn(&reason)
+        self.warn(warning::monitor_ended, &reason)
     }
 
-    fn warn(&mut self, reason: &str) -> Option<Event> {
+    fn warn(&mut self, made: fn(Phrase, &str) -> Warning, reason: &str) -> Option<Event> {
         if std::mem::replace(&mut self.warned, true) {
             return None;
         }
-        let message = format!(
-            "for a part of the run there are no samples of {}, because of its monitor: {reason}",
-            self.name
-        );
-        let warning = Warning::new("host_not_monitored", message, "");
+        let warning = made(self.name.clone(), reason);
         Some(Event::Warning { warning })
     }
 }

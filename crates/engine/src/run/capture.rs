@@ -7,7 +7,9 @@ use regatta_bed::{
     BedError,
     capture::{CaptureOrder, CaptureSummary},
 };
-use regatta_model::{Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id};
+use regatta_model::{
+    Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id, warning,
+};
 
 use super::transfer_time::Frame;
 use crate::{error::EngineError, plan::PlannedTrial, run::TrialRunner};
@@ -91,7 +93,7 @@ impl TrialRunner<'_> {
         if let Some(error) = refused {
             let cause = std::error::Error::source(&error);
             let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
-            let warning = incomplete(format!("there is no capture: {cause}"), error.hint());
+            let warning = warning::no_capture(&cause, error.hint());
             record.measurements.warnings.push(warning);
             return Ok(());
         }
@@ -145,33 +147,18 @@ fn add_time(file: &std::path::Path, frame: &Frame, record: &mut TrialRecord) {
         }
         // The acknowledgement never came, or the capture does not hold it.
         Ok(None) => {}
-        Err(error) => warnings.push(incomplete(
-            error.to_string(),
-            "open it with Wireshark to see how far it goes",
-        )),
+        Err(error) => warnings.push(warning::capture_unreadable(&error.to_string())),
     }
-}
-
-fn incomplete(message: String, hint: &str) -> Warning {
-    Warning::new("capture_incomplete", message, hint)
 }
 
 fn missing(summary: &CaptureSummary) -> Option<Warning> {
     let CaptureSummary {
         missed, failure, ..
     } = summary;
-    let (message, hint) = match failure {
-        Some(failure) => (
-            format!("the capture ends early, without {missed} packets: {failure}"),
-            "make room, or capture less of each packet with `--capture=64B`",
-        ),
-        None if *missed > 0 => (
-            format!("{missed} packets are not in the capture: writing did not keep up"),
-            "capture less of each packet with `--capture=64B`, or to a faster disk",
-        ),
-        None => return None,
-    };
-    Some(incomplete(message, hint))
+    match failure {
+        Some(failure) => Some(warning::capture_ended(*missed, failure)),
+        None => (*missed > 0).then(|| warning::capture_misses(*missed)),
+    }
 }
 
 /// Converts a label or a name into a part of a file's name.

@@ -16,8 +16,8 @@ use std::{
 use regatta_bed::{OnStop, StopRequest, TestBed, guest::forgets_random_numbers};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
-    Clock, HOST_NAME, HostFacts, Measurements, Outcome, PathCheck, RunHeader, RunPart, TrialRecord,
-    Warning,
+    BedKind, Clock, Condition, HOST_NAME, HostFacts, HostTuning, Measurements, Outcome, PathCheck,
+    RunHeader, RunPart, TrialRecord, Warning,
     units::{nanoseconds, signed_nanoseconds},
 };
 use serde::{Deserialize, Serialize};
@@ -352,6 +352,14 @@ impl TrialRunner<'_> {
     fn host_facts(&self, state: Option<&str>) -> BTreeMap<String, HostFacts> {
         let facts_of = |(host, agent): (&Host, &Agent)| {
             let mut facts = agent.facts.clone();
+            if self.plan.study().bed != BedKind::Hosts {
+                // Those that vary with the condition are facts of the trials, `kernel_settings`.
+                let varying = varying_sysctls(&self.plan.study().conditions);
+                facts.0.retain(|name, _| {
+                    name.strip_prefix("sysctl.")
+                        .is_none_or(|name| !varying.contains(name))
+                });
+            }
             let mut put = |name: &str, value| facts.0.insert(name.to_owned(), value);
             put("version.regatta", agent.version.clone());
             if let Some(state) = state {
@@ -588,4 +596,13 @@ impl TrialRunner<'_> {
         }
         Ok(true)
     }
+}
+
+/// Returns the sysctls to which some condition gives another value than the bench's, with which a host's facts are read.
+fn varying_sysctls(conditions: &[Condition]) -> BTreeSet<&'static str> {
+    let bench: BTreeMap<_, _> = HostTuning::default().sysctls().collect();
+    let all = conditions.iter().flat_map(|it| it.tuning.sysctls());
+    all.filter(|(name, value)| bench.get(name) != Some(value))
+        .map(|(name, _)| name)
+        .collect()
 }

@@ -164,14 +164,14 @@ impl TrialRunner<'_> {
         let nothing_transferred = plausible::nothing_transferred(kind, &measurements);
         let unusable = unusable.map(|why| {
             let hint = "leave the machine alone during the run, or ask for a lower `--rate`";
-            (Outcome::Invalid, why, hint)
+            (Outcome::Invalid, why, hint.to_owned())
         });
         let nothing_transferred = nothing_transferred.map(|why| {
             let hint = "give the transfer a longer `--duration` or `--deadline`";
-            (Outcome::Failed, why, hint)
+            (Outcome::Failed, why, hint.to_owned())
         });
         let outcome = match unusable.or(impossible).or(nothing_transferred) {
-            Some((outcome, why, hint)) => (outcome, vec![why], hint.to_owned()),
+            Some((outcome, why, hint)) => (outcome, vec![why], hint),
             None => (Outcome::Measured, Vec::new(), String::new()),
         };
         Ok(TrialRecord {
@@ -343,6 +343,8 @@ impl TrialRunner<'_> {
                 },
                 keeps_order: condition.keeps_order(),
                 treats_alike: condition.treats_alike() && !self.is_unknown(),
+                tuning: condition.tuning.base,
+                keeps_tcp_limits: condition.tuning.limits_tcp(),
             },
             reports_start: condition.follows_a_clock(),
             progress_interval: self.progress.and_then(ProgressListener::interval),

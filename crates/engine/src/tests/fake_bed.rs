@@ -64,6 +64,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
                 reverse: link.clone(),
                 mtu_bytes: Condition::DEFAULT_MTU_BYTES,
                 schedule: Vec::new(),
+                tuning: regatta_model::HostTuning::default(),
             })
             .collect(),
         workloads: vec![Workload {

@@ -70,6 +70,7 @@ mod tests {
             reverse: Link::default(),
             mtu_bytes: 1500,
             schedule: Vec::new(),
+            tuning: crate::condition::HostTuning::default(),
         }
     }
 

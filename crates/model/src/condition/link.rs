@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::named::named;
 
 use super::trace::DeliveryTrace;
-use crate::units::{BitRate, Bytes, QueueSize, Ratio, nanos, optional_nanos};
+use crate::units::{BitRate, Bytes, Ratio, nanos, optional_nanos};
 
 /// Distribution of the random part of a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -285,15 +285,6 @@ impl Link {
                 RateOf::Ethernet => format!("{rate} of Ethernet"),
             },
             (None, None) => "unlimited".to_owned(),
-        }
-    }
-
-    /// Describes the queue's limit; `bytes` is [`Condition::queue_limit`].
-    #[must_use]
-    pub fn queue_text(&self, bytes: Bytes) -> String {
-        match self.queue_packets {
-            None => bytes.to_string(),
-            Some(packets) => QueueSize::Packets(packets).to_string(),
         }
     }
 }

@@ -4,6 +4,7 @@ mod capacity;
 mod link;
 mod shipped_traces;
 mod trace;
+mod tuning;
 mod window;
 
 use std::time::Duration;
@@ -13,8 +14,15 @@ use serde::{Deserialize, Serialize};
 pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline, RateOf};
 pub use shipped_traces::{SHIPPED_TRACES, ShippedTrace};
 pub use trace::DeliveryTrace;
+pub use tuning::{
+    HOST_SETTINGS, HostSetting, HostTuning, HostValue, Setting as SysctlSetting, Tuning,
+    differing_sysctls,
+};
 
-use crate::units::{Bytes, QueueSize, nanos};
+use crate::{
+    study::is_default,
+    units::{Bytes, QueueSize, nanos},
+};
 
 /// Network path between the two hosts under a name: one [`Link`] each way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +38,9 @@ pub struct Condition {
     /// Changes of the path during a trial, in the order of time; empty for a constant path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<Step>,
+    /// Settings of the hosts' kernels and sockets.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tuning: HostTuning,
 }
 
 /// Change of the path during a trial. Packets under way are not affected.
@@ -102,6 +113,7 @@ impl Condition {
                 // Sized for the whole schedule.
                 queue: (link.has_bottleneck())
                     .then(|| link.queue.unwrap_or_else(|| self.queue_limit(link))),
+                queue_packets: self.queue_packets(link),
                 ..link.clone()
             };
             let step = Self {
@@ -110,6 +122,7 @@ impl Condition {
                 reverse: fixed(setting.reverse),
                 mtu_bytes: self.mtu_bytes,
                 schedule: Vec::new(),
+                tuning: self.tuning.clone(),
             };
             if !steps.iter().any(|(_, known)| *known == step) {
                 steps.push((setting.at, step));
@@ -201,13 +214,43 @@ impl Condition {
     /// the limit only guards memory: 64 MiB. A step to another delay does not change it.
     #[must_use]
     pub fn queue_limit(&self, link: &Link) -> Bytes {
-        if let Some(packets) = link.queue_packets {
+        if let Some(packets) = self.queue_packets(link) {
             return Bytes(packets.saturating_mul(u64::from(self.mtu_bytes)));
         }
         link.queue.unwrap_or_else(|| match self.bdp(link) {
             Some(bdp) => Bytes(bdp.0.max(100 * u64::from(self.mtu_bytes))),
             None => Bytes(64 << 20),
         })
+    }
+
+    /// Returns the limit of the queue of one of this condition's links in packets, if it has one: the link's own, or the
+    /// kernel's where the hosts have its defaults and the bottleneck no limit of its own.
+    #[must_use]
+    pub fn queue_packets(&self, link: &Link) -> Option<u64> {
+        let is_kernels =
+            self.tuning.base == Tuning::Defaults && link.has_bottleneck() && link.queue.is_none();
+        link.queue_packets
+            .or(is_kernels.then_some(HostTuning::QUEUE_PACKETS))
+    }
+
+    /// Returns the condition with the limits of its queues in packets, also where they are the kernel's.
+    #[must_use]
+    pub fn with_kernel_queues(&self) -> Self {
+        let packets: Vec<_> = self.links().map(|link| self.queue_packets(link)).collect();
+        let mut with = self.clone();
+        for (link, packets) in with.links_mut().zip(packets) {
+            link.queue_packets = packets;
+        }
+        with
+    }
+
+    /// Describes the limit of the queue of one of this condition's links.
+    #[must_use]
+    pub fn queue_text(&self, link: &Link) -> String {
+        match self.queue_packets(link) {
+            None => self.queue_limit(link).to_string(),
+            Some(packets) => QueueSize::Packets(packets).to_string(),
+        }
     }
 
     /// Converts a queue's size to the form in which a link holds it: bytes and packets. A multiple
@@ -297,6 +340,7 @@ mod tests {
             reverse: link,
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
             schedule: Vec::new(),
+            tuning: HostTuning::default(),
         }
     }
 
@@ -336,6 +380,25 @@ mod tests {
             condition.longest_one_way(&condition.forward),
             Duration::from_micros(15_000 + 30_000 + 120)
         );
+    }
+
+    #[test]
+    fn a_queue_of_a_kernel_with_its_defaults_holds_1000_packets() {
+        let mut condition = s0();
+        condition.tuning.base = Tuning::Defaults;
+        let packets = |condition: &Condition| {
+            let queues = condition.with_kernel_queues();
+            (
+                queues.forward.queue_packets,
+                condition.queue_limit(&condition.forward),
+            )
+        };
+        assert_eq!(packets(&condition), (Some(1000), Bytes(1_500_000)));
+        condition.forward.queue = Some(Bytes(20_000));
+        assert_eq!(packets(&condition), (None, Bytes(20_000)));
+        condition.forward.rate = None;
+        condition.forward.queue = None;
+        assert_eq!(packets(&condition), (None, Bytes(64 << 20)));
     }
 
     #[test]

@@ -70,6 +70,7 @@ mod tests {
             reverse: link,
             mtu_bytes: Condition::DEFAULT_MTU_BYTES,
             schedule: Vec::new(),
+            tuning: crate::condition::HostTuning::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{
     error::{Result, StudyError},
     message::{Message, key, message, setting, text_setting},
     parts::{LONGEST_NAME, TransportSpans, read_published, read_source, read_transport},
-    path::read_condition,
+    path::{read_condition, read_tuning},
     rounds,
     section::{Section, refuse},
     source::{File, no_files},
@@ -71,6 +71,7 @@ impl StudyFile {
         let (guest, guest_spans) = GuestSetup::read(&mut root)?;
         let (mut path, between) = read_path(&mut root, guest.guests)?;
         let capture = read_capture(&mut root, &mut path)?;
+        let tuning = read_tuning(&mut root)?;
         let [deadline, connect_deadline, sample_interval] = read_times(&mut root)?;
         let source_section = root.section("source", "[source]")?;
         let source_section = source_section.map(read_source).transpose()?;
@@ -83,7 +84,7 @@ impl StudyFile {
             Ok((transport.label.clone(), Some(label), transport))
         })?;
         let conditions = read_list(&mut root, Part::Condition, &mut sweeps, |section| {
-            let (condition, span) = read_condition(section)?;
+            let (condition, span) = read_condition(section, &tuning)?;
             Ok((condition.name.clone(), Some(span), condition))
         })?;
         let workloads = read_list(&mut root, Part::Workload, &mut sweeps, |section| {

@@ -299,6 +299,10 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Largest IP packet [default without a STUDY: 1500B]")
         .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500")
         .in_name(20, "MTU {}"),
+    PathKey::new("tuning", KeyKind::Enum("NAME,…", &["bench", "defaults"]))
+        .help("Settings of the hosts' kernels and sockets: `bench`, or `defaults`, a kernel's own; of several each is run [default: bench]")
+        .doc("settings of the hosts' kernels and of their sockets: `bench`, with buffers that limit no flow, or `defaults`, those that a kernel boots with: see [Tuning of the hosts](studies.md#tuning-of-the-hosts) | that of the study, `bench`")
+        .in_name(26, "tuning {}"),
     PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key"), "from=300ms:to=50ms:by=50ms:every=20s"))
         .help("A quantity that rises or falls by equal steps, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
         .doc("a quantity ({quantities}) that rises or falls in equal steps: `key`, `from`, `to`, `by`, `every` | no change")
@@ -449,7 +453,7 @@ fn read_codel(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{named::Named, units::Bytes};
+    use crate::{condition::Tuning, named::Named, units::Bytes};
 
     #[test]
     fn values_of_enum_keys_match_their_types() {
@@ -468,6 +472,7 @@ mod tests {
             of_type::<DelayDistribution>()
         );
         assert_eq!(values("rate_of"), of_type::<RateOf>());
+        assert_eq!(values("tuning"), of_type::<Tuning>());
     }
 
     #[test]
@@ -477,7 +482,6 @@ mod tests {
             ..Link::default()
         };
         assert_eq!(plain.rate_text(), "10 Mbit/s");
-        assert_eq!(plain.queue_text(Bytes(1500)), "1.5 kB");
         assert_eq!(plain.particulars(), Vec::<String>::new());
         let link = Link {
             jitter: Duration::from_millis(2),
@@ -506,7 +510,6 @@ mod tests {
             ..Link::default()
         };
         assert_eq!(link.rate_text(), "trace `lte`, 12 Mbit/s on average");
-        assert_eq!(link.queue_text(Bytes(75_000)), "50 packets");
         assert_eq!(
             link.particulars(),
             [

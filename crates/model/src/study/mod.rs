@@ -65,7 +65,7 @@ use crate::{
 };
 
 /// Whether a setting has its default, with which it is not stored.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

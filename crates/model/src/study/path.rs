@@ -12,7 +12,7 @@ use super::{
     steps::{Staircase, read_staircase},
 };
 use crate::{
-    condition::{Condition, Link, Step},
+    condition::{Condition, HOST_SETTINGS, HostTuning, HostValue, Link, Step},
     units::{UnitError, format_duration},
 };
 
@@ -56,7 +56,37 @@ fn read_keys(section: &mut Section<'_>, name: &str, directions: &mut [Draft; 2])
     Ok(())
 }
 
-pub(super) fn read_condition(mut section: Section<'_>) -> Result<(Condition, Range<usize>)> {
+/// Reads `tuning` and `[host]` of a study: the tuning of conditions that name none, and single values.
+pub(super) fn read_tuning(root: &mut Section<'_>) -> Result<HostTuning> {
+    let base = root.choice("tuning")?.unwrap_or_default();
+    let mut tuning = HostTuning {
+        base,
+        ..HostTuning::default()
+    };
+    let Some(mut section) = root.section("host", "[host]")? else {
+        return Ok(tuning);
+    };
+    for setting in HOST_SETTINGS {
+        let key = setting.key();
+        let value = match setting.value {
+            HostValue::Fixed => None,
+            HostValue::LargestBuffer => {
+                (section.amount(key, "4MiB", [4096, i32::MAX as u64])?).map(|(bytes, _)| bytes.0)
+            }
+            HostValue::Number(most) => section.number(key, 0, most)?,
+        };
+        tuning
+            .values
+            .extend(value.map(|value| (key.to_owned(), value)));
+    }
+    section.end()?;
+    Ok(tuning)
+}
+
+pub(super) fn read_condition(
+    mut section: Section<'_>,
+    tuning: &HostTuning,
+) -> Result<(Condition, Range<usize>)> {
     let (name, span) = section.required_text("name", "\"baseline\"")?;
     section.visible("name", &name, span.clone())?;
     let empty = Condition {
@@ -65,6 +95,7 @@ pub(super) fn read_condition(mut section: Section<'_>) -> Result<(Condition, Ran
         reverse: Link::default(),
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: tuning.clone(),
     };
     read_over(section, empty).map(|condition| (condition, span))
 }
@@ -99,6 +130,8 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
     let file = &section.source();
     let mtu = section.number("mtu", 576, 65_535)?;
     let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
+    let mut tuning = before.tuning;
+    tuning.base = section.choice("tuning")?.unwrap_or(tuning.base);
     let section_span = section.span();
     let drafts =
         |forward, reverse| [forward, reverse].map(|link| Draft::over(link, section_span.clone()));
@@ -135,7 +168,7 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
         (None, false) => read_steps(steps, &directions)?,
         (None, true) => updated,
     };
-    finish(file, (before.name, mtu), directions, schedule)
+    finish(file, (before.name, mtu, tuning), directions, schedule)
 }
 
 /// Step under construction.
@@ -232,7 +265,7 @@ fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<()> {
 /// Builds the condition from its parts, and checks it.
 fn finish(
     file: &File<'_>,
-    (name, mtu_bytes): (String, u32),
+    (name, mtu_bytes, tuning): (String, u32, HostTuning),
     directions: [Draft; 2],
     steps: Vec<DraftStep>,
 ) -> Result<Condition> {
@@ -257,6 +290,7 @@ fn finish(
         reverse,
         mtu_bytes,
         schedule: schedule.collect(),
+        tuning,
     };
     let drafts = || {
         directions

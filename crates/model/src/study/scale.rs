@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::{Part, Study};
 use crate::{
+    phrase,
     units::{Bytes, Ratio, nanos},
+    warning::{self, Warning},
     workload::WorkloadKind,
 };
 use serde::{Deserialize, Serialize};
@@ -24,25 +26,20 @@ pub struct Scaled {
 }
 
 impl Scaled {
-    /// Describes the scaling in a sentence without its full stop.
+    /// Returns the warning about the scaling.
     #[must_use]
-    pub fn description(&self, study: &Study) -> String {
-        let mut text = format!(
-            "a scale of {} was asked for: the run has {} of the study's {} rounds",
-            self.scale, study.rounds, self.rounds_of
-        );
+    pub fn warning(&self, study: &Study) -> Warning {
+        let rounds = phrase::run_has_rounds(study.rounds.into(), self.rounds_of.into());
         let is_part = self.volume.0 < 1.0;
-        if is_part {
-            let volume = Ratio((self.volume.0 * 1000.0).round() / 1000.0);
-            text.push_str(&format!(", and each trial {volume} of its volume"));
-        }
-        if self.exceeds_request(study) {
-            text.push_str("; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time");
-        }
-        if is_part && study.changes_in_time() {
-            text.push_str("; a transfer may end before its path has made all its changes");
-        }
-        text
+        let volume = is_part.then(|| phrase::trials_have_volume(self.volume.rounded(1)));
+        let exceeds = self.exceeds_request(study);
+        let effects = [
+            Some(rounds),
+            volume,
+            exceeds.then(phrase::swept_volumes_are_whole),
+            (is_part && study.changes_in_time()).then(phrase::path_may_change_later),
+        ];
+        warning::scaled(self.scale, effects.into_iter().flatten().collect())
     }
 
     /// Whether the rounds are too many for the scale and a sweep varies the volume of some trials, which
@@ -194,7 +191,7 @@ mod tests {
         assert_eq!(study.published.len(), 1);
         let scaled = study.scaled.expect("it is scaled");
         assert_eq!(
-            scaled.description(&study),
+            scaled.warning(&study).message,
             "a scale of 10 % was asked for: the run has 14 of the study's 144 rounds"
         );
     }
@@ -214,9 +211,9 @@ mod tests {
         assert_eq!(study.workloads[0].name, "w at 0.167");
         assert_eq!(study.workloads[0].kind.bytes(), 10_000_000);
         assert_eq!(study.published, [], "its figures are of the whole volume");
-        let text = study.scaled.expect("it is scaled").description(&study);
+        let text = study.scaled.expect("it is scaled").warning(&study).message;
         assert!(
-            text.ends_with("3 of the study's 5 rounds, and each trial 16.7 % of its volume"),
+            text.ends_with("3 of the study's 5 rounds; each trial has 16.7 % of its volume"),
             "{text}"
         );
     }
@@ -270,7 +267,7 @@ mod tests {
         assert_eq!((study.rounds, sizes), (3, vec![1_000_000, 10_000_000]));
         let scaled = study.scaled.expect("it is scaled");
         assert_eq!(scaled.volume, Ratio(1.0));
-        let text = scaled.description(&study);
+        let text = scaled.warning(&study).message;
         assert!(
             text.ends_with("whole, so that the run takes a larger part of the study's time"),
             "{text}"
@@ -286,7 +283,7 @@ mod tests {
         );
         let mut study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
         study.scale(Ratio(0.1));
-        let text = study.scaled.expect("it is scaled").description(&study);
+        let text = study.scaled.expect("it is scaled").warning(&study).message;
         assert!(
             text.ends_with("; a transfer may end before its path has made all its changes"),
             "{text}"

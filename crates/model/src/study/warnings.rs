@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Study, Transport};
 use crate::{
-    record::{HostFacts, Warning},
-    units::format_duration,
+    record::HostFacts,
+    warning::{self, Warning},
 };
 
 /// Fact of a host: the congestion control of sockets that name none.
@@ -21,7 +21,8 @@ impl Study {
     /// Returns the warnings that a run of this study starts with, and that its report repeats.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        let first = [self.scaling_warning(), self.encryption_warning()];
+        let scaling = self.scaled.map(|scaled| scaled.warning(self));
+        let first = [scaling, self.encryption_warning()];
         let first = first.into_iter().flatten();
         first
             .chain(self.schedule_warnings())
@@ -29,51 +30,22 @@ impl Study {
             .collect()
     }
 
-    /// Returns a warning about the short form of a study.
-    fn scaling_warning(&self) -> Option<Warning> {
-        let scaled = self.scaled?;
-        Some(Warning::new(
-            "scaled",
-            scaled.description(self),
-            "leave `--scale` out for the whole study; published figures are shown beside workloads of \
-             their whole volume only",
-        ))
-    }
-
     /// Returns a warning for each condition with a step that comes after the deadline.
     fn schedule_warnings(&self) -> impl Iterator<Item = Warning> {
         self.conditions.iter().filter_map(|condition| {
             let late = |at| at >= self.deadline;
             let step = condition.schedule.iter().find(|step| late(step.at))?;
-            Some(Warning::new(
-                "step_after_deadline",
-                format!(
-                    "the path of `{}` changes after {}, when the deadline of {} has ended every transfer",
-                    condition.name,
-                    format_duration(step.at),
-                    format_duration(self.deadline)
-                ),
-                "set an earlier step or a longer deadline",
-            ))
+            let name = &condition.name;
+            Some(warning::step_after_deadline(name, step.at, self.deadline))
         })
     }
 
     /// Returns a warning for each condition over which no connection can be made in time.
     fn connection_warnings(&self) -> impl Iterator<Item = Warning> {
         self.conditions.iter().filter_map(|condition| {
-            let round_trip = condition.round_trip_delay();
-            (round_trip >= self.connect_deadline).then(|| {
-                Warning::new(
-                    "no_connection_in_time",
-                    format!(
-                        "a round trip over `{}` takes {}, and the connect deadline is {}: no transport can make a connection in that time",
-                        condition.name,
-                        format_duration(round_trip),
-                        format_duration(self.connect_deadline)
-                    ),
-                    "set a longer `--connect-deadline`, of several round trips",
-                )
-            })
+            let (round_trip, deadline) = (condition.round_trip_delay(), self.connect_deadline);
+            let warning = || warning::no_connection_in_time(&condition.name, round_trip, deadline);
+            (round_trip >= deadline).then(warning)
         })
     }
 
@@ -85,46 +57,26 @@ impl Study {
     ) -> Option<Warning> {
         let mut defaults = hosts.values().filter_map(|facts| facts.0.get(DEFAULT_FACT));
         let other = defaults.find(|name| name.as_str() != OUR_DEFAULT)?;
-        let names_none = |transport: &&Transport| {
+        let labels = self.labels(|transport| {
             KERNEL_TCP.contains(&&*transport.driver) && !transport.options.contains_key("cc")
-        };
-        let labels = self.transports.iter().filter(names_none);
-        let labels: Vec<&str> = labels.map(|transport| &*transport.label).collect();
-        (!labels.is_empty()).then(|| {
-            Warning::new(
-                "host_default_differs",
-                format!(
-                    "for `{}` Regatta asks for `{OUR_DEFAULT}`, as no `cc` is set; the default of the host's kernel is `{other}`, which other programs there use",
-                    labels.join("`, `")
-                ),
-                "set the option `cc` of the transports, or that of the other programs, such as `iperf3 -C cubic`",
-            )
-        })
+        });
+        (!labels.is_empty()).then(|| warning::host_default_differs(labels, OUR_DEFAULT, other))
     }
 
     /// Returns a warning if a study has plain TCP and QUIC, but no TLS over TCP: the cost of
     /// encryption is then a part of every difference between them.
     fn encryption_warning(&self) -> Option<Warning> {
-        let labels = |of: fn(&str) -> bool| -> Vec<String> {
-            let transports = self.transports.iter().filter(|it| of(&it.driver));
-            transports.map(|it| format!("`{}`", it.label)).collect()
-        };
-        let plain = labels(|driver| ["tcp", "mptcp"].contains(&driver));
-        let quic = labels(|driver| driver.starts_with("quic-"));
-        let tls = labels(|driver| driver == "tcp-tls");
+        let plain = self.labels(|it| ["tcp", "mptcp"].contains(&&*it.driver));
+        let quic = self.labels(|it| it.driver.starts_with("quic-"));
+        let tls = self.labels(|it| it.driver == "tcp-tls");
         let compares = !plain.is_empty() && !quic.is_empty() && tls.is_empty();
-        compares.then(|| {
-            let verb = |labels: &[String]| if labels.len() == 1 { "is" } else { "are" };
-            let (plain_are, quic_are) = (verb(&plain), verb(&quic));
-            let (plain, quic) = (plain.join(", "), quic.join(", "));
-            Warning::new(
-                "no_tls_beside_quic",
-                format!(
-                    "{plain} {plain_are} not encrypted and {quic} {quic_are}, so a difference between them is encryption's, too"
-                ),
-                "add the transport `tcp-tls`, which is TCP with the encryption of QUIC",
-            )
-        })
+        compares.then(|| warning::no_tls_beside_quic(plain, quic))
+    }
+
+    /// Returns the labels of some transports.
+    fn labels(&self, are: impl Fn(&Transport) -> bool) -> Vec<String> {
+        let transports = self.transports.iter().filter(|it| are(it));
+        transports.map(|it| it.label.clone()).collect()
     }
 }
 
@@ -149,7 +101,7 @@ mod tests {
     fn plain_tcp_beside_quic_is_warned_of_unless_tls_over_tcp_is_there() {
         let message = warning(&["tcp", "udp", "quic-quinn"]).expect("a warning");
         assert!(
-            message.starts_with("`tcp` is not encrypted and `quic-quinn` is"),
+            message.starts_with("`tcp` without encryption beside `quic-quinn` with it"),
             "{message}"
         );
         assert_eq!(warning(&["tcp", "tcp-tls", "quic-quinn"]), None);

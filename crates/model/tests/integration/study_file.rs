@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use regatta_model::{
     BedKind, BitRate, Bytes, Curve, Emulator, Formula, LossBy, Offloads, OptionValue, PathSetup,
-    Placement, Ratio, Study, WorkloadKind,
+    Placement, Ratio, Study, Tuning, WorkloadKind,
     study::{BUILTIN, StudyFile},
 };
 
@@ -54,6 +54,29 @@ fn a_small_study_gets_its_defaults() {
         panic!("{:?}", study.workloads[0]);
     };
     assert_eq!((*size, *message), (Bytes(20_000_000), Bytes(10_000)));
+}
+
+#[test]
+fn the_tuning_of_a_study_is_that_of_its_conditions_unless_they_name_another() {
+    let head = "tuning = \"defaults\"\n[host]\ntcp_wmem = \"4MiB\"\ntcp_sack = 0\n";
+    let read = |text: &str| {
+        let study = Study::parse(&format!("{head}{text}"), "my-study.toml").expect("sound");
+        study.conditions[0].tuning.clone()
+    };
+    assert_eq!(read(SMALL).text(), "defaults, tcp_sack 0, tcp_wmem 4194304");
+    let own = with("rtt = \"30ms\"", "rtt = \"30ms\"\ntuning = \"bench\"");
+    assert_eq!(read(&own).base, Tuning::Bench);
+    for (head, expected) in [
+        ("tuning = \"default\"\n", "defaults"),
+        (
+            "[host]\ntcp_fin_timeout = 60\n",
+            "unknown key `tcp_fin_timeout` in [host]",
+        ),
+        ("[host]\ntcp_sack = 2\n", "`tcp_sack` cannot be 2"),
+    ] {
+        let shown = message(&format!("{head}{SMALL}"));
+        assert!(shown.contains(expected), "{shown}");
+    }
 }
 
 #[test]
@@ -192,7 +215,7 @@ error: unknown key `los` in [[condition]]
 8 | los = \"1%\"
   | ^^^
   |
-hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `rtt`, `rtt_jitter`, `delay`, \
+hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `tuning`, `rtt`, `rtt_jitter`, `delay`, \
 `jitter`, `jitter_distribution`, `jitter_reorders`, `jitter_correlation`, `loss`, `loss_bursts`, `loss_list`, `reorder`, \
 `duplicate`, `corrupt`, `rate`, `trace`, `rate_of`, `burst`, `queue`, `discipline`, `codel_target`, \
 `codel_interval`, `forward`, `reverse`, `steps`, `step`"

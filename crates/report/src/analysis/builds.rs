@@ -88,14 +88,14 @@ pub fn warnings(header: &RunHeader) -> Vec<Warning> {
             }
             Clock::Real => tr!("its own work slows the transports down"),
         };
-        warnings.push(Warning::new(
+        warnings.push(Warning::of_texts(
             "debug_build",
             tr!("Regatta was built with {}, so that {}", why, effect),
             tr!("build it with `make build` or `cargo build --release`, and run the study again"),
         ));
     }
     if builds.len() > 1 {
-        warnings.push(Warning::new(
+        warnings.push(Warning::of_texts(
             "builds_differ",
             tr!("the hosts ran different builds of Regatta"),
             tr!("put the same binary on both hosts; the report tells the builds"),

@@ -29,7 +29,7 @@ pub fn trial(round: u32, outcome: Outcome, metrics: &[(&str, f64)]) -> TrialReco
 /// Returns a measured trial that the deadline stopped.
 pub fn stopped(round: u32, metrics: &[(&str, f64)]) -> TrialRecord {
     let mut trial = trial(round, Outcome::Measured, metrics);
-    let warning = Warning::new(warning_code::DEADLINE_REACHED, "", "");
+    let warning = Warning::of_texts(warning_code::DEADLINE_REACHED, "", "");
     trial.measurements.warnings.push(warning);
     trial
 }

@@ -21,30 +21,22 @@ use crate::{
 /// Lists the warnings of the run first, then those of trials, in order of appearance, then those
 /// about the rounds.
 ///
-/// Warnings of trials are equal if their codes and hints are, but for figures and names: their sentences carry
-/// the trial's. Those of the run are listed once for each code and kind of sentence, with the number of the others. One that is a warning of the run to the letter, as a failed path check marks its
-/// trials, is listed with that.
+/// Warnings of trials are equal if they are of one kind: their arguments are the trial's. Those of the run are listed once
+/// for each kind, with the number of the others. One that is a warning of the run to the letter, as a failed path check
+/// marks its trials, is listed with that.
 pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
     let data = index.data;
     let of_run = data.warnings.iter().cloned();
     let of_run = of_run.chain(builds::warnings(&data.header));
     let of_run = grouped(of_run.chain(data.header.warnings()).map(|it| (it, ())));
     let of_run = of_run.into_iter().map(|(warning, _)| warning);
-    let of_run = grouped(of_run.map(|it| ((it.code.clone(), kind(&it.message)), it)));
-    let warnings = of_run.into_iter().map(|(_, alike)| {
-        let mut warning = alike[0].clone();
-        if alike.len() > 1 {
-            warning.message = tr!(
-                "{} (and {} alike)",
-                language::sentence(&warning.message),
-                alike.len() - 1
-            );
-        }
-        warning
-    });
-    let counted = warnings.map(|warning| CountedWarning::of_run(warning, Vec::new()));
-    let mut counted: Vec<CountedWarning> = counted.collect();
-    let of_run = counted.len();
+    let of_run = of_run.map(|it| (it.kind().map(str::to_owned), it));
+    let of_run: Vec<Vec<Warning>> = (grouped(of_run).into_iter())
+        .map(|(_, alike)| alike)
+        .collect();
+    let mut counted: Vec<CountedWarning> = (of_run.iter())
+        .map(|alike| CountedWarning::of_run(alike[0].clone(), Vec::new()))
+        .collect();
     // Transports and conditions of each warning, which `cells` names.
     let mut seen: BTreeSet<(usize, [&str; 2])> = BTreeSet::new();
     for trial in &data.trials {
@@ -52,17 +44,17 @@ pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
         let cell = || named(&trial.transport, &trial.condition);
         for (position, warning) in trial.measurements.warnings.iter().enumerate() {
             // One trial may carry a code twice, once for each end: it counts once.
-            let own = kind(&warning.hint);
-            let alike = |w: &Warning| w.code == warning.code && kind(&w.hint) == own;
+            let alike = |other: &Warning| other.kind() == warning.kind();
             if trial.measurements.warnings[..position].iter().any(alike) {
                 continue;
             }
-            let known = counted.iter_mut().enumerate().find(|(position, c)| {
-                alike(&c.warning) && (*position >= of_run || c.warning.message == warning.message)
+            let known = counted.iter_mut().enumerate().find(|(position, counted)| {
+                let of_run = of_run.get(*position);
+                of_run.map_or_else(|| alike(&counted.warning), |all| all.contains(warning))
             });
             match known {
                 Some((position, known)) => {
-                    if position >= of_run {
+                    if position >= of_run.len() {
                         known.trials += 1;
                     }
                     if seen.insert((position, key)) {
@@ -80,10 +72,13 @@ pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
             }
         }
     }
-    for counted in &mut counted {
-        let warning = &mut counted.warning;
-        warning.message = language::sentence(&warning.message);
-        warning.hint = language::sentence(&warning.hint);
+    for (position, counted) in counted.iter_mut().enumerate() {
+        counted.warning = language::warning(&counted.warning);
+        let alike = of_run.get(position).map_or(1, Vec::len);
+        if alike > 1 {
+            let message = &mut counted.warning.message;
+            *message = tr!("{} (and {} alike)", message, alike - 1);
+        }
     }
     counted.extend(outcomes(data));
     counted.extend(series(data));
@@ -91,15 +86,6 @@ pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
     counted.extend(drifting(cells));
     counted.extend(nodes_disagree(index));
     counted
-}
-
-/// Returns a sentence without its figures and names.
-fn kind(sentence: &str) -> String {
-    let plain = sentence.split('`').step_by(2);
-    plain
-        .flat_map(str::chars)
-        .filter(|it| !it.is_ascii_digit() && *it != '.')
-        .collect()
 }
 
 /// Returns warnings about trials that were spoiled by the machine or reached no end, each kind
@@ -142,7 +128,7 @@ fn outcomes(data: &RunData) -> Vec<CountedWarning> {
     let warnings = occurred.map(|(code, trials, message, hint)| {
         let cells = trials.iter().map(|it| named(&it.transport, &it.condition));
         CountedWarning {
-            warning: Warning::new(code, message, hint),
+            warning: Warning::of_texts(code, message, hint),
             trials: trials.len() as u64,
             cells: BTreeSet::from_iter(cells).into_iter().collect(),
         }
@@ -171,10 +157,10 @@ fn series(data: &RunData) -> Vec<CountedWarning> {
         round.1 = round.1.max(period - f64::from(trial.round));
     }
     let of = |code: &str, message: String, hint: String| {
-        CountedWarning::of_run(Warning::new(code, message, hint), Vec::new())
+        CountedWarning::of_run(Warning::of_texts(code, message, hint), Vec::new())
     };
     let every_ns = every.as_nanos() as f64;
-    let duration_text = |time: Duration| language::sentence(&format_duration(time));
+    let duration_text = |time: Duration| language::quantity(format_duration(time));
     let of_ns = |ns: f64| duration_text(Duration::from_millis((ns / 1e6).round() as u64));
     let late = rounds.values().filter(|round| round.0 > every_ns * LATE);
     let (number, largest) = late.fold((0, 0.0_f64), |(n, most), round| (n + 1, most.max(round.0)));
@@ -223,7 +209,7 @@ fn correlated(clock: Clock, cells: &[Cell]) -> Option<CountedWarning> {
             "in virtual time the machine is no cause, and it is chance: of 100 places without any correlation one is named here; run more rounds"
         ),
     };
-    let warning = Warning::new(
+    let warning = Warning::of_texts(
         "rounds_correlated",
         tr!(
             "neighbouring rounds are alike (lag-1 autocorrelation up to {}), so their intervals are wider than independent rounds would give",
@@ -238,7 +224,7 @@ fn correlated(clock: Clock, cells: &[Cell]) -> Option<CountedWarning> {
 /// Returns a warning about pairs whose ratio depends on the machine.
 fn nodes_disagree(index: &Index<'_>) -> Option<CountedWarning> {
     let cells = index.disagreements();
-    let warning = Warning::new(
+    let warning = Warning::of_texts(
         "nodes_disagree",
         tr!(
             "the ratio of some pairs differs between the nodes that ran the rounds (F test, 1 % for all pairs together): their intervals hold for these nodes, not for others"
@@ -256,7 +242,7 @@ fn drifting(cells: &[Cell]) -> Option<CountedWarning> {
         .filter_map(|cell| Some((cell, cell.trend_ratio?)))
         .collect();
     let largest = (changes.iter()).max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
-    let warning = Warning::new(
+    let warning = Warning::of_texts(
         "trend_over_rounds",
         tr!(
             "{} changed by {} from the first round to the last",

@@ -6,6 +6,7 @@
 
 pub mod compare;
 pub mod figures;
+mod hosts_tuning;
 pub mod monitor;
 mod tables;
 
@@ -187,6 +188,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
         started => format::moment(data.header.started_unix_ns),
         rounds => plural!(u64::from(summary.rounds), "{} round", "{} rounds"),
         method => method(data, summary),
+        tuning => hosts_tuning::sentences(data),
         zeros => figures.about_zeros(),
         resume => matches!(data.state, RunState::Interrupted { .. })
             .then(|| tr!("`regatta resume DIR` goes on with the run.")),

@@ -1,9 +1,9 @@
 //! Language of the sentences, headings and numbers of a report.
 //!
 //! The English text stands where it is used and is the key of the table of messages: `tr!("{} of {} trials", n, all)`.
-//! A text without a Russian one stays in English; a test counts these. Texts that the model or a run supplies, such as titles of metrics
-//! and warnings, are looked up by [`text`] and [`sentence`]. The language is that of the thread, as a locale is:
-//! [`with`] sets it while a report is made.
+//! A text without a Russian one stays in English; a test counts these. Warnings are looked up by their templates
+//! ([`warning`]), other texts that the model or a run supplies, such as titles of metrics and facts, by [`text`] and
+//! [`sentence`]. The language is that of the thread, as a locale is: [`with`] sets it while a report is made.
 
 mod russian;
 
@@ -14,7 +14,10 @@ use std::{
     sync::LazyLock,
 };
 
-use regatta_model::metric;
+use regatta_model::{
+    Warning, metric,
+    template::{Renderer, Template, TemplatePart},
+};
 
 /// Language of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,6 +93,7 @@ static MESSAGES: LazyLock<HashMap<&'static str, &'static [&'static str]>> = Lazy
         .iter()
         .filter_map(|&(context, text, forms)| {
             let english = match context {
+                "message" | "hint" => return None,
                 "title" => metric::find(text)?.title,
                 "definition" => metric::find(text)?.definition,
                 _ => text,
@@ -98,6 +102,49 @@ static MESSAGES: LazyLock<HashMap<&'static str, &'static [&'static str]>> = Lazy
         });
     messages.collect()
 });
+
+/// Forms of each sentence of a template of a warning in Russian, by its part and its name.
+static TEMPLATES: LazyLock<HashMap<(&'static str, &'static str), &'static [&'static str]>> =
+    LazyLock::new(|| {
+        let entries = russian::MESSAGES.iter();
+        let entries = entries.map(|&(context, name, forms)| ((context, name), forms));
+        entries.collect()
+    });
+
+/// Russian, as the language of a warning.
+struct Russian;
+
+impl Renderer for Russian {
+    fn text(&self, template: &Template, part: TemplatePart, count: u64) -> &'static str {
+        let forms = forms_of_template(template, part);
+        forms.map_or(template.english(part), |forms| form(forms, count))
+    }
+
+    fn quantity(&self, english: String) -> String {
+        russian::quantity(&english)
+    }
+}
+
+fn forms_of_template(template: &Template, part: TemplatePart) -> Option<&'static [&'static str]> {
+    let context = match part {
+        TemplatePart::Message => "message",
+        TemplatePart::Hint => "hint",
+    };
+    TEMPLATES.get(&(context, template.name)).copied()
+}
+
+/// Returns a warning with message and hint in the language of the report. One that an earlier version of Regatta stored, as
+/// finished sentences, keeps them.
+pub(crate) fn warning(warning: &Warning) -> Warning {
+    let mut shown = warning.clone();
+    let content = warning.content.as_ref();
+    if let Some(content) = content.filter(|_| current() == Language::Russian) {
+        let in_russian = |part| content.render(part, &Russian);
+        shown.message = in_russian(TemplatePart::Message).unwrap_or(shown.message);
+        shown.hint = in_russian(TemplatePart::Hint).unwrap_or(shown.hint);
+    }
+    shown
+}
 
 /// Returns the form of a message for a number.
 fn form(forms: &'static [&'static str], count: u64) -> &'static str {
@@ -157,7 +204,7 @@ pub fn text(english: &str) -> &str {
     }
 }
 
-/// Returns a sentence of a run, such as a warning, in the language of the report: its quantities and its words in
+/// Returns a sentence of a run, such as a fact, in the language of the report: its quantities and its words in
 /// backticks are the arguments of a message. One that the table has neither as a whole nor by its clauses keeps its
 /// words.
 #[must_use]

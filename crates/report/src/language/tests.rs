@@ -1,4 +1,9 @@
-use regatta_model::{METRICS, Outcome, STACK_FACTS, metric};
+use std::time::Duration;
+
+use regatta_model::{
+    Bytes, METRICS, Outcome, Ratio, STACK_FACTS, Warning, metric, phrase, phrase::PHRASES,
+    template::placeholders as names_in, warning as made, warning::WARNINGS,
+};
 
 use super::*;
 
@@ -48,16 +53,63 @@ fn quantities_have_decimal_commas_and_russian_units() {
 }
 
 #[test]
+fn a_warning_is_rendered_in_the_language_of_the_report() {
+    let english = made::deadline_reached(
+        Duration::from_millis(125_000),
+        phrase::part_of(Bytes(950_456), Bytes(1_000_000)),
+        phrase::fewer("--requests"),
+    );
+    let shown = with(Language::Russian, || warning(&english));
+    assert_eq!(
+        [&*shown.message, &*shown.hint],
+        [
+            "передача остановлена по истечении предельного времени 2 мин 5 с; измерено доставленное к этому моменту: 950,456 кБ из 1 МБ",
+            "задайте больший `--deadline` или меньше `--requests`"
+        ]
+    );
+    assert_eq!(warning(&english), english);
+    let part = phrase::deviation(
+        "forward_loss_ratio",
+        Ratio(0.0213).into(),
+        Ratio(0.01).into(),
+    );
+    let off = made::path_off("c.1", vec![part.clone(), part]);
+    let shown = with(Language::Russian, || warning(&off));
+    assert_eq!(
+        shown.message,
+        "путь `c.1` при проверке был вне допуска: `forward_loss_ratio` составило 2,13 % вместо 1 %; `forward_loss_ratio` составило 2,13 % вместо 1 %"
+    );
+    let damaged = [1, 3, 5].map(|count| {
+        let damaged = made::messages_corrupted(count);
+        with(Language::Russian, || warning(&damaged)).message
+    });
+    assert_eq!(
+        damaged,
+        [
+            "1 сообщение пришло повреждённым",
+            "3 сообщения пришли повреждёнными",
+            "5 сообщений пришли повреждёнными"
+        ]
+    );
+}
+
+#[test]
+fn a_warning_of_an_earlier_version_is_shown_as_it_is_stored() {
+    let stored = Warning::of_texts(
+        "path_out_of_tolerance",
+        "9.5 % of the packets left the emulated path more than 1.5 ms late",
+        "leave the machine alone during the run",
+    );
+    assert_eq!(with(Language::Russian, || warning(&stored)), stored);
+}
+
+#[test]
 fn a_sentence_of_a_run_keeps_its_figures_and_names() {
     assert_eq!(
-        russian("the deadline of 4 s was reached after 0.66 MB of 10 MB"),
-        "предельное время 4 с достигнуто после 0,66 МБ из 10 МБ"
-    );
-    assert_eq!(
         russian(
-            "the transfer was stopped at its deadline of 1.5 s; measured is what was delivered by then: 950.456 kB of 1 MB"
+            "the path was far outside its tolerance: 30.5 % of the packets left it more than 1.5 ms late"
         ),
-        "передача остановлена по истечении предельного времени 1,5 с; измерено доставленное к этому моменту: 950,456 кБ из 1 МБ"
+        "путь был далеко за пределами допуска: 30,5 % пакетов покинули его с опозданием больше 1,5 мс"
     );
     // A message that the table does not have is not translated.
     assert_eq!(
@@ -78,23 +130,54 @@ fn latin_words(sentence: &str, names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn warnings_hints_and_facts_of_runs_are_in_russian() {
+fn warnings_in_russian_have_no_english_words() {
     let names = [
-        "TCP", "UDP", "QUIC", "IP", "INFO", "MTU", "GSO", "TSO", "Regatta",
+        "B",
+        "BBR",
+        "CUBIC",
+        "IP",
+        "IPv",
+        "MPTCP",
+        "MTU",
+        "QUIC",
+        "Regatta",
+        "SCTP",
+        "TCP",
+        "TLS",
+        "UDP",
+        "WDT",
+        "Wireshark",
+        "commit",
+        "connect",
+        "docs",
+        "drivers",
+        "external",
+        "md",
+        "root",
+        "What",
+        "a",
+        "program",
+        "may",
+        "tell",
     ];
+    for template in WARNINGS.iter().chain(PHRASES) {
+        for part in [TemplatePart::Message, TemplatePart::Hint] {
+            for text in forms_of_template(template, part).into_iter().flatten() {
+                let words: String = text
+                    .split('{')
+                    .map(|part| part.split_once('}').map_or(part, |(_, rest)| rest))
+                    .collect();
+                let untranslated = latin_words(&words, &names);
+                assert!(untranslated.is_empty(), "{untranslated:?} in `{text}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn facts_of_runs_are_in_russian() {
+    let names = ["TCP", "UDP", "QUIC", "IP", "INFO", "MTU", "GSO", "TSO"];
     for english in [
-        "time was virtual: work takes no time in it, so there are no figures of CPU time, and no transport is limited by how fast its software is",
-        "run it with `--clock real` to measure CPU time",
-        "slow start overflowed the path's queue: after 200 ms 500 packets were sent again, 100 % of the 500 that path and queue hold; the queue dropped 480 in the whole trial",
-        "ask for a larger `--queue`, or give the transport a smaller window where it has such an option",
-        "the kernel of the receiver ran short of memory for TCP's buffers, so that it kept windows small and dropped segments: the rate is the machine's and not the protocol's",
-        "raise `net.ipv4.tcp_mem` there, run fewer connections at once, or use a machine with more memory",
-        "a scale of 0.5 % was asked for: the run has 3 of the study's 5 rounds, and each trial 2.5 % of its volume; volumes that a sweep varies are whole, so that the run takes a larger part of the study's time; a transfer may end before its path has made all its changes",
-        "for `tcp`, `tcp-tls` Regatta asks for `cubic`, as no `cc` is set; the default of the host's kernel is `bbr`, which other programs there use",
-        "`tcp`, `mptcp` are not encrypted and `quic-quinn`, `quic-s2n` are, so a difference between them is encryption's, too",
-        "the path of `c` from 5 s on was outside its tolerance when it was checked: `forward_link_rate_bps` was 9.5 Mbit/s instead of 10 Mbit/s, `forward_loss_ratio` was 2 % instead of 1 %",
-        "the path of `c` changes after 2 min 5 s, when the deadline of 2 min has ended every transfer",
-        "the kernel grants the sender a window of 100 kB, and 30 ms at 1 Gbit/s holds 3.75 MB",
         "not applicable: UDP has none",
         "not known: no TCP_INFO",
         "every second packet, or after 40 ms; each packet at first",
@@ -109,28 +192,12 @@ fn warnings_hints_and_facts_of_runs_are_in_russian() {
 }
 
 #[test]
-fn lists_and_time_spans_are_one_argument_and_clauses_stand_by_themselves() {
-    assert_eq!(
-        russian(
-            "the transfer was stopped at its deadline of 2 min 5 s; measured is what was delivered by then: 1 MB of 10 MB"
-        ),
-        "передача остановлена по истечении предельного времени 2 мин 5 с; измерено доставленное к этому моменту: 1 МБ из 10 МБ"
-    );
-    assert_eq!(
-        russian(
-            "`tcp` is not encrypted and `a`, `b`, `c` are, so a difference between them is encryption's, too"
-        ),
-        "`tcp` без шифрования, а `a`, `b`, `c` с шифрованием, так что различие между ними вызвано и шифрованием"
-    );
+fn clauses_stand_by_themselves() {
     assert_eq!(
         russian("not known: no association yet; 9.9 packets"),
         "неизвестно: ассоциации ещё нет; 9,9 пакетов"
     );
     // The output of a program is not translated, also in parentheses.
-    assert_eq!(
-        russian("2 of 10 connections failed, the last one with: connection refused"),
-        "не состоялось соединений: 2 из 10, последнее по причине: connection refused"
-    );
     assert_eq!(
         russian("netns, netem between the hosts (Linux 6.12.3, seeded)"),
         "пространства имён сети, netem между хостами (Linux 6.12.3, с начальным значением)"
@@ -193,9 +260,19 @@ fn every_message_is_there_once_with_all_its_arguments() {
         );
         assert!([1, 3].contains(&forms.len()), "{english}");
         for form in *forms {
-            // A form for one may say the number in words.
-            assert_eq!(placeholders(form), placeholders(english), "{english}");
             assert!(!form.is_empty());
+            let part = match *context {
+                "message" => TemplatePart::Message,
+                "hint" => TemplatePart::Hint,
+                _ => {
+                    // A form for one may say the number in words.
+                    assert_eq!(placeholders(form), placeholders(english), "{english}");
+                    continue;
+                }
+            };
+            let template = Template::find(english).unwrap_or_else(|| panic!("no `{english}`"));
+            let named = |text| names_in(text).collect::<std::collections::BTreeSet<&str>>();
+            assert_eq!(named(form), named(template.english(part)), "{english}");
         }
     }
 }
@@ -252,7 +329,7 @@ fn every_text_of_the_templates_has_a_russian_one() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// Number of texts of `tr!` and `plural!` that have no Russian one: reports in Russian show these in English. Whoever adds a
+/// Number of texts of `tr!` and `plural!` and of templates of warnings that have no Russian one: reports in Russian show these in English. Whoever adds a
 /// text and knows no Russian raises it.
 const UNTRANSLATED: usize = 0;
 
@@ -317,7 +394,24 @@ fn texts_without_a_russian_one_are_counted() {
     let missing = texts
         .iter()
         .filter(|text| !MESSAGES.contains_key(text.as_str()));
-    let missing: Vec<&String> = missing.collect();
+    let templates = WARNINGS.iter().chain(PHRASES).flat_map(|template| {
+        let parts = [TemplatePart::Message, TemplatePart::Hint];
+        parts.map(|part| (template, part, template.english(part)))
+    });
+    // A text without words is the same in every language.
+    let has_words = |text: &str| {
+        let outside = text.split('`').step_by(2).collect::<String>();
+        let mut parts = outside.split('{');
+        let first = parts.next().unwrap_or_default().to_owned();
+        let rest = parts.filter_map(|part| Some(part.split_once('}')?.1));
+        (first + &rest.collect::<String>()).contains(char::is_alphabetic)
+    };
+    let untranslated = templates.filter(|(template, part, text)| {
+        has_words(text) && forms_of_template(template, *part).is_none()
+    });
+    let untranslated =
+        untranslated.map(|(template, part, _)| format!("{part:?} {}", template.name));
+    let missing: Vec<String> = missing.cloned().chain(untranslated).collect();
     assert_eq!(missing.len(), UNTRANSLATED, "{missing:#?}");
 }
 

@@ -49,7 +49,7 @@ fn a_run_is_told_on_two_pages() {
     }
     for text in [
         "Warnings",
-        "congestioncontrolsdiffer",
+        "differentcongestioncontrols",
         "Theconditions",
         "Method",
         "Deliveredapplicationbits",

@@ -466,7 +466,7 @@ fn crash(trial: &mut TrialRecord) {
 fn stall(trial: &mut TrialRecord) {
     trial.measurements.metrics.insert("goodput_bps", 1e4);
     trial.measurements.metrics.insert("bytes_delivered", 1e4);
-    let warning = Warning::new(warning_code::DEADLINE_REACHED, "stopped", "");
+    let warning = Warning::of_texts(warning_code::DEADLINE_REACHED, "stopped", "");
     trial.measurements.warnings.push(warning);
 }
 

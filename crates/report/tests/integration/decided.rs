@@ -138,7 +138,7 @@ fn digests_decide_as_records_do() {
     // One delivers little by its deadline, so that it is not ranked.
     for trial in &mut data.trials {
         if trial.transport == "quic-quinn" && trial.round == 2 {
-            let warning = regatta_model::Warning::new("deadline_reached", "", "");
+            let warning = regatta_model::Warning::of_texts("deadline_reached", "", "");
             trial.measurements.warnings.push(warning);
             let metrics = &mut trial.measurements.metrics;
             metrics.insert(id::GOODPUT_BPS.to_owned(), 1e5);

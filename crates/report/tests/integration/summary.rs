@@ -430,11 +430,8 @@ fn warnings_about_the_path_are_notes_of_the_verdict() {
         .iter_mut()
         .find(|trial| trial.transport == "udp" && trial.condition == "baseline")
         .expect("the trial is there");
-    trial.measurements.warnings.push(regatta_model::Warning {
-        code: "path_overrun".into(),
-        message: "some packets were lost".into(),
-        hint: String::new(),
-    });
+    let warning = Warning::of_texts("path_overrun", "some packets were lost", "");
+    trial.measurements.warnings.push(warning);
     let summary = summarise(&data);
     let notes = &summary.verdict.conditions[0].notes;
     assert!(
@@ -597,7 +594,7 @@ fn the_method_is_that_of_the_run() {
 #[test]
 fn warnings_of_trials_are_counted_by_code_and_hint() {
     let mut data = common::one_round();
-    let warning = |[code, message, hint]: [&str; 3]| Warning::new(code, message, hint);
+    let warning = |[code, message, hint]: [&str; 3]| Warning::of_texts(code, message, hint);
     data.warnings = vec![warning(["c", "m", "h"])];
     let of_trials = [
         vec![["c", "m", "h"]],
@@ -619,6 +616,7 @@ fn warnings_of_trials_are_counted_by_code_and_hint() {
                 code,
                 message,
                 hint,
+                ..
             } = &it.warning;
             let named = it.cells.len();
             (&**code, &**message, &**hint, it.trials, named)

@@ -14,6 +14,7 @@ use crate::{
     explain::{explain, explain_io},
     insert::{self, put},
     open::has_log,
+    schema,
     store::{leftover, lock},
 };
 
@@ -128,10 +129,11 @@ fn copy_part(
         false => "WHERE trial IN (SELECT trial FROM taken)",
     };
     for rows in checksum::TRIAL.rows {
-        let (table, mut columns) = (rows.table, format!("trial, {}", rows.columns));
+        let summed = rows.columns(schema::VERSION);
+        let (table, mut columns) = (rows.table, format!("trial, {summed}"));
         let (mut filter, mut order) = (filter, format!("trial, {}", rows.order));
         match table {
-            "trial" => columns = format!("{}, checksum", rows.columns),
+            "trial" => columns = format!("{summed}, checksum"),
             // Their order is part of a trial's checksum, their numbers are not.
             "warning" => {
                 order = rows.order.to_owned();
@@ -176,8 +178,8 @@ fn insert_part(
 fn copy_of_run(merged: &Connection, part: i64) -> rusqlite::Result<()> {
     merged.execute_batch(
         "INSERT OR IGNORE INTO main.metric_definition SELECT * FROM source.metric_definition;
-         INSERT INTO main.warning (code, message, hint)
-             SELECT code, message, hint FROM source.warning AS new WHERE trial IS NULL AND NOT EXISTS (
+         INSERT INTO main.warning (code, message, hint, content_json)
+             SELECT code, message, hint, content_json FROM source.warning AS new WHERE trial IS NULL AND NOT EXISTS (
                  SELECT 1 FROM main.warning AS known WHERE known.trial IS NULL
                  AND (known.code, known.message, known.hint) = (new.code, new.message, new.hint))
              ORDER BY id;",

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regatta_model::{Warning, causes};
+use regatta_model::{Warning, causes, warning};
 
 use crate::{ResultsError, schema};
 
@@ -63,11 +63,7 @@ impl Refused {
     /// Returns the file and the reason in one sentence without a full stop.
     #[must_use]
     pub fn message(&self) -> String {
-        format!(
-            "`{}` cannot be merged: {}",
-            self.path.display(),
-            causes(&self.refusal).join(": ")
-        )
+        self.warning().message
     }
 
     /// Whether an earlier version of Regatta made the file, so that this one does not merge it.
@@ -78,11 +74,8 @@ impl Refused {
 
     /// Returns the warning of a merged file that this one was left out.
     pub(super) fn warning(&self) -> Warning {
-        Warning::new(
-            "part_left_out",
-            self.message(),
-            "run the trials again that are missing for it",
-        )
+        let path = self.path.display().to_string();
+        warning::part_left_out(&path, &causes(&self.refusal).join(": "))
     }
 }
 

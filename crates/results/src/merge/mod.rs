@@ -22,7 +22,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_model::{HostFacts, Outcome, RunHeader, RunPart, Study, Warning};
+use regatta_model::{HostFacts, Outcome, RunHeader, RunPart, Study, Warning, phrase, warning};
 
 use self::part::Attempt;
 pub use self::{
@@ -311,20 +311,13 @@ impl Differing {
         if values.is_empty() {
             return None;
         }
-        let on_nodes = |(value, nodes): (&&str, &BTreeSet<&str>)| {
-            let nodes: Vec<&str> = nodes.iter().copied().collect();
-            format!("`{value}` on {}", nodes.join(", "))
-        };
-        let facts = values.iter().map(|([name, host], values)| {
-            let values: Vec<String> = values.iter().map(on_nodes).collect();
-            format!("`{name}` of the {host}: {}", values.join("; "))
+        let facts = values.iter().flat_map(|([name, host], values)| {
+            values.iter().map(move |(value, nodes)| {
+                let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+                phrase::fact_on_nodes(name, phrase::side(host), value, nodes)
+            })
         });
-        let facts = facts.collect::<Vec<_>>().join(". ");
-        Some(Warning::new(
-            "parts_differ",
-            format!("the parts of this run were made on hosts that differ: {facts}"),
-            "compare transports within rounds, each of which ran on one node, or run all parts on equal nodes",
-        ))
+        Some(warning::parts_differ(facts.collect()))
     }
 }
 

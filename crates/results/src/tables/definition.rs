@@ -183,6 +183,7 @@ pub const TABLES: &[Table] = tables! {
         text("code", "short name of the kind of warning");
         text("message", "the warning");
         text("hint", "what to type or to change, or empty");
+        text("content_json", "template of message and hint, and the values of its arguments, as JSON; absent where an earlier version stored the warning").nullable().since(7, "NULL");
     }
     "path_check" = "one check of the path by the bed", stored("path_check ORDER BY id") => {
         integer("path_check", "number of the check").sql("id");

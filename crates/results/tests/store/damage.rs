@@ -36,11 +36,11 @@ fn invalid_files_are_reported_and_unchanged() {
     newer[60..64].copy_from_slice(&(schema::VERSION + 1).to_be_bytes());
     let error = open_bytes(&newer);
     assert!(
-        matches!(error, ResultsError::Newer { found: 7, .. }),
+        matches!(error, ResultsError::Newer { found: 8, .. }),
         "{error}"
     );
     assert!(error.to_string().starts_with(
-        "this file was written by a newer Regatta (schema 7, this one reads up to 6)"
+        "this file was written by a newer Regatta (schema 8, this one reads up to 7)"
     ));
 
     let mut foreign = sound.clone();
@@ -219,7 +219,7 @@ fn a_record_without_a_checksum_is_damaged() {
         "UPDATE metric SET value = 9e9 WHERE trial = 2 AND name = 'goodput_bps';
          UPDATE trial SET checksum = NULL WHERE trial = 2",
         "UPDATE run SET checksum = NULL",
-        "INSERT INTO warning VALUES (9999, NULL, 'a', 'b', 'c', NULL)",
+        "INSERT INTO warning VALUES (9999, NULL, 'a', 'b', 'c', NULL, NULL)",
     ] {
         let dir = tempdir().unwrap();
         write_run(dir.path());

@@ -14,10 +14,11 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use common::{failed, header, open_to_resume, path_check, trial, warning};
-use regatta_model::{Measurements, PathCheck, TrialRecord};
+use common::{failed, header, open_to_resume, path_check, trial};
+use regatta_model::{Measurements, PathCheck, Ratio, TrialRecord, warning};
 use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, checkpoint, exports};
 use tempfile::tempdir;
 
@@ -27,6 +28,8 @@ const GOLDEN_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema
 const GOLDEN_4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-4.sqlite");
 const GOLDEN_5: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-5.sqlite");
 
+const GOLDEN_6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-6.sqlite");
+
 /// Writes the run that the golden file holds.
 fn write_run(dir: &Path) {
     let mut store = Store::create(dir, &header()).unwrap();
@@ -34,7 +37,7 @@ fn write_run(dir: &Path) {
     store.add_trial(&trial(2)).unwrap();
     store.add_trial(&trial(0)).unwrap();
     store.add_trial(&failed(1)).unwrap();
-    store.add_warning(&warning()).unwrap();
+    store.add_warning(&common::warning()).unwrap();
     let reason = "stopped with Ctrl-C".to_owned();
     store.set_state(&RunState::Interrupted { reason }).unwrap();
 }
@@ -44,7 +47,7 @@ fn check_run(reader: &Reader) {
     assert_eq!(reader.trial_indices().unwrap(), [0, 1, 2]);
     assert_eq!(reader.trials().unwrap(), [trial(0), failed(1), trial(2)]);
     assert_eq!(reader.path_checks().unwrap(), [path_check()]);
-    assert_eq!(reader.warnings().unwrap(), [warning()]);
+    assert_eq!(reader.warnings().unwrap(), [common::warning()]);
     let reason = "stopped with Ctrl-C".to_owned();
     assert_eq!(reader.state().unwrap(), RunState::Interrupted { reason });
 }
@@ -88,6 +91,36 @@ fn golden_file_of_version_4_still_loads() {
 #[test]
 fn golden_file_of_version_5_still_loads() {
     check_run(&Reader::open(Path::new(GOLDEN_5)).unwrap());
+}
+
+#[test]
+fn golden_file_of_version_6_still_loads() {
+    check_run(&Reader::open(Path::new(GOLDEN_6)).unwrap());
+}
+
+/// Warnings of the run and of a trial keep template and arguments. In a file that an earlier version began, those of a
+/// resumed run have them beside stored sentences, and the checksums hold.
+#[test]
+fn warnings_keep_their_arguments() {
+    let dir = tempdir().unwrap();
+    fs::copy(GOLDEN_6, dir.path().join(FILE_NAME)).unwrap();
+    let late = warning::path_late(Ratio(0.021), Duration::from_micros(1500));
+    let mut added = trial(10);
+    added.measurements.warnings.push(late.clone());
+    let mut store = open_to_resume(dir.path()).unwrap();
+    store.add_trial(&added).unwrap();
+    store.add_warning(&late).unwrap();
+    drop(store);
+    let reader = Reader::open(dir.path()).unwrap();
+    assert_eq!(reader.trials().unwrap()[3], added);
+    assert_eq!(reader.warnings().unwrap(), [common::warning(), late]);
+    drop(reader);
+    let connection = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    let change = "UPDATE warning SET content_json = replace(content_json, '21000', '22000') WHERE trial = 10";
+    assert!(connection.execute(change, []).unwrap() > 0);
+    drop(connection);
+    let error = Reader::open(dir.path()).unwrap_err();
+    assert!(error.to_string().contains("trial 10"), "{error}");
 }
 
 /// Checks a metric whose name did not say its statistic. The file is of version 1, whose records have no checksums.

@@ -212,7 +212,7 @@ fn differing_host_facts_are_stored_by_part_with_a_warning() {
         .collect();
     assert_eq!(differ.len(), 1);
     assert!(
-        differ[0].ends_with("`cpu.model` of the sender: `AMD` on n1, n2; `Intel` on n3"),
+        differ[0].ends_with("`cpu.model` of the sender is `AMD` on `n1`, `n2`; `cpu.model` of the sender is `Intel` on `n3`"),
         "{differ:?}"
     );
     let hosts = reader.header().unwrap().hosts;
@@ -258,7 +258,7 @@ fn files_of_other_plans_and_versions_are_refused() {
         merge.refused
     );
 
-    for (version, schema) in [(4, "schema 4"), (7, "schema 7")] {
+    for (version, schema) in [(1, "schema 1"), (8, "schema 8")] {
         let path = copy.join(FILE_NAME);
         fs::copy(good[0].join(FILE_NAME), &path).unwrap();
         let connection = rusqlite::Connection::open(&path).unwrap();

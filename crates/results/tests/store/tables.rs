@@ -23,7 +23,7 @@ fn export(dir: &Path) {
     let mut store = Store::create(dir, &header()).expect("a new directory");
     let mut invalid = failed(0);
     invalid.outcome = Outcome::Invalid;
-    invalid.measurements.warnings = vec![Warning::new("=cmd|' /C calc'!A0", "a, \"b\"", "")];
+    invalid.measurements.warnings = vec![Warning::of_texts("=cmd|' /C calc'!A0", "a, \"b\"", "")];
     let mut again = trial(5);
     (again.attempt, again.round) = (2, 0);
     let mut histogram = Hdr::<u64>::new(3).expect("3 digits");
@@ -152,7 +152,7 @@ fn missing_values_are_null_and_formulas_are_text() {
     assert_eq!(csv(&dir, "host_sample"), expected);
     let warnings = csv(&dir, "warning");
     assert!(
-        warnings.contains("0,'=cmd|' /C calc'!A0,\"a, \"\"b\"\"\",\n"),
+        warnings.contains("0,'=cmd|' /C calc'!A0,\"a, \"\"b\"\"\",,\n"),
         "{warnings}"
     );
     assert!(warnings.contains("\n,cpu_governor,"), "{warnings}");

@@ -7,7 +7,7 @@ use std::{
 use regatta_model::{
     Handshake, Named,
     metric::{DelayMetrics, id},
-    warning_code,
+    phrase, warning,
 };
 
 use super::{Exchanges, Expected, NOT_MEASURED, head};
@@ -204,21 +204,15 @@ impl Tally {
         let others = self.completed() - self.as_requested;
         if others > 0 {
             let made = self.made.iter();
-            let made = made.map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
-            let made = made.collect::<Vec<_>>().join(", ");
+            let made = made.map(|(name, count)| phrase::handshakes(*count, name));
             let (all, requested) = (self.completed(), Named::as_str(work.handshake));
-            let message = format!(
-                "{others} of {all} connections made another handshake than `{requested}`: {made}"
-            );
-            findings.warn("handshake_differs", message, "");
+            let made = made.collect();
+            findings.warn(warning::handshake_differs(others, all, requested, made));
         }
         if let Some(error) = &self.last_error {
             let (failed, all) = (self.failed, self.failed + self.completed());
-            let message = format!(
-                "{failed} of {all} connections failed, the last one with: {}",
-                error.reasons().join(": ")
-            );
-            findings.warn(warning_code::CONNECTIONS_FAILED, message, "");
+            let reason = error.reasons().join(": ");
+            findings.warn(warning::connections_failed(failed, all, &reason));
         }
     }
 }
@@ -301,9 +295,8 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges
         ended.carrier.describe(findings);
         // Facts of a connection replace those that its end had before.
         tally.report(self, findings);
-        let of_all = format!("the {} of {}", tally.completed(), self.connections);
-        let done = format!("{of_all} connections that were done");
-        ended.report_times(findings, &done);
+        let done = phrase::connections_done(tally.completed(), self.connections);
+        ended.report_times(findings, done);
         Ok(())
     }
 }

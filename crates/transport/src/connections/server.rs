@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use parking_lot::Mutex;
+use regatta_model::warning;
 
 use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
 use crate::{
@@ -196,14 +197,7 @@ impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Exchanges 
     ) -> MonotonicTime {
         findings.facts(state.facts.unwrap_or_default());
         if state.damaged > 0 {
-            findings.warn(
-                "requests_damaged",
-                format!(
-                    "{} requests arrived damaged and had no answer",
-                    state.damaged
-                ),
-                "",
-            );
+            findings.warn(warning::requests_damaged(state.damaged));
         }
         state.started.unwrap_or(outcome.at)
     }

@@ -119,6 +119,7 @@ impl Exchange {
             stray,
             held_back,
             patience,
+            ..
         } = result
         else {
             return Ok(None);

@@ -7,6 +7,7 @@
 
 mod messages;
 mod numbered;
+pub(crate) mod stated;
 pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use regatta_model::{
     Arrivals, Bytes, Pattern, WorkloadKind,
     metric::{DelayMetrics, id},
     units::format_duration,
+    warning,
 };
 
 use crate::{
@@ -188,6 +190,8 @@ pub(crate) struct ExchangeResult {
     tracker: Option<RequestTracker>,
     /// Answers that came damaged, or that belong to no request.
     stray: u64,
+    /// Requests that have left and whose departure is not known, at the end of another process.
+    unanswered: u64,
     /// Requests that waited because neither end may block the other.
     held_back: bool,
     /// Time after which an answer is given up, as at the beginning, where it can be lost.
@@ -215,7 +219,8 @@ impl Exchange {
             Kind::RequestResponse => {
                 findings.metric(id::REQUESTS_PER_SECOND, tracker.answers_per_second());
                 findings.metric(id::REQUEST_RATE_RATIO, tracker.rate_ratio());
-                findings.count(id::REQUESTS_UNANSWERED, tracker.sent - tracker.delays.len());
+                let unanswered = tracker.sent + result.unanswered - tracker.delays.len();
+                findings.count(id::REQUESTS_UNANSWERED, unanswered);
             }
         }
         if let Some(patience) = result.patience {
@@ -227,16 +232,10 @@ impl Exchange {
             findings.count(id::LATE_ANSWERS, tracker.late);
         }
         if result.stray > 0 {
-            let message = format!("{} answers came damaged, or twice", result.stray);
-            findings.warn("answers_corrupted", message, "");
+            findings.warn(warning::answers_corrupted(result.stray));
         }
         if result.held_back {
-            findings.warn(
-                "requests_held_back",
-                "requests waited for answers so that neither end could block the other: no more may \
-                 be under way than both ends hold unread",
-                "ask for fewer `outstanding`, a lower `requests_per_second`, or smaller messages",
-            );
+            findings.warn(warning::requests_held_back());
         }
     }
 }

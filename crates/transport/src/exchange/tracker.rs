@@ -144,6 +144,28 @@ impl RequestTracker {
         }
     }
 
+    /// Returns the earliest departure that the rules allow the next request, if the others are answered: after those
+    /// before, and not before its time in the schedule.
+    pub(crate) fn earliest(&self) -> MonotonicTime {
+        let before = self.last_left;
+        match self.rules.arrivals {
+            Arrivals::Closed { .. } => before,
+            Arrivals::Open {
+                requests_per_second,
+            } => before.max(self.scheduled(self.sent, requests_per_second)),
+        }
+    }
+
+    /// Whether the next request was due by its schedule before `moment`, if there is a schedule.
+    pub(crate) fn is_due_before(&self, moment: MonotonicTime) -> bool {
+        match self.rules.arrivals {
+            Arrivals::Closed { .. } => false,
+            Arrivals::Open {
+                requests_per_second,
+            } => self.scheduled(self.sent, requests_per_second) < moment,
+        }
+    }
+
     /// Notes that the next request leaves; returns its number.
     pub(crate) fn depart(&mut self, now: MonotonicTime) -> u64 {
         let number = self.sent;

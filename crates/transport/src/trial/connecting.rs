@@ -7,6 +7,7 @@ use std::{future::Future, net::SocketAddr, time::Duration};
 
 use parking_lot::Mutex;
 use regatta_control::SideReport;
+use regatta_model::Phrase;
 
 use super::{
     Carried, Trial,
@@ -323,9 +324,9 @@ impl<C: Carrier> Ended<'_, C> {
         }
     }
 
-    /// Adds the time of the work, of which `measured` was done by its end.
-    pub(crate) fn report_times(&self, findings: &mut Findings, measured: &str) {
-        findings.times(self.trial, self.started, &self.end, measured);
+    /// Adds the time of the work, of which `delivered` was done by its end.
+    pub(crate) fn report_times(&self, findings: &mut Findings, delivered: Phrase) {
+        findings.times(self.trial, self.started, &self.end, delivered);
     }
 
     /// Closes the flow of the probe under load.

@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
-    Bytes, Histogram, ProbePlacement, Warning, WorkloadKind,
+    Bytes, Histogram, Phrase, ProbePlacement, Warning, WorkloadKind,
     metric::{DelayMetrics, id},
+    phrase,
     units::format_duration,
-    warning_code,
+    warning,
 };
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::MonotonicTime,
-    context::{StatisticsSource, WindowStatistics},
+    context::{StatisticsSource, WindowLimit, WindowStatistics},
     probe::{Delays, Probed},
 };
 
@@ -89,8 +90,7 @@ impl Findings {
     }
 
     /// Adds a warning.
-    pub fn warn(&mut self, code: &str, message: impl Into<String>, hint: impl Into<String>) {
-        let warning = Warning::new(code, message, hint);
+    pub fn warn(&mut self, warning: Warning) {
         self.0.measurements.warnings.push(warning);
     }
 
@@ -113,12 +113,7 @@ impl Findings {
     pub fn abandoned(&mut self, role: Role) {
         self.fact("finish", "abandon");
         if role == Role::Sender {
-            self.warn(
-                warning_code::ABANDONED,
-                "the sender closed as soon as its last message was handed over, as some published \
-                 experiments did: what was under way then is lost, and the transfer time ends there",
-                "leave `finish` out to have every byte delivered",
-            );
+            self.warn(warning::abandoned());
         }
     }
 
@@ -140,25 +135,20 @@ impl Findings {
     }
 
     /// Adds the span and the time of the transfer, and the warning that its deadline ended it, with
-    /// `measured`, what was delivered by then.
+    /// `delivered`, what was delivered by then.
     pub(crate) fn times(
         &mut self,
         trial: &Trial,
         started: MonotonicTime,
         end: &SenderEnd,
-        measured: &str,
+        delivered: Phrase,
     ) {
         self.span(started, end.at());
         self.metric(id::TRANSFER_TIME_NS, (end.at() - started) as f64);
         if matches!(end, SenderEnd::Deadline { .. }) {
-            let deadline = format_duration(trial.order.deadline);
-            let message = format!(
-                "the transfer was stopped at its deadline of {deadline}; measured is what was \
-                 delivered by then: {measured}"
-            );
-            let shorter = trial.order.workload.kind.shorter();
-            let hint = format!("give a longer `--deadline` or {shorter}");
-            self.warn(warning_code::DEADLINE_REACHED, message, hint);
+            let (deadline, kind) = (trial.order.deadline, &trial.order.workload.kind);
+            let shorter = kind.shorter();
+            self.warn(warning::deadline_reached(deadline, delivered, shorter));
         }
     }
 
@@ -180,12 +170,14 @@ impl Findings {
         self.acknowledgement(matches!(end, SenderEnd::Acknowledged { .. }));
         self.time(id::SET_UP_TIME_MEAN_NS, set_up);
         let (bytes, all) = (Bytes(delivered.bytes), Bytes(size));
-        let measured = match &trial.order.workload.kind {
-            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => bytes.to_string(),
-            _ if bytes < all => format!("{bytes} of {all}"),
-            _ => format!("all {all}, which the sender did not know yet"),
+        let delivered = match &trial.order.workload.kind {
+            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
+                phrase::amount(bytes)
+            }
+            _ if bytes < all => phrase::part_of(bytes, all),
+            _ => phrase::all_of_it(all),
         };
-        self.times(trial, started, end, &measured);
+        self.times(trial, started, end, delivered);
     }
 
     /// Adds the delivered bits over the time of the transfer.
@@ -210,11 +202,11 @@ impl Findings {
             && limited.time > transfer / 5
             && !fills(&trial.order.path, max_bytes_in_flight)
         {
-            let [time, all] = [limited.time, transfer].map(format_duration);
-            let message = format!(
-                "the receiver's window, not the path, limited the sender for {time} of {all}"
-            );
-            self.warn(warning_code::WINDOW_LIMITED, message, limited.hint);
+            let remedy = match limited.by {
+                WindowLimit::ReceiveBuffers => phrase::receive_buffers_of_the_receiver(),
+                WindowLimit::StreamWindow => phrase::larger_stream_window(),
+            };
+            self.warn(warning::window_limited(limited.time, transfer, remedy));
         }
     }
 
@@ -280,12 +272,11 @@ impl Findings {
         self.delays(DelayMetrics::IDLE_ROUND_TRIP, delays);
         let (answers, planned) = (delays.answers(), trial.probe.idle_messages);
         if answers < u64::from(planned) {
-            let error = probed.error.as_ref();
-            let why = error.map_or_else(String::new, |error| format!(": {error}"));
-            let message = format!(
-                "{answers} of {planned} probe messages before the transfer were answered{why}"
-            );
-            self.warn("idle_probe_incomplete", message, "");
+            let planned = planned.into();
+            self.warn(match &probed.error {
+                None => warning::idle_probe_incomplete(answers, planned),
+                Some(error) => warning::idle_probe_failed(answers, planned, &error.to_string()),
+            });
         }
     }
 
@@ -320,8 +311,7 @@ impl Findings {
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
         if let Some(error) = probed.error.as_ref().filter(|_| !by_deadline) {
-            let message = format!("the probe under load ended before the transfer: {error}");
-            self.warn("probe_broken", message, "");
+            self.warn(warning::probe_broken(&error.to_string()));
         }
     }
 
@@ -344,16 +334,14 @@ impl Findings {
         let goodput = deliveries.and_then(|all| all.goodput(delivered.bytes));
         self.metric(id::RECEIVER_GOODPUT_BPS, goodput);
         if corrupted > 0 {
-            let message = format!("{corrupted} messages arrived damaged");
-            self.warn(warning_code::MESSAGES_CORRUPTED, message, "");
+            self.warn(warning::messages_corrupted(corrupted));
         }
     }
 
     /// Adds the number of flows that were not admitted.
     pub(crate) fn refused(&mut self, flows: u64) {
         if flows > 0 {
-            let message = format!("{flows} flows without this trial's token were refused");
-            self.warn("flow_refused", message, "");
+            self.warn(warning::flow_refused(flows));
         }
     }
 }

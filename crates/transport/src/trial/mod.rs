@@ -11,6 +11,7 @@ pub(crate) mod message_control;
 pub(crate) mod messages;
 mod probing;
 pub(crate) mod retransmissions;
+pub(crate) mod stated_probe;
 pub(crate) mod streams;
 pub(crate) mod wait_queue;
 pub(crate) mod warm_up;

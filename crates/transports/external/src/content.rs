@@ -6,6 +6,8 @@ use crc32fast::Hasher;
 use regatta_model::Pattern;
 use regatta_transport::message_content;
 
+use crate::error::ProgramFailure;
+
 /// The content of a transfer. Both ends generate the same from their orders.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
@@ -16,6 +18,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    /// Makes the content of a bulk transfer.
     pub(crate) fn new(pattern: Pattern, message: usize, size: u64, seed: u64) -> Self {
         let message = message_content(pattern, message, seed);
         Self { message, size }
@@ -53,6 +56,19 @@ impl Content {
         let rest = usize::try_from(bytes % message).unwrap_or_default();
         all.update(&self.message[..rest]);
         all.finalize()
+    }
+
+    /// Checks the CRC-32 of the first `bytes` that a program states.
+    pub(crate) fn check(&self, bytes: u64, crc32: Option<u32>) -> Result<(), ProgramFailure> {
+        let expected = self.crc32(bytes);
+        let got =
+            crc32.ok_or_else(|| ProgramFailure::invalid("its `done` has no CRC-32 of the data"))?;
+        if got == expected {
+            return Ok(());
+        }
+        Err(ProgramFailure::invalid(format!(
+            "the CRC-32 of the `{bytes}` bytes that it got is `{got:08x}`, and of what was sent `{expected:08x}`"
+        )))
     }
 }
 

@@ -9,13 +9,19 @@ use strum::IntoStaticStr;
 use crate::error::ProgramError;
 
 /// Version of this contract. A change that an older program would misread raises it.
-pub(crate) const CONTRACT_VERSION: u32 = 1;
+pub(crate) const CONTRACT_VERSION: u32 = 2;
 
 /// Exit code of a program that does not support the request on this host.
 pub(crate) const UNSUPPORTED_EXIT: i32 = 77;
 
 /// Capability of a program that carries out one trial after another.
 pub(crate) const REPEAT: &str = "repeat";
+
+/// Capability of a program that can end without the receiver's acknowledgement.
+pub(crate) const ABANDON: &str = "abandon";
+
+/// Capability of a program that sends and answers the probe's messages.
+pub(crate) const PROBE: &str = "probe";
 
 /// Message of the agent to a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,6 +36,12 @@ pub(crate) enum ToProgram {
     Listen(Box<Order>),
     /// Be the end that connects and sends.
     Connect(Box<Order>),
+    /// To the connecting end of a trial with a probe, once both are ready: connect the probe to this port, have the
+    /// messages before the transfer answered, and say `probed`.
+    Probe {
+        /// Port of the listening end.
+        port: u16,
+    },
     /// To the connecting end, once both are ready: connect to this port and send.
     Start {
         /// Port of the listening end.
@@ -54,14 +66,18 @@ pub(crate) struct Order {
     pub ports: Option<(u16, u16)>,
     /// Token of 16 random bytes, hexadecimal, with which the data begins.
     pub token: String,
-    /// Workload: `bulk`.
+    /// Workload: `bulk`, `stop-and-wait` or `request-response`.
     pub workload: &'static str,
-    /// Bytes of all messages.
+    /// Bytes of all messages to the listening end.
     pub size_bytes: u64,
     /// Size of every message but the last, which may be shorter.
     pub message_bytes: u64,
     /// File with one full-length message.
     pub message_file: PathBuf,
+    /// Answers to the messages; absent in a bulk transfer.
+    pub exchange: Option<Exchange>,
+    /// Messages of the probe; absent where there is none.
+    pub probe: Option<Probe>,
     /// End of the transfer: `agree`, or `abandon` if the program has that capability.
     pub finish: &'static str,
     /// Congestion control that the sender must use; absent where there is no choice.
@@ -75,6 +91,34 @@ pub(crate) struct Order {
     pub tls: Tls,
     /// Properties of the path.
     pub path: Path,
+}
+
+/// Answers of an exchange: one to each message, in the same order.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Exchange {
+    /// Number of messages, and of answers.
+    pub requests: u64,
+    /// Size of each answer.
+    pub answer_bytes: u64,
+    /// File with one answer.
+    pub answer_file: PathBuf,
+    /// Most messages that may wait for their answers at once.
+    pub outstanding: u64,
+    /// Rate of the messages' schedule; absent where each leaves as soon as `outstanding` allows.
+    pub requests_per_second: Option<f64>,
+}
+
+/// Probe over a connection of its own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Probe {
+    /// Token with which the probe's connection begins, as the transfer's with its own.
+    pub token: String,
+    /// Size of a message.
+    pub message_bytes: u64,
+    /// Number of messages before the transfer, one after another.
+    pub idle_messages: u32,
+    /// Time between messages during the transfer, in nanoseconds; absent without such.
+    pub interval_ns: Option<u64>,
 }
 
 /// The run's certificate, in PEM.
@@ -127,6 +171,15 @@ pub(crate) enum FromProgram {
         /// Bytes since the beginning.
         bytes: u64,
     },
+    /// Connecting end: messages that were answered since the line before, in the order of departure.
+    Answers {
+        /// Kind of the messages.
+        to: AnswersTo,
+        /// Departure of each, scheduled for `probe`, and arrival of its answer, on `CLOCK_MONOTONIC`.
+        times_ns: Vec<[i64; 2]>,
+    },
+    /// Answer to `probe`: the probe's connection can carry data, and all its messages before the transfer are answered.
+    Probed,
     /// This end is done.
     Done(Done),
     /// Answer to `end`: no process of the trial is left.
@@ -142,6 +195,18 @@ impl FromProgram {
     }
 }
 
+/// Kind of messages that are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AnswersTo {
+    /// Messages of the workload.
+    Requests,
+    /// Messages of the probe before the transfer.
+    IdleProbe,
+    /// Messages of the probe during the transfer.
+    Probe,
+}
+
 /// Identity and capabilities of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -154,7 +219,7 @@ pub(crate) struct Description {
     pub version: String,
     /// Workloads that the program supports.
     pub workloads: Vec<String>,
-    /// Further capabilities: `abandon`, `repeat`.
+    /// Further capabilities: `abandon`, `probe`, `repeat`.
     #[serde(default)]
     pub capabilities: Vec<String>,
 }
@@ -172,7 +237,7 @@ impl Description {
 pub(crate) struct Done {
     /// Receiver: bytes delivered. Sender: bytes that the receiver has acknowledged.
     pub bytes: u64,
-    /// Receiver: CRC-32 (IEEE 802.3, as zlib's) of all bytes delivered.
+    /// CRC-32 (IEEE 802.3, as zlib's) of all bytes delivered: at the receiver of all messages, at the sender of all answers.
     pub crc32: Option<u32>,
     /// `CLOCK_MONOTONIC` when the receiver's acknowledgement arrived, or, at the receiver, when all
     /// was delivered, in nanoseconds.

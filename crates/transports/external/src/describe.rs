@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_transport::{Stop, TransportError};
+use regatta_transport::Stop;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -24,9 +24,6 @@ const DESCRIBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Time in which the program must end after that.
 const END_LIMIT: Duration = Duration::from_secs(1);
-
-/// The workload that programs carry out.
-pub(crate) const WORKLOAD: &str = "bulk";
 
 /// A program, with the modification time and length of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -126,10 +123,6 @@ fn query(command: &Command, stop: &Stop) -> Result<(Description, Program), Progr
             "it speaks version `{version}` of the contract and not `{CONTRACT_VERSION}`"
         )));
     }
-    if !description.workloads.iter().any(|name| name == WORKLOAD) {
-        let reason = format!("`{}` does not carry out `{WORKLOAD}`", description.name);
-        return Err(TransportError::unsupported(reason, "").into());
-    }
     Ok((description, program))
 }
 
@@ -158,7 +151,7 @@ mod tests {
 
     impl Repeating {
         fn new(answer: &str) -> Self {
-            let described = r#"{"type":"description","contract":1,"name":"test","version":"1","workloads":["bulk"],"capabilities":["repeat"]}"#;
+            let described = r#"{"type":"description","contract":2,"name":"test","version":"1","workloads":["bulk"],"capabilities":["repeat"]}"#;
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("driver");
             let script = format!(

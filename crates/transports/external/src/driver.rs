@@ -80,13 +80,28 @@ static AIOQUIC: DriverDescriptor = DriverDescriptor {
     congestion_control_choosable: true,
     stack: "aioquic",
     stack_version: "1.7.2",
-    options: &[options::congestion_control(
-        &["cubic", "reno"],
-        "congestion control of the sender, aioquic's own, read back; aioquic's default is `reno`",
-    )],
+    options: &[
+        options::congestion_control(
+            &["cubic", "reno"],
+            "congestion control of the sender, aioquic's own, read back; with `profile = \"library\"` the default is \
+             aioquic's, `reno`",
+        ),
+        PROFILE,
+    ],
     metrics: &[id::MIN_RTT_NS, id::SMOOTHED_RTT_LAST_NS],
     ..DriverDescriptor::PLAIN
 };
+
+const PROFILE: OptionDefinition = OptionDefinition {
+    name: "profile",
+    kind: OptionKind::OneOf(&["bench", "library"]),
+    default: "bench",
+    help: "`bench`: windows, packets, cipher, key exchange and buffers as those of all stacks; `library`: those of aioquic \
+           and of the kernel",
+};
+
+/// Value of [`PROFILE`] that leaves the library's own settings alone.
+const LIBRARY: &str = "library";
 
 static QUIC_GO: DriverDescriptor = DriverDescriptor {
     name: "quic-go",
@@ -129,8 +144,16 @@ pub(crate) fn directory() -> Option<PathBuf> {
         .or_else(|| named("HOME").map(|home| Path::new(&home).join(".cache/regatta/external")))
 }
 
-/// Returns the congestion control that is asked for, or the driver's default.
+/// Whether the library's own settings are left alone.
+fn is_library(options: &OptionValues) -> bool {
+    options.contains_key(PROFILE.name) && PROFILE.text(options) == Some(LIBRARY)
+}
+
+/// Returns the congestion control that is asked for, or the driver's default; `None` where it is left to the library.
 fn congestion_control(descriptor: &DriverDescriptor, options: &OptionValues) -> Option<String> {
+    if is_library(options) && !options.contains_key(CC.name) {
+        return None;
+    }
     let mut known = descriptor.options.iter();
     let option = known.find(|option| option.name == CC.name)?;
     option.text(options).map(str::to_owned)
@@ -181,7 +204,7 @@ fn user_command(options: &OptionValues) -> Result<Command, OptionError> {
 }
 
 /// Returns a program that comes with Regatta; its file must exist.
-fn installed_command(name: &str) -> Result<Command, Unsupported> {
+fn installed_program(name: &str) -> Result<PathBuf, Unsupported> {
     let missing = |what: &str| {
         let hint = "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is";
         Unsupported::new(format!("`{name}` is not installed: {what}"), hint)
@@ -193,10 +216,7 @@ fn installed_command(name: &str) -> Result<Command, Unsupported> {
     if !program.is_file() {
         return Err(missing(&format!("there is no `{}`", program.display())));
     }
-    Ok(Command {
-        program,
-        arguments: Vec::new(),
-    })
+    Ok(program)
 }
 
 impl Program {
@@ -207,7 +227,13 @@ impl Program {
     fn command(&self, options: &OptionValues) -> Result<Command> {
         Ok(match self.is_user_program() {
             true => user_command(options)?,
-            false => installed_command(self.0.name)?,
+            false => {
+                let arguments = is_library(options).then(|| format!("--profile={LIBRARY}"));
+                Command {
+                    program: installed_program(self.0.name)?,
+                    arguments: arguments.into_iter().collect(),
+                }
+            }
         })
     }
 }
@@ -286,6 +312,22 @@ mod tests {
         assert_eq!(hint, "`./no-such-driver` is no file; name a program");
         let none = Program(&EXTERNAL).check_options(&BTreeMap::new());
         assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");
+    }
+
+    #[test]
+    fn a_library_profile_chooses_no_congestion_control() {
+        let of = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|&(name, value)| {
+                let value = OptionValue::Text(value.to_owned());
+                (name.to_owned(), value)
+            });
+            congestion_control(&AIOQUIC, &options.collect())
+        };
+        assert_eq!(of(&[]).as_deref(), Some("cubic"));
+        assert_eq!(of(&[("profile", "bench")]).as_deref(), Some("cubic"));
+        assert_eq!(of(&[("profile", "library")]), None);
+        let chosen = [("profile", "library"), ("cc", "cubic")];
+        assert_eq!(of(&chosen).as_deref(), Some("cubic"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use regatta_transport::WindowLimited;
+use regatta_transport::{WindowLimit, WindowLimited};
 
 /// Estimator of the time for which flow control held a sender back.
 ///
@@ -44,7 +44,7 @@ impl Blocked {
     pub fn sample(&self, frames: u64, in_flight_bytes: u64, window_bytes: u64) -> WindowLimited {
         WindowLimited {
             time: self.add(Instant::now(), frames, in_flight_bytes, window_bytes),
-            hint: "set the transport's option `stream_window` to a larger size",
+            by: WindowLimit::StreamWindow,
         }
     }
 

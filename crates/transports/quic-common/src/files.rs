@@ -12,7 +12,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::Warning;
+use regatta_model::{Warning, phrase, warning};
 use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 use regatta_transport_tls as tls;
 use rustls::{KeyLog, NoKeyLog};
@@ -147,17 +147,8 @@ impl Files {
         if self.directory.is_some() || self.requested.is_empty() {
             return None;
         }
-        let (requested, them) = match self.requested.as_slice() {
-            [one] => (format!("`{one}` was"), "it is not"),
-            both => (format!("`{}` were", both.join("` and `")), "they are not"),
-        };
-        Some(Warning::new(
-            "no_place_for_files",
-            format!(
-                "{requested} asked for, but the {} was given no directory for files, so {them} written",
-                self.end
-            ),
-            "take the options out, or give the run a directory with `--out DIR`",
-        ))
+        let options = self.requested.iter().map(ToString::to_string);
+        let side = phrase::side(self.end);
+        Some(warning::no_place_for_files(options.collect(), side))
     }
 }

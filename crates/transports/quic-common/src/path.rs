@@ -59,8 +59,8 @@ pub struct Sizes {
     pub first_payload_bytes: u16,
     /// Sizes of windows and buffers.
     pub windows: WindowSizes,
-    /// Receive and send buffer that is requested of the socket, in bytes.
-    pub socket_buffers_bytes: (usize, usize),
+    /// Receive and send buffer that is requested of the socket, in bytes; `None` for the kernel's.
+    pub socket_buffers_bytes: (Option<usize>, Option<usize>),
     /// Whether what the stack holds of the application's data follows the congestion window ([`Self::held_bytes`]): over
     /// a path whose rate is not known. The flow-control window there is that of a fast path. With a send buffer of that
     /// size, what the application has written when its time is up can be on its way for a minute over a slow one.
@@ -110,7 +110,7 @@ impl Sizes {
                 ..=most(packets.min(MAX_WINDOW_WITHOUT_RATE_PACKETS)),
         };
         let windows = WindowSizes::of(path, options.stream_window_bytes, &range);
-        let buffer = |configured: Option<usize>| configured.unwrap_or(windows.socket_buffer_bytes);
+        let buffer = |configured: Option<usize>| configured.or(windows.requested_socket_bytes);
         Ok(Self {
             payload_bytes,
             first_payload_bytes: match options.mtu_discovery {
@@ -181,6 +181,8 @@ mod tests {
             keeps_order: true,
             is_real_network: false,
             treats_alike: true,
+            tuning: regatta_model::Tuning::default(),
+            keeps_tcp_limits: false,
         }
     }
 

@@ -19,7 +19,7 @@ use regatta_transport_sockets::wait::{in_time, within, within_exactly};
 
 /// Waits for `after`, opens another port, and moves the connection to it. The result is kept with
 /// the connection.
-pub(crate) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes: usize) {
+pub(crate) async fn migrate(handle: Weak<Handle>, after: Duration, buffer_bytes: Option<usize>) {
     tokio::time::sleep(after).await;
     let Some(handle) = handle.upgrade() else {
         return;

@@ -97,7 +97,7 @@ fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
     let establish = move |handle: &Arc<Handle>, connects, stop: &Stop| {
         stop.on_stop(handle);
         if let Some(after) = options.migrate_after.filter(|_| connects) {
-            let buffer_bytes = sizes.windows.socket_buffer_bytes;
+            let buffer_bytes = sizes.windows.requested_socket_bytes;
             tokio::spawn(migrate(handle.weak(), after, buffer_bytes));
         }
         Statistics::new(handle, side, options, Arc::clone(&counters))

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Bytes, OptionValue, Warning, warning_code};
+use regatta_model::{Bytes, OptionValue, Warning, warning};
 use regatta_transport::{OptionDefinition, Unsupported};
 use strum::VariantNames as _;
 
@@ -185,17 +185,9 @@ impl Needs {
     /// Returns the warning that the stack's window, not the path, is the limit.
     pub(crate) fn warning(&self) -> Option<Warning> {
         let missed = self.window_missed_bytes?;
-        Some(Warning::new(
-            warning_code::WINDOW_LIMITED,
-            format!(
-                "the window of a stream is {}, as {} ends a connection with more packets unread, \
-                 and the path holds {}",
-                Bytes(self.sizes.windows.stream_bytes),
-                stack::STACK,
-                Bytes(missed)
-            ),
-            "set `stream_window`, if a connection that fails after a loss is acceptable",
-        ))
+        let window = Bytes(self.sizes.windows.stream_bytes);
+        let missed = Bytes(missed);
+        Some(warning::stream_window_limited(window, stack::STACK, missed))
     }
 }
 

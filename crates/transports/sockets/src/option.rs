@@ -5,16 +5,22 @@ use std::{io, os::fd::AsRawFd};
 use regatta_transport::socket_option::{get_into, set_integer};
 use socket2::Socket;
 
-/// Sets the sizes of the buffers, beyond the system's maximum where that is permitted; returns the sizes that the kernel
-/// grants, of which it doubles each for its own accounting. All sizes are in bytes.
+/// Sets the sizes of the buffers, beyond the system's maximum where that is permitted; `None` leaves one as the kernel
+/// gives it. Returns the sizes that the kernel grants, of which it doubles each for its own accounting. All sizes are in
+/// bytes.
 ///
 /// # Errors
 /// The error of the system.
-pub fn set_buffers(socket: &Socket, receive: usize, send: usize) -> io::Result<(usize, usize)> {
+pub fn set_buffers(
+    socket: &Socket,
+    receive: Option<usize>,
+    send: Option<usize>,
+) -> io::Result<(usize, usize)> {
     for (name, by_force, bytes) in [
         (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, receive),
         (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, send),
     ] {
+        let Some(bytes) = bytes else { continue };
         let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
         set_integer(socket, libc::SOL_SOCKET, by_force, bytes)
             .or_else(|_| set_integer(socket, libc::SOL_SOCKET, name, bytes))?;

@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use regatta_model::{Bytes, PortRange, Warning};
+use regatta_model::{Bytes, PortRange, Warning, phrase, warning};
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -17,23 +17,24 @@ use crate::option::{self, Memory};
 /// payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
-    /// Requested receive buffer, in bytes of payload.
-    pub requested_receive_bytes: usize,
+    /// Requested receive buffer, in bytes of payload; `None` for the kernel's default.
+    pub requested_receive_bytes: Option<usize>,
     /// `SO_RCVBUF` as read back.
     pub receive_bytes: usize,
     /// `SO_SNDBUF` as read back.
     pub send_bytes: usize,
 }
 
-/// Binds a socket to one of `ports`, or to any port, and sizes its buffers, above the system's limit where that is permitted.
+/// Binds a socket to one of `ports`, or to any port, and sizes its buffers, above the system's limit where that is permitted; `None` leaves a
+/// buffer as the kernel gives it.
 ///
 /// # Errors
 /// [`TransportError::Io`] if it cannot be bound.
 pub fn bind(
     local: IpAddr,
     ports: Option<PortRange>,
-    receive_bytes: usize,
-    send_bytes: usize,
+    receive_bytes: Option<usize>,
+    send_bytes: Option<usize>,
 ) -> Result<(UdpSocket, Buffers), TransportError> {
     let address = |port| SocketAddr::new(local, port);
     let opened = || -> io::Result<(UdpSocket, Buffers)> {
@@ -63,17 +64,12 @@ impl Buffers {
     #[must_use]
     pub fn warning(&self, side: &str) -> Option<Warning> {
         // The kernel doubles the requested size, for its own accounting.
-        let requested = self.requested_receive_bytes;
+        let requested = self.requested_receive_bytes?;
         let expected = requested.saturating_mul(2);
-        (self.receive_bytes < expected).then(|| Warning {
-            code: "receive_buffer_small".to_owned(),
-            message: format!(
-                "the kernel grants the {side} {} of UDP receive buffer instead of {}, so packets \
-                 may be dropped there, not on the path",
-                Bytes(self.receive_bytes as u64),
-                Bytes(expected as u64),
-            ),
-            hint: format!("run `sysctl -w net.core.rmem_max={requested}` on that host"),
+        (self.receive_bytes < expected).then(|| {
+            let [granted, expected] = [self.receive_bytes, expected].map(|it| Bytes(it as u64));
+            let side = phrase::side(side);
+            warning::receive_buffer_small(side, granted, expected, requested as u64)
         })
     }
 
@@ -113,10 +109,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_buffer_that_is_not_asked_for_is_the_kernels() {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let plain = UdpSocket::bind((local, 0)).expect("a socket");
+        let plain = Socket::from(plain);
+        let (_, buffers) = bind(local, None, None, Some(1 << 20)).expect("a socket");
+        assert_eq!(Some(buffers.receive_bytes), plain.recv_buffer_size().ok());
+        assert_ne!(Some(buffers.send_bytes), plain.send_buffer_size().ok());
+        assert!(buffers.warning("receiver").is_none());
+    }
+
+    #[test]
     fn receive_buffer_drops_are_counted() {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (receiver, buffers) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");
-        let (sender, _) = bind(local, None, 64 << 10, 1 << 20).expect("a socket");
+        let (receiver, buffers) =
+            bind(local, None, Some(64 << 10), Some(1 << 20)).expect("a socket");
+        let (sender, _) = bind(local, None, Some(64 << 10), Some(1 << 20)).expect("a socket");
         assert!(buffers.receive_bytes >= 64 << 10);
         let counters = Counters::of(&receiver).expect("a descriptor");
         assert_eq!(counters.receive_buffer_drops(), Some(0));

@@ -4,7 +4,7 @@
 use std::io;
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Warning, units::format_duration, warning_code};
+use regatta_model::{BitRate, Bytes, Warning, phrase, warning};
 use regatta_transport::{socket_option::set_integer, tcp_buffer_bytes};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -17,9 +17,13 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Returns the buffer to set: none, unless autotuning's limit is below [`tcp_buffer_bytes`]. The warning says that
-    /// neither autotuning nor a fixed buffer can get that large.
+    /// neither autotuning nor a fixed buffer can get that large. A limit that the study asks for is not
+    /// exceeded.
     pub(crate) fn of(order: &TrialOrder) -> (Option<Self>, Option<Warning>) {
         let path = &order.path;
+        if path.keeps_tcp_limits {
+            return (None, None);
+        }
         let (Some(rate), Some(bdp), Some(needed)) = (
             path.link_rate_bps,
             path.bandwidth_delay_product(),
@@ -47,17 +51,14 @@ impl Buffer {
         if got >= needed {
             return (Some(buffer), None);
         }
-        let warning = Warning::new(
-            warning_code::WINDOW_LIMITED,
-            format!(
-                "the {}'s buffer can grow to {} at most, and {} at {} holds {}",
-                order.role.name(),
-                Bytes(got.max(limit) as u64),
-                format_duration(path.round_trip_delay),
-                BitRate(rate),
-                Bytes(bdp)
-            ),
-            format!("run `sysctl -w net.ipv4.{sysctl}=\"4096 131072 {needed}\"` as root"),
+        let warning = warning::tcp_buffer_limited(
+            phrase::side(order.role.name()),
+            Bytes(got.max(limit) as u64),
+            path.round_trip_delay,
+            BitRate(rate),
+            Bytes(bdp),
+            sysctl,
+            needed as u64,
         );
         // A fixed buffer that is smaller than autotuning's limit would make it worse.
         ((got > limit).then_some(buffer), Some(warning))

@@ -10,7 +10,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::Warning;
+use regatta_model::{Warning, warning};
 use regatta_transport::{
     Blocking, MonotonicTime, Purpose, Result, Stop, StreamConnection as _, StreamEndpoint,
     TransportError, stream::Accepted, wait,
@@ -67,13 +67,8 @@ impl Endpoint {
         let local = order.local;
         let addresses = mptcp::further_addresses(local);
         if addresses.is_empty() {
-            endpoint.warnings.push(Warning::new(
-                "mptcp_one_path",
-                format!(
-                    "the interface of `{local}` has no other address, so MPTCP has one subflow only"
-                ),
-                "give both hosts a second address on the path's interface",
-            ));
+            let warning = warning::mptcp_one_path(&local.to_string());
+            endpoint.warnings.push(warning);
         } else {
             endpoint.paths = Some(Paths::add(&addresses)?);
         }

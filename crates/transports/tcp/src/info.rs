@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, mem::offset_of, os::fd::AsRawFd, time::Duration
 use libc::tcp_info as TcpInfo;
 use regatta_model::metric::id;
 use regatta_transport::{
-    ProtocolSample, WindowLimited,
+    ProtocolSample, WindowLimit, WindowLimited,
     socket_option::{Plain as _, get_into},
 };
 
@@ -72,7 +72,7 @@ pub(crate) fn of_info(info: &TcpInfo, filled: usize) -> ProtocolSample {
         congestion_events: None,
         window_limited: known(limited_end).then(|| WindowLimited {
             time: Duration::from_micros(info.tcpi_rwnd_limited),
-            hint: "raise the last value of `net.ipv4.tcp_rmem` on the receiver with `sysctl -w`",
+            by: WindowLimit::ReceiveBuffers,
         }),
     }
 }

@@ -73,9 +73,18 @@ const SEND_BUFFER: OptionDefinition = OptionDefinition {
 };
 
 /// Returns the size of a socket's buffer to ask the kernel for, in bytes: it doubles that, for its own bookkeeping. The
-/// option has a default.
-fn buffer_bytes(option: &OptionDefinition, options: &OptionValues) -> usize {
-    option.bytes(options).unwrap_or_default() / 2
+/// option has a default, which a kernel's defaults (`Tuning::Defaults`) leave unused.
+fn buffer_bytes(option: &OptionDefinition, order: &TrialOrder) -> Option<usize> {
+    let options = &order.transport.options;
+    let holds = option.holds(options, order.path.tuning);
+    holds.then(|| option.bytes(options).unwrap_or_default() / 2)
+}
+
+/// Whether several packets are passed to the kernel in one call: as the option says, and not by default under a kernel's
+/// defaults.
+fn uses_gso(order: &TrialOrder) -> bool {
+    let options = &order.transport.options;
+    GSO.flag(options) && GSO.holds(options, order.path.tuning)
 }
 
 impl Driver for Udp {

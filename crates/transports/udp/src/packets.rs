@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes, Warning};
+use regatta_model::{Bytes, Warning, warning};
 use regatta_transport::socket_option::get_into;
 
 /// Port that a socket is connected to in order to ask for its route; nothing is sent there.
@@ -56,13 +56,11 @@ pub(crate) fn fragmentation(
     // All fragments but the last carry a multiple of eight bytes (RFC 791, 3.2).
     let fragment = (largest_packet.saturating_sub(headers(local) - 8) & !7).max(8);
     let fragments = (message + header + 8).div_ceil(fragment);
-    Some(Warning::new(
-        "ip_fragmentation",
-        format!(
-            "each message of {} travels as {fragments} IP fragments, and is lost if any of them is",
-            Bytes(message as u64)
-        ),
-        format!("use messages of at most {fits} B"),
+    let message = Bytes(message as u64);
+    Some(warning::ip_fragmentation(
+        message,
+        fragments as u64,
+        fits as u64,
     ))
 }
 

@@ -18,7 +18,7 @@ use regatta_transport::{
 use regatta_transport_sockets::option;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, buffer_bytes, packets::headers};
+use crate::{RECEIVE_BUFFER, SEND_BUFFER, buffer_bytes, packets::headers, uses_gso};
 
 /// Maximum number of first datagrams kept for a listener: more than flows open at once.
 const MAX_STRAYS: usize = 1024;
@@ -64,8 +64,7 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
         share()?;
     }
     let options = &order.transport.options;
-    let [receive, send] =
-        [RECEIVE_BUFFER, SEND_BUFFER].map(|option| buffer_bytes(&option, options));
+    let [receive, send] = [RECEIVE_BUFFER, SEND_BUFFER].map(|option| buffer_bytes(&option, order));
     let (receive, send) = option::set_buffers(&socket, receive, send)
         .map_err(TransportError::io("cannot set the socket's buffers"))?;
     if let Some(dscp) = DSCP.number(options) {
@@ -75,7 +74,7 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
     // without it refuses the option.
     let offload = |option, value| {
-        GSO.flag(options) && set_integer(&socket, libc::SOL_UDP, option, value).is_ok()
+        uses_gso(order) && set_integer(&socket, libc::SOL_UDP, option, value).is_ok()
     };
     let gso = offload(libc::UDP_SEGMENT, 0);
     let gro = offload(libc::UDP_GRO, 1);
@@ -218,6 +217,23 @@ mod tests {
         let set = [gso, size("receive_buffer"), size("send_buffer")];
         order.transport.options = set.into();
         order
+    }
+
+    #[test]
+    fn a_kernel_with_its_defaults_sizes_buffers_and_segments_nothing() {
+        let mut order = order_for(Role::Receiver, "udp", 1, 1);
+        order.path.tuning = regatta_model::Tuning::Defaults;
+        let plain = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+        let opened = |order: &TrialOrder| open(order, (order.local, 0).into()).expect("a socket");
+        let default = opened(&order);
+        assert_eq!(
+            default.socket.recv_buffer_size().ok(),
+            plain.recv_buffer_size().ok()
+        );
+        assert!(!default.offload);
+        let gso = ("gso".to_owned(), OptionValue::Flag(true));
+        order.transport.options = [gso].into();
+        assert!(opened(&order).offload, "asked for");
     }
 
     /// If the kernel could choose a port twice, two of 800 would almost always be the same; they

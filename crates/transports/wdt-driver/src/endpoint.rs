@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use rand::RngExt as _;
 use regatta_control::TrialOrder;
-use regatta_model::{PortRange, Warning, units::signed_nanoseconds};
+use regatta_model::{PortRange, Warning, phrase, units::signed_nanoseconds, warning};
 use regatta_transport::{
     MonotonicTime, Result, Stop, TransferEndpoint, TransportError,
     transfer::{Connections, Incoming, Outgoing},
@@ -219,27 +219,15 @@ impl TransferEndpoint for Endpoint {
         if let Some(&blocks) = self.blocks.get()
             && blocks < connections
         {
-            let unit = if blocks == 1 { "block" } else { "blocks" };
-            warnings.push(Warning::new(
-                "wdt_few_blocks",
-                format!(
-                    "the content is {blocks} {unit}: of {connections} connections at most \
-                     {blocks} carried any of it"
-                ),
-                "give a larger `size`, or a smaller `block_size`",
-            ));
+            warnings.push(warning::wdt_few_blocks(blocks, connections));
         }
         if let Some(report) = &*self.report.lock() {
             let ports = || report.ports.iter();
             let again: u32 = ports().map(|port| port.connections.saturating_sub(1)).sum();
             let lost = ports().filter(|port| port.failure.is_some()).count();
             if again > 0 || lost > 0 {
-                let message = format!(
-                    "connections were made again {again} times and {lost} ports given up at \
-                     the {}; all was delivered",
-                    self.end
-                );
-                warnings.push(Warning::new("wdt_recovered", message, ""));
+                let side = phrase::side(self.end);
+                warnings.push(warning::wdt_recovered(again.into(), lost as u64, side));
             }
         }
         warnings

@@ -232,6 +232,8 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
             keeps_order: true,
             is_real_network: false,
             treats_alike: true,
+            tuning: regatta_model::Tuning::default(),
+            keeps_tcp_limits: false,
         },
         reports_start: false,
         progress_interval: None,

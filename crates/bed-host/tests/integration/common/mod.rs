@@ -66,6 +66,7 @@ pub fn condition(round_trip_ms: u64, rate_mbps: u64, loss: f64) -> Condition {
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 

@@ -513,6 +513,7 @@ mod tests {
             reverse: link.clone(),
             mtu_bytes: 1500,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         }
     }
 

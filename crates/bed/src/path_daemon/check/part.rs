@@ -209,6 +209,7 @@ mod tests {
             reverse: link,
             mtu_bytes: 1500,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         };
         let train = Train::new(&condition, &condition.forward, LossPosition::AfterRate);
         let (sending, sends) = io::pipe().expect("a pipe");

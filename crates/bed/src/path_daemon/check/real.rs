@@ -35,6 +35,7 @@ pub(crate) fn packets(condition: &Condition) -> Condition {
         forward: link.clone(),
         reverse: link,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
         ..condition.clone()
     }
 }
@@ -120,6 +121,7 @@ mod tests {
             reverse: Link::default(),
             mtu_bytes: 1500,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         };
         let packets = packets(&condition);
         let transmission = RoundTrips::new(&packets).transmission.as_nanos() as f64;

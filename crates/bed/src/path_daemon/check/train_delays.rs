@@ -190,6 +190,7 @@ mod tests {
             reverse: link,
             mtu_bytes: 1500,
             schedule: Vec::new(),
+            tuning: regatta_model::HostTuning::default(),
         }
     }
 

@@ -109,8 +109,11 @@ fn descriptor(driver: &str) -> &'static DriverDescriptor {
 /// the case must be measured.
 pub fn unsupported(driver: &str, workload: &str) -> Option<&'static str> {
     let bulk = matches!(workload, "bulk" | "digest");
+    let exchange = matches!(workload, "stop-and-wait" | "request-response");
     match (driver, descriptor(driver).carries) {
-        ("quic-aioquic" | "quic-go" | "sctp-pysctp", _) if !bulk => Some("external programs"),
+        ("quic-aioquic" | "quic-go" | "sctp-pysctp", _) if !bulk && !exchange => {
+            Some("external programs")
+        }
         (_, Carries::Files) if !bulk => Some("moves whole files one way"),
         (_, Carries::Messages) => match workload {
             "digest" => Some("over messages a bulk transfer has no `finish`"),

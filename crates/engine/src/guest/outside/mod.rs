@@ -18,7 +18,7 @@ use regatta_bed::{
     SECOND_GUEST_COMMAND, StopRequest,
     guest::{Guest, GuestError, GuestMessage, Image, Order, ended_from_outside, wires},
 };
-use regatta_model::{Clock, Guests, Outcome, RunHeader, Study, Warning};
+use regatta_model::{Clock, Guests, Outcome, RunHeader, Study, warning};
 
 use self::progress::{AfterEnd, Progress};
 use super::{
@@ -390,7 +390,7 @@ impl GuestRun {
             notify(listener, &event)?;
             if matches!(event, Event::RunStarted { done: 0, .. }) && self.clock() == Clock::Virtual
             {
-                let warning = virtual_clock();
+                let warning = warning::virtual_clock();
                 notify(listener, &Event::Warning { warning })?;
             }
         }
@@ -505,16 +505,6 @@ fn environment(study: &Study) -> Vec<(String, String)> {
 /// Variable that makes AWS-LC and BoringSSL take random numbers from the kernel instead of the
 /// processor, whose generator cannot be seeded: bit 62 of the capabilities is RDRAND.
 const CAPABILITIES: (&str, &str) = ("OPENSSL_ia32cap", "~0x4000000000000000");
-
-/// Returns the run's warning about the figures of a virtual clock.
-fn virtual_clock() -> Warning {
-    Warning::new(
-        "virtual_clock",
-        "time was virtual: work takes no time in it, so there are no figures of CPU time, \
-         and no transport is limited by how fast its software is",
-        "run it with `--clock real` to measure CPU time",
-    )
-}
 
 /// Directory for files of transports. It must exist before a guest can write to it, and is removed
 /// if it is left empty.

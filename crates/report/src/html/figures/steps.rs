@@ -195,6 +195,7 @@ mod tests {
                 step(40, link(125, 0.01)),
                 step(60, link(100, 0.0)),
             ],
+            tuning: regatta_model::HostTuning::default(),
         };
         assert_eq!(
             description(&condition),

@@ -176,7 +176,7 @@ pub fn conditions(data: &RunData) -> Table {
         let jitter = (!link.jitter.is_zero()).then(|| language::quantity(jitter));
         let loss = (link.loss != Ratio::ZERO).then(|| language::quantity(link.loss));
         let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| tr!("none")));
-        let queue = link.queue_text(condition.queue_limit(link));
+        let queue = condition.queue_text(link);
         let mtu = format!("{} B", condition.mtu_bytes);
         let further = link.particulars().iter().map(language::quantity).join("; ");
         let cells = [

@@ -37,6 +37,13 @@ pub fn unit(symbol: &str) -> Option<&'static str> {
     found.map(|(_, russian)| *russian)
 }
 
+/// Returns a quantity, such as `1.5 ms` or `2 min 5 s`.
+pub fn quantity(english: &str) -> String {
+    let words = english.split(' ');
+    let words = words.map(|word| unit(word).map_or_else(|| word.replace('.', ","), str::to_owned));
+    words.collect::<Vec<String>>().join(" ")
+}
+
 /// Units of the two quantities of a time span such as `2 min 5 s`.
 const TWO_UNITS: [[&str; 2]; 3] = [[" сут", " ч"], [" ч", " мин"], [" мин", " с"]];
 

@@ -16,7 +16,8 @@ use regatta_model::study::{Bounds, Relation, StudyClaim};
 use regatta_model::{
     AskedAchieved, BedKind, BitRate, Bytes, Condition, HostFacts, HostSample, HostSamples, Link,
     Measurements, OptionValue, Outcome, PathCheck, PathSetup, Pattern, Probe, Published, Ratio,
-    RunHeader, RunPart, Source, Study, Transport, TrialRecord, Warning, Workload, WorkloadKind,
+    RunHeader, RunPart, Source, Study, Transport, TrialRecord, Workload, WorkloadKind, phrase,
+    warning,
 };
 use regatta_report::{RunData, timeline};
 use regatta_results::RunState;
@@ -72,6 +73,7 @@ fn condition(name: &str, loss: f64) -> Condition {
         reverse: link,
         mtu_bytes: Condition::DEFAULT_MTU_BYTES,
         schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
     }
 }
 
@@ -385,11 +387,14 @@ pub fn full() -> RunData {
             None
         }
     });
-    data.warnings.push(Warning {
-        code: "congestion_controls_differ".into(),
-        message: "`tcp-bbr` runs BBR beside transports that run CUBIC".into(),
-        hint: "compare transports with the same congestion control, or read the difference as one of both".into(),
-    });
+    let controls = [
+        ("quic-quinn", "cubic"),
+        ("tcp", "cubic"),
+        ("tcp-bbr", "bbr"),
+    ];
+    let controls = controls.map(|(label, control)| phrase::congestion_control_of(label, control));
+    let warning = warning::different_congestion_controls(controls.into());
+    data.warnings.push(warning);
     data
 }
 

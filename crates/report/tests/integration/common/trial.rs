@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Serializer, V2Serializer};
-use regatta_model::{Histogram, MetricValues, Series, TrialRecord, Warning};
+use regatta_model::{Bytes, Histogram, MetricValues, Series, TrialRecord, phrase, warning};
 
 use super::{Draws, MS};
 
@@ -169,14 +169,10 @@ pub fn measured(record: &mut TrialRecord, deadline: Duration) {
         ),
     ];
     if values.stopped {
-        record.measurements.warnings.push(Warning {
-            code: "deadline_reached".into(),
-            message: format!(
-                "the deadline of 4 s was reached after {:.2} MB of 10 MB",
-                delivered / 1e6
-            ),
-            hint: "give more time with `deadline`, or send less with `--size`".into(),
-        });
+        let delivered = phrase::part_of(Bytes(delivered as u64), Bytes(10_000_000));
+        let shorter = phrase::smaller_size();
+        let warning = warning::deadline_reached(Duration::from_secs(4), delivered, shorter);
+        record.measurements.warnings.push(warning);
     }
 }
 

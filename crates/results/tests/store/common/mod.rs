@@ -58,6 +58,7 @@ pub fn header() -> RunHeader {
                 reverse: link,
                 mtu_bytes: 1500,
                 schedule: Vec::new(),
+                tuning: HostTuning::default(),
             }],
             workloads: vec![Workload {
                 name: "bulk".into(),
@@ -117,11 +118,11 @@ pub fn trial(index: u32) -> TrialRecord {
                 hdr_v2_base64: "HISTFAAAAA==".into(),
             }],
             facts: BTreeMap::from([("congestion_control.sender".into(), "cubic".into())]),
-            warnings: vec![Warning {
-                code: "deadline_reached".into(),
-                message: "the deadline stopped the transfer, \"early\"".into(),
-                hint: "raise `deadline`".into(),
-            }],
+            warnings: vec![Warning::of_texts(
+                "deadline_reached",
+                "the deadline stopped the transfer, \"early\"",
+                "raise `deadline`",
+            )],
         },
     }
 }
@@ -156,9 +157,9 @@ pub fn path_check() -> PathCheck {
 }
 
 pub fn warning() -> Warning {
-    Warning {
-        code: "cpu_governor".into(),
-        message: "the CPU changes its clock".into(),
-        hint: "cpupower frequency-set -g performance".into(),
-    }
+    Warning::of_texts(
+        "cpu_governor",
+        "the CPU changes its clock",
+        "cpupower frequency-set -g performance",
+    )
 }

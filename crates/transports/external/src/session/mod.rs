@@ -3,38 +3,34 @@
 mod receiving;
 mod reported;
 mod sending;
+mod work;
 
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{
-    Bytes, Direction, Finish, Opening, Pattern, PortRange, Warning, WorkloadKind,
-    units::nanoseconds,
-};
+use regatta_model::{Finish, PortRange, phrase, units::nanoseconds, warning};
 use regatta_transport::{
-    Delivered, Phase, Result, Session, TransportError, Trial, TrialContext, complete_stack_facts,
+    Delivered, Phase, Result, Session, StatedExchange, StatedProbe, TransportError, Trial,
+    TrialContext, complete_stack_facts,
 };
 
 use crate::{
     content::Content,
-    contract::{self, CONTRACT_VERSION, Description, FromProgram, REPEAT, ToProgram},
-    describe::{self, WORKLOAD},
+    contract::{
+        self, ABANDON, CONTRACT_VERSION, Description, FromProgram, PROBE, REPEAT, ToProgram,
+    },
+    describe,
     error::ProgramFailure,
     files::{MemoryFile, tls_files},
     program::{Command, Program},
 };
-
-/// Longest message, in bytes; a message is held in memory.
-const LONGEST_MESSAGE: u64 = 256 << 20;
+use work::Work;
 
 /// Time in which a program must be ready.
 const READY_LIMIT: Duration = Duration::from_secs(8);
 
 /// Time in which a program must end by itself once it is done.
 const END_LIMIT: Duration = Duration::from_secs(1);
-
-/// Capability of a program that can end without the receiver's acknowledgement.
-const ABANDON: &str = "abandon";
 
 /// One end of one trial, whose program is ready.
 struct ProgramSession {
@@ -46,65 +42,16 @@ struct ProgramSession {
     content: Content,
     /// Whether the sender closes without waiting for the acknowledgement.
     abandons: bool,
+    /// Answers to the messages, in an exchange.
+    exchange: Option<StatedExchange>,
+    /// Probe, of a program that has that capability.
+    probe: Option<StatedProbe>,
+    /// Shortest time from a departure to its answer that the program states, in nanoseconds.
+    shortest_answer_ns: Option<i64>,
     listen: Option<SocketAddr>,
     program: Program,
     // The program may read them at any time.
-    _message: MemoryFile,
-    _tls: Vec<MemoryFile>,
-}
-
-/// Returns the content and the end of the workload, if the contract supports that.
-fn content(order: &TrialOrder) -> Result<(Content, Finish)> {
-    let WorkloadKind::Bulk {
-        size,
-        message,
-        pattern,
-        options,
-    } = order.workload.kind
-    else {
-        let kind = order.workload.kind.name();
-        let reason = format!("external programs carry out `{WORKLOAD}` and not `{kind}`");
-        return Err(TransportError::unsupported(reason, ""));
-    };
-    let unsupported = [
-        (
-            options.direction != Direction::Forward,
-            "transfer to the connecting host",
-        ),
-        (options.flows != 1, "transfer over several flows"),
-        (options.duration.is_some(), "transfer of a given duration"),
-        (!options.warm_up.is_zero(), "warm-up that is left out"),
-        (
-            options.opening == Opening::Answered,
-            "opening that is answered before data leaves",
-        ),
-        (
-            pattern == Pattern::File,
-            "file that is read during the transfer",
-        ),
-    ];
-    if let Some((_, what)) = unsupported.iter().find(|(is_set, _)| *is_set) {
-        return Err(TransportError::unsupported(
-            format!("the contract with external programs has no {what}"),
-            "leave it out, or use a transport that is no external program",
-        ));
-    }
-    if message.0 == 0 {
-        let reason = "a message of zero bytes cannot be sent";
-        return Err(TransportError::order(reason));
-    }
-    // A message is never longer than all of it.
-    let longest = message.0.min(size.0.max(1));
-    let length = usize::try_from(longest).unwrap_or(usize::MAX);
-    if longest > LONGEST_MESSAGE {
-        let limit = Bytes(LONGEST_MESSAGE);
-        return Err(TransportError::unsupported(
-            format!("a message of `{message}` is longer than `{limit}`"),
-            format!("send messages of at most `{limit}`"),
-        ));
-    }
-    let content = Content::new(pattern, length, size.0, order.seed);
-    Ok((content, options.finish))
+    _files: Vec<MemoryFile>,
 }
 
 /// Starts a program and waits until it is ready.
@@ -114,23 +61,53 @@ pub(crate) fn prepare(
     order: &TrialOrder,
     context: TrialContext,
 ) -> Result<Box<dyn Session>> {
-    let (content, finish) = content(order)?;
-    let message = MemoryFile::new(&content.message)
-        .map_err(TransportError::io("cannot make the message's file"))?;
-    let (tls, tls_files) =
+    let Work {
+        content,
+        finish,
+        exchange,
+    } = Work::new(order)?;
+    let trial = Trial::new(order, context)?;
+    let file = |content: &[u8]| {
+        MemoryFile::new(content).map_err(TransportError::io("cannot make a message's file"))
+    };
+    let message = file(&content.message)?;
+    let answer = exchange.as_ref().map(|it| file(&it.answers().0));
+    let answer = answer.transpose()?;
+    let (tls, mut files) =
         tls_files(&order.tls).map_err(TransportError::io("cannot make the certificate's file"))?;
     let ready = || {
-        let description = describe::describe(&command, &context.stop)?;
-        if finish == Finish::Abandon && !description.can(ABANDON) {
-            let name = &description.name;
-            return Err(ProgramFailure::from(TransportError::unsupported(
-                format!("`{name}` does not end without the receiver's acknowledgement"),
-                "leave `finish` out",
-            )));
-        }
-        let mut program = describe::start(&command, &context.stop)?;
-        let request = request(order, congestion_control, &content, finish, &message, tls);
-        let request = Box::new(request);
+        let description = describe::describe(&command, &trial.context.stop)?;
+        can_do(&description, order.workload.kind.name(), finish)?;
+        let probe = StatedProbe::new(&trial).filter(|_| description.can(PROBE));
+        let mut program = describe::start(&command, &trial.context.stop)?;
+        let request = Box::new(contract::Order {
+            contract: CONTRACT_VERSION,
+            local: order.local,
+            peer: order.peer,
+            ports: order.ports.map(PortRange::bounds),
+            token: order.token.clone(),
+            workload: order.workload.kind.name(),
+            size_bytes: content.size,
+            message_bytes: content.message.len() as u64,
+            message_file: message.path.clone(),
+            exchange: (exchange.as_ref().zip(answer.as_ref()))
+                .map(|(exchange, file)| exchange_of(exchange, file)),
+            probe: probe.as_ref().map(|probe| probe_of(probe, &order.token)),
+            finish: match finish {
+                Finish::Agree => "agree",
+                Finish::Abandon => ABANDON,
+            },
+            congestion_control,
+            deadline_ns: nanoseconds(order.deadline),
+            connect_deadline_ns: nanoseconds(order.connect_deadline),
+            tls,
+            path: contract::Path {
+                round_trip_delay_ns: nanoseconds(order.path.round_trip_delay),
+                link_rate_bps: order.path.link_rate_bps,
+                window_bytes: order.path.window_bytes,
+                mtu_bytes: order.path.mtu_bytes,
+            },
+        });
         program.send(&match order.connects() {
             true => ToProgram::Connect(request),
             false => ToProgram::Listen(request),
@@ -143,22 +120,59 @@ pub(crate) fn prepare(
         let listens = (!order.connects()).then(|| listening_port(port, order.ports));
         let listen = listens.transpose()?;
         let listen = listen.map(|port| SocketAddr::new(order.local, port));
-        Ok((description, program, listen))
+        Ok((description, probe, program, listen))
     };
-    let (description, program, listen) =
+    let (description, probe, program, listen) =
         ready().map_err(|failure: ProgramFailure| failure.explain(&command.program))?;
+    files.extend([message].into_iter().chain(answer));
     Ok(Box::new(ProgramSession {
         digest: describe::digest(&command),
         command,
         description,
-        trial: Trial::new(order, context)?,
+        trial,
         content,
         abandons: finish == Finish::Abandon,
+        exchange,
+        probe,
+        shortest_answer_ns: None,
         listen,
         program,
-        _message: message,
-        _tls: tls_files,
+        _files: files,
     }))
+}
+
+/// Checks that a program carries out a workload with this end.
+fn can_do(description: &Description, workload: &str, finish: Finish) -> Result<(), ProgramFailure> {
+    let name = &description.name;
+    let (lacks, hint) = if !description.workloads.iter().any(|it| it == workload) {
+        (format!("`{name}` does not carry out `{workload}`"), "")
+    } else if finish == Finish::Abandon && !description.can(ABANDON) {
+        let lacks = format!("`{name}` does not end without the receiver's acknowledgement");
+        (lacks, "leave `finish` out")
+    } else {
+        return Ok(());
+    };
+    Err(TransportError::unsupported(lacks, hint).into())
+}
+
+fn exchange_of(exchange: &StatedExchange, file: &MemoryFile) -> contract::Exchange {
+    contract::Exchange {
+        requests: exchange.count(),
+        answer_bytes: exchange.answers().0.len() as u64,
+        answer_file: file.path.clone(),
+        outstanding: exchange.outstanding(),
+        requests_per_second: exchange.requests_per_second(),
+    }
+}
+
+fn probe_of(probe: &StatedProbe, token: &str) -> contract::Probe {
+    contract::Probe {
+        // Both ends make the same of the transfer's.
+        token: token.chars().rev().collect(),
+        message_bytes: probe.message_bytes(),
+        idle_messages: probe.idle_messages(),
+        interval_ns: probe.interval().map(nanoseconds),
+    }
 }
 
 /// Returns the port that a program listens on if it named one of those that are allowed.
@@ -171,41 +185,6 @@ fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, 
             )))
         }
         (Some(port), _) => Ok(port),
-    }
-}
-
-fn request(
-    order: &TrialOrder,
-    congestion_control: Option<String>,
-    content: &Content,
-    finish: Finish,
-    message: &MemoryFile,
-    tls: contract::Tls,
-) -> contract::Order {
-    contract::Order {
-        contract: CONTRACT_VERSION,
-        local: order.local,
-        peer: order.peer,
-        ports: order.ports.map(PortRange::bounds),
-        token: order.token.clone(),
-        workload: WORKLOAD,
-        size_bytes: content.size,
-        message_bytes: content.message.len() as u64,
-        message_file: message.path.clone(),
-        finish: match finish {
-            Finish::Agree => "agree",
-            Finish::Abandon => ABANDON,
-        },
-        congestion_control,
-        deadline_ns: nanoseconds(order.deadline),
-        connect_deadline_ns: nanoseconds(order.connect_deadline),
-        tls,
-        path: contract::Path {
-            round_trip_delay_ns: nanoseconds(order.path.round_trip_delay),
-            link_rate_bps: order.path.link_rate_bps,
-            window_bytes: order.path.window_bytes,
-            mtu_bytes: order.path.mtu_bytes,
-        },
     }
 }
 
@@ -243,8 +222,7 @@ impl Session for ProgramSession {
         if let Some(how) = end
             && !is_stopped()
         {
-            let message = format!("when all was done, the {side}'s program {how}");
-            let warning = Warning::new("external_end", message, "");
+            let warning = warning::external_end(phrase::side(side), &how);
             report.measurements.warnings.push(warning);
         }
         Ok(report)
@@ -252,6 +230,11 @@ impl Session for ProgramSession {
 }
 
 impl ProgramSession {
+    /// Whether the receiver's program answers messages, which it must until the sender's has its last answers.
+    fn is_answered(&self) -> bool {
+        self.exchange.is_some() || self.probe.is_some()
+    }
+
     /// Returns the number of the process that carries out the trial.
     fn process(&self) -> u32 {
         match self.description.can(REPEAT) {

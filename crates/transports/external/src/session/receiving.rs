@@ -3,7 +3,7 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use regatta_control::{AgentTimes, Note, SideReport};
-use regatta_transport::{Findings, MonotonicTime, Phase, TransportError, WindowEdge};
+use regatta_transport::{Findings, MonotonicTime, Phase, StatedProbe, TransportError, WindowEdge};
 
 use super::ProgramSession;
 use crate::{
@@ -30,7 +30,9 @@ impl ProgramSession {
     pub(super) fn receive(&mut self) -> Result<SideReport, ProgramFailure> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
-        let within = START_LIMIT + self.trial.order.longest_transfer() + MARGIN;
+        let probing = self.probe.as_ref().map(StatedProbe::idle_limit);
+        let probing = probing.map_or(Duration::ZERO, |it| it + self.trial.order.connect_deadline);
+        let within = START_LIMIT + probing + self.trial.order.longest_transfer() + MARGIN;
         let until = MonotonicTime::now() + within;
         self.listen_for_notes(until)?;
 
@@ -40,6 +42,7 @@ impl ProgramSession {
         let mut stopped: Option<MonotonicTime> = None;
         // The sender may know that all has arrived before this end's program reports it.
         let mut sender_is_done = false;
+        let mut closed = false;
         // When to ask a program that has not noticed that the sender has abandoned the transfer.
         let mut ask_at: Option<MonotonicTime> = None;
         let (done, ended, done_read) = loop {
@@ -92,8 +95,12 @@ impl ProgramSession {
                         ask_at = Some(MonotonicTime::now() + under_way + ABANDON_SLACK);
                     }
                 }
+                Event::Note(Note::Closed) => closed = true,
                 Event::Message(
-                    message @ (FromProgram::Ready { .. } | FromProgram::Description(_)),
+                    message @ (FromProgram::Ready { .. }
+                    | FromProgram::Description(_)
+                    | FromProgram::Answers { .. }
+                    | FromProgram::Probed),
                 ) => {
                     return Err(message.unexpected("when it had to receive").into());
                 }
@@ -105,10 +112,15 @@ impl ProgramSession {
         if stopped.is_none() && !sender_is_done {
             self.await_sender(until, done.bytes)?;
         }
+        if self.is_answered() && !closed {
+            // The program answers until then.
+            self.await_note(until, |note| *note == Note::Closed)?;
+        }
         let mut report = self.receiver_report(started.unwrap_or(ended), ended, done);
         report.agent_times = Some(AgentTimes {
             connecting_ns: None,
             ended_ns: done_read.0,
+            shortest_answer_ns: None,
         });
         let times = match has_times {
             true => "the program's",
@@ -151,33 +163,32 @@ impl ProgramSession {
                 done.bytes, self.content.size
             )));
         }
-        let expected = self.content.crc32(done.bytes);
-        let got = done
-            .crc32
-            .ok_or_else(|| ProgramFailure::invalid("its `done` has no CRC-32 of the data"))?;
-        if got == expected {
-            return Ok(());
-        }
-        Err(ProgramFailure::invalid(format!(
-            "the CRC-32 of the `{}` bytes that it got is `{got:08x}`, and of what was sent \
-             `{expected:08x}`",
-            done.bytes
-        )))
+        self.content.check(done.bytes, done.crc32)
     }
 
     /// Waits until the sender has the acknowledgement, or was stopped before that came.
     fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), ProgramFailure> {
+        let note = self.await_note(until, |note| matches!(note, Note::Sent { .. }))?;
+        if let Note::Sent {
+            deadline_reached: true,
+            ..
+        } = note
+        {
+            // The first answer may have come before the sender waited for it.
+            self.trial.send_note(self.first(bytes).received_note());
+        }
+        Ok(())
+    }
+
+    /// Waits for this note of the sender.
+    fn await_note(
+        &self,
+        until: MonotonicTime,
+        is_wanted: fn(&Note) -> bool,
+    ) -> Result<Note, ProgramFailure> {
         loop {
             match self.program.next(until) {
-                Ok(Some(Event::Note(Note::Sent {
-                    deadline_reached, ..
-                }))) => {
-                    if deadline_reached {
-                        // The first answer may have come before the sender waited for it.
-                        self.trial.send_note(self.first(bytes).received_note());
-                    }
-                    return Ok(());
-                }
+                Ok(Some(Event::Note(note))) if is_wanted(&note) => return Ok(note),
                 Ok(Some(_)) => {}
                 // It has done its part; the sender's note decides.
                 Err(ProgramFailure::Program(ProgramError::Ended { .. })) => {}

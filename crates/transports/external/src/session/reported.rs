@@ -1,7 +1,7 @@
 //! Facts and metrics that a program reports about itself and its stack.
 
 use regatta_control::SideReport;
-use regatta_model::{Unit, Warning, metric, metric::id};
+use regatta_model::{Phrase, Unit, Warning, metric, metric::id, phrase, warning};
 use regatta_transport::MonotonicTime;
 
 use super::ProgramSession;
@@ -62,32 +62,21 @@ impl ProgramSession {
                 .iter()
                 .map(|name| name.escape_debug().take(LONGEST_FACT).collect())
                 .collect();
-            report.measurements.warnings.push(Warning::new(
-                "external_left_out",
-                format!(
-                    "what the {}'s program told was left out, as it may not tell it or the value is \
-                     impossible: `{}`",
-                    self.trial.order.role.name(),
-                    names.join("`, `")
-                ),
-                hint(&left_out),
-            ));
+            let side = phrase::side(self.trial.order.role.name());
+            report.measurements.warnings.push(warning_of(side, names));
         }
     }
 }
 
-/// Returns the hint of a warning about these names.
-fn hint(left_out: &[String]) -> String {
-    let renamed = left_out
-        .iter()
-        .find(|name| metric::current_name(name) != **name);
-    match renamed {
-        Some(name) => format!(
-            "`{name}` does not say its statistic: report `{}`, or another one of \"What a program may tell\" in \
-             docs/external-drivers.md",
-            metric::current_name(name)
-        ),
-        None => "see \"What a program may tell\" in docs/external-drivers.md".to_owned(),
+/// Returns the warning that what has these names was left out.
+fn warning_of(side: Phrase, names: Vec<String>) -> Warning {
+    let earlier = (names.iter()).find(|name| metric::current_name(name) != **name);
+    match earlier.cloned() {
+        Some(earlier) => {
+            let current = metric::current_name(&earlier);
+            warning::external_earlier_name(side, names, &earlier, current)
+        }
+        None => warning::external_left_out(side, names),
     }
 }
 
@@ -97,7 +86,7 @@ mod tests {
 
     #[test]
     fn an_earlier_name_is_refused_with_that_of_now() {
-        let of = |name: &str| hint(&[name.to_owned()]);
+        let of = |name: &str| warning_of(phrase::sender(), vec![name.to_owned()]).hint;
         assert!(of("smoothed_rtt_ns").contains("report `smoothed_rtt_mean_ns`"));
         assert!(of("goodput_bps").starts_with("see "));
     }

@@ -1,17 +1,25 @@
 //! The sending end: its program's report of the transfer, and the time at which that ended.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use regatta_control::{AgentTimes, Role, SideReport};
-use regatta_model::metric::id;
-use regatta_transport::{Delivered, Findings, MonotonicTime, Phase, SenderEnd, WindowEdge};
+use regatta_control::{AgentTimes, Note, Role, SideReport};
+use regatta_model::{metric::id, warning};
+use regatta_transport::{
+    Delivered, Findings, MonotonicTime, Phase, SenderEnd, StatedExchange, StatedProbe,
+    TransportError, WindowEdge,
+};
 
 use super::ProgramSession;
 use crate::{
-    contract::{Done, FromProgram, ToProgram},
+    content::Content,
+    contract::{AnswersTo, Done, FromProgram, ToProgram},
     error::ProgramFailure,
     inbox::Event,
 };
+
+/// Time after the deadline in which a program may write the lines about answers that came before: about twenty times a
+/// second it does.
+const LAST_LINES: Duration = Duration::from_millis(100);
 
 /// State of the sender when its transfer has ended.
 struct Sent {
@@ -29,6 +37,8 @@ impl ProgramSession {
     pub(super) fn send(&mut self, peer: SocketAddr) -> Result<SideReport, ProgramFailure> {
         let observer = Arc::clone(&self.trial.context.observer);
         observer.on_process(self.process());
+        self.trial.context.live.set_phase(Phase::Idle);
+        self.probe_idle(peer)?;
         self.trial.context.live.set_phase(Phase::Transfer);
         observer.on_window(WindowEdge::Start);
         let start_sent = MonotonicTime::now();
@@ -50,6 +60,10 @@ impl ProgramSession {
                     connected_read = MonotonicTime::now();
                     deadline = at + self.trial.order.deadline;
                     connected = Some((started, at));
+                    self.begin(at);
+                }
+                Event::Message(FromProgram::Answers { to, times_ns }) if connected.is_some() => {
+                    self.add_answers(to, &times_ns, MonotonicTime::NEVER)?;
                 }
                 Event::Message(FromProgram::Progress { bytes }) if connected.is_some() => {
                     self.count(bytes)?;
@@ -71,13 +85,131 @@ impl ProgramSession {
         let Some((started, at)) = connected else {
             return Err(ProgramFailure::Transport(self.trial.no_connection()));
         };
+        self.last_answers(&sent)?;
         let agent_times = AgentTimes {
             connecting_ns: Some([start_sent.0, connected_read.0]),
             ended_ns: sent.reported.0,
+            shortest_answer_ns: self.shortest_answer_ns,
         };
         let mut report = self.sender_report(started, at, sent);
         report.agent_times = Some(agent_times);
         Ok(report)
+    }
+
+    /// Has the program connect its probe, and have the messages before the transfer answered.
+    fn probe_idle(&mut self, peer: SocketAddr) -> Result<(), ProgramFailure> {
+        let Some(probe) = &self.probe else {
+            return Ok(());
+        };
+        let limit = self.trial.order.connect_deadline + probe.idle_limit();
+        let until = MonotonicTime::now() + limit;
+        self.program.send(&ToProgram::Probe { port: peer.port() })?;
+        loop {
+            match self.program.next(until)? {
+                Some(Event::Message(FromProgram::Answers {
+                    to: to @ AnswersTo::IdleProbe,
+                    times_ns,
+                })) => self.add_answers(to, &times_ns, MonotonicTime::NEVER)?,
+                Some(Event::Message(FromProgram::Probed)) => return Ok(()),
+                Some(Event::Message(message)) => {
+                    return Err(message
+                        .unexpected("when it had to probe the idle path")
+                        .into());
+                }
+                Some(_) => {}
+                None if self.shortest_answer_ns.is_none() => {
+                    return Err(ProgramFailure::Transport(self.trial.no_connection()));
+                }
+                None => {
+                    let what = "answer to each message of the probe before the transfer";
+                    return Err(TransportError::timed_out(what, limit).into());
+                }
+            }
+        }
+    }
+
+    /// Begins the schedules of an exchange and of the probe under load.
+    fn begin(&mut self, connected: MonotonicTime) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.begin(connected);
+        }
+        if let Some(probe) = &mut self.probe {
+            probe.begin(connected);
+        }
+    }
+
+    /// Adds answers of which the program has just told. Of the workload only those count that came until `ended`.
+    fn add_answers(
+        &mut self,
+        to: AnswersTo,
+        times_ns: &[[i64; 2]],
+        ended: MonotonicTime,
+    ) -> Result<(), ProgramFailure> {
+        let now = MonotonicTime::now();
+        for times in times_ns {
+            let [left, at] = times.map(MonotonicTime);
+            if at > now {
+                return Err(ProgramFailure::invalid(format!(
+                    "it says that an answer came at `{}` of the monotonic clock, and said so at `{}`",
+                    at.0, now.0
+                )));
+            }
+            let added = match (to, &mut self.exchange, &mut self.probe) {
+                (AnswersTo::Requests, Some(_), _) if at > ended => continue,
+                (AnswersTo::Requests, Some(exchange), _) => exchange.add(left, at),
+                (AnswersTo::IdleProbe, _, Some(probe)) => probe.add_idle(left, at),
+                (AnswersTo::Probe, _, Some(probe)) => probe.add(left, at),
+                _ => Err("it reports answers to messages that its order does not have".to_owned()),
+            };
+            added.map_err(ProgramFailure::invalid)?;
+            let delay_ns = at - left;
+            let shortest = self.shortest_answer_ns.get_or_insert(delay_ns);
+            *shortest = delay_ns.min(*shortest);
+        }
+        Ok(())
+    }
+
+    /// Waits for the program's lines about answers that count although they are reported after the transfer's end.
+    fn last_answers(&mut self, sent: &Sent) -> Result<(), ProgramFailure> {
+        let is_cut_short = self.exchange.is_some() && sent.done.is_none();
+        let lines = is_cut_short.then(|| sent.ended + LAST_LINES);
+        loop {
+            let probe = self.probe.as_ref();
+            let probe = probe.filter(|probe| !probe.is_complete(sent.ended));
+            let answers = probe.map(|probe| probe.answers_until(sent.ended));
+            let Some(until) = answers.max(lines) else {
+                break;
+            };
+            match self.program.next(until)? {
+                Some(Event::Message(FromProgram::Answers { to, times_ns })) => {
+                    self.add_answers(to, &times_ns, sent.ended)?;
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        if self.is_answered() {
+            // The receiver's program answers until then.
+            self.trial.send_note(Note::Closed);
+        }
+        if let Some(exchange) = &self.exchange {
+            let (answered, delivered) = (exchange.answered(), self.first(sent.delivered).messages);
+            if answered > delivered || sent.done.is_some() && answered < delivered {
+                return Err(ProgramFailure::invalid(format!(
+                    "it reports `{answered}` answers, and the receiver got `{delivered}` messages"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the CRC-32 of the answers that the program got, all of them, in an exchange.
+    fn check_answers(&self, done: &Done) -> Result<(), ProgramFailure> {
+        let Some(exchange) = &self.exchange else {
+            return Ok(());
+        };
+        let (message, size) = exchange.answers();
+        (Content { message, size }).check(size, done.crc32)
     }
 
     /// Checks the program's times of the connect call and of its success.
@@ -124,6 +256,7 @@ impl ProgramSession {
                 done.bytes, self.content.size
             )));
         }
+        self.check_answers(&done)?;
         self.count(done.bytes)?;
         // The receiver's program stays until then, in case the acknowledgement has to be sent
         // again.
@@ -150,7 +283,7 @@ impl ProgramSession {
     }
 
     fn sender_report(
-        &self,
+        &mut self,
         started: MonotonicTime,
         connected: MonotonicTime,
         sent: Sent,
@@ -170,7 +303,12 @@ impl ProgramSession {
         let mut findings = Findings::default();
         let (span, set_up) = ((started, self.content.size), connected.since(started));
         findings.transfer(&self.trial, span, &end, delivered, Some(set_up));
-        findings.goodput(delivered, at.since(started));
+        if (self.exchange.as_ref()).is_none_or(StatedExchange::has_goodput) {
+            findings.goodput(delivered, at.since(started));
+        }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.report(messages, &mut findings);
+        }
         findings.count(id::BYTES_SENT, bytes);
         findings.count(id::MESSAGES_SENT, messages);
         if let Some(done) = sent.done {
@@ -183,14 +321,10 @@ impl ProgramSession {
         if self.abandons {
             findings.abandoned(Role::Sender);
         }
-        let probe = &self.trial.order.workload.probe;
-        if probe.idle_messages > 0 || probe.under_load {
-            findings.warn(
-                "probe_absent",
-                "an external program answers no probe, so that message round-trip delay was not \
-                 measured over it",
-                "",
-            );
+        if let Some(probe) = self.probe.take() {
+            probe.report(&self.trial, &end, &mut findings);
+        } else if StatedProbe::new(&self.trial).is_some() {
+            findings.warn(warning::probe_absent());
         }
         findings.0
     }

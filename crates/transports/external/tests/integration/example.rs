@@ -8,12 +8,13 @@ use std::{
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{OptionValue, Pattern, WorkloadKind};
+use regatta_test_contract::{contract, exchanges};
 use regatta_transport::{
     TransportError, WindowEdge,
     testing::{Pair, run_pair, run_pair_stopped, run_pair_then},
 };
 
-use crate::common::{example, external, with_program};
+use crate::common::{Example, example, external, with_program};
 
 fn race(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     run_pair(external(), size, message, |order| {
@@ -88,6 +89,46 @@ fn every_size_and_pattern_is_delivered(size: u64, message: u64, pattern: Pattern
     for seen in [&pair.sender_seen, &pair.receiver_seen] {
         assert_eq!(seen.edges(), [WindowEdge::Start, WindowEdge::End], "{what}");
     }
+}
+
+regatta_test_contract::test_cases! { each_message_is_acknowledged:
+    size_0_message_1(0, 1)
+    size_300_message_1(300, 1)
+    size_163_message_17(163, 17)
+    size_20500_message_1000(20_500, 1000)
+}
+
+fn each_message_is_acknowledged(size: u64, message: u64) {
+    exchanges::stop_and_wait_has_each_message_acknowledged(&Example, size, message);
+}
+
+regatta_test_contract::test_cases! { requests_have_their_answers:
+    small_requests_one_at_a_time(100, 100, 1000, 1)
+    small_responses_16_outstanding(300, 1000, 100, 16)
+}
+
+fn requests_have_their_answers(requests: u64, request: u64, response: u64, outstanding: u32) {
+    exchanges::requests_have_their_answers(&Example, requests, request, response, outstanding);
+}
+
+#[test]
+fn requests_keep_their_rate() {
+    exchanges::requests_keep_their_rate(&Example);
+}
+
+#[test]
+fn neither_end_blocks_the_other() {
+    exchanges::neither_end_blocks_the_other(&Example);
+}
+
+#[test]
+fn the_deadline_ends_an_exchange() {
+    exchanges::the_deadline_ends_an_exchange(&Example);
+}
+
+#[test]
+fn probes_are_answered() {
+    contract::probes_are_answered(&Example);
 }
 
 /// Bytes of a transfer that cannot end by itself.

@@ -132,10 +132,10 @@ fn malformed_output_is_reported_and_ends_the_trial(then: &str, role: Role, reaso
 fn another_version_of_the_contract_is_reported() {
     let script = Script::raw(&format!(
         "read -r order; echo '{}'",
-        DESCRIPTION.replace(":1,", ":2,")
+        DESCRIPTION.replace(":2,", ":1,")
     ));
     let text = failure(prepare(Role::Receiver, &script.path()));
-    contains(&text, "it speaks version `2` of the contract and not `1`");
+    contains(&text, "it speaks version `1` of the contract and not `2`");
 }
 
 /// Returns a receiver that gets ready, prints these lines, and hangs.
@@ -297,17 +297,111 @@ fn an_abort_ends_a_program_that_ignores_signals() {
 }
 
 regatta_test_contract::test_cases! { workloads_outside_the_contract_are_unsupported:
-    stop_and_wait(WorkloadKind::StopAndWait {
-        size: regatta_model::Bytes(1000),
-        message: regatta_model::Bytes(100),
-        pattern: Pattern::Data,
-        timeout: Duration::from_secs(1),
+    short_connections(WorkloadKind::ShortConnections {
+        connections: 1,
+        handshake: Default::default(),
+        request: regatta_model::Bytes(100),
+        response: regatta_model::Bytes(100),
     })
+    a_workload_that_its_description_lacks(stop_and_wait())
     both_directions(bulk(|options| options.direction = Direction::Both))
     several_flows(bulk(|options| options.flows = 2))
     a_duration(bulk(|options| options.duration = Some(Duration::from_secs(1))))
     a_warm_up(bulk(|options| options.warm_up = Duration::from_secs(1)))
     abandoning(bulk(|options| options.finish = Finish::Abandon))
+}
+
+fn stop_and_wait() -> WorkloadKind {
+    WorkloadKind::StopAndWait {
+        size: regatta_model::Bytes(1000),
+        message: regatta_model::Bytes(100),
+        pattern: Pattern::Data,
+        timeout: Duration::from_secs(1),
+    }
+}
+
+/// Runs a sender of ten messages of stop-and-wait with a probe before it that says these lines, in Python, after
+/// `connected`; `now` is a function, and `t` the time of `connected`.
+fn asked(lines: &str) -> Result<SideReport, TransportError> {
+    let description = DESCRIPTION.replace(
+        "[\"bulk\"]",
+        "[\"stop-and-wait\"],\"capabilities\":[\"probe\"]",
+    );
+    let script = Script::raw(&format!(
+        "exec python3 -c '\n\
+         import json, sys, time\n\
+         say = lambda **line: print(json.dumps(line), flush=True)\n\
+         now = time.monotonic_ns\n\
+         if \"describe\" in sys.stdin.readline():\n    print(\"\"\"{description}\"\"\")\n    sys.exit()\n\
+         say(type=\"ready\")\n\
+         sys.stdin.readline()\n\
+         say(type=\"answers\", to=\"idle_probe\", times_ns=[[now(), now()]])\n\
+         say(type=\"probed\")\n\
+         sys.stdin.readline()\n\
+         t = now()\n\
+         say(type=\"connected\", started_ns=t, at_ns=t)\n\
+         {lines}\n\
+         sys.stdin.readline()'"
+    ));
+    let mut order = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    order.deadline = SOON;
+    order.workload.kind = stop_and_wait();
+    order.workload.probe.idle_messages = 1;
+    let session = external().prepare(&order, trial_context().0)?;
+    session.run(Some("127.0.0.1:9".parse().expect("an address")))
+}
+
+/// CRC-32 of ten answers.
+fn answers_crc32() -> u32 {
+    crc32fast::hash(&b"DATA".repeat(40))
+}
+
+#[test]
+fn stated_answers_are_measured() {
+    let report = asked(&format!(
+        "say(type=\"answers\", to=\"requests\", times_ns=[[t + i, t + i + 1] for i in range(10)])\n\
+         say(type=\"done\", bytes=1000, at_ns=now(), crc32={})",
+        answers_crc32()
+    ));
+    let report = report.unwrap_or_else(|error| panic!("{:?}", error.reasons()));
+    let metrics = &report.measurements.metrics;
+    assert_eq!(metrics.get("message_delay_mean_ns"), Some(&1.0));
+    assert!(metrics.contains_key("round_trip_delay_idle_p50_ns"));
+    let agent = report.agent_times.expect("its own times");
+    assert!(agent.shortest_answer_ns.is_some_and(|ns| ns <= 1));
+}
+
+regatta_test_contract::test_cases! { impossible_answers_are_refused:
+    fewer_than_messages(
+        "say(type=\"done\", bytes=1000, at_ns=now(), crc32=CRC)",
+        "it reports `0` answers, and the receiver got `10` messages",
+    )
+    other_bytes(
+        "say(type=\"done\", bytes=1000, at_ns=now(), crc32=1)",
+        "it got is `00000001`, and of what was sent `",
+    )
+    from_the_future(
+        "say(type=\"answers\", to=\"requests\", times_ns=[[t, t + 10**12]])",
+        "it says that an answer came at `",
+    )
+    two_at_once(
+        "say(type=\"answers\", to=\"requests\", times_ns=[[t, t + 2], [t + 1, t + 3]])",
+        "it says that request `1` left at `",
+    )
+    to_no_probe_under_load(
+        "say(type=\"answers\", to=\"probe\", times_ns=[[t, t]])",
+        "its order rules out that message `0` of the probe under load left at `",
+    )
+    before_the_transfer_again(
+        "say(type=\"answers\", to=\"idle_probe\", times_ns=[[t, t]])",
+        "its order rules out that message `1` of the probe before the transfer left at `",
+    )
+}
+
+fn impossible_answers_are_refused(lines: &str, reason: &str) {
+    let lines = lines.replace("CRC", &answers_crc32().to_string());
+    contains(&failure(asked(&lines)), reason);
 }
 
 fn bulk(change: fn(&mut BulkOptions)) -> WorkloadKind {

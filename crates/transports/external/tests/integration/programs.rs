@@ -4,7 +4,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_control::{FailureKind, Role, TrialOrder};
-use regatta_model::{Finish, Pattern, WorkloadKind};
+use regatta_model::{Finish, OptionValue, Pattern, WorkloadKind};
+use regatta_test_contract::{contract, exchanges};
 use regatta_transport::{
     Driver,
     testing::{order_for, run_pair, trial_context},
@@ -19,6 +20,11 @@ macro_rules! programs {
                 every_size_is_delivered_of_one_byte,
                 every_size_is_delivered_of_messages_of_one_byte,
                 every_size_is_delivered_of_many_packets,
+                each_message_is_acknowledged,
+                requests_have_their_answers,
+                requests_keep_their_rate,
+                the_deadline_ends_an_exchange,
+                probes_are_answered,
                 the_deadline_is_kept,
                 an_abandoned_transfer_is_measured_on_what_arrived_and_flagged,
                 a_wrong_token_is_refused_and_named,
@@ -141,6 +147,39 @@ fn is_delivered(name: &str, size: u64, message: u64, pattern: Pattern) {
     );
 }
 
+fn each_message_is_acknowledged(name: &str) {
+    let Some(driver) = supported(name) else {
+        return;
+    };
+    for size in [0, 163] {
+        exchanges::stop_and_wait_has_each_message_acknowledged(driver, size, 17);
+    }
+}
+
+fn requests_have_their_answers(name: &str) {
+    if let Some(driver) = supported(name) {
+        exchanges::requests_have_their_answers(driver, 300, 1000, 4000, 16);
+    }
+}
+
+fn requests_keep_their_rate(name: &str) {
+    if let Some(driver) = supported(name) {
+        exchanges::requests_keep_their_rate(driver);
+    }
+}
+
+fn the_deadline_ends_an_exchange(name: &str) {
+    if let Some(driver) = supported(name) {
+        exchanges::the_deadline_ends_an_exchange(driver);
+    }
+}
+
+fn probes_are_answered(name: &str) {
+    if let Some(driver) = supported(name) {
+        contract::probes_are_answered(driver);
+    }
+}
+
 fn the_deadline_is_kept(name: &str) {
     let Some(driver) = supported(name) else {
         return;
@@ -197,6 +236,29 @@ fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged(name: &str) {
     assert_eq!(sender.measurements.metrics["messages_lost"], lost, "{name}");
     assert_eq!(sender.measurements.facts["finish"], "abandon", "{name}");
     assert_eq!(sender.measurements.warnings[0].code, "abandoned", "{name}");
+}
+
+/// What the published programs had: nothing set.
+#[test]
+fn aioquic_is_left_alone_with_its_own_profile() {
+    let Some(driver) = supported("quic-aioquic") else {
+        return;
+    };
+    let pair = run_pair(driver, 100_000, 1000, |order| {
+        let library = OptionValue::Text("library".to_owned());
+        let options = &mut order.transport.options;
+        options.insert("profile".to_owned(), library);
+    });
+    let sender = pair.expect("both ends are ready").sender;
+    let facts = sender.expect("it is delivered").measurements.facts;
+    for (name, value) in [
+        ("congestion_control.sender", "reno"),
+        ("packet_size.sender", "1228 B, fixed"),
+        ("cipher.sender", "AES-256-GCM"),
+        ("tls.key_exchange", "secp256r1"),
+    ] {
+        assert_eq!(facts[name], value, "{name}");
+    }
 }
 
 /// Runs a pair that must not connect, and returns its sender's failure.

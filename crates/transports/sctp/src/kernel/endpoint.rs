@@ -9,7 +9,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, PortRange, Warning, units::format_duration, warning_code};
+use regatta_model::{BitRate, Bytes, PortRange, phrase, warning};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, Stop, TransportError, addresses::further_addresses,
     opening::Token, stream::Accepted,
@@ -85,7 +85,7 @@ impl End {
     /// Creates a socket with all options set, and binds it.
     fn socket(&self) -> Result<Socket> {
         let socket = socket::open(self.order.local).map_err(cannot("open an SCTP socket"))?;
-        let window = self.sizes.window_bytes;
+        let window = self.sizes.requested_bytes;
         option::set_buffers(&socket, window, window)
             .map_err(cannot("set the buffers of an SCTP socket"))?;
         options::apply(&self.order.transport.options, &socket)
@@ -108,9 +108,6 @@ impl End {
         let EndBase {
             facts, warnings, ..
         } = &mut self.base;
-        let mut warn = |code: &str, message: String, hint: String| {
-            warnings.push(Warning::new(code, message, hint));
-        };
         *facts = options::facts(values, socket, side);
         facts.extend([delivery(values)]);
         let sizes = [
@@ -130,43 +127,24 @@ impl End {
             if self.order.role != concerned || granted >= self.sizes.needed_bytes {
                 continue;
             }
-            let wanted = self.sizes.window_bytes;
-            warn(
-                warning_code::WINDOW_LIMITED,
-                format!(
-                    "the kernel grants the {side} a window of {}, and {} at {} holds {}",
-                    Bytes(granted),
-                    format_duration(path.round_trip_delay),
-                    BitRate(path.link_rate_bps.unwrap_or_default()),
-                    Bytes(self.sizes.needed_bytes)
-                ),
-                match window {
-                    Some(_) => "leave the option `receive_window` out, or set a larger one".into(),
-                    None => {
-                        format!("run `sysctl -w net.core.{sysctl}={wanted}` as root on that host")
-                    }
-                },
-            );
+            let (end, granted) = (phrase::side(side), Bytes(granted));
+            let (delay, held) = (path.round_trip_delay, Bytes(self.sizes.needed_bytes));
+            let rate = BitRate(path.link_rate_bps.unwrap_or_default());
+            let needed = self.sizes.window_bytes as u64;
+            warnings.push(match window {
+                Some(_) => warning::sctp_window_chosen(end, granted, delay, rate, held),
+                None => {
+                    warning::sctp_window_limited(end, granted, delay, rate, held, sysctl, needed)
+                }
+            });
         }
         let message = self.sizes.message_bytes;
         if let Some(window) = window.filter(|window| *window < message) {
-            warn(
-                warning_code::WINDOW_LIMITED,
-                format!(
-                    "the window of {} holds no whole message of {}: the kernel's SCTP waits for a timer for each of them",
-                    Bytes(window as u64),
-                    Bytes(message as u64)
-                ),
-                "leave the option `receive_window` out, or send shorter messages".to_owned(),
-            );
+            let [window, message] = [window, message].map(|it| Bytes(it as u64));
+            warnings.push(warning::window_below_message(window, message));
         }
         if MULTIHOMING.flag(values) && self.further.is_empty() {
-            let only = "has no other IPv4 address, so the association has one path only";
-            warn(
-                "sctp_one_path",
-                format!("the interface of `{}` {only}", self.order.local),
-                "give both hosts a second address on the path's interface".to_owned(),
-            );
+            warnings.push(warning::sctp_one_path(&self.order.local.to_string()));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{Bytes, StackFacts, stack};
+use regatta_model::{Bytes, StackFacts, Tuning, stack};
 use regatta_transport::{
     OptionDefinition, OptionKind, OptionValues, WindowRange, WindowSizes, options,
     socket_option::Plain as _,
@@ -345,6 +345,8 @@ pub(crate) struct Sizes {
     /// Requested size of each buffer of the socket, in bytes. The kernel doubles it, and announces
     /// half of the receive buffer as window, which is this value.
     pub window_bytes: usize,
+    /// Size that is requested: `window_bytes`, or `None` under a kernel's defaults, unless it is an option's.
+    pub requested_bytes: Option<usize>,
     /// Size that must be granted, in bytes: the path's bandwidth-delay product; zero without a rate.
     pub needed_bytes: u64,
     /// Longest user message of the workload, in bytes.
@@ -357,8 +359,11 @@ impl Sizes {
         let configured = window(options).map(|bytes| bytes as u64);
         let message_bytes = message.0.min(LONGEST_MESSAGE_BYTES as u64) as usize;
         let windows = WindowSizes::of(path, configured, &windows(message_bytes));
+        let window_bytes = usize::try_from(windows.stream_bytes).unwrap_or(usize::MAX);
+        let is_requested = path.tuning == Tuning::Bench || configured.is_some();
         Self {
-            window_bytes: usize::try_from(windows.stream_bytes).unwrap_or(usize::MAX),
+            window_bytes,
+            requested_bytes: is_requested.then_some(window_bytes),
             needed_bytes: path.bandwidth_delay_product().unwrap_or(0),
             message_bytes,
         }
@@ -415,6 +420,8 @@ mod tests {
             keeps_order: true,
             is_real_network: false,
             treats_alike: true,
+            tuning: regatta_model::Tuning::default(),
+            keeps_tcp_limits: false,
         };
         let sizes = |rate, options: &OptionValues| Sizes::of(&path(rate), options, Bytes(10_000));
         // 1 Gbit/s × 30 ms is 3.75 MB.

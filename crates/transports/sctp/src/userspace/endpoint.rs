@@ -29,7 +29,10 @@ pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
     let settings = Settings {
         receive_buffer_bytes: sizes.receive_buffer_bytes,
         send_buffer_bytes: sizes.send_buffer_bytes,
-        most_segments: if GSO.flag(options) { usize::MAX } else { 1 },
+        most_segments: match GSO.flag(options) && GSO.holds(options, order.path.tuning) {
+            true => usize::MAX,
+            false => 1,
+        },
         packet_bytes: usize::MAX,
         fragments: false,
     };

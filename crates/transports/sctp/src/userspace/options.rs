@@ -93,10 +93,10 @@ pub(crate) struct Sizes {
     pub ip_headers_bytes: usize,
     /// Receive window, in bytes.
     pub window_bytes: u32,
-    /// Receive buffer of the socket, in bytes.
-    pub receive_buffer_bytes: usize,
-    /// Send buffer of the socket, in bytes.
-    pub send_buffer_bytes: usize,
+    /// Receive buffer of the socket, in bytes; `None` for the kernel's.
+    pub receive_buffer_bytes: Option<usize>,
+    /// Send buffer of the socket, in bytes; `None` for the kernel's.
+    pub send_buffer_bytes: Option<usize>,
 }
 
 impl Sizes {
@@ -130,7 +130,7 @@ impl Sizes {
         let windows = WindowSizes::of(path, window(options).map(u64::from), &WINDOWS);
         let buffer = |option: &OptionDefinition| {
             let configured = option.bytes(options);
-            configured.unwrap_or(windows.socket_buffer_bytes)
+            configured.or(windows.requested_socket_bytes)
         };
         Ok(Self {
             ip_headers_bytes: headers,
@@ -245,6 +245,8 @@ mod tests {
             keeps_order: true,
             is_real_network: false,
             treats_alike: true,
+            tuning: regatta_model::Tuning::default(),
+            keeps_tcp_limits: false,
         }
     }
 

@@ -38,9 +38,9 @@ const CLOSING: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Receive buffer of the socket, in bytes.
-    pub receive_buffer_bytes: usize,
+    pub receive_buffer_bytes: Option<usize>,
     /// Send buffer of the socket, in bytes.
-    pub send_buffer_bytes: usize,
+    pub send_buffer_bytes: Option<usize>,
     /// Maximum number of packets that are handed to the kernel as one.
     pub most_segments: usize,
     /// Longest packet that the path takes in one piece, in bytes.

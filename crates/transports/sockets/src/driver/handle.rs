@@ -89,7 +89,7 @@ impl<P: Protocol> Handle<P> {
     ///
     /// # Errors
     /// [`TransportError::Io`] if it cannot be opened.
-    pub fn open_port(&self, buffer_bytes: usize) -> Result<SocketAddr, TransportError> {
+    pub fn open_port(&self, buffer_bytes: Option<usize>) -> Result<SocketAddr, TransportError> {
         let local = self.driver.state.lock().local().ip();
         let (socket, _) = socket::bind(local, None, buffer_bytes, buffer_bytes)?;
         let port =

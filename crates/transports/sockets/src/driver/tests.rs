@@ -215,8 +215,8 @@ impl Protocol for Lines {
 
 fn settings() -> Settings {
     Settings {
-        receive_buffer_bytes: 64 << 10,
-        send_buffer_bytes: 64 << 10,
+        receive_buffer_bytes: Some(64 << 10),
+        send_buffer_bytes: Some(64 << 10),
         most_segments: 64,
         packet_bytes: 1000,
         fragments: false,

@@ -1,7 +1,7 @@
 //! Endpoint of `udp-reliable`: its settings, facts and warnings.
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Bytes, StackFacts, Warning, stack};
+use regatta_model::{Bytes, StackFacts, Warning, stack, warning};
 use regatta_transport::{Result, opening::Token};
 use regatta_transport_sockets::{
     driver::{self, End},
@@ -16,10 +16,11 @@ use super::{
     stream::Established,
 };
 use crate::{
-    GSO, RECEIVE_BUFFER, SEND_BUFFER,
+    RECEIVE_BUFFER, SEND_BUFFER,
     batch::MAX_SEGMENTS,
     buffer_bytes,
     packets::{self, headers},
+    uses_gso,
 };
 
 /// Makes the end of a trial over reliable UDP for messages of `message` bytes, if each is to be one
@@ -29,13 +30,12 @@ pub(crate) fn new(
     rules: Rules,
     message: Option<usize>,
 ) -> Result<StreamEnd<End<Reliable>, Established>> {
-    let options = &order.transport.options;
     let token = Token::parse(&order.token)?;
     // One message at a time gives nothing to put together.
-    let joins = GSO.flag(options) && rules.window > 1;
+    let joins = uses_gso(order) && rules.window > 1;
     let settings = driver::Settings {
-        receive_buffer_bytes: buffer_bytes(&RECEIVE_BUFFER, options),
-        send_buffer_bytes: buffer_bytes(&SEND_BUFFER, options),
+        receive_buffer_bytes: buffer_bytes(&RECEIVE_BUFFER, order),
+        send_buffer_bytes: buffer_bytes(&SEND_BUFFER, order),
         most_segments: if joins { MAX_SEGMENTS } else { 1 },
         packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
         fragments: true,
@@ -110,15 +110,8 @@ fn stack_facts(rules: &Rules, message: Option<usize>, offloads: &str) -> StackFa
 fn warnings(order: &TrialOrder, message: usize) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if message > LONGEST_PART {
-        warnings.push(Warning::new(
-            "message_split",
-            format!(
-                "each message of {} travels as two datagrams: one carries {LONGEST_PART} B \
-                 besides its header",
-                Bytes(message as u64)
-            ),
-            format!("use messages of at most {LONGEST_PART} B"),
-        ));
+        let whole = Bytes(message as u64);
+        warnings.push(warning::message_split(whole, LONGEST_PART as u64));
     }
     warnings.extend(packets::fragmentation(
         message.min(LONGEST_PART),

@@ -8,11 +8,13 @@ use std::{
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
-use regatta_transport::Driver;
+use regatta_transport::{
+    Driver, DriverDescriptor, OptionValues, Session, TransportError, TrialContext, Unsupported,
+};
 
 /// Description of every script, so that it is taken for a driver.
 pub const DESCRIPTION: &str =
-    r#"{"type":"description","contract":1,"name":"test","version":"1","workloads":["bulk"]}"#;
+    r#"{"type":"description","contract":2,"name":"test","version":"1","workloads":["bulk"]}"#;
 
 /// The driver of the user's own programs.
 pub fn external() -> &'static dyn Driver {
@@ -26,6 +28,30 @@ pub fn external() -> &'static dyn Driver {
 /// The commented example.
 pub fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../external/example/driver")
+}
+
+/// The driver of the commented example, as one without options.
+#[derive(Debug)]
+pub struct Example;
+
+impl Driver for Example {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        external().descriptor()
+    }
+
+    fn supported(&self, _: &OptionValues) -> Result<(), Unsupported> {
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn Session>, TransportError> {
+        let mut order = order.clone();
+        with_program(&mut order, &example());
+        external().prepare(&order, context)
+    }
 }
 
 /// Sets the program that carries out an order.

@@ -113,8 +113,8 @@ fn missing_directory_for_files_is_warned_about(driver: &dyn Driver) {
         let warning = report.measurements.warnings.first().expect("a warning");
         assert_eq!(warning.code, "no_place_for_files");
         let requested = match logs_events(driver) {
-            true => "`keylog` and `qlog` were",
-            false => "`keylog` was",
+            true => "with `keylog`, `qlog`, but",
+            false => "with `keylog`, but",
         };
         assert!(warning.message.contains(requested), "{}", warning.message);
         assert!(

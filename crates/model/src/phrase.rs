@@ -1,0 +1,83 @@
+//! Parts of warnings with arguments of their own: one template each, and the function that fills it in.
+
+use std::time::Duration;
+
+use crate::{
+    template::{Argument, Phrase, Template, phrase},
+    units::{Bytes, Ratio},
+};
+
+/// Defines phrases: name, arguments, text.
+macro_rules! phrases {
+    ($($name:ident($($argument:ident: $kind:ty),*) = $text:literal;)+) => {
+        /// The phrases.
+        pub const PHRASES: &[Template] = &[$(Template {
+            name: stringify!($name),
+            arguments: &[$(stringify!($argument)),*],
+            message: $text,
+            hint: "",
+        }),+];
+
+        $(
+            #[doc = concat!("Returns the phrase `", stringify!($name), "`.")]
+            #[must_use]
+            pub fn $name($($argument: $kind),*) -> Phrase {
+                phrase!($name($($argument),*))
+            }
+        )+
+    };
+}
+
+phrases! {
+    sender() = "sender";
+    receiver() = "receiver";
+    host_of(side: Phrase) = "the host of the {side}";
+    named_host(name: &str) = "host `{name}`";
+
+    run_has_rounds(rounds: u64, all: u64) = "the run has {rounds} of the study's {all} rounds";
+    trials_have_volume(part: Ratio) = "each trial has {part} of its volume";
+    swept_volumes_are_whole() = "volumes that a sweep varies are whole, so that the run takes a larger part of the study's time";
+    path_may_change_later() = "a transfer may end before its path has made all its changes";
+
+    amount(bytes: Bytes) = "{bytes}";
+    part_of(bytes: Bytes, all: Bytes) = "{bytes} of {all}";
+    all_of_it(all: Bytes) = "all {all}, which the sender did not know yet";
+    connections_done(done: u64, all: u64) = "the {done} of {all} connections that were done";
+    shorter_duration() = "a shorter `--duration`";
+    smaller_size() = "a smaller `--size`";
+    fewer(option: &str) = "fewer `{option}`";
+
+    deviation(quantity: &str, achieved: Argument, asked: Argument) = "`{quantity}` was {achieved} instead of {asked}";
+
+    requested_rate() = "the rate that was asked for";
+    requested_option(option: &str) = "the option `{option}`";
+    lower_rate_or_idle_machine() = "ask for a lower rate, or leave the machine alone during the run";
+    lower_rate() = "ask for a lower rate: the path or the transport allowed no more";
+    lower_rate_or_longer() = "ask for a lower rate, or send for longer so that slow start weighs less: the path or the congestion control allowed no more";
+
+    receive_buffers_of_the_receiver() = "raise the last value of `net.ipv4.tcp_rmem` on the receiver with `sysctl -w`";
+    larger_stream_window() = "set the transport's option `stream_window` to a larger size";
+
+    clocks_known_to(bound: Duration, delay: Duration) = "the clocks of the hosts are known to ± {bound}, more than a tenth of the median delay of {delay}";
+    offset_changed() = "the offset between the clocks of the hosts changed too much during the trial, or could not be read";
+
+    times_leave_out_transfer(part: Duration, all: Duration) = "the times of the sender's program leave out {part} of the {all} that its agent saw from `start` to the end of the transfer";
+    times_leave_out_connecting(part: Duration, all: Duration) = "the times of the sender's program leave out {part} of the {all} that its agent saw from `start` to `connected`";
+    done_said_late(late: Duration) = "the receiver's program said `done` {late} after the moment for which it counted its bytes";
+    acknowledged_too_early(early: Duration, back: Duration) = "the sender's program says that everything was acknowledged {early} before that can have been: the receiver's program stated when it had everything, and the path takes at least {back} back";
+
+    congestion_control_of(transport: &str, control: &str) = "`{transport}` {control}";
+    handshakes(count: u64, handshake: &str) = "{count} `{handshake}`";
+
+    fact_on_nodes(fact: &str, side: Phrase, value: &str, nodes: Vec<String>) = "`{fact}` of the {side} is `{value}` on {nodes}";
+    build(version: &str, commit: &str, changed: &str, profile: &str) = "Regatta {version} (commit {commit}, changed: {changed}, profile {profile})";
+}
+
+/// Returns the phrase for one end, by its name: `sender` or `receiver`.
+#[must_use]
+pub fn side(name: &str) -> Phrase {
+    match name {
+        "receiver" => receiver(),
+        _ => sender(),
+    }
+}
