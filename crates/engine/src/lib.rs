@@ -26,6 +26,7 @@ mod settling;
 mod shards;
 mod shortfall;
 mod slow_start;
+mod step_goodput;
 mod stop;
 mod stop_rule;
 #[cfg(test)]

@@ -93,6 +93,7 @@ pub(crate) fn merge(
         }
         merged.warnings.extend(side.measurements.warnings);
     }
+    crate::step_goodput::add(condition, transfer_ns + warm_up_ns, &mut merged);
     // Steps count from the first connect call, as the samples do; a warm-up changes nothing.
     crate::settling::add(condition, transfer_ns + warm_up_ns, &mut merged);
     if matches!(kind, WorkloadKind::Bulk { .. }) {

@@ -72,6 +72,8 @@ series! {
         "The sender's smoothed_rtt.";
     BYTES_IN_FLIGHT_BYTES = "bytes_in_flight_bytes" [Bytes] "bytes in flight":
         "Bytes sent and not yet acknowledged or declared lost.";
+    STEP_GOODPUT_BPS = "step_goodput_bps" [BitsPerSecond] "goodput in a step":
+        "Goodput from a step of the path's schedule to the next one, or to the end of the transfer, at the time of the step; the first is that before the first step. Means of the samples of goodput_bps.";
     SETTLING_TIME_NS = "settling_time_ns" [Nanoseconds] "settling time after a step":
         "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See `settling_time_mean_ns`.";
 }

@@ -35,6 +35,10 @@ fn every_condition_in_the_documents_is_sound() {
     }
 }
 
+/// Study that a claim in the documents is about.
+const OF_CLAIMS: &str = "[[transport]]\ndriver = \"udp\"\n[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"sctp\"\n\
+     [[transport]]\ndriver = \"quic-quinn\"\n[[condition]]\nname = \"baseline\"\n[[workload]]\nkind = \"bulk\"\n";
+
 #[test]
 fn every_study_in_the_documents_is_sound() {
     for (name, text) in [
@@ -48,9 +52,12 @@ fn every_study_in_the_documents_is_sound() {
             include_str!("../../../../docs/studies.md"),
         ),
     ] {
-        let found = studies(text);
+        let is_claim = |block: &String| block.trim_start().starts_with("[[claim]]");
+        let (claims, found): (Vec<_>, Vec<_>) = studies(text).into_iter().partition(is_claim);
         assert_eq!(found.len(), 1, "{name} shows one study");
-        for study in found {
+        assert_eq!(claims.len(), usize::from(name == "docs/studies.md"));
+        let with_claim = |claim| format!("{OF_CLAIMS}{claim}");
+        for study in found.into_iter().chain(claims.into_iter().map(with_claim)) {
             if let Err(error) = Study::parse(&study, name) {
                 panic!("{error}");
             }
