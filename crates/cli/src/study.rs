@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_published_figures_are_there_under_each_of_several_tunings() {
+    fn conditions_published_figures_and_claims_are_there_under_each_of_several_tunings() {
         let before = with_options("olkhovik-2025", &[]).expect("a study");
         let one = with_options("olkhovik-2025", &["--tuning", "defaults"]).expect("a study");
         assert_eq!(one.published, before.published);
@@ -520,6 +520,13 @@ mod tests {
             };
             let expected = published(&before, &before.conditions[0].name);
             assert_eq!(published(&both, &name), expected);
+        }
+        assert_eq!(both.claims.len(), 2 * before.claims.len());
+        let names: Vec<&str> = both.conditions.iter().map(|it| it.name.as_str()).collect();
+        for mut claim in both.claims {
+            for [_, condition, _] in claim.cells_mut() {
+                assert!(names.contains(&condition.as_str()), "{condition}");
+            }
         }
     }
 

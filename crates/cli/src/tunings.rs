@@ -23,7 +23,8 @@ pub fn name(condition: &str, tuning: Tuning) -> String {
     format!("{condition}, tuning {}", tuning.as_str())
 }
 
-/// Replaces each condition of a study by one for each tuning, with its parameters of sweeps and its published figures.
+/// Replaces each condition of a study by one for each tuning, with its parameters of sweeps, its published figures and its
+/// claims.
 pub fn multiply(study: &mut Study, tunings: &[Tuning]) {
     if tunings.is_empty() {
         return;
@@ -34,6 +35,12 @@ pub fn multiply(study: &mut Study, tunings: &[Tuning]) {
     });
     study.published = each(&study.published, tunings, |published, tuning| {
         published.condition = name(&published.condition, tuning);
+    });
+    study.claims = each(&study.claims, tunings, |claim, tuning| {
+        claim.text = name(&claim.text, tuning);
+        for [_, condition, _] in claim.cells_mut() {
+            *condition = name(condition, tuning);
+        }
     });
     let (of_conditions, others) = (std::mem::take(&mut study.sweeps.entries).into_iter())
         .partition::<Vec<_>, _>(|entry| entry.part == Part::Condition);

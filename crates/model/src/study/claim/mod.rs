@@ -24,6 +24,24 @@ pub struct StudyClaim {
     pub relation: Relation,
 }
 
+impl StudyClaim {
+    /// Returns the cells of the relation, in no order.
+    pub fn cells_mut(&mut self) -> Vec<&mut ClaimedCell> {
+        match &mut self.relation {
+            Relation::NotSeen { .. } => Vec::new(),
+            Relation::Order { places } => places.iter_mut().flatten().flatten().collect(),
+            Relation::Crossing { places } | Relation::Ratio { places, .. } => {
+                places.iter_mut().flatten().collect()
+            }
+            Relation::Same { places, .. } => places.iter_mut().flatten().collect(),
+            Relation::Value { cells, .. } => cells.iter_mut().collect(),
+            Relation::Trend { lines, .. } => (lines.iter_mut())
+                .flat_map(|line| line.of.iter_mut().chain(&mut line.to))
+                .collect(),
+        }
+    }
+}
+
 /// Names of the transport, the condition and the workload of a cell.
 pub type ClaimedCell = [String; 3];
 
