@@ -112,6 +112,30 @@ fn example_runs_and_its_own_cpu_time_and_memory_are_charged() {
 }
 
 #[test]
+fn example_answers_messages_and_the_probe() {
+    let mut pair = Pair::greeted();
+    let [receiver, sender] = both(0, &example(), 0).map(|mut order| {
+        order.workload.kind = WorkloadKind::StopAndWait {
+            size: Bytes(100_000),
+            message: Bytes(1000),
+            pattern: Pattern::Data,
+            timeout: std::time::Duration::from_secs(1),
+        };
+        order.workload.probe.idle_messages = 3;
+        order
+    });
+    let ends = pair.run_trial(receiver, sender);
+    let [Ok(sender), Ok(receiver)] = [&ends["sender"], &ends["receiver"]] else {
+        panic!("{ends:?}");
+    };
+    let delivered = receiver.measurements.metrics["messages_delivered"];
+    assert_eq!(delivered, 100.0);
+    let metrics = &sender.measurements.metrics;
+    assert!(metrics["message_delay_p50_ns"] > 0.0, "{sender:?}");
+    assert!(metrics["round_trip_delay_idle_p50_ns"] > 0.0, "{sender:?}");
+}
+
+#[test]
 fn failing_program_fails_only_its_trial() {
     let failing = Script::new("failing", "echo 'out of disk' >&2\nexit 3");
     fails_only_its_trial(&failing.0, FailureKind::Failed, "out of disk");

@@ -165,10 +165,16 @@ fn exchange_of(exchange: &StatedExchange, file: &MemoryFile) -> contract::Exchan
     }
 }
 
+/// Returns the probe's token, which both ends make of the transfer's: each hexadecimal digit is another one.
+fn probe_token(token: &str) -> String {
+    let digits = token.chars().filter_map(|digit| digit.to_digit(16));
+    let others = digits.filter_map(|digit| char::from_digit(15 - digit, 16));
+    others.collect()
+}
+
 fn probe_of(probe: &StatedProbe, token: &str) -> contract::Probe {
     contract::Probe {
-        // Both ends make the same of the transfer's.
-        token: token.chars().rev().collect(),
+        token: probe_token(token),
         message_bytes: probe.message_bytes(),
         idle_messages: probe.idle_messages(),
         interval_ns: probe.interval().map(nanoseconds),
@@ -265,5 +271,16 @@ impl ProgramSession {
         live_bytes.store(bytes, Ordering::Release);
         live_messages.store(self.content.messages(bytes), Ordering::Release);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_of_equal_digits_has_another_one_for_the_probe() {
+        assert_eq!(probe_token("00a5"), "ff5a");
+        assert_ne!(probe_token("11"), "11");
     }
 }
