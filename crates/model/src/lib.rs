@@ -13,14 +13,12 @@ pub mod metric;
 mod metric_values;
 pub mod named;
 pub mod outcome;
-pub mod phrase;
 pub mod port_range;
 pub mod record;
 pub mod shard;
 pub mod shell;
 pub mod stack;
 pub mod study;
-pub mod template;
 pub mod units;
 pub mod warning;
 pub mod workload;
@@ -48,9 +46,8 @@ pub use study::{
     LossBy, Offloads, OptionValue, Part, PathSetup, Placement, Published, Source, Spacing, Study,
     Sweep, Sweeps, SweptEntry, SweptValue, Transport, Until,
 };
-pub use template::{Argument, Phrase};
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
-pub use warning::{Warning, code as warning_code};
+pub use warning::{Argument, Phrase, Warning, code as warning_code, phrase, template};
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, ProbePlacement,
     Spread, Verify, Workload, WorkloadKind,

@@ -22,6 +22,11 @@ pub trait Named: Copy + PartialEq + 'static {
     }
 }
 
+/// Whether a setting has its default, with which it is not stored.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// Reads a value by its name, which is one of `names`.
 ///
 /// # Errors

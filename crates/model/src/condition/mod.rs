@@ -20,7 +20,7 @@ pub use tuning::{
 };
 
 use crate::{
-    study::is_default,
+    named::is_default,
     units::{Bytes, QueueSize, nanos},
 };
 

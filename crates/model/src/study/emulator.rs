@@ -3,8 +3,7 @@
 use super::message::{Message, message, text_setting};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::is_default;
-use crate::named::{Named as _, named};
+use crate::named::{Named as _, is_default, named};
 
 /// Emulator that delays, drops and queues the packets of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,12 +4,11 @@ use std::{collections::BTreeMap, ops::Range, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::named::named;
+use crate::named::{is_default, named};
 
 use super::{
     BedKind, Emulator, LossBy, Offloads, Placement, Study, StudyError,
     error::Result,
-    is_default,
     message::{Message, key, message, setting, setting_or_option, text_setting},
     section::Section,
     source::File,

@@ -64,11 +64,6 @@ use crate::{
     workload::Workload,
 };
 
-/// Whether a setting has its default, with which it is not stored.
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// Bed that a study runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BedKind {

@@ -1,15 +1,12 @@
-//! Phrases: templates of [`crate::warning`] or [`crate::phrase`] with typed arguments, which a reader sees in one language or
+//! Phrases: templates of [`crate::warning`] or [`super::phrase`] with typed arguments, which a reader sees in one language or
 //! another.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    phrase::PHRASES,
-    units::{BitRate, Bytes, Ratio, format_duration, nanoseconds},
-    warning::WARNINGS,
-};
+use super::{PHRASES, WARNINGS};
+use crate::units::{BitRate, Bytes, Ratio, format_duration, nanoseconds};
 
 /// Template with the values of its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -200,10 +197,10 @@ from! {
 /// Makes a [`Phrase`] of a template's name and its arguments.
 macro_rules! phrase {
     ($template:ident($($argument:ident),*)) => {
-        $crate::template::Phrase {
+        $crate::warning::template::Phrase {
             template: stringify!($template).to_owned(),
             arguments: std::collections::BTreeMap::from([
-                $((stringify!($argument).to_owned(), $crate::template::Argument::from($argument))),*
+                $((stringify!($argument).to_owned(), $crate::warning::template::Argument::from($argument))),*
             ]),
         }
     };

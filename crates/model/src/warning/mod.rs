@@ -1,14 +1,19 @@
 //! Warnings of runs: their codes, one template or more for each, and the functions that fill them in. This is the only
 //! place with their wording; that in Russian is in the report.
 
+pub mod phrase;
+pub mod template;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    template::{English, Phrase, Template, TemplatePart, phrase},
-    units::{BitRate, Bytes, Ratio},
+pub use self::template::{Argument, Phrase};
+use self::{
+    phrase::PHRASES,
+    template::{English, Template, TemplatePart, phrase},
 };
+use crate::units::{BitRate, Bytes, Ratio};
 
 /// Information that a reader needs before using a figure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

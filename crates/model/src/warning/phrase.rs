@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{
-    template::{Argument, Phrase, Template, phrase},
-    units::{Bytes, Ratio},
-};
+use super::template::{Argument, Phrase, Template, phrase};
+use crate::units::{Bytes, Ratio};
 
 /// Defines phrases: name, arguments, text.
 macro_rules! phrases {
