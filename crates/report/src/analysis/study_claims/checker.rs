@@ -281,15 +281,19 @@ impl<'a> Checker<'a> {
             self.check(&[a, b], || {
                 let ratio = self.ratio_of([a, b]);
                 let (prefix, names) = self.names(&[a, b]);
+                let names = names.join(" / ");
                 let text = match ratio.value {
-                    Some(_) => ratio.text(),
-                    None => tr!("{} against {}", self.value_text(a), self.value_text(b)),
+                    Some(_) => ratio.text(&names),
+                    None => {
+                        let values = tr!("{} against {}", self.value_text(a), self.value_text(b));
+                        format!("{names} = {values}")
+                    }
                 };
                 let outcome = match (ratio.value, ratio.conclusion) {
                     (None, Conclusion::Same) => within(Some([1.0; 2]), bounds),
                     _ => within(ratio.interval, bounds),
                 };
-                (outcome, format!("{prefix}{} = {text}", names.join(" / ")))
+                (outcome, format!("{prefix}{text}"))
             })
         };
         pairs(&self.claim.relation).into_iter().map(check).collect()
@@ -362,11 +366,9 @@ impl<'a> Checker<'a> {
             (Some(first), Some(last), Some(of_first), Some(of_last)) => {
                 let (prefix, names) = self.names(&[first[0], first[1], last[0], last[1]]);
                 format!(
-                    "{prefix}{} = {}, {} = {}",
-                    names[..2].join(" / "),
-                    of_first.text(),
-                    names[2..].join(" / "),
-                    of_last.text()
+                    "{prefix}{}, {}",
+                    of_first.text(&names[..2].join(" / ")),
+                    of_last.text(&names[2..].join(" / "))
                 )
             }
             _ => String::new(),

@@ -5,7 +5,7 @@ use regatta_model::study::{ClaimedCell, Relation, Trend, TrendLine};
 
 use crate::{
     analysis::{comparison::Conclusion, summary::Claim},
-    format::{is_narrow, number, signed},
+    format::{is_narrow, number, signed, two_digits},
     language::tr,
 };
 
@@ -37,14 +37,44 @@ impl Ratio {
         }
     }
 
-    /// Formats the ratio with its interval.
-    pub fn text(self) -> String {
-        self.with_interval(number, "")
+    /// Formats the ratio of the cells of these names with its interval, `a / b = 0.98 [0.97, 0.99]`, or its [`bound`](Self::bound),
+    /// `a / b < 0.075`.
+    pub fn text(self, names: &str) -> String {
+        match self.bound() {
+            Some((sign, end)) => format!("{names} {sign} {}", two_digits(end)),
+            None => format!("{names} = {}", self.with_interval(number, "")),
+        }
     }
 
-    /// Formats the change from the second cell to the first with its interval.
+    /// Formats the change from the second cell to the first with its interval, or its bound.
     pub fn change_text(self) -> String {
-        self.with_interval(|ratio| signed(ratio - 1.0), " %")
+        let change = |ratio: f64| signed(ratio - 1.0);
+        match self.bound() {
+            // Of a change beyond the digits the text has the sign itself.
+            Some((sign, end)) => match change(end) {
+                text if text.starts_with(sign) => format!("{text} %"),
+                text => format!("{sign} {text} %"),
+            },
+            None => self.with_interval(change, " %"),
+        }
+    }
+
+    /// Returns the end that is nearer to no difference of an interval that is too wide to be shown, and on which side of it
+    /// the ratio is; `None` of one that is narrow or has no difference in it.
+    fn bound(self) -> Option<(char, f64)> {
+        let (sign, end) = match self.interval? {
+            ends if is_narrow(ends) => return None,
+            [_, high] if high < 1.0 => ('<', high),
+            [low, _] if low > 1.0 => ('>', low),
+            _ => return None,
+        };
+        // Two digits, rounded away from the ratio.
+        let unit = 10_f64.powf(1.0 - end.log10().floor());
+        let digits = match sign {
+            '<' => (end * unit).ceil(),
+            _ => (end * unit).floor(),
+        };
+        Some((sign, digits / unit))
     }
 
     /// Formats the value and the ends of its interval, which is left out where it is narrower than the digits.

@@ -10,10 +10,12 @@ use super::{
         cells,
         claim_result::{ClaimOutcome, ClaimResult, line},
         claims,
+        comparison::Conclusion,
         fixture::trial,
         index::{Index, trials_by_cell},
     },
     all,
+    ratio::Ratio,
 };
 use crate::{
     RunData,
@@ -300,4 +302,23 @@ fn the_line_about_all_claims_has_russian_forms() {
         !russian.contains(|c: char| c.is_ascii_alphabetic()),
         "{russian}"
     );
+}
+
+/// A ratio that decides a claim is not called too few rounds, however wide its interval is.
+#[test]
+fn a_wide_interval_on_one_side_of_no_difference_shows_its_end() {
+    for (interval, text, change) in [
+        ([0.005, 0.0744], "a / b < 0.075", "< −92.5 %"),
+        ([1e-9, 2.14e-4], "a / b < 0.00022", "< −99.9 %"),
+        ([13.2, 90.0], "a / b > 13", "> +1200 %"),
+        ([0.9, 90.0], "a / b = too few rounds", "too few rounds"),
+    ] {
+        let ratio = Ratio {
+            value: Some(interval[0] * 2.0),
+            interval: Some(interval),
+            conclusion: Conclusion::Undecided,
+        };
+        assert_eq!(ratio.text("a / b"), text);
+        assert_eq!(ratio.change_text(), change);
+    }
 }
