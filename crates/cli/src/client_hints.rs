@@ -71,8 +71,8 @@ mod tests {
 
     /// Sources of the hints that a trial against a server can have.
     const SOURCES: [&str; 4] = [
-        include_str!("../../model/src/warning.rs"),
-        include_str!("../../model/src/phrase.rs"),
+        include_str!("../../model/src/warning/mod.rs"),
+        include_str!("../../model/src/warning/phrase.rs"),
         include_str!("../../transport/src/driver.rs"),
         include_str!("../../engine/src/run/trial.rs"),
     ];

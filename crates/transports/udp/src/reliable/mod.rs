@@ -22,6 +22,7 @@ mod tests;
 use std::time::Duration;
 
 use regatta_control::TrialOrder;
+use regatta_model::{Opening, WorkloadKind};
 use regatta_transport::{
     Driver, DriverDescriptor, OptionDefinition, OptionKind, OptionValues, Result, Session,
     StreamSession, TransportError, TrialContext, idle_messages_at_once, options,
@@ -116,6 +117,17 @@ impl Driver for UdpReliable {
         let datagram = usize::try_from(message.0).ok().filter(|_| is_datagram);
         let rules = rules(&order.transport.options, idle_messages_at_once(order));
         let endpoint = endpoint::new(order, rules, datagram)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+        let order = with_own_opening(order);
+        Ok(Box::new(StreamSession::new(endpoint, &order, context)?))
     }
+}
+
+/// Returns an order in which no flow waits for an answer to its opening: CONN and CONACC, with which a connection begins,
+/// are that exchange.
+fn with_own_opening(order: &TrialOrder) -> TrialOrder {
+    let mut order = order.clone();
+    if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+        options.opening = Opening::WithData;
+    }
+    order
 }

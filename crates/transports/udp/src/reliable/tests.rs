@@ -12,7 +12,9 @@ use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
-use regatta_transport::Purpose;
+use regatta_control::{Role, TrialOrder};
+use regatta_model::{Opening, WorkloadKind};
+use regatta_transport::{Purpose, testing};
 
 use super::{
     core::{CloseReason, Core},
@@ -528,4 +530,20 @@ fn dead_path_ends_the_connection_with_delivered_data_intact() {
             Ok(())
         })
         .expect("every case holds");
+}
+
+/// Another exchange would come on top of CONN and CONACC, and its answer would be taken for the delivery.
+#[test]
+fn a_connection_has_one_opening_exchange() {
+    let mut order = testing::order_for(Role::Sender, "udp-reliable", 1000, 1000);
+    let opening = |order: &mut TrialOrder, change: Option<Opening>| match &mut order.workload.kind {
+        WorkloadKind::Bulk { options, .. } => {
+            options.opening = change.unwrap_or(options.opening);
+            options.opening
+        }
+        other => panic!("{other:?}"),
+    };
+    opening(&mut order, Some(Opening::Answered));
+    let mut own = super::with_own_opening(&order);
+    assert_eq!(opening(&mut own, None), Opening::WithData);
 }
