@@ -13,7 +13,7 @@ use regatta_model::{
 };
 
 /// Largest IP packet that a host with offloads hands over at once, in bytes.
-const SUPER_PACKET_BYTES: f64 = 65_535.0;
+pub(crate) const SUPER_PACKET_BYTES: f64 = 65_535.0;
 
 /// Share of a time that a program states, by which it may differ from what its agent saw.
 const TOLERANCE: f64 = 0.02;

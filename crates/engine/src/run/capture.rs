@@ -1,18 +1,20 @@
 //! Captures of trials: one file each, a fact that names it, and the transfer's time according to
 //! it.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 
 use regatta_bed::{
     BedError,
     capture::{CaptureOrder, CaptureSummary},
 };
 use regatta_model::{
-    Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id, warning,
+    Condition, Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id, warning,
 };
 
 use super::transfer_time::Frame;
-use crate::{error::EngineError, plan::PlannedTrial, run::TrialRunner};
+use crate::{
+    error::EngineError, impossible::SUPER_PACKET_BYTES, plan::PlannedTrial, run::TrialRunner,
+};
 
 /// Name of the directory for files in the run's directory, as the results name it.
 const FILES: &str = "files";
@@ -102,7 +104,7 @@ impl TrialRunner<'_> {
         let facts = &mut record.measurements.facts;
         facts.insert(FILE_FACT.to_owned(), shown);
         if let Some(frame) = self.frame(trial, record) {
-            add_time(&file, &frame, record);
+            add_time(&file, &frame, self.plan.condition(trial.cell), record);
         }
         if self.plan.study().capture.is_some_and(|it| it.times_only) {
             // A file that stays is in nobody's way.
@@ -128,13 +130,37 @@ impl TrialRunner<'_> {
     }
 }
 
-/// Adds the time of a transfer according to its capture, and its rate if the transfer was whole.
-fn add_time(file: &std::path::Path, frame: &Frame, record: &mut TrialRecord) {
+/// Whether the path can carry bytes of data in a time, in one of its directions.
+fn carries(condition: &Condition, bytes: f64, time_ns: u64) -> bool {
+    let time = Duration::from_nanos(time_ns);
+    let forward = condition.capacity_bytes(|it| it.forward, time);
+    let reverse = condition.capacity_bytes(|it| it.reverse, time);
+    (forward.zip(reverse))
+        .is_none_or(|(forward, reverse)| bytes <= forward.max(reverse) + SUPER_PACKET_BYTES)
+}
+
+/// Adds the time of a transfer according to its capture, and its rate if the transfer was whole. A time in which the path
+/// cannot carry what was delivered is that of other packets.
+fn add_time(
+    file: &std::path::Path,
+    frame: &Frame,
+    condition: &Condition,
+    record: &mut TrialRecord,
+) {
     let is_whole = record.is_whole();
     let Measurements {
         metrics, warnings, ..
     } = &mut record.measurements;
     match frame.time_ns(file) {
+        Ok(Some(time_ns))
+            if is_whole
+                && (metrics.get(id::BYTES_DELIVERED))
+                    .is_some_and(|bytes| !carries(condition, *bytes, time_ns)) =>
+        {
+            let reason = "the path cannot carry what was delivered between the packets with which the transfer seems to \
+                          begin and to end";
+            warnings.push(warning::capture_unreadable(reason));
+        }
         Ok(Some(time_ns)) => {
             metrics.insert(id::CAPTURED_TRANSFER_TIME_NS, time_ns as f64);
             if let Some(bytes) = metrics.get(id::BYTES_DELIVERED)
@@ -203,6 +229,16 @@ mod tests {
         assert_eq!(plain("../../etc"), "etc");
         assert_eq!(plain(".."), "_");
         assert!(plain(&"ä b".repeat(100)).len() <= LONGEST_PART);
+    }
+
+    /// A mistaken packet made 2.7 Tbit/s of 1 MB over 100 Mbit/s.
+    #[test]
+    fn a_path_carries_no_more_than_its_rate() {
+        let study = crate::tests::fake_bed::study(1, 1, 1);
+        let condition = &study.conditions[0];
+        assert!(!carries(condition, 1e6, 3));
+        assert!(!carries(condition, 1e6, 60_000_000));
+        assert!(carries(condition, 1e6, 82_000_000));
     }
 
     #[test]
