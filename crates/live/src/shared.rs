@@ -214,10 +214,14 @@ impl Shared {
         self.watching.load(Ordering::Relaxed) > 0
     }
 
-    /// Ends the updates of all readers. Returns whether there are any.
-    pub fn end(&self) -> bool {
+    /// Ends the updates of all readers when they have taken the last state.
+    pub fn end(&self) {
         self.ended.send_replace(true);
-        self.now.receiver_count() > 0
+    }
+
+    /// Waits until no reader is left.
+    pub async fn all_read(&self) {
+        self.now.closed().await;
     }
 
     /// Sends [`LiveRun::now`] to the readers.
@@ -234,5 +238,33 @@ impl Shared {
             let json = serde_json::to_string(&Update::Cells(self.run().cells.clone()));
             self.cells.send_replace(json.unwrap_or_default().into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    #[test]
+    fn readers_are_waited_for_until_they_have_the_last_state() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.expect("a runtime").block_on(async {
+            let shared = Shared::new(Box::new(|| Err(String::new())));
+            let is_over = async || {
+                tokio::select! {
+                    biased;
+                    () = shared.all_read() => true,
+                    () = ready(()) => false,
+                }
+            };
+            let mut updates = shared.updates();
+            shared.end();
+            assert!(!is_over().await);
+            while updates.next().await.is_some() {}
+            drop(updates);
+            assert!(is_over().await);
+        });
     }
 }

@@ -18,7 +18,7 @@ use regatta_model::TrialRecord;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
-    time::Instant,
+    time::{Instant, timeout},
 };
 
 use crate::{
@@ -48,8 +48,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Reads the state of runs from their files, each time that it is called.
 pub type PollState = Box<dyn FnMut() -> LiveRun + Send>;
 
-/// Time that readers have to take the last state, when the run has ended.
-const FINAL_STATE_TIMEOUT: Duration = Duration::from_millis(300);
+/// Longest time that readers have to take the last state, when the run has ended: this thread has the lowest priority, and
+/// a busy machine lets it wait.
+const FINAL_STATE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Requested views.
 #[derive(Debug, Clone, Default)]
@@ -352,12 +353,10 @@ async fn serve(
         metrics::write_textfile(path, &shared.run());
     }
     shared.pages.wait_for(pages, ASK_TIMEOUT).await;
-    let is_read = shared.end();
+    shared.end();
     views.servers.abort_all();
     // Does not wait longer for a reader that hangs.
-    if is_read {
-        tokio::time::sleep(FINAL_STATE_TIMEOUT).await;
-    }
+    let _ = timeout(FINAL_STATE_TIMEOUT, shared.all_read()).await;
 }
 
 /// Follows the events of a run of this process.
