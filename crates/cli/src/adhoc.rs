@@ -334,7 +334,9 @@ mod tests {
             conditions.map(|it| (it.name, it.tuning.base)).collect()
         };
         let named = |tuning: &str| format!("20 ms, 20 Mbit/s, tuning {tuning}");
-        assert_eq!(names("defaults"), [(named("defaults"), Tuning::Defaults)]);
+        for one in ["defaults", "defaults,defaults"] {
+            assert_eq!(names(one), [(named("defaults"), Tuning::Defaults)]);
+        }
         let both = [
             (named("bench"), Tuning::Bench),
             (named("defaults"), Tuning::Defaults),

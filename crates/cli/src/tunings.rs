@@ -4,14 +4,11 @@ use regatta_model::{Named as _, Part, Study, Tuning};
 
 use crate::args::PathArgs;
 
-/// Returns the tunings of the command line if there are several, each once; none for one, which is a key like others.
+/// Returns the tunings of the command line if there are several; none for one, which is a key like others.
 pub fn several(args: &PathArgs) -> Vec<Tuning> {
-    let mut all = Vec::new();
-    for tuning in args.keys.tunings().filter_map(Tuning::from_name) {
-        if !all.contains(&tuning) {
-            all.push(tuning);
-        }
-    }
+    let all: Vec<Tuning> = (args.keys.tunings())
+        .filter_map(Tuning::from_name)
+        .collect();
     match all.len() {
         1 => Vec::new(),
         _ => all,

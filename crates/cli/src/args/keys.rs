@@ -1,6 +1,9 @@
 //! Options that are keys of a table in a study.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use regatta_model::{
@@ -75,12 +78,18 @@ fn option(
     }
 }
 
-/// Returns the values of a key whose option was given: several of one that takes them.
+/// Returns the values of a key whose option was given: several of one that takes them, each tuning once.
 fn given(key: &str, kind: KeyKind, matches: &ArgMatches) -> Vec<String> {
     match kind {
         KeyKind::Flag if matches.get_flag(key) => vec!["true".to_owned()],
         KeyKind::Flag => Vec::new(),
-        _ => (matches.get_many(key).into_iter().flatten().cloned()).collect(),
+        _ => {
+            let mut values: Vec<String> =
+                (matches.get_many(key).into_iter().flatten().cloned()).collect();
+            let mut seen = BTreeSet::new();
+            values.retain(|value| key != TUNING || seen.insert(value.clone()));
+            values
+        }
     }
 }
 
