@@ -276,32 +276,31 @@ fn process_cpu(process: nix::unistd::Pid) -> Duration {
     nix::time::clock_gettime(clock).expect("its time").into()
 }
 
+#[test]
+fn abort_of_a_stuck_session_is_answered_in_time_and_ends_the_process() {
+    let mut agent = Agent::greeted();
+    agent.prepare(order(1, Role::Receiver, "test-stuck", &tls()));
+    let aborted_at = Instant::now();
+    agent.send(&ToAgent::Abort { trial: 1 });
+    assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
+    assert!(
+        aborted_at.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        aborted_at.elapsed()
+    );
+    let (status, errors) = agent.wait();
+    assert_eq!(status.code(), Some(3));
+    assert!(
+        errors.contains("the session of trial 1 did not end"),
+        "{errors}"
+    );
+}
+
 /// Ends within five seconds, and processor time.
 mod real_time {
     use regatta_test_support::machine::MachineLoad;
 
     use super::*;
-
-    #[test]
-    fn abort_of_a_stuck_session_is_answered_in_time_and_ends_the_process() {
-        let _load = MachineLoad::watch();
-        let mut agent = Agent::greeted();
-        agent.prepare(order(1, Role::Receiver, "test-stuck", &tls()));
-        let aborted_at = Instant::now();
-        agent.send(&ToAgent::Abort { trial: 1 });
-        assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
-        assert!(
-            aborted_at.elapsed() < Duration::from_secs(5),
-            "{:?}",
-            aborted_at.elapsed()
-        );
-        let (status, errors) = agent.wait();
-        assert_eq!(status.code(), Some(3));
-        assert!(
-            errors.contains("the session of trial 1 did not end"),
-            "{errors}"
-        );
-    }
 
     #[test]
     fn end_of_input_in_mid_trial_ends_all_started_processes() {

@@ -1,15 +1,11 @@
 //! Tests of two guests of which one dies or hangs, of one run. It waits for a quarter of a minute until a
 //! stopped guest is given up, so that it does not count as `guests`, which each take a core.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use regatta_model::Outcome;
 use regatta_results::Reader;
-use regatta_test_support::test_run::once_per_test_run;
 
 use crate::{
     guests::two::in_two_guests,
@@ -48,20 +44,17 @@ const RECEIVER_KILLED: Fault = (0, Signal::SIGKILL, "the receiver's guest ended"
 const RECEIVER_HUNG: Fault = (0, Signal::SIGSTOP, "the receiver's guest hung");
 const SENDER_HUNG: Fault = (1, Signal::SIGSTOP, "the guest hung");
 
-/// Faults of the first trials of a run, one each.
-const FAULTS: [Fault; 3] = [RECEIVER_KILLED, RECEIVER_HUNG, SENDER_HUNG];
-
-/// Runs a study of two trials with the faults, each of which the next trial's guests must survive.
-fn run_with_faults(dir: &Path) {
+/// Runs a study of two trials with these faults of its first trials, one each. Checks that each makes its trial invalid,
+/// and that all trials are run in other guests.
+#[track_caller]
+fn assert_trials_are_repeated_after(faults: &[Fault]) {
     let bench = Bench::new();
     let study = in_two_guests(SLOW).replacen("rounds = 2\n", "rounds = 1\n", 1);
     bench.write("study.toml", &study);
-    let out = dir.join("out");
-    let out = out.to_str().expect("UTF-8");
-    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", out, "--json"]));
-    for (guest, fault_signal, _) in FAULTS {
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    for (guest, fault_signal, _) in faults {
         run.until(|event| is(event, "trial_started"));
-        signal(kernels(&bench)[guest], fault_signal);
+        signal(kernels(&bench)[*guest], *fault_signal);
         let at = Instant::now();
         let ended = run.until(|event| is(event, "trial_ended"));
         assert!(at.elapsed() < Duration::from_secs(30), "{ended:#}");
@@ -69,39 +62,30 @@ fn run_with_faults(dir: &Path) {
     let done = run.finish();
     done.assert_code(0);
     bench.assert_nothing_left();
-}
-
-/// Checks that a fault makes its trial invalid, and that all trials are run in other guests.
-#[track_caller]
-fn assert_repeats_its_trial(fault: Fault) {
-    let make = |dir: &Path| {
-        run_with_faults(dir);
-        Ok(())
-    };
-    let attempts = once_per_test_run("cli-hung", make, |dir| {
-        let out = dir.join("out");
-        let last = trials(&out);
-        assert_eq!(last.len(), 2, "{last:#?}");
-        last.iter().for_each(assert_ran);
-        Reader::open(&out).and_then(|reader| reader.trials())
-    });
-    let mut attempts = attempts.expect("the results are readable");
+    let out = bench.path("out");
+    let last = trials(&out);
+    assert_eq!(last.len(), 2, "{last:#?}");
+    last.iter().for_each(assert_ran);
+    let mut attempts = Reader::open(&out)
+        .and_then(|reader| reader.trials())
+        .expect("the results are readable");
     attempts.retain(|attempt| attempt.outcome == Outcome::Invalid);
-    assert_eq!(attempts.len(), FAULTS.len(), "{attempts:#?}");
-    let reasons: Vec<String> = attempts.iter().map(|it| it.reasons.concat()).collect();
-    assert!(
-        reasons.iter().any(|reasons| reasons.contains(fault.2)),
-        "{reasons:?}"
-    );
+    assert_eq!(attempts.len(), faults.len(), "{attempts:#?}");
+    for (attempt, (.., reason)) in attempts.iter().zip(faults) {
+        assert!(attempt.reasons.concat().contains(reason), "{attempt:#?}");
+    }
 }
 
 #[test]
-fn trials_of_killed_and_stopped_receivers_are_repeated() {
-    assert_repeats_its_trial(RECEIVER_KILLED);
-    assert_repeats_its_trial(RECEIVER_HUNG);
+fn trials_of_killed_receivers_and_stopped_senders_are_repeated() {
+    assert_trials_are_repeated_after(&[RECEIVER_KILLED, SENDER_HUNG]);
 }
 
-#[test]
-fn a_trial_of_a_stopped_sender_is_repeated() {
-    assert_repeats_its_trial(SENDER_HUNG);
+mod long_forms {
+    use super::*;
+
+    #[test]
+    fn a_trial_of_a_stopped_receiver_is_repeated() {
+        assert_trials_are_repeated_after(&[RECEIVER_HUNG]);
+    }
 }

@@ -232,32 +232,27 @@ fn nothing_of_a_guest_survives_kill_9_at_any_moment() {
     assert_nothing_survives_kills(&study, repetitions(5, 15), Duration::from_secs(4));
 }
 
-/// An end of a guest within less than the time after which it would be given up.
-mod real_time {
-    use super::*;
-
-    #[test]
-    fn ctrl_c_ends_a_guest_and_keeps_finished_trials() {
-        let bench = Bench::new();
-        // Two trials, the second of which is interrupted.
-        let study = in_guest(SLOW, "").replacen("rounds = 2", "rounds = 1", 1);
-        bench.write("study.toml", &study);
-        let mut run =
-            Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-        run.until(|event| is(event, "trial_ended"));
-        signal(run.pid(), Signal::SIGINT);
-        let interrupted_at = Instant::now();
-        let done = run.finish();
-        assert!(
-            interrupted_at.elapsed() < Duration::from_secs(10),
-            "{done:#?}"
-        );
-        done.assert_code(1);
-        done.assert_stderr_contains("the run is partial");
-        assert_eq!(trials(&bench.path("out")).len(), 1, "{done:#?}");
-        bench.assert_nothing_left();
-        let done = bench.run(&["resume", "out"]);
-        assert_eq!(trials(&bench.path("out")).len(), 2, "{done:#?}");
-        bench.assert_nothing_left();
-    }
+/// A guest ends within less than the time after which it would be given up.
+#[test]
+fn ctrl_c_ends_a_guest_and_keeps_finished_trials() {
+    let bench = Bench::new();
+    // Two trials, the second of which is interrupted.
+    let study = in_guest(SLOW, "").replacen("rounds = 2", "rounds = 1", 1);
+    bench.write("study.toml", &study);
+    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+    run.until(|event| is(event, "trial_ended"));
+    signal(run.pid(), Signal::SIGINT);
+    let interrupted_at = Instant::now();
+    let done = run.finish();
+    assert!(
+        interrupted_at.elapsed() < Duration::from_secs(10),
+        "{done:#?}"
+    );
+    done.assert_code(1);
+    done.assert_stderr_contains("the run is partial");
+    assert_eq!(trials(&bench.path("out")).len(), 1, "{done:#?}");
+    bench.assert_nothing_left();
+    let done = bench.run(&["resume", "out"]);
+    assert_eq!(trials(&bench.path("out")).len(), 2, "{done:#?}");
+    bench.assert_nothing_left();
 }

@@ -213,56 +213,6 @@ fn goodput_after_a_warm_up_ends_with_the_last_byte() {
     bench.assert_nothing_left();
 }
 
-/// Checks that a sender that never waits loses nothing before the path: the kernel runs it before the emulator after a
-/// wait of a second, as for a probe message that was lost.
-#[test]
-fn udp_flood_loss_equals_path_loss() {
-    let bench = Bench::new();
-    let study = head("flood").replace("rounds = 1", "rounds = 8")
-        + "emulator = \"userspace\"\n[[transport]]\ndriver = \"udp\"\nframe = \"conn\"\n\
-        [[condition]]\nname = \"lossy\"\nrate = \"1Gbit/s\"\nqueue = \"120MB\"\nloss = \"5%\"\n\
-        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"4MB\"\nmessage = \"1000B\"\n\
-        [workload.probe]\nidle_messages = 5\nunder_load = false\n";
-    bench.write("study.toml", &study);
-    bench.run(&["run", "study.toml", "--out", "out"]);
-    for trial in &trials(&bench.path("out")) {
-        assert_ran(trial);
-        let metrics = &trial.measurements.metrics;
-        assert_eq!(metrics["path_other_drops"], 0.0, "{metrics:?}");
-        // 4000 messages: 200 ± 5 standard deviations, exceeded once in a million trials.
-        assert!(
-            (130.0..270.0).contains(&metrics["messages_lost"]),
-            "{metrics:?}"
-        );
-    }
-    bench.assert_nothing_left();
-}
-
-/// Checks the memory of a guest. With its default limits, the guest's kernel closes TCP's window
-/// when all sockets together have a small part of its memory, which one connection over such a path
-/// has in flight.
-#[test]
-fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
-    let bench = Bench::new();
-    let study = head("fat")
-        + "[[transport]]\ndriver = \"tcp\"\ncc = \"cubic\"\n\
-        [[condition]]\nname = \"fat\"\nrtt = \"300ms\"\nrate = \"1Gbit/s\"\n\
-        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"200MB\"\nmessage = \"64kB\"\n\
-        [workload.probe]\nidle_messages = 0\nunder_load = false\n";
-    bench.write("study.toml", &study);
-    bench.run(&["run", "study.toml", "--out", "out"]);
-    let trials = trials(&bench.path("out"));
-    let trial = &trials[0];
-    assert_ran(trial);
-    let limited =
-        (trial.measurements.warnings.iter()).find(|warning| warning.code == "window_limited");
-    assert_eq!(limited, None);
-    // Slow start from ten segments takes twelve round trips to a full path, the rest two seconds.
-    let took_ms = trial.measurements.metrics["transfer_time_ns"] / 1e6;
-    assert!((3000.0..6000.0).contains(&took_ms), "{took_ms}");
-    bench.assert_nothing_left();
-}
-
 /// Returns the trials of a result directory by their position in the plan, as two runs that are divided differently report
 /// them in another order.
 fn sorted(dir: &Path) -> Vec<TrialRecord> {
@@ -337,43 +287,6 @@ fn rounds_of_a_series_begin_on_time() {
         "{}",
         done.stderr
     );
-}
-
-/// Compares one guest after another with two at once.
-#[test]
-fn figures_do_not_depend_on_the_number_of_guests() {
-    let bench = Bench::new();
-    bench.write("study.toml", &divided());
-    let one = with_serial_run(|dir| {
-        let stderr = std::fs::read_to_string(dir.join("stderr")).expect("standard error");
-        assert!(stderr.contains("the run took "), "{stderr}");
-        sorted(&dir.join("out"))
-    });
-    bench.run(&["run", "study.toml", "--jobs", "2", "--out", "two"]);
-    let two = sorted(&bench.path("two"));
-    assert_eq!((one.len(), two.len()), (DIVIDED_TRIALS, DIVIDED_TRIALS));
-    for (index, (one, two)) in one.iter().zip(&two).enumerate() {
-        assert_ran(one);
-        assert_eq!(one.index as usize, index, "each trial once");
-        assert_eq!(
-            one.measurements.metrics, two.measurements.metrics,
-            "{} under {}",
-            one.transport, one.condition
-        );
-    }
-    bench.assert_nothing_left();
-    let real = bench.run(&[
-        "run",
-        "study.toml",
-        "--clock",
-        "real",
-        "--jobs",
-        "2",
-        "--out",
-        "three",
-    ]);
-    real.assert_code(2);
-    real.assert_stderr_contains("leave `--jobs` out");
 }
 
 /// Two guests share a processor only if there is no other one.
@@ -541,5 +454,96 @@ pub mod again {
         });
         assert_eq!(one.outcome, Outcome::Measured, "{one:#?}");
         assert_eq!(one.measurements.metrics, two.measurements.metrics);
+    }
+}
+
+mod long_forms {
+    use super::*;
+
+    /// Checks that a sender that never waits loses nothing before the path: the kernel runs it before the emulator after a
+    /// wait of a second, as for a probe message that was lost.
+    #[test]
+    fn udp_flood_loss_equals_path_loss() {
+        let bench = Bench::new();
+        let study = head("flood").replace("rounds = 1", "rounds = 8")
+            + "emulator = \"userspace\"\n[[transport]]\ndriver = \"udp\"\nframe = \"conn\"\n\
+            [[condition]]\nname = \"lossy\"\nrate = \"1Gbit/s\"\nqueue = \"120MB\"\nloss = \"5%\"\n\
+            [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"4MB\"\nmessage = \"1000B\"\n\
+            [workload.probe]\nidle_messages = 5\nunder_load = false\n";
+        bench.write("study.toml", &study);
+        bench.run(&["run", "study.toml", "--out", "out"]);
+        for trial in &trials(&bench.path("out")) {
+            assert_ran(trial);
+            let metrics = &trial.measurements.metrics;
+            assert_eq!(metrics["path_other_drops"], 0.0, "{metrics:?}");
+            // 4000 messages: 200 ± 5 standard deviations, exceeded once in a million trials.
+            assert!(
+                (130.0..270.0).contains(&metrics["messages_lost"]),
+                "{metrics:?}"
+            );
+        }
+        bench.assert_nothing_left();
+    }
+
+    /// Checks the memory of a guest. With its default limits, the guest's kernel closes TCP's window
+    /// when all sockets together have a small part of its memory, which one connection over such a path
+    /// has in flight.
+    #[test]
+    fn memory_of_a_guest_is_enough_for_a_long_fat_path() {
+        let bench = Bench::new();
+        let study = head("fat")
+            + "[[transport]]\ndriver = \"tcp\"\ncc = \"cubic\"\n\
+            [[condition]]\nname = \"fat\"\nrtt = \"300ms\"\nrate = \"1Gbit/s\"\n\
+            [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"200MB\"\nmessage = \"64kB\"\n\
+            [workload.probe]\nidle_messages = 0\nunder_load = false\n";
+        bench.write("study.toml", &study);
+        bench.run(&["run", "study.toml", "--out", "out"]);
+        let trials = trials(&bench.path("out"));
+        let trial = &trials[0];
+        assert_ran(trial);
+        let limited =
+            (trial.measurements.warnings.iter()).find(|warning| warning.code == "window_limited");
+        assert_eq!(limited, None);
+        // Slow start from ten segments takes twelve round trips to a full path, the rest two seconds.
+        let took_ms = trial.measurements.metrics["transfer_time_ns"] / 1e6;
+        assert!((3000.0..6000.0).contains(&took_ms), "{took_ms}");
+        bench.assert_nothing_left();
+    }
+
+    /// Compares one guest after another with two at once.
+    #[test]
+    fn figures_do_not_depend_on_the_number_of_guests() {
+        let bench = Bench::new();
+        bench.write("study.toml", &divided());
+        let one = with_serial_run(|dir| {
+            let stderr = std::fs::read_to_string(dir.join("stderr")).expect("standard error");
+            assert!(stderr.contains("the run took "), "{stderr}");
+            sorted(&dir.join("out"))
+        });
+        bench.run(&["run", "study.toml", "--jobs", "2", "--out", "two"]);
+        let two = sorted(&bench.path("two"));
+        assert_eq!((one.len(), two.len()), (DIVIDED_TRIALS, DIVIDED_TRIALS));
+        for (index, (one, two)) in one.iter().zip(&two).enumerate() {
+            assert_ran(one);
+            assert_eq!(one.index as usize, index, "each trial once");
+            assert_eq!(
+                one.measurements.metrics, two.measurements.metrics,
+                "{} under {}",
+                one.transport, one.condition
+            );
+        }
+        bench.assert_nothing_left();
+        let real = bench.run(&[
+            "run",
+            "study.toml",
+            "--clock",
+            "real",
+            "--jobs",
+            "2",
+            "--out",
+            "three",
+        ]);
+        real.assert_code(2);
+        real.assert_stderr_contains("leave `--jobs` out");
     }
 }

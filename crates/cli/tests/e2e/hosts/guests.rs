@@ -15,8 +15,8 @@ use crate::help::{Watched, is};
 /// Environment variable of a case: process in whose network the controller is, and directory of the guests.
 const SHARED_LAB: &str = "REGATTA_TEST_LAB";
 
-/// Module of the tests that share two guests.
-const SHARED: &str = "hosts::guests::shared";
+/// Module with the modules of tests that share two guests.
+const GUESTS: &str = "hosts::guests";
 
 /// SSH destinations and data addresses of the guests.
 const WAYS: [(&str, &str); 2] = [
@@ -55,8 +55,9 @@ impl Lab {
         lab
     }
 
-    /// Returns two guests for the test of this name below [`SHARED`], with these keys of their `shaping`. The first process
-    /// of a test run that needs them runs all of these tests; the others return `None` when theirs has succeeded.
+    /// Returns two guests for the test `MODULE::NAME` below [`GUESTS`], with these keys of their `shaping`. The first
+    /// process of a test run that needs them runs all tests of the module; the others return `None` when theirs has
+    /// succeeded.
     ///
     /// After a test that failed the next one has guests of its own.
     #[track_caller]
@@ -68,9 +69,12 @@ impl Lab {
         if test_run_directory().is_none() || !has_rights() {
             return Self::shaped(shaping);
         }
-        once_per_test_run("cli-hosts-guests", record_cases, |directory| {
-            judge_case(directory, &format!("{SHARED}::{case}"));
-        });
+        let (module, _) = case.split_once("::").expect("a module and a name");
+        once_per_test_run(
+            &format!("cli-hosts-guests-{module}"),
+            |directory| record_cases(module, directory),
+            |directory| judge_case(directory, &format!("{GUESTS}::{case}")),
+        );
         None
     }
 
@@ -161,10 +165,10 @@ pub(super) const MACVLANS: [&str; 2] =
     ["address = \"198.18.0.1/24\"", "address = \"198.18.0.2/24\""];
 pub(super) const INTERFACES: [&str; 2] = ["attach = \"interface\""; 2];
 
-/// Runs the tests that share guests, and writes their outputs and verdicts to a directory.
-fn record_cases(directory: &Path) -> Result<(), String> {
+/// Runs the tests of a module that share guests, and writes their outputs and verdicts to a directory.
+fn record_cases(module: &str, directory: &Path) -> Result<(), String> {
     let mut unused = None;
-    for case in cases_below(SHARED) {
+    for case in cases_below(&format!("{GUESTS}::{module}")) {
         let lab = unused.take().unwrap_or_else(Lab::guests);
         let shared = format!("{} {}", lab.controller, lab.directory.display());
         let passed = record_case(directory, &case, &[(SHARED_LAB, &shared)]);
@@ -221,19 +225,14 @@ mod shared {
     use super::*;
 
     #[test]
-    fn a_path_is_shaped_on_macvlans() {
-        check_shaped_path("a_path_is_shaped_on_macvlans", MACVLANS);
-    }
-
-    #[test]
     fn a_path_is_shaped_on_interfaces() {
-        check_shaped_path("a_path_is_shaped_on_interfaces", INTERFACES);
+        check_shaped_path("shared::a_path_is_shaped_on_interfaces", INTERFACES);
     }
 
     #[test]
     fn interfaces_are_restored_when_the_controller_is_killed() {
         let Some(lab) = Lab::shared(
-            "interfaces_are_restored_when_the_controller_is_killed",
+            "shared::interfaces_are_restored_when_the_controller_is_killed",
             INTERFACES,
         ) else {
             return;
@@ -254,7 +253,7 @@ mod shared {
     #[test]
     fn the_drops_of_a_shaped_path_are_shown_while_it_runs() {
         let Some(lab) = Lab::shared(
-            "the_drops_of_a_shaped_path_are_shown_while_it_runs",
+            "shared::the_drops_of_a_shaped_path_are_shown_while_it_runs",
             MACVLANS,
         ) else {
             return;
@@ -276,38 +275,10 @@ mod shared {
         lab.assert_restored();
     }
 
-    /// SCTP of the guests' kernels, over one path and over two: macvlans of 198.18.0.0/15 have two addresses.
-    #[test]
-    fn sctp_of_the_kernel_uses_the_second_addresses() {
-        let Some(lab) = Lab::shared("sctp_of_the_kernel_uses_the_second_addresses", MACVLANS)
-        else {
-            return;
-        };
-        let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
-        run.args(["--transport", "sctp,sctp:multihoming=true"]);
-        run.args(["--size", "300kB", "--message-size", "1kB"]);
-        run.args(["--rtt", "20ms", "--rate", "10Mbit/s", "--rounds", "1"]);
-        succeeds(&run.output().expect("a run"));
-        let trials = crate::help::trials(&lab.bench.path("out"));
-        assert_eq!(trials.len(), 2);
-        for trial in trials {
-            let measured = &trial.measurements;
-            assert_eq!(
-                trial.outcome,
-                regatta_model::Outcome::Measured,
-                "{trial:#?}"
-            );
-            assert_eq!(measured.metrics["bytes_delivered"], 300_000.0);
-            let warnings: Vec<&str> = measured.warnings.iter().map(|it| &*it.code).collect();
-            assert!(!warnings.contains(&"sctp_one_path"), "{warnings:?}");
-        }
-        lab.assert_restored();
-    }
-
     #[test]
     fn check_reports_an_interface_that_is_still_shaped() {
         let Some(lab) = Lab::shared(
-            "check_reports_an_interface_that_is_still_shaped",
+            "shared::check_reports_an_interface_that_is_still_shaped",
             INTERFACES,
         ) else {
             return;
@@ -332,10 +303,53 @@ mod shared {
         lab.in_running_guest("a", "tc qdisc del dev vec0 root");
         lab.assert_restored();
     }
+}
+
+/// Tests like those of [`shared`] that take longest.
+mod long_forms {
+    use super::*;
+
+    #[test]
+    fn a_path_is_shaped_on_macvlans() {
+        check_shaped_path("long_forms::a_path_is_shaped_on_macvlans", MACVLANS);
+    }
+
+    /// SCTP of the guests' kernels, over one path and over two: macvlans of 198.18.0.0/15 have two addresses.
+    #[test]
+    fn sctp_of_the_kernel_uses_the_second_addresses() {
+        let Some(lab) = Lab::shared(
+            "long_forms::sctp_of_the_kernel_uses_the_second_addresses",
+            MACVLANS,
+        ) else {
+            return;
+        };
+        let mut run = lab.regatta(&["run", "--hosts", "a,b", "--out", "out", "--no-progress"]);
+        run.args(["--transport", "sctp,sctp:multihoming=true"]);
+        run.args(["--size", "300kB", "--message-size", "1kB"]);
+        run.args(["--rtt", "20ms", "--rate", "10Mbit/s", "--rounds", "1"]);
+        succeeds(&run.output().expect("a run"));
+        let trials = crate::help::trials(&lab.bench.path("out"));
+        assert_eq!(trials.len(), 2);
+        for trial in trials {
+            let measured = &trial.measurements;
+            assert_eq!(
+                trial.outcome,
+                regatta_model::Outcome::Measured,
+                "{trial:#?}"
+            );
+            assert_eq!(measured.metrics["bytes_delivered"], 300_000.0);
+            let warnings: Vec<&str> = measured.warnings.iter().map(|it| &*it.code).collect();
+            assert!(!warnings.contains(&"sctp_one_path"), "{warnings:?}");
+        }
+        lab.assert_restored();
+    }
 
     #[test]
     fn check_reports_ports_blocked_for_sctp() {
-        let Some(lab) = Lab::shared("check_reports_ports_blocked_for_sctp", INTERFACES) else {
+        let Some(lab) = Lab::shared(
+            "long_forms::check_reports_ports_blocked_for_sctp",
+            INTERFACES,
+        ) else {
             return;
         };
         let file = lab.bench.path("home/.config/regatta/hosts.toml");
@@ -371,7 +385,7 @@ mod shared {
     #[test]
     fn machine_that_boots_again_fails_one_trial_and_the_run_continues() {
         let Some(lab) = Lab::shared(
-            "machine_that_boots_again_fails_one_trial_and_the_run_continues",
+            "long_forms::machine_that_boots_again_fails_one_trial_and_the_run_continues",
             MACVLANS,
         ) else {
             return;

@@ -459,26 +459,26 @@ fn options_are_checked() {
     }
 }
 
+/// The trial does not wait long for such a program.
+#[test]
+fn a_program_that_hangs_is_killed_and_its_last_lines_are_reported() {
+    let begun = Instant::now();
+    let script = Script::raw("echo 'I am thinking' >&2\nexec sleep 60");
+    let text = failure(prepare(Role::Receiver, &script.path()));
+    contains(
+        &text,
+        "it sent no `description` within 5 s: its last lines of standard error: `I am thinking`",
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(5) + SOON,
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
 /// Faults that are over within [`SOON`], with programs that start others.
 mod real_time {
     use super::*;
-
-    /// The trial does not wait long for such a program.
-    #[test]
-    fn a_program_that_hangs_is_killed_and_its_last_lines_are_reported() {
-        let begun = Instant::now();
-        let script = Script::raw("echo 'I am thinking' >&2\nexec sleep 60");
-        let text = failure(prepare(Role::Receiver, &script.path()));
-        contains(
-            &text,
-            "it sent no `description` within 5 s: its last lines of standard error: `I am thinking`",
-        );
-        assert!(
-            begun.elapsed() < Duration::from_secs(5) + SOON,
-            "{:?}",
-            begun.elapsed()
-        );
-    }
 
     regatta_test_contract::test_cases! { nothing_that_a_program_started_outlives_it:
         when_it_dies("exit 5")
