@@ -94,25 +94,30 @@ fn invalid_options_of_two_guests_are_refused() {
     }
 }
 
-/// Guests end within less than the time after which they would be given up.
-#[test]
-fn ctrl_c_ends_two_guests_and_resume_makes_two_more() {
-    let bench = Bench::new();
-    // Two trials, the second of which is interrupted.
-    let study = in_two_guests(SLOW).replacen("rounds = 2", "rounds = 1", 1);
-    bench.write("study.toml", &study);
-    let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-    run.until(|event| is(event, "trial_ended"));
-    signal(run.pid(), Signal::SIGINT);
-    let interrupted_at = Instant::now();
-    let done = run.finish();
-    assert!(
-        interrupted_at.elapsed() < Duration::from_secs(10),
-        "{done:#?}"
-    );
-    done.assert_stderr_contains("the run is partial");
-    bench.assert_nothing_left();
-    let done = bench.run(&["resume", "out"]);
-    assert_eq!(trials(&bench.path("out")).len(), 2, "{done:#?}");
-    bench.assert_nothing_left();
+mod long_forms {
+    use super::*;
+
+    /// Guests end within less than the time after which they would be given up.
+    #[test]
+    fn ctrl_c_ends_two_guests_and_resume_makes_two_more() {
+        let bench = Bench::new();
+        // Two trials, the second of which is interrupted.
+        let study = in_two_guests(SLOW).replacen("rounds = 2", "rounds = 1", 1);
+        bench.write("study.toml", &study);
+        let mut run =
+            Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
+        run.until(|event| is(event, "trial_ended"));
+        signal(run.pid(), Signal::SIGINT);
+        let interrupted_at = Instant::now();
+        let done = run.finish();
+        assert!(
+            interrupted_at.elapsed() < Duration::from_secs(10),
+            "{done:#?}"
+        );
+        done.assert_stderr_contains("the run is partial");
+        bench.assert_nothing_left();
+        let done = bench.run(&["resume", "out"]);
+        assert_eq!(trials(&bench.path("out")).len(), 2, "{done:#?}");
+        bench.assert_nothing_left();
+    }
 }
