@@ -15,6 +15,7 @@
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
 # make loss-response the response of every stack to losses, in docs/stacks.md
 # make handshakes short exchanges by handshake, in docs/transports/quic-noq.md
+# make replications the five published experiments beside what their studies measure, in docs/replications.md
 # make validity error rates, coverage and power of the statistics, in docs/validity.md
 # make external the external drivers in Python and Go
 # make package  the program by itself, Debian packages and a Python wheel, in dist/
@@ -51,7 +52,7 @@ CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits mutants slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips replications replications-page validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits mutants slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,7 +78,7 @@ pdf: ## Fetch the typesetter of PDF reports and figures, and its fonts: 37 MB, h
 doctor: build ## Show what this machine supports, and what to type where something is missing
 	./regatta doctor
 
-test: fmt tests deny readme ## Formatting, lints, licences, the README's commands, all tests
+test: fmt tests deny readme replications-page ## Formatting, lints, licences, the README's commands, all tests
 
 bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
 	cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
@@ -124,6 +125,16 @@ round-trips: build lab-kernel external ## Measure round trips of small transfers
 	$(call study,round-trips)
 	./regatta report regatta-results/round-trips --figures regatta-results/round-trips/figures
 	cp regatta-results/round-trips/figures/sweep-0-transfer-time-ns.svg docs/round-trips.svg
+
+# Directory of the runs, of which those that are there are not made again.
+REPLICATIONS := regatta-results/replications
+
+replications: build lab-kernel external ## Run the five published experiments, or those of RUNS, and write docs/replications.md: more than a day, which can be stopped
+	scripts/replications run "$(REPLICATIONS)" $(RUNS)
+	scripts/replications "$(REPLICATIONS)"
+
+replications-page:
+	scripts/replications --check
 
 cross-check: lab-kernel ## Compare both emulators with each other and with theory, in docs/emulators.md
 	cargo build --locked --profile bench --package regatta-bed-host

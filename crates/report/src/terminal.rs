@@ -122,6 +122,9 @@ fn claims(out: &mut TerminalText, summary: &Summary) {
         let outcome = claim.outcome.text();
         let text = format!("{}{place}: {outcome}: {}", claim.text, claim.found);
         out.line(&first, &text, 3);
+        if let Some(note) = &claim.note {
+            out.line("   ", note, 3);
+        }
     }
 }
 

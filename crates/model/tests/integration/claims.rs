@@ -76,6 +76,14 @@ fn a_name_of_the_file_stands_for_all_that_sweeps_made_of_it() {
 }
 
 #[test]
+fn a_claim_may_have_a_note() {
+    let keys = "note = 'buffers decide'\nnot_seen = 'a judgement'";
+    let text = format!("{STUDY}[[claim]]\ntext = \"it is so\"\n{keys}");
+    let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(study.claims[0].note.as_deref(), Some("buffers decide"));
+}
+
+#[test]
 fn sides_are_matched_by_their_swept_values() {
     let found = read(
         "transport = 'udp'\ncondition = 'lan'\nmetric = 'goodput_bps'\n\

@@ -63,6 +63,9 @@ pub struct ClaimResult {
     /// Place in the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+    /// What explains the outcome, by the study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Name of the relation: `order`, `crossing`, `same`, `ratio`, `value`, `trend` or `not_seen`.
     pub relation: String,
     /// Name of the metric; absent for a statement that no run can show.
@@ -141,6 +144,7 @@ mod tests {
         let claim = |outcome: &ClaimOutcome| ClaimResult {
             text: String::new(),
             place: None,
+            note: None,
             relation: "order".to_owned(),
             metric: None,
             outcome: *outcome,

@@ -41,6 +41,7 @@ fn the_details_list_the_claims_with_what_was_found() {
         LINE,
         "✓  BBR is faster than CUBIC (table 1): comes out: `baseline`: `tcp-bbr` is ahead of `tcp`: 6.3",
         "✗  CUBIC is faster than BBR (table 1): does not come out: `baseline`: `tcp` is behind `tcp-bbr`: 6.3",
+        "\n   `cc` decides\n",
         "✓  losses cost a tenth (table 1): comes out: `tcp`: `loss-5` / `baseline` = 0.",
         "–  DCCP is faster (table 1): not measured here: `dccp`, `baseline` is not in this run",
         "–  security is worth it (table 1): cannot be seen here: a judgement",
@@ -62,6 +63,7 @@ fn the_table_of_the_page_links_to_the_cells() {
         format!("<tr id=\"cell-{position}\" data-s=\"tcp-bbr\">"),
         "<section id=\"claims\"".to_owned(),
         format!("<a href=\"#claims\">{LINE}</a>"),
+        "<small><code>cc</code> decides</small>".to_owned(),
     ] {
         assert!(page.contains(&part), "`{part}`");
     }
@@ -76,10 +78,16 @@ fn on_paper(form: Form) -> String {
 }
 
 #[test]
-fn the_paper_has_the_claims() {
+fn the_paper_has_the_claims_and_the_tuning_of_the_hosts() {
     let text = on_paper(Form::Full);
     let line: String = LINE.split_whitespace().collect();
-    for part in [&line, "BBRisfasterthanCUBIC", "securityisworthit"] {
+    for part in [
+        &line,
+        "BBRisfasterthanCUBIC",
+        "ccdecides",
+        "securityisworthit",
+        "Tuningbenchshowswhataprotocolcando",
+    ] {
         assert!(text.contains(part), "`{part}` in {text}");
     }
 }

@@ -16,6 +16,9 @@ pub struct StudyClaim {
     /// Place in the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+    /// What explains the outcome, in sentences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Name of the metric of the relation; empty for a statement that is not checked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub metric: String,

@@ -43,11 +43,13 @@ pub fn read_claims(sections: Vec<Section<'_>>, study: &Study) -> Result<Vec<Stud
                 "leave one of the two out";
         }
         let place = section.text("place")?.map(|(place, _)| place);
+        let note = section.text("note")?.map(|(note, _)| note);
         let (relation, metric) = read_relation(&mut section, study, &entries)?;
         section.end()?;
         claims.push(StudyClaim {
             text,
             place,
+            note,
             metric: metric.map_or_else(String::new, |it| it.name.to_owned()),
             relation,
         });

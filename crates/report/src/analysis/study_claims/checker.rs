@@ -21,7 +21,7 @@ use crate::{
         summary::Cell,
     },
     data::CellKey,
-    format::{Scale, ahead, is_narrow},
+    format::Scale,
     language::{self, tr},
 };
 
@@ -92,6 +92,7 @@ impl<'a> Checker<'a> {
         ClaimResult {
             text: claim.text.clone(),
             place: claim.place.clone(),
+            note: claim.note.clone(),
             relation: relation.to_owned(),
             metric: metric.map(|it| it.name.to_owned()),
             outcome,
@@ -242,13 +243,11 @@ impl<'a> Checker<'a> {
                 } else {
                     ratio
                 };
-                let margin = |ratio: Ratio| match (ratio.value, ratio.interval) {
-                    (Some(_), Some(ends)) if !is_narrow(ends) => String::new(),
-                    (Some(value), ends) => format!(": {}", ahead(value, ends)),
-                    (None, _) => {
+                let margin = |ratio: Ratio| {
+                    ratio.lead_text().unwrap_or_else(|| {
                         let values = [a, b].map(|cell| self.value_text(cell));
                         tr!(": {} against {}", values[0], values[1])
-                    }
+                    })
                 };
                 let (prefix, names) = self.names(&[a, b]);
                 let [a, b] = [0, 1].map(|side| names.get(side).map_or("", String::as_str));

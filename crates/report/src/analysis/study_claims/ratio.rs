@@ -5,7 +5,7 @@ use regatta_model::study::{ClaimedCell, Relation, Trend, TrendLine};
 
 use crate::{
     analysis::{comparison::Conclusion, summary::Claim},
-    format::{is_narrow, number, signed, two_digits},
+    format::{ahead, is_narrow, number, signed, two_digits},
     language::tr,
 };
 
@@ -35,6 +35,17 @@ impl Ratio {
             interval: self.interval.map(|[low, high]| [high.recip(), low.recip()]),
             conclusion: self.conclusion.turned(),
         }
+    }
+
+    /// Formats how far the first cell is ahead, after a colon; empty if the interval is too wide to be shown, `None` without a
+    /// ratio.
+    pub fn lead_text(self) -> Option<String> {
+        let value = self.value?;
+        Some(match self.interval {
+            // Of a wide one that begins at a factor of two, the beginning is shown.
+            Some(ends) if !is_narrow(ends) && ends[0] < 2.0 => String::new(),
+            ends => format!(": {}", ahead(value, ends)),
+        })
     }
 
     /// Formats the ratio of the cells of these names with its interval, `a / b = 0.98 [0.97, 0.99]`, or its [`bound`](Self::bound),

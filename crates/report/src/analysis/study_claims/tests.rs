@@ -322,3 +322,21 @@ fn a_wide_interval_on_one_side_of_no_difference_shows_its_end() {
         assert_eq!(ratio.change_text(), change);
     }
 }
+
+/// By hand: 18.7 is the end that is nearer to no difference.
+#[test]
+fn the_lead_of_a_wide_interval_is_its_nearer_end() {
+    for (interval, text) in [
+        (Some([18.7, 80.0]), Some(": > 18 ×")),
+        (Some([1.2, 80.0]), Some("")),
+        (Some([2.9, 3.1]), Some(": 3.00 × [2.90, 3.10]")),
+        (None, Some(": too few rounds")),
+    ] {
+        let ratio = Ratio {
+            value: Some(3.0),
+            interval,
+            conclusion: Conclusion::Faster,
+        };
+        assert_eq!(ratio.lead_text().as_deref(), text);
+    }
+}

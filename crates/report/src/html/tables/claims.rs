@@ -26,6 +26,7 @@ pub fn claims(data: &RunData, summary: &Summary) -> Vec<Table> {
         let place = has_places.then(|| text_cell(place)).into_iter();
         let outcome = format!("{} {}", claim.outcome.mark(), claim.outcome.text());
         let found = Entry {
+            sub: claim.note.clone().unwrap_or_default(),
             links: links(claim, &anchors),
             ..text_cell(claim.found.clone())
         };

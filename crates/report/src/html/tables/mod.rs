@@ -57,7 +57,7 @@ pub struct Row {
 #[derive(Debug, Default, Serialize)]
 pub struct Entry {
     text: String,
-    /// Second line in smaller type: an interval.
+    /// Second line in smaller type: an interval, or a note.
     sub: String,
     /// Whether the cell has text instead of a figure.
     words: bool,

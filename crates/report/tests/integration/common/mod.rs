@@ -343,6 +343,7 @@ pub fn stated() -> RunData {
     let claim = |text: &str, relation| StudyClaim {
         text: text.to_owned(),
         place: Some("table 1".to_owned()),
+        note: None,
         metric: "goodput_bps".to_owned(),
         relation,
     };
@@ -356,7 +357,10 @@ pub fn stated() -> RunData {
     let why = "a judgement".to_owned();
     data.header.study.claims = vec![
         claim("BBR is faster than CUBIC", order("tcp-bbr", "tcp")),
-        claim("CUBIC is faster than BBR", order("tcp", "tcp-bbr")),
+        StudyClaim {
+            note: Some("`cc` decides".to_owned()),
+            ..claim("CUBIC is faster than BBR", order("tcp", "tcp-bbr"))
+        },
         claim("losses cost a tenth", losses_cost),
         claim("DCCP is faster", order("dccp", "tcp")),
         StudyClaim {
