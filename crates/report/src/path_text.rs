@@ -2,7 +2,7 @@
 
 use regatta_model::{Condition, Link, Ratio, units::format_duration};
 
-use crate::language::{quantity, tr};
+use crate::language::{quantity, render, tr};
 
 /// Describes the path of a condition: `100 Mbit/s, RTT 30 ms, 5 % loss each way`. What has a value each way begins with
 /// that of the connecting host's packets.
@@ -14,7 +14,11 @@ pub fn path_text(condition: &Condition) -> String {
     let mut parts = Vec::new();
     let limited =
         |link: &Link| (link.rate.is_some() || link.trace.is_some()).then(|| link.rate_text());
-    parts.extend(both(links, |link| limited(link).map(quantity), |rate| rate));
+    parts.extend(both(
+        links,
+        |link| limited(link).as_ref().map(render),
+        |rate| rate,
+    ));
     let delay = condition.forward.delay + condition.reverse.delay;
     if !delay.is_zero() {
         parts.push(tr!("RTT {}", quantity(format_duration(delay))));
@@ -34,7 +38,7 @@ pub fn path_text(condition: &Condition) -> String {
         let further = link.particulars();
         let all: Vec<String> = jitter
             .into_iter()
-            .chain(further.iter().map(quantity))
+            .chain(further.iter().map(render))
             .collect();
         (!all.is_empty()).then(|| all.join(", "))
     };

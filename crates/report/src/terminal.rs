@@ -18,7 +18,7 @@ use crate::{
     brief,
     format::{Scale, capital},
     labels::Labels,
-    language::{self, plural, quantity, tr},
+    language::{self, plural, swept, tr},
     outcomes::{reasons, write_gates},
     text::{TerminalText, fit, natural_width, new_table, pad, right, wrap},
 };
@@ -283,7 +283,7 @@ fn sweep_table(sweep: &SweepResult, scale: Scale, width: usize) -> Option<Table>
         let values = at
             .iter()
             .zip(&sweep.axes)
-            .map(|(value, axis)| TableCell::new(printable(&quantity(axis.text_of(*value)))));
+            .map(|(value, axis)| TableCell::new(printable(&swept(axis.text_of(*value)))));
         let means = sweep.lines.iter().map(|line| {
             let cell = cells.get(&(at, line.as_str()));
             let shown = cell.and_then(|cell| Some((cell.value?, cell.ci95)));

@@ -34,7 +34,7 @@ pub fn ending(condition: &Condition, counters: &PathCounters) -> String {
 fn queue(condition: &Condition, link_of: for<'c> fn(Setting<'c>) -> &'c Link) -> Option<String> {
     let mut limits: Vec<String> = Vec::new();
     for link in condition.settings().map(link_of) {
-        let limit = condition.queue_text(link);
+        let limit = condition.queue_text(link).to_string();
         if link.has_bottleneck() && !limits.contains(&limit) {
             limits.push(limit);
         }

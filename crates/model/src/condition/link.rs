@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::named::named;
 
 use super::trace::DeliveryTrace;
-use crate::units::{BitRate, Bytes, Ratio, nanos, optional_nanos};
+use crate::{
+    units::{BitRate, Bytes, Ratio, nanos, optional_nanos},
+    warning::{Phrase, phrase},
+};
 
 /// Distribution of the random part of a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -277,14 +280,14 @@ impl Link {
 
     /// Describes the link's rate: a rate, a trace, or no limit.
     #[must_use]
-    pub fn rate_text(&self) -> String {
+    pub fn rate_text(&self) -> Phrase {
         match (&self.trace, self.rate) {
-            (Some(trace), _) => format!("trace `{}`, {} on average", trace.name, trace.mean_rate()),
+            (Some(trace), _) => phrase::rate_of_trace(&trace.name, trace.mean_rate()),
             (None, Some(rate)) => match self.rate_of {
-                RateOf::Ip => rate.to_string(),
-                RateOf::Ethernet => format!("{rate} of Ethernet"),
+                RateOf::Ip => phrase::rate(rate),
+                RateOf::Ethernet => phrase::rate_of_ethernet(rate),
             },
-            (None, None) => "unlimited".to_owned(),
+            (None, None) => phrase::unlimited_rate(),
         }
     }
 }

@@ -22,6 +22,7 @@ pub use tuning::{
 use crate::{
     named::is_default,
     units::{Bytes, QueueSize, nanos},
+    warning::{Phrase, phrase},
 };
 
 /// Network path between the two hosts under a name: one [`Link`] each way.
@@ -246,11 +247,9 @@ impl Condition {
 
     /// Describes the limit of the queue of one of this condition's links.
     #[must_use]
-    pub fn queue_text(&self, link: &Link) -> String {
-        match self.queue_packets(link) {
-            None => self.queue_limit(link).to_string(),
-            Some(packets) => QueueSize::Packets(packets).to_string(),
-        }
+    pub fn queue_text(&self, link: &Link) -> Phrase {
+        let in_packets = self.queue_packets(link).map(QueueSize::Packets);
+        phrase::queue_limit(in_packets.unwrap_or_else(|| QueueSize::Bytes(self.queue_limit(link))))
     }
 
     /// Converts a queue's size to the form in which a link holds it: bytes and packets. A multiple

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{draft::Draft, error::Result, message::Message, section::Section};
-use crate::{condition::Link, metric::Unit};
+use crate::{condition::Link, metric::Unit, warning::Phrase};
 
 /// Key of a condition.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct PathKey {
     /// and for those that another row reads.
     pub(super) read: Option<Read>,
     /// Describes the setting of a link, unless it is the default or is described elsewhere.
-    pub(super) describe: Option<fn(&Link) -> Option<String>>,
+    pub(super) describe: Option<fn(&Link) -> Option<Phrase>>,
     /// Finds a setting that no path can have, with the largest packet in bytes.
     pub(super) fault: Option<fn(&Link, u64) -> Option<Fault>>,
     /// The quantity that `steps` can change, if the key is one.
@@ -132,7 +132,7 @@ impl PathKey {
         self
     }
 
-    pub(super) const fn describe(mut self, describe: fn(&Link) -> Option<String>) -> Self {
+    pub(super) const fn describe(mut self, describe: fn(&Link) -> Option<Phrase>) -> Self {
         self.describe = Some(describe);
         self
     }

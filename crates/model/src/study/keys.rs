@@ -18,7 +18,8 @@ use crate::{
     },
     metric::Unit,
     named::Named as _,
-    units::{BitRate, Ratio, UnitError, format_duration},
+    units::{BitRate, Ratio, UnitError},
+    warning::{Phrase, phrase},
 };
 
 /// Acceptable standing delay and interval of CoDel where a study names none: RFC 8289 §4.3.
@@ -71,7 +72,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .describe(|link| {
             let distribution = link.jitter_distribution;
             (!link.jitter.is_zero() && distribution != DelayDistribution::Uniform)
-                .then(|| format!("{} jitter", distribution.as_str()))
+                .then(|| phrase::jitter_distributed(distribution.as_str()))
         })
         .fault(|link, _| faults! {
             link.jitter.is_zero() && link.jitter_distribution.reach() > 1 =>
@@ -89,7 +90,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .read(|s, d, key| Ok(set(s.flag(key)?, &mut d.link.jitter_reorders)))
         .describe(|link| {
             (!link.jitter.is_zero() && link.jitter_reorders)
-                .then(|| "jitter lets packets overtake".to_owned())
+                .then(phrase::jitter_overtakes)
         }),
     PathKey::new("jitter_correlation", KeyKind::Time)
         .help("Time after which the random delay is independent of its earlier value; 0s draws it for each packet [default: four times its widest deviation]")
@@ -98,10 +99,10 @@ pub const PATH_KEYS: &[PathKey] = &[
         .read(|s, d, key| Ok(set_some(s.duration(key, "100ms")?, &mut d.link.jitter_correlation)))
         .describe(|link| match link.jitter_span() {
             Some(span) if link.jitter_correlation.is_some() => {
-                Some(format!("jitter independent after {}", format_duration(span)))
+                Some(phrase::jitter_independent_after(span))
             }
             None if !link.jitter.is_zero() && !link.jitter_reorders => {
-                Some("jitter drawn for each packet, in order".to_owned())
+                Some(phrase::jitter_of_each_packet())
             }
             _ => None,
         })
@@ -134,7 +135,7 @@ pub const PATH_KEYS: &[PathKey] = &[
             d.link.loss_bursts = Some(read_bursts(bursts)?);
             Ok(Some(span))
         })
-        .describe(|link| Some(format!("{} loss in bursts", link.loss_bursts?.mean_loss())))
+        .describe(|link| Some(phrase::loss_in_bursts(link.loss_bursts?.mean_loss())))
         .fault(|link, _| {
             let bursts = link.loss_bursts?;
             let changes = [bursts.to_bad_ratio, bursts.to_good_ratio];
@@ -148,8 +149,8 @@ pub const PATH_KEYS: &[PathKey] = &[
         .read(|s, d, key| Ok(set(s.numbers(key)?, &mut d.link.loss_list)))
         .describe(|link| match &link.loss_list[..] {
             [] => None,
-            [packet] => Some(format!("packet {packet} lost")),
-            list => Some(format!("{} packets lost by list", list.len())),
+            [packet] => Some(phrase::packet_lost(*packet)),
+            list => Some(phrase::packets_lost_by_list(list.len() as u64)),
         })
         .fault(|link, _| {
             let list = &link.loss_list;
@@ -166,7 +167,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("probability with which a packet skips the delay and so overtakes packets in flight | 0")
         .in_name(7, "{} reordered")
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.reorder_ratio)))
-        .describe(|link| share(link.reorder_ratio, "reordered"))
+        .describe(|link| share(link.reorder_ratio, phrase::reordered))
         .fault(|link, _| no_share(link.reorder_ratio).or_else(|| faults! {
             link.reorder_ratio.0 > 0.0 && link.delay.is_zero() =>
                 [name_of("reorder"), " lets packets skip the delay, and there is no delay to skip"],
@@ -177,14 +178,14 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("probability with which a packet arrives twice | 0")
         .in_name(8, "{} duplicated")
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.duplicate_ratio)))
-        .describe(|link| share(link.duplicate_ratio, "duplicated"))
+        .describe(|link| share(link.duplicate_ratio, phrase::duplicated))
         .fault(|link, _| no_share(link.duplicate_ratio)),
     PathKey::new("corrupt", KeyKind::Ratio)
         .help("Packets of which a bit is flipped, each way")
         .doc("probability with which one bit of a packet, anywhere in it, is flipped. The checksums of IP, TCP, UDP and SCTP detect it and the host drops the packet, so that a transport sees a loss | 0")
         .in_name(9, "{} corrupted")
         .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.corrupt_ratio)))
-        .describe(|link| share(link.corrupt_ratio, "corrupted"))
+        .describe(|link| share(link.corrupt_ratio, phrase::corrupted))
         .fault(|link, _| no_share(link.corrupt_ratio)),
     PathKey::new("rate", KeyKind::Rate)
         .help("Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]")
@@ -222,7 +223,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .doc("depth of the bottleneck's token bucket: bytes that may pass at once after the link was idle | packets leave one after another")
         .in_name(15, "burst {}")
         .read(|s, d, key| Ok(set_some(s.parsed(key, "15kB")?, &mut d.link.burst_bytes)))
-        .describe(|link| Some(format!("bursts of {}", link.burst_bytes?)))
+        .describe(|link| Some(phrase::bursts_of(link.burst_bytes?)))
         .fault(|link, mtu| {
             let burst = link.burst_bytes?;
             faults! {
@@ -265,8 +266,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .describe(|link| match link.discipline {
             QueueDiscipline::DropTail => None,
             QueueDiscipline::Codel { target, interval } => {
-                let [target, interval] = [target, interval].map(format_duration);
-                Some(format!("CoDel with target {target} and interval {interval}"))
+                Some(phrase::codel(target, interval))
             }
         })
         .fault(|link, _| faults! {
@@ -332,7 +332,7 @@ pub(super) fn fault(link: &Link, mtu: u64) -> Option<(&'static str, Fault)> {
 impl Link {
     /// Describes each setting other than delay, jitter, independent loss, rate and queue.
     #[must_use]
-    pub fn particulars(&self) -> Vec<String> {
+    pub fn particulars(&self) -> Vec<Phrase> {
         let keys = PATH_KEYS.iter();
         keys.filter_map(|key| key.describe?(self)).collect()
     }
@@ -344,8 +344,8 @@ fn time(nanoseconds: f64) -> Duration {
 }
 
 /// Describes a share of the packets, unless it is zero.
-fn share(ratio: Ratio, what: &str) -> Option<String> {
-    (ratio.0 > 0.0).then(|| format!("{ratio} {what}"))
+fn share(ratio: Ratio, text: fn(Ratio) -> Phrase) -> Option<Phrase> {
+    (ratio.0 > 0.0).then(|| text(ratio))
 }
 
 fn too_long(time: Duration) -> Option<Fault> {
@@ -481,8 +481,8 @@ mod tests {
             rate: Some(BitRate(10_000_000)),
             ..Link::default()
         };
-        assert_eq!(plain.rate_text(), "10 Mbit/s");
-        assert_eq!(plain.particulars(), Vec::<String>::new());
+        assert_eq!(plain.rate_text().to_string(), "10 Mbit/s");
+        assert_eq!(plain.particulars(), []);
         let link = Link {
             jitter: Duration::from_millis(2),
             jitter_reorders: true,
@@ -509,9 +509,11 @@ mod tests {
             }),
             ..Link::default()
         };
-        assert_eq!(link.rate_text(), "trace `lte`, 12 Mbit/s on average");
+        let rate = link.rate_text().to_string();
+        assert_eq!(rate, "trace `lte`, 12 Mbit/s on average");
+        let particulars: Vec<String> = link.particulars().iter().map(Phrase::to_string).collect();
         assert_eq!(
-            link.particulars(),
+            particulars,
             [
                 "pareto jitter",
                 "jitter lets packets overtake",

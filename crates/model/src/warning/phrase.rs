@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::template::{Argument, Phrase, Template, phrase};
-use crate::units::{Bytes, Ratio};
+use crate::units::{BitRate, Bytes, QueueSize, Ratio};
 
 /// Defines phrases: name, arguments, text.
 macro_rules! phrases {
@@ -45,6 +45,26 @@ phrases! {
     smaller_size() = "a smaller `--size`";
     fewer(option: &str) = "fewer `{option}`";
 
+    rate(rate: BitRate) = "{rate}";
+    rate_of_ethernet(rate: BitRate) = "{rate} of Ethernet";
+    rate_of_trace(trace: &str, mean: BitRate) = "trace `{trace}`, {mean} on average";
+    unlimited_rate() = "unlimited";
+    bdps(times: &str) = "{times} BDP";
+    one_packet() = "1 packet";
+    packets(packets: u64) = "{packets} packets";
+    jitter_distributed(distribution: &str) = "{distribution} jitter";
+    jitter_overtakes() = "jitter lets packets overtake";
+    jitter_independent_after(time: Duration) = "jitter independent after {time}";
+    jitter_of_each_packet() = "jitter drawn for each packet, in order";
+    loss_in_bursts(loss: Ratio) = "{loss} loss in bursts";
+    packet_lost(number: u64) = "packet {number} lost";
+    packets_lost_by_list(packets: u64) = "{packets} packets lost by list";
+    reordered(part: Ratio) = "{part} reordered";
+    duplicated(part: Ratio) = "{part} duplicated";
+    corrupted(part: Ratio) = "{part} corrupted";
+    bursts_of(bytes: Bytes) = "bursts of {bytes}";
+    codel(target: Duration, interval: Duration) = "CoDel with target {target} and interval {interval}";
+
     deviation(quantity: &str, achieved: Argument, asked: Argument) = "`{quantity}` was {achieved} instead of {asked}";
 
     requested_rate() = "the rate that was asked for";
@@ -70,6 +90,17 @@ phrases! {
 
     fact_on_nodes(fact: &str, side: Phrase, value: &str, nodes: Vec<String>) = "`{fact}` of the {side} is `{value}` on {nodes}";
     build(version: &str, commit: &str, changed: &str, profile: &str) = "Regatta {version} (commit {commit}, changed: {changed}, profile {profile})";
+}
+
+/// Returns the phrase for the limit of a queue in bytes or packets.
+#[must_use]
+pub fn queue_limit(limit: QueueSize) -> Phrase {
+    match limit {
+        QueueSize::Bytes(bytes) => amount(bytes),
+        QueueSize::Packets(1) => one_packet(),
+        QueueSize::Packets(count) => packets(count),
+        QueueSize::Bdps(times) => bdps(&times.to_string()),
+    }
 }
 
 /// Returns the phrase for one end, by its name: `sender` or `receiver`.

@@ -206,7 +206,7 @@ fn value_and_ends(sweep: &Sweep, crossing: &SweepCrossing) -> [String; 3] {
     };
     let [low, high] = crossing.ci95;
     [
-        language::sentence(&sweep.describe(&value_text(sweep, crossing.value))),
+        language::with_key(sweep, &value_text(sweep, crossing.value)),
         low.map_or_else(|| tr!("below the smallest value"), end),
         high.map_or_else(|| tr!("above the largest value"), end),
     ]
@@ -218,8 +218,8 @@ fn combination_text(sweeps: &Sweeps, family: &Family<'_>, crossing: &SweepCrossi
     let mut combinations = others.filter_map(|(other, position)| {
         let other = &sweeps.sweeps[other];
         let value = *order(other).get(*position as usize)?;
-        let words = other.describe(&other.values[value].text);
-        Some(language::sentence(&words))
+        let value = language::swept(&other.values[value].text);
+        Some(language::with_key(other, &value))
     });
     combinations.join(", ")
 }

@@ -9,7 +9,7 @@ use super::sweep_family::{families, order};
 use crate::{
     RunData,
     format::list,
-    language::{self, quantity, tr},
+    language::{self, swept, tr},
 };
 
 /// Most values or cells that a sentence names; the others are counted.
@@ -53,7 +53,7 @@ fn values_text(sweep: &Sweep, positions: &BTreeSet<u32>) -> String {
     let order = order(sweep);
     let value = |position: &u32| {
         let value = order.get(*position as usize)?;
-        Some(quantity(&sweep.values[*value].text))
+        Some(swept(&sweep.values[*value].text))
     };
     let values: Vec<String> = positions.iter().filter_map(value).collect();
     let ends = positions.first().zip(positions.last());
@@ -63,9 +63,7 @@ fn values_text(sweep: &Sweep, positions: &BTreeSet<u32>) -> String {
         [first, .., last] if is_range => tr!("{} to {}", first, last),
         _ => first_of(values),
     };
-    // The name of the key is translated around a word that stands for the values.
-    const VALUES: &str = "`values`";
-    language::sentence(&sweep.describe(VALUES)).replacen(VALUES, &values, 1)
+    language::with_key(sweep, &values)
 }
 
 /// Lists texts; the last of many are counted.

@@ -15,7 +15,7 @@ use std::{
 };
 
 use regatta_model::{
-    Warning, metric,
+    Phrase, QueueSize, Sweep, Warning, metric, phrase,
     template::{Renderer, Template, TemplatePart},
 };
 
@@ -157,7 +157,7 @@ fn form(forms: &'static [&'static str], count: u64) -> &'static str {
 }
 
 /// Fills in a message of the table: see [`tr`].
-pub(crate) fn message(english: &'static str, arguments: &[&dyn Display]) -> String {
+pub(crate) fn message(english: &str, arguments: &[&dyn Display]) -> String {
     fill(text(english), arguments)
 }
 
@@ -289,7 +289,34 @@ pub fn decimal(number: String) -> String {
 
 /// Returns a quantity that the model formats, such as `1.5 ms`, in the language of the report.
 pub(crate) fn quantity(quantity: impl Display) -> String {
-    sentence(&quantity.to_string())
+    let english = quantity.to_string();
+    match current() {
+        Language::English => english,
+        Language::Russian => russian::quantity(&english),
+    }
+}
+
+/// Returns a phrase in the language of the report.
+pub(crate) fn render(phrase: &Phrase) -> String {
+    let russian = || phrase.render(TemplatePart::Message, &Russian);
+    let translated = (current() == Language::Russian).then(russian).flatten();
+    translated.unwrap_or_else(|| phrase.to_string())
+}
+
+/// Returns a value of a sweep, such as `0.5 %` or `50 packets`, in the language of the report.
+pub(crate) fn swept(value: &str) -> String {
+    match value.parse() {
+        Ok(size @ QueueSize::Packets(_)) => render(&phrase::queue_limit(size)),
+        _ => quantity(text(value)),
+    }
+}
+
+/// Returns values of a sweep, given in the language of the report, with the name of their key: `0.5 % loss`.
+pub(crate) fn with_key(sweep: &Sweep, values: &str) -> String {
+    match sweep.wording() {
+        Some(wording) => message(&wording, &[&values]),
+        None => format!("{} {values}", text(&sweep.title())),
+    }
 }
 
 #[cfg(test)]

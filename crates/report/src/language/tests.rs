@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use regatta_model::{
-    Bytes, METRICS, Outcome, Ratio, STACK_FACTS, Warning, metric, phrase, phrase::PHRASES,
-    template::placeholders as names_in, warning as made, warning::WARNINGS,
+    BitRate, Bytes, METRICS, Outcome, Part, Ratio, STACK_FACTS, Spacing, Warning, metric, phrase,
+    phrase::PHRASES, template::placeholders as names_in, warning as made, warning::WARNINGS,
 };
 
 use super::*;
@@ -39,17 +39,52 @@ fn counts_have_their_forms() {
 
 #[test]
 fn quantities_have_decimal_commas_and_russian_units() {
-    assert_eq!(russian("1.5 ms"), "1,5 мс");
-    assert_eq!(russian("2 min 5 s"), "2 мин 5 с");
-    assert_eq!(russian("± 2 ms"), "± 2 мс");
-    assert_eq!(russian("50 packets"), "50 пакетов");
-    assert_eq!(
-        russian("trace `lte`, 12 Mbit/s on average"),
-        "трасса `lte`, в среднем 12 Мбит/с"
-    );
+    let in_russian = |english: &str| with(Language::Russian, || quantity(english));
+    assert_eq!(in_russian("1.5 ms"), "1,5 мс");
+    assert_eq!(in_russian("2 min 5 s"), "2 мин 5 с");
+    assert_eq!(in_russian("± 2 ms"), "± 2 мс");
+    assert_eq!(in_russian("lab.2"), "lab.2");
     let number = with(Language::Russian, || crate::format::number(4.9));
     assert_eq!(number, "4,90");
     assert_eq!(crate::format::number(4.9), "4.90");
+}
+
+#[test]
+fn values_of_sweeps_are_named_by_their_keys() {
+    let sweep = |part, key: &str| Sweep {
+        part,
+        key: key.to_owned(),
+        unit: None,
+        scale: Spacing::Linear,
+        zip: None,
+        values: Vec::new(),
+    };
+    let shown = |part, key: &str, value: &str| {
+        let sweep = sweep(part, key);
+        let shown = || with_key(&sweep, &swept(value));
+        [shown(), with(Language::Russian, shown)]
+    };
+    assert_eq!(
+        shown(Part::Condition, "loss", "0.5 %"),
+        ["0.5 % loss", "потери 0,5 %"]
+    );
+    assert_eq!(
+        shown(Part::Condition, "queue", "50 packets"),
+        ["queue 50 packets", "очередь 50 пакетов"]
+    );
+    assert_eq!(
+        shown(Part::Workload, "size", "1.5 MB"),
+        ["size 1.5 MB", "размер 1,5 МБ"]
+    );
+}
+
+#[test]
+fn settings_of_a_path_are_phrases() {
+    let shown = |phrase| with(Language::Russian, || render(&phrase));
+    let rate = phrase::rate_of_trace("lte", BitRate(12_000_000));
+    assert_eq!(shown(rate), "трасса `lte`, в среднем 12 Мбит/с");
+    let limits = [1, 2, 5].map(|count| shown(phrase::queue_limit(QueueSize::Packets(count))));
+    assert_eq!(limits, ["1 пакет", "2 пакета", "5 пакетов"]);
 }
 
 #[test]
@@ -134,7 +169,10 @@ fn warnings_in_russian_have_no_english_words() {
     let names = [
         "B",
         "BBR",
+        "BDP",
         "CUBIC",
+        "CoDel",
+        "Ethernet",
         "IP",
         "IPv",
         "MPTCP",

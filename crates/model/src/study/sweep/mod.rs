@@ -106,15 +106,12 @@ impl Sweep {
         }
     }
 
-    /// Describes a value in a sentence, with the name of its key.
+    /// Returns the text of a value in a sentence, with `{}` in its place; `None` if the title of the key before it says
+    /// as much.
     #[must_use]
-    pub fn describe(&self, value: &str) -> String {
-        match self.template() {
-            Some((direction, template)) if template != "{}" => {
-                direction + &template.replace("{}", value)
-            }
-            _ => format!("{} {value}", self.key.replace('_', " ")),
-        }
+    pub fn wording(&self) -> Option<String> {
+        let (direction, template) = self.template()?;
+        (template != "{}").then(|| direction + template)
     }
 
     /// Returns the title of an axis with the values.

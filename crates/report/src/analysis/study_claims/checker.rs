@@ -83,7 +83,7 @@ impl<'a> Checker<'a> {
         let outcome = gravest.unwrap_or(ClaimOutcome::NotSeen);
         let mut alike = checks.iter().filter(|check| check.outcome == outcome);
         let found = match (&claim.relation, alike.clone().count(), alike.next()) {
-            (Relation::NotSeen { why }, ..) => language::sentence(why),
+            (Relation::NotSeen { why }, ..) => language::text(why).to_owned(),
             (_, count, Some(first)) if checks.len() > 1 => {
                 tr!("{} of {}, such as {}", count, checks.len(), first.text)
             }

@@ -74,7 +74,7 @@ pub fn draw(
         false => YAxis::Linear(axis_end(scale.apply(highest))),
     };
     let ticks: Vec<Tick> = (axis.values.iter().enumerate())
-        .map(|(position, value)| (position as f64 + 0.5, language::quantity(&value.text)))
+        .map(|(position, value)| (position as f64 + 0.5, language::swept(&value.text)))
         .collect();
     let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
     let (shown, all) = combinations(sweep, MAX_PANELS);

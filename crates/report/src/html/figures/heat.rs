@@ -18,7 +18,7 @@ use crate::{
     analysis::{SweepAxis, SweepCell, SweepResult},
     format::{Scale, ratio_number},
     labels::Labels,
-    language::{self, quantity, tr},
+    language::{self, swept, tr},
 };
 
 /// Most lines that have maps.
@@ -329,7 +329,7 @@ fn tile_label(axes: [&SweepAxis; 2], tile: &Tile) -> String {
 fn tile_at(axes: [&SweepAxis; 2], tile: &Tile) -> [String; 2] {
     [0, 1].map(|number| {
         let axis = axes[number];
-        let value = quantity(axis.text_of(tile.at[number] as u32));
+        let value = swept(axis.text_of(tile.at[number] as u32));
         format!("{}: {value}", language::text(&axis.title))
     })
 }

@@ -9,7 +9,7 @@ use super::{
     frame::Chart,
     svg::{ColourRole, Svg, Text, width_of},
 };
-use crate::language::{quantity, tr};
+use crate::language::{quantity, render, tr};
 
 /// Setting of a path, and what is different in it.
 pub struct Step {
@@ -61,18 +61,18 @@ pub fn steps(condition: &Condition) -> Vec<Step> {
 /// empty where they are the same.
 fn quantities(setting: &Setting<'_>) -> [String; 6] {
     let (forward, reverse) = (setting.forward, setting.reverse);
-    let loss = |ratio| quantity(format!("{ratio} loss"));
+    let loss = |ratio| tr!("{} loss", quantity(ratio));
     let other = |forward: &str, reverse: String| match forward == reverse {
         true => String::new(),
         false => tr!("{} in reverse", reverse),
     };
-    let [rate, lost] = [quantity(forward.rate_text()), loss(forward.loss)];
+    let [rate, lost] = [render(&forward.rate_text()), loss(forward.loss)];
     [
         quantity(format_duration(setting.round_trip_delay())),
         rate.clone(),
         lost.clone(),
         quantity(format!("± {}", format_duration(forward.jitter))),
-        other(&rate, quantity(reverse.rate_text())),
+        other(&rate, render(&reverse.rate_text())),
         other(&lost, loss(reverse.loss)),
     ]
 }
@@ -118,7 +118,7 @@ fn ranges(condition: &Condition) -> String {
         _ => None,
     };
     let delays = delays.into_iter().map(|it| quantity(format_duration(it)));
-    let losses = losses.iter().map(|it| quantity(format!("{it} loss")));
+    let losses = losses.iter().map(|it| tr!("{} loss", quantity(it)));
     let parts = [
         ends(delays.collect()),
         ends(rates.iter().map(quantity).collect()),

@@ -23,7 +23,7 @@ use crate::{
     analysis::{SweepCell, SweepCrossing, SweepResult},
     format::{Scale, list},
     labels::Labels,
-    language::{self, quantity, tr},
+    language::{self, swept, tr},
 };
 
 const HEIGHT: f64 = 290.0;
@@ -68,7 +68,7 @@ pub fn combination_label(sweep: &SweepResult, first: usize, combination: &[u32])
         .iter()
         .zip(combination)
         .map(|(axis, value)| {
-            let text = quantity(axis.text_of(*value));
+            let text = swept(axis.text_of(*value));
             format!("{} {text}", language::text(&axis.title))
         });
     labels.join(", ")

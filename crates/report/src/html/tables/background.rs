@@ -178,14 +178,14 @@ pub fn conditions(data: &RunData) -> Table {
         let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| tr!("none")));
         let queue = condition.queue_text(link);
         let mtu = format!("{} B", condition.mtu_bytes);
-        let further = link.particulars().iter().map(language::quantity).join("; ");
+        let further = link.particulars().iter().map(language::render).join("; ");
         let cells = [
             text_cell(format!("{direction}{from}")),
             figure(duration(link.delay)),
             or_none(jitter),
             or_none(loss),
-            figure(language::quantity(link.rate_text())),
-            figure(language::quantity(queue)),
+            figure(language::render(&link.rate_text())),
+            figure(language::render(&queue)),
             figure(language::quantity(mtu)),
             text_cell(further),
         ];

@@ -40,7 +40,11 @@ pub fn unit(symbol: &str) -> Option<&'static str> {
 /// Returns a quantity, such as `1.5 ms` or `2 min 5 s`.
 pub fn quantity(english: &str) -> String {
     let words = english.split(' ');
-    let words = words.map(|word| unit(word).map_or_else(|| word.replace('.', ","), str::to_owned));
+    let number = |word: &str| match word.parse::<f64>() {
+        Ok(_) => word.replace('.', ","),
+        Err(_) => word.to_owned(),
+    };
+    let words = words.map(|word| unit(word).map_or_else(|| number(word), str::to_owned));
     words.collect::<Vec<String>>().join(" ")
 }
 
