@@ -297,7 +297,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .read(|s, d, key| read_codel(s, d, key, "100ms")),
     PathKey::new("mtu", KeyKind::PacketSize)
         .help("Largest IP packet [default without a STUDY: 1500B]")
-        .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500")
+        .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500, of the loopback 65536")
         .in_name(20, "MTU {}"),
     PathKey::new("tuning", KeyKind::Enum("NAME,…", &["bench", "defaults"]))
         .help("Settings of the hosts' kernels and sockets: `bench`, or `defaults`, a kernel's own; of several each is run [default: bench]")

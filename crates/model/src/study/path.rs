@@ -86,6 +86,7 @@ pub(super) fn read_tuning(root: &mut Section<'_>) -> Result<HostTuning> {
 pub(super) fn read_condition(
     mut section: Section<'_>,
     tuning: &HostTuning,
+    mtu_bytes: u32,
 ) -> Result<(Condition, Range<usize>)> {
     let (name, span) = section.required_text("name", "\"baseline\"")?;
     section.visible("name", &name, span.clone())?;
@@ -93,7 +94,7 @@ pub(super) fn read_condition(
         name,
         forward: Link::default(),
         reverse: Link::default(),
-        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        mtu_bytes,
         schedule: Vec::new(),
         tuning: tuning.clone(),
     };
@@ -128,7 +129,7 @@ pub fn change_condition(
 /// Reads the keys of a condition that are present, over its current values.
 fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
     let file = &section.source();
-    let mtu = section.number("mtu", 576, 65_535)?;
+    let mtu = section.number("mtu", 576, Condition::LARGEST_MTU_BYTES.into())?;
     let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
     let mut tuning = before.tuning;
     tuning.base = section.choice("tuning")?.unwrap_or(tuning.base);

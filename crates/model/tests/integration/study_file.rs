@@ -311,6 +311,14 @@ fn mistakes_in_studies_have_hints() {
             "without an emulator the path is a direct link",
         ),
         (
+            format!("emulator = \"loopback\"\n{SMALL}"),
+            "nothing shapes the packets of the loopback",
+        ),
+        (
+            format!("bed = \"hosts\"\nhosts = [\"a\", \"b\"]\nemulator = \"loopback\"\n{SMALL}"),
+            "the loopback joins two ends on one host",
+        ),
+        (
             format!("name = \"../x\"\n{SMALL}"),
             "`../x` cannot be the name of a study",
         ),
