@@ -39,6 +39,7 @@ builtins!(
     "olkhovik-2025-short",
     "olkhovik-2025",
     "olkhovik-2025-hosts",
+    "olkhovik-2025-core",
     "udpr",
     "udpr-short",
     "udpr-messages",

@@ -61,6 +61,7 @@ pub(super) fn read_tuning(root: &mut Section<'_>) -> Result<HostTuning> {
     let base = root.choice("tuning")?.unwrap_or_default();
     let mut tuning = HostTuning {
         base,
+        cpus: read_cpus(root)?,
         ..HostTuning::default()
     };
     let Some(mut section) = root.section("host", "[host]")? else {
@@ -81,6 +82,12 @@ pub(super) fn read_tuning(root: &mut Section<'_>) -> Result<HostTuning> {
     }
     section.end()?;
     Ok(tuning)
+}
+
+/// Reads the number of processors of each end.
+fn read_cpus(section: &mut Section<'_>) -> Result<Option<u32>> {
+    let cpus = section.number("cpus", 1, HostTuning::MAX_CPUS)?;
+    Ok(cpus.map(|cpus| cpus as u32))
 }
 
 pub(super) fn read_condition(
@@ -133,6 +140,7 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
     let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
     let mut tuning = before.tuning;
     tuning.base = section.choice("tuning")?.unwrap_or(tuning.base);
+    tuning.cpus = read_cpus(&mut section)?.or(tuning.cpus);
     let section_span = section.span();
     let drafts =
         |forward, reverse| [forward, reverse].map(|link| Draft::over(link, section_span.clone()));

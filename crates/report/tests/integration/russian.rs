@@ -235,6 +235,7 @@ reports_in_russian! {
     olkhovik_short_is_in_russian: "olkhovik-2025-short";
     olkhovik_is_in_russian: "olkhovik-2025";
     olkhovik_hosts_is_in_russian: "olkhovik-2025-hosts";
+    olkhovik_core_is_in_russian: "olkhovik-2025-core";
     udpr_is_in_russian: "udpr";
     udpr_short_is_in_russian: "udpr-short";
     udpr_messages_is_in_russian: "udpr-messages";
