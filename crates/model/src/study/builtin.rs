@@ -32,6 +32,7 @@ builtins!(
     "gadasin-2026-loss",
     "gadasin-2026-loss-offloads",
     "gadasin-2026-queue",
+    "gadasin-2026-programs",
     "message-size-short",
     "message-size",
     "buffer-size-short",
