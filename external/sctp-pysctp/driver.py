@@ -9,10 +9,14 @@ has an association of its own.
 import os
 import select
 import socket
+import sys
 import threading
 import time
 
 import contract
+
+# Whether the socket is left as the kernel makes it, instead of set as the other stacks (option `profile`).
+LIBRARY = "--profile=library" in sys.argv[1:]
 
 # Buffers of the socket, in bytes; the kernel may grant less. A message has to fit into the send buffer.
 SMALLEST_BUFFER = 4 << 20
@@ -51,10 +55,11 @@ def load():
 
 def open_socket(sctp, order):
     sock = sctp.sctpsocket_tcp(socket.AF_INET6 if ":" in order["local"] else socket.AF_INET)
-    window = max(contract.window_bytes(order), 2 * order["message_bytes"])
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(window, SMALLEST_BUFFER))
-    sock.set_nodelay(True)
+    if not LIBRARY:
+        window = max(contract.window_bytes(order), 2 * order["message_bytes"])
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(window, SMALLEST_BUFFER))
+        sock.set_nodelay(True)
     contract.bind(sock, order)
     return sock
 

@@ -13,6 +13,7 @@
 //! - `served` limits an agent that works for a client of `regatta server`.
 //! - `disturbance` notices what somebody outside does to the end while a trial runs.
 //! - `fork_server` has a child process serve from each `hello` to the next where the controller asks for it.
+//! - `processors` limits the end to a number of the host's processors.
 //! - `ending` ends every process that the agent started.
 
 use std::{
@@ -34,6 +35,7 @@ mod input;
 mod logging;
 mod memory;
 mod observer;
+mod processors;
 mod report;
 mod serve;
 mod served;

@@ -100,13 +100,14 @@ impl Protocol {
 }
 
 /// Series of the data interface's counters.
-const SERIES_OF_INTERFACE: [&str; 6] = [
+const SERIES_OF_INTERFACE: [&str; 7] = [
     series_id::RECEIVED_BPS,
     series_id::PACKETS_SENT_PER_SECOND,
     series_id::PACKETS_RECEIVED_PER_SECOND,
     series_id::MEAN_PACKET_BYTES,
     series_id::INTERFACE_DROPS,
     series_id::INTERFACE_ERRORS,
+    series_id::INTERFACE_COLLISIONS,
 ];
 
 /// Whether the data interface is loopback, which carries the packets of all programs of the host, in both directions.

@@ -206,6 +206,7 @@ mod tests {
                 tuning: regatta_model::Tuning::default(),
                 keeps_tcp_limits: false,
             },
+            cpus: None,
             reports_start: false,
             progress_interval: None,
             tls: TlsMaterial {

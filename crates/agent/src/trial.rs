@@ -18,7 +18,7 @@ use crate::{
     event::{EventSink, TrialEvent},
     failure::Failure,
     observer::TrialObserver,
-    report,
+    processors, report,
     served::Terms,
 };
 
@@ -121,6 +121,7 @@ fn run(
     sink: &EventSink,
 ) -> Result<Box<SideReport>, Failure> {
     let driver = find(drivers, order)?;
+    let processors = processors::limit(order)?;
     let live = Arc::new(LiveCounters::default());
     let quota = terms.quota.clone().map(|quota| (quota, stop.clone()));
     let observer = TrialObserver::new(order, Arc::clone(&live), Arc::clone(sink), quota);
@@ -152,6 +153,9 @@ fn run(
     report::merge(&mut side, order.role, observer.finish());
     let name = format!("kernel_settings.{}", order.role.name());
     side.measurements.facts.insert(name, kernel_settings());
+    let name = format!("processors.{}", order.role.name());
+    let facts = &mut side.measurements.facts;
+    facts.extend(processors.map(|processors| (name, processors)));
     if order.path.clock_offset_ns != Some(0) {
         let state = regatta_telemetry::clock::synchronisation();
         let name = format!("clock.synchronisation.{}", order.role.name());

@@ -185,8 +185,10 @@ impl PathForm {
             Offloads::On if is_one => ", offloads on",
             _ => "",
         };
-        if setup.emulator == Emulator::None && is_one {
-            return format!("netns, direct link{offloads}");
+        match setup.emulator {
+            Emulator::None if is_one => return format!("netns, direct link{offloads}"),
+            Emulator::Loopback => return format!("netns, loopback{offloads}"),
+            _ => {}
         }
         if self.is_real {
             return "hosts, path as it is".to_owned();

@@ -199,6 +199,7 @@ pub fn run(
             peer: addresses[1 - index(role)],
             ports: None,
             path: race.path,
+            cpus: None,
             reports_start: false,
             progress_interval: None,
             tls: TlsMaterial {

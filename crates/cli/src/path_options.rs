@@ -207,13 +207,13 @@ pub fn condition(args: &PathArgs) -> Result<Table> {
         .and_then(|steps| steps.split(':').next());
     let is_set = |name: &str| args.keys.get(name).is_some() || climbing == Some(name);
     let mut args = args.clone();
-    let is_direct = args.emulator == Some(Emulator::None);
+    let is_absent = args.emulator.is_some_and(Emulator::is_absent);
     let defaults = [
         ("rtt", "30 ms", ["rtt", "delay"]),
         ("rate", "100 Mbit/s", ["rate", "trace"]),
     ];
-    // A direct link has none of either.
-    for (key, default, others) in defaults.into_iter().filter(|_| !is_direct) {
+    // Without an emulator there is none of either.
+    for (key, default, others) in defaults.into_iter().filter(|_| !is_absent) {
         let key = PATH_KEYS.iter().find(|known| known.name == key);
         if let Some(key) = key.filter(|_| !others.into_iter().any(is_set)) {
             args.keys.0.push((key, default.to_owned()));
@@ -228,7 +228,11 @@ pub fn condition(args: &PathArgs) -> Result<Table> {
         section.insert(given.key.to_owned(), given.value);
     }
     if name.is_empty() {
-        name.push("direct link".to_owned());
+        let path = match args.emulator {
+            Some(Emulator::Loopback) => "loopback",
+            _ => "direct link",
+        };
+        name.push(path.to_owned());
     }
     section.insert("name".into(), Value::String(name_of(&name)));
     Ok(section)

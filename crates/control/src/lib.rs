@@ -223,6 +223,9 @@ pub struct TrialOrder {
     pub ports: Option<PortRange>,
     /// Properties of the path.
     pub path: PathHints,
+    /// Number of processors on which this end may run; all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
     /// Whether the connecting end reports the beginning of its transfer with [`FromAgent::Began`],
     /// for a path that changes from then on.
     #[serde(rename = "tells_beginning", default)]

@@ -8,6 +8,7 @@ pub mod condition;
 pub mod directories;
 mod fact_value;
 pub mod host_sample;
+mod kernel;
 pub mod loss_response;
 pub mod metric;
 mod metric_values;
@@ -30,6 +31,7 @@ pub use condition::{
     Step, SysctlSetting, Tuning, differing_sysctls,
 };
 pub use host_sample::{HostSample, HostSamples};
+pub use kernel::{KERNEL_DEFAULTS, KernelDefault, KernelVersion};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
 pub use metric_values::MetricValues;
 pub use named::Named;

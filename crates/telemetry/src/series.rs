@@ -27,7 +27,7 @@ pub trait FlowSource: Send {
 }
 
 /// One column for each series; the order of `NAMES`.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     series_id::GOODPUT_BPS,
     series_id::RECEIVED_BPS,
     series_id::CPU_RATIO,
@@ -39,6 +39,7 @@ const NAMES: [&str; 15] = [
     series_id::MEAN_PACKET_BYTES,
     series_id::INTERFACE_DROPS,
     series_id::INTERFACE_ERRORS,
+    series_id::INTERFACE_COLLISIONS,
     series_id::RETRANSMITTED_PACKETS,
     series_id::CONGESTION_WINDOW_BYTES,
     series_id::SMOOTHED_RTT_NS,
@@ -109,6 +110,7 @@ impl SeriesBuilder {
             interface.and_then(|it| mean_packet_bytes(it.sent_bytes, it.sent_packets, header)),
             interface.map(|counters| counters.drops() as f64),
             interface.map(|counters| counters.errors() as f64),
+            interface.map(|counters| counters.collisions as f64),
             grown(|flow| flow.retransmitted_packets),
             flow.congestion_window_bytes.map(|bytes| bytes as f64),
             flow.smoothed_rtt_ns.map(|ns| ns as f64),
@@ -179,6 +181,9 @@ mod tests {
                     sent_bytes: 10 * 1514,
                     received_packets: 5,
                     received_bytes: 5 * 1014,
+                    receive_errors: 1,
+                    send_errors: 2,
+                    collisions: 4,
                     ..InterfaceCounters::default()
                 }),
                 ..Reading::default()
@@ -203,6 +208,8 @@ mod tests {
         assert_eq!(value("cpu_ratio"), Some(0.25));
         assert_eq!(value("packets_sent_per_second"), Some(50.0));
         assert_eq!(value("mean_packet_bytes"), Some(1500.0));
+        assert_eq!(value("interface_errors"), Some(3.0));
+        assert_eq!(value("interface_collisions"), Some(4.0));
         assert_eq!(value("retransmitted_packets"), Some(3.0));
         assert_eq!(value("congestion_window_bytes"), None);
         assert_eq!(value("cpu_host_ratio"), None);

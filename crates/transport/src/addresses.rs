@@ -11,13 +11,18 @@ pub fn further_addresses(local: IpAddr) -> Vec<Ipv4Addr> {
         Some((device(&entry.interface_name).to_owned(), address))
     };
     let entries = nix::ifaddrs::getifaddrs().into_iter().flatten();
-    let all: Vec<_> = entries.filter_map(ipv4).collect();
+    beside(entries.filter_map(ipv4).collect(), local)
+}
+
+/// Returns the addresses of the interface that has `local`, of `all` with the names of their interfaces. The loopback device
+/// has those of both ends of a path, so that none of them is a further one of `local`.
+fn beside(all: Vec<(String, Ipv4Addr)>, local: IpAddr) -> Vec<Ipv4Addr> {
     let (there, others): (Vec<_>, Vec<_>) =
         (all.into_iter()).partition(|(_, it)| IpAddr::V4(*it) == local);
     let interface = there.first().map(|(interface, _)| interface);
     let of_interface = others
         .into_iter()
-        .filter(|(name, _)| Some(name) == interface);
+        .filter(|(name, _)| Some(name) == interface && (name != "lo" || local.is_loopback()));
     of_interface.map(|(_, address)| address).collect()
 }
 
@@ -34,6 +39,16 @@ mod tests {
     fn alias_label_is_stripped_from_device_name() {
         assert_eq!(device("path0:1"), "path0");
         assert_eq!(device("path0"), "path0");
+    }
+
+    #[test]
+    fn the_other_end_on_the_loopback_is_no_further_address() {
+        let beside = |device: &str| {
+            let ends = [1, 2].map(|end| (device.to_owned(), Ipv4Addr::new(10, 60, 0, end)));
+            beside(ends.into(), Ipv4Addr::new(10, 60, 0, 1).into())
+        };
+        assert_eq!(beside("lo"), [Ipv4Addr::UNSPECIFIED; 0]);
+        assert_eq!(beside("path0"), [Ipv4Addr::new(10, 60, 0, 2)]);
     }
 
     #[test]

@@ -160,6 +160,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
             tuning: regatta_model::Tuning::default(),
             keeps_tcp_limits: false,
         },
+        cpus: None,
         reports_start: false,
         progress_interval: None,
         tls: TlsMaterial {

@@ -4,10 +4,10 @@
 //! of the bed's run, the same in every run of these tests. What is in `real_time` needs the machine
 //! for itself.
 
-use regatta_bed::TestBed as _;
-use regatta_model::{BitRate, Emulator, PathSetup};
+use regatta_bed::{Host, TestBed as _};
+use regatta_model::{BitRate, Condition, Emulator, PathSetup};
 
-use crate::common::{bed, bed_of, condition, explain};
+use crate::common::{Agent, bed, bed_of, condition, explain};
 
 mod real_time {
     use std::time::Duration;
@@ -117,6 +117,39 @@ fn an_impossible_condition_is_refused_with_a_hint() {
     assert!(bed.set_condition(&tiny, 1).is_err());
     bed.set_condition(&condition(30, 100, 0.0), 1)
         .expect("the bed still serves");
+}
+
+#[test]
+fn both_hosts_of_the_loopback_are_one() {
+    let path = PathSetup {
+        emulator: Emulator::Loopback,
+        ..PathSetup::default()
+    };
+    let mut bed = bed_of(path).unwrap_or_else(|error| panic!("{}", explain(&error)));
+    assert_eq!(bed.description(), "netns, loopback");
+    let mut untouched = condition(20, 100, 0.0);
+    untouched.forward = Default::default();
+    untouched.reverse = Default::default();
+    untouched.mtu_bytes = Condition::LARGEST_MTU_BYTES;
+    let check = bed.check_path(&untouched).expect("a check");
+    let names = check
+        .quantities
+        .iter()
+        .map(|it| (&it.name[..], it.achieved));
+    let losses: Vec<_> = names
+        .filter(|(name, _)| name.ends_with("loss_ratio"))
+        .collect();
+    let none = [("forward_loss_ratio", 0.0), ("reverse_loss_ratio", 0.0)];
+    assert_eq!(losses, none);
+    let [mut a, mut b] = Host::BOTH.map(|host| Agent::start(&mut bed, host));
+    let to = b.listen("collect");
+    a.send("read /proc/sys/net/ipv4/conf/path0/forwarding");
+    let answer = a.receive();
+    assert!(answer.starts_with("error "), "{answer}");
+    a.send(&format!("flow {to} 1 65507 0"));
+    assert_eq!(a.receive(), "sent 1");
+    let collected = b.receive();
+    assert_eq!(collected.split(' ').count(), 2, "{collected}");
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Bed {
             return Err(BedError::refused("stand in for another bed", reason, ""));
         }
         let mut path = path;
-        if path.emulator != Emulator::None
+        if !path.emulator.is_absent()
             && let Err(refused) = netem_has(path, conditions, path_daemon::USE_OTHER_EMULATOR)
         {
             if path.needs_netem().is_some() {

@@ -191,14 +191,19 @@ trait Path {
 /// Sets up netem where it is requested, or where the choice is free and the kernel has it; otherwise
 /// the user-space emulator.
 fn path(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Box<dyn Path>, DaemonError> {
-    let network = |link, offloads| -> Result<Box<dyn Path>, DaemonError> {
-        Ok(Box::new(RealPath { link, offloads }))
+    let network = |link, emulator, offloads| -> Result<Box<dyn Path>, DaemonError> {
+        let setup = PathSetup {
+            emulator,
+            offloads,
+            ..PathSetup::default()
+        };
+        Ok(Box::new(RealPath { link, setup }))
     };
     if end.is_some_and(|end| end.shaping == Shaping::None) {
-        return network(Chain::own()?, Offloads::On);
+        return network(Chain::own()?, Emulator::None, Offloads::On);
     }
-    if end.is_none() && setup.emulator == Emulator::None {
-        return network(Chain::lay(setup)?, setup.offloads);
+    if end.is_none() && setup.emulator.is_absent() {
+        return network(Chain::lay(setup)?, setup.emulator, setup.offloads);
     }
     if end.is_none() && setup.emulator == Emulator::Userspace {
         return Ok(Box::new(UserspacePath::up()?));

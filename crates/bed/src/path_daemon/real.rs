@@ -1,25 +1,23 @@
-//! Network as it is, without an emulator: between two machines, or a direct link between two namespaces.
+//! Network as it is, without an emulator: between two machines, a direct link between two namespaces, or the loopback of
+//! one.
 
-use regatta_model::{Condition, Emulator, Offloads, PathSetup};
+use regatta_model::{Condition, PathSetup};
 
 use super::{Path, error::DaemonError, namespaces::Namespace, netem::Chain};
 use crate::messages::PathForm;
 
 /// The network, or this machine's end of it.
 pub(super) struct RealPath {
-    /// The host in the network namespace of this process, or both at a pair of virtual Ethernets.
+    /// The host in the network namespace of this process, both at a pair of virtual Ethernets, or both in one namespace.
     pub(super) link: Chain,
-    pub(super) offloads: Offloads,
+    /// Emulator, which is [absent](regatta_model::Emulator::is_absent), and offloads.
+    pub(super) setup: PathSetup,
 }
 
 impl Path for RealPath {
     fn form(&self) -> PathForm {
         PathForm {
-            setup: PathSetup {
-                emulator: Emulator::None,
-                offloads: self.offloads,
-                ..PathSetup::default()
-            },
+            setup: self.setup,
             kernel: String::new(),
             seeded: false,
             is_real: true,
@@ -30,7 +28,7 @@ impl Path for RealPath {
         self.link.hosts()
     }
 
-    /// Accepts a condition that changes nothing but, of a direct link, the MTU.
+    /// Accepts a condition that changes nothing but, of a direct link and of the loopback, the MTU.
     ///
     /// # Errors
     /// [`DaemonError::AsItIs`] for any other.

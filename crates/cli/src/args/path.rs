@@ -33,7 +33,7 @@ pub struct PathArgs {
     #[arg(long, value_name = "TIME:KEY=VALUE:…", value_parser = step, allow_hyphen_values = true)]
     pub step: Vec<Step>,
     /// Emulator of the path: `netem` of the kernel, `userspace` for Regatta's own, `none` for a direct
-    /// link, or `auto`, netem where the kernel has it [default without a STUDY: auto]
+    /// link, `loopback` for both ends on one host, or `auto`, netem where the kernel has it [default without a STUDY: auto]
     #[arg(long, value_name = "EMULATOR", value_parser = named_value::<Emulator>(), hide_possible_values = true)]
     pub emulator: Option<Emulator>,
     /// Placement of netem: `between` the hosts, or on both `ends` as in published experiments

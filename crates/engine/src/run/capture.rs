@@ -1,11 +1,11 @@
 //! Captures of trials: one file each, a fact that names it, and the transfer's time according to
 //! it.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, ops::ControlFlow, path::PathBuf, time::Duration};
 
 use regatta_bed::{
     BedError,
-    capture::{CaptureOrder, CaptureSummary},
+    capture::{self, CaptureOrder, CaptureSummary, Captured},
 };
 use regatta_model::{
     Condition, Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id, warning,
@@ -103,6 +103,11 @@ impl TrialRunner<'_> {
         record.measurements.warnings.extend(missing(&summary));
         let facts = &mut record.measurements.facts;
         facts.insert(FILE_FACT.to_owned(), shown);
+        add_bytes(
+            &file,
+            self.plan.workload(trial.cell).kind.direction(),
+            record,
+        );
         if let Some(frame) = self.frame(trial, record) {
             add_time(&file, &frame, self.plan.condition(trial.cell), record);
         }
@@ -127,6 +132,41 @@ impl TrialRunner<'_> {
         }
         let is_one_way = options.direction == Direction::Forward && options.flows == 1;
         (self.plan.transport(trial.cell).driver == TCP && is_one_way).then_some(Frame::Tcp)
+    }
+}
+
+/// Adds the bytes that the path brought to the receiving host according to its capture.
+fn add_bytes(file: &std::path::Path, direction: Direction, record: &mut TrialRecord) {
+    let mut bytes = 0;
+    let read = capture::read(file, |packet| {
+        bytes += brought_bytes(&packet, direction);
+        ControlFlow::Continue(())
+    });
+    let measurements = &mut record.measurements;
+    match read {
+        Ok(()) => {
+            measurements
+                .metrics
+                .insert(id::CAPTURED_BYTES, bytes as f64);
+        }
+        Err(error) => {
+            let warning = warning::capture_unreadable(&error.to_string());
+            measurements.warnings.push(warning);
+        }
+    }
+}
+
+/// Returns the bytes of a packet that left the path at a receiving host; zero of another one.
+fn brought_bytes(packet: &Captured<'_>, direction: Direction) -> u64 {
+    let is_data = match direction {
+        Direction::Forward => packet.forward,
+        Direction::Reverse => !packet.forward,
+        Direction::Both => true,
+    };
+    if is_data && packet.passed() {
+        packet.size.into()
+    } else {
+        0
     }
 }
 
@@ -218,6 +258,26 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn captured_bytes_are_of_packets_that_reached_a_receiving_host() {
+        let brought = |forward, comment, direction| {
+            let packet = Captured {
+                forward,
+                unix_ns: 1,
+                size: 1500,
+                bytes: &[],
+                comment,
+            };
+            brought_bytes(&packet, direction)
+        };
+        let passed = "passed in 1 ms";
+        assert_eq!(brought(true, passed, Direction::Forward), 1500);
+        assert_eq!(brought(true, "lost at random", Direction::Forward), 0);
+        assert_eq!(brought(false, passed, Direction::Forward), 0);
+        assert_eq!(brought(false, passed, Direction::Reverse), 1500);
+        assert_eq!(brought(true, passed, Direction::Both), 1500);
+    }
 
     #[test]
     fn names_of_files_are_plain() {

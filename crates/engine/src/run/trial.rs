@@ -346,6 +346,7 @@ impl TrialRunner<'_> {
                 tuning: condition.tuning.base,
                 keeps_tcp_limits: condition.tuning.limits_tcp(),
             },
+            cpus: condition.tuning.cpus,
             reports_start: condition.follows_a_clock(),
             progress_interval: self.progress.and_then(ProgressListener::interval),
             tls,

@@ -79,6 +79,9 @@ impl Condition {
     /// Default largest IP packet, in bytes: that of Ethernet.
     pub const DEFAULT_MTU_BYTES: u32 = 1500;
 
+    /// Largest MTU that can be configured, in bytes: that of the loopback.
+    pub const LARGEST_MTU_BYTES: u32 = 65_536;
+
     /// Longest delay, jitter and time of a step that can be configured: 30 days.
     pub const LONGEST_TIME: Duration = Duration::from_secs(30 * 86_400);
 

@@ -187,11 +187,17 @@ pub struct HostTuning {
     /// Values of single sysctls by their key in `[host]`, in bytes where they are sizes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, u64>,
+    /// Number of processors on which the processes of each end may run; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
 }
 
 impl HostTuning {
     /// Number of packets that a queue holds by default: `txqueuelen` of an Ethernet, which is pfifo's limit, and netem's.
     pub const QUEUE_PACKETS: u64 = 1000;
+
+    /// Largest [`HostTuning::cpus`].
+    pub const MAX_CPUS: u64 = 1024;
 
     /// Returns the sysctls that a namespace gets, with their values.
     pub fn sysctls(&self) -> impl Iterator<Item = (&'static str, String)> {
@@ -220,15 +226,16 @@ impl HostTuning {
                 .any(|it| self.values.contains_key(it.key()))
     }
 
-    /// Describes the tuning in names of conditions and in plans: `defaults, tcp_wmem 4194304`.
+    /// Describes the tuning in names of conditions and in plans: `defaults, tcp_wmem 4194304, cpus 1`.
     #[must_use]
     pub fn text(&self) -> String {
+        let cpus = self.cpus.map(|cpus| format!("cpus {cpus}"));
         let values = self
             .values
             .iter()
             .map(|(key, value)| format!("{key} {value}"));
         let base = crate::named::Named::as_str(self.base).to_owned();
-        let all: Vec<String> = std::iter::once(base).chain(values).collect();
+        let all: Vec<String> = std::iter::once(base).chain(values).chain(cpus).collect();
         all.join(", ")
     }
 }
@@ -280,10 +287,14 @@ mod tests {
         let tuning = HostTuning {
             base: Tuning::Bench,
             values: values.map(|(key, value)| (key.to_owned(), value)).into(),
+            cpus: Some(1),
         };
         assert_eq!(tcp(&tuning), ["4096 65536 65536", "4096 16384 4194304"]);
         assert!(tuning.limits_tcp() && !HostTuning::default().limits_tcp());
-        assert_eq!(tuning.text(), "bench, tcp_rmem 65536, tcp_wmem 4194304");
+        assert_eq!(
+            tuning.text(),
+            "bench, tcp_rmem 65536, tcp_wmem 4194304, cpus 1"
+        );
     }
 
     #[test]

@@ -64,6 +64,8 @@ series! {
         "Receive and transmit drops in the interval.";
     INTERFACE_ERRORS = "interface_errors" [Count] "interface errors":
         "Receive and transmit errors in the interval.";
+    INTERFACE_COLLISIONS = "interface_collisions" [Count] "interface collisions":
+        "Collisions in the interval.";
     RETRANSMITTED_PACKETS = "retransmitted_packets" [Count] "retransmissions":
         "Retransmissions in the interval.";
     CONGESTION_WINDOW_BYTES = "congestion_window_bytes" [Bytes] "congestion window":

@@ -15,6 +15,8 @@ super::metrics! {
         "From the moment at which the path took in the first CONN of the transfer from the connecting host to the moment at which it gave that host the receiver's RCVD, as both stand in the trial's capture: what Wireshark shows for a capture at the connecting host. Of captured bulk transfers of `udp` with `frame = \"conn\"` and of `udp-reliable`. With `tcp` from the first SYN of the connection that carries the most data to the arrival of the segment that completes the receiver's acknowledgement.";
     CAPTURED_GOODPUT_BPS = "captured_goodput_bps" [BitsPerSecond, Higher] "goodput by the capture":
         "Bits of the transfer over `captured_transfer_time_ns`. Absent where not everything that was sent was delivered: that of a transfer with losses is no figure of a whole one.";
+    CAPTURED_BYTES = "captured_bytes" [Bytes, Neither] "bytes by the capture":
+        "Bytes of the IP packets that the path brought to the receiving host in the whole trial, as they stand in its capture: with headers, openings, retransmissions and the packets of the probe, where `bytes_delivered` are those of the application. Of transfers in both directions the sum. A conversation of Wireshark has the frames of an Ethernet, 14 bytes more for each packet.";
     WHOLE_TRANSFER_RATIO = "whole_transfer_ratio" [Ratio, Higher] "transfers that arrived whole":
         "1 for a transfer of which every byte was delivered before the deadline, 0 for any other: the mean is the share of whole transfers, with its exact interval (Clopper and Pearson 1934). Of bulk transfers over transports that do not retransmit.";
     WARM_UP_NS = "warm_up_ns" [Nanoseconds, Neither] "warm-up":

@@ -8,7 +8,10 @@ use super::{
     Emulator, PathSetup,
     message::{Message, message, text_setting},
 };
-use crate::units::{Bytes, UnitError};
+use crate::{
+    named::Named as _,
+    units::{Bytes, UnitError},
+};
 
 /// Part of each packet that a capture keeps, and whether the file stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,9 +50,9 @@ impl CaptureSetup {
     /// The setting that asks for netem.
     pub fn path(path: PathSetup) -> Result<PathSetup, Message> {
         match path.needs_netem() {
-            _ if path.emulator == Emulator::None => Err(message!([
+            _ if path.emulator.is_absent() => Err(message!([
                 "with ",
-                text_setting("emulator", "none"),
+                text_setting("emulator", path.emulator.as_str()),
                 " no emulator carries the packets",
             ])),
             Some((key, value)) => Err(message!([

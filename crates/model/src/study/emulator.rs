@@ -3,7 +3,10 @@
 use super::message::{Message, message, text_setting};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::named::{Named as _, is_default, named};
+use crate::{
+    condition::Condition,
+    named::{Named as _, is_default, named},
+};
 
 /// Emulator that delays, drops and queues the packets of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,9 +21,28 @@ pub enum Emulator {
     Userspace,
     /// A direct link, which nothing slows down: an emulator carries less than the fastest transports send.
     None,
+    /// Both ends on one host, and its loopback between them.
+    Loopback,
 }
 
-named!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace, "none" => None);
+named!(Emulator: "auto" => Auto, "netem" => Netem, "userspace" => Userspace, "none" => None, "loopback" => Loopback);
+
+impl Emulator {
+    /// Whether there is no emulator: nothing delays, drops, queues or counts the packets of the path.
+    #[must_use]
+    pub fn is_absent(self) -> bool {
+        matches!(self, Self::None | Self::Loopback)
+    }
+
+    /// Returns the largest IP packet of a condition that names none, in bytes.
+    #[must_use]
+    pub fn default_mtu_bytes(self) -> u32 {
+        match self {
+            Self::Loopback => Condition::LARGEST_MTU_BYTES,
+            _ => Condition::DEFAULT_MTU_BYTES,
+        }
+    }
+}
 
 /// Placement of netem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,10 +125,12 @@ impl PathSetup {
     #[must_use]
     pub fn contradiction(&self) -> Option<Message> {
         let (key, value) = self.needs_netem()?;
-        // The interfaces of a direct link have offloads.
+        // The interfaces of a direct link have offloads, and so has the loopback.
         let is_possible = match self.emulator {
             Emulator::Userspace => false,
-            Emulator::None => self.placement != Placement::Ends && self.loss_by != LossBy::Iptables,
+            Emulator::None | Emulator::Loopback => {
+                self.placement != Placement::Ends && self.loss_by != LossBy::Iptables
+            }
             Emulator::Auto | Emulator::Netem => true,
         };
         (!is_possible).then(|| {

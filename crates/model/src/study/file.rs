@@ -84,7 +84,8 @@ impl StudyFile {
             Ok((transport.label.clone(), Some(label), transport))
         })?;
         let conditions = read_list(&mut root, Part::Condition, &mut sweeps, |section| {
-            let (condition, span) = read_condition(section, &tuning)?;
+            let (condition, span) =
+                read_condition(section, &tuning, path.emulator.default_mtu_bytes())?;
             Ok((condition.name.clone(), Some(span), condition))
         })?;
         let workloads = read_list(&mut root, Part::Workload, &mut sweeps, |section| {

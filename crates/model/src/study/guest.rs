@@ -139,6 +139,11 @@ impl Study {
                 "two guests are asked for, and the bed is not `uml`",
                 ["write ", setting_or_option("bed", "uml"), " too, or leave the guests out"];
         }
+        refuse! {
+            self.bed == BedKind::Hosts && path.emulator == Emulator::Loopback => "emulator",
+                "the loopback joins two ends on one host, and the bed is `hosts`",
+                ["leave ", key("emulator"), " out, or write ", setting_or_option("bed", "netns")];
+        }
         // Each guest would jump over its own waits, and nothing synchronises them; the user-space emulator reads and
         // writes the devices of both hosts; there is no third guest for routers; the rule of iptables is on another
         // host than the netem whose counters it completes; the wire between guests carries single frames.
@@ -149,8 +154,8 @@ impl Study {
             is_two && path.emulator == Emulator::Userspace => "guests",
                 "the user-space emulator needs both hosts in one guest",
                 ["write ", setting_or_option("emulator", "netem"), ", or ask for one guest"];
-            is_two && path.emulator == Emulator::None => "guests",
-                "a direct link needs both hosts in one guest",
+            is_two && path.emulator.is_absent() => "guests",
+                "a direct link and the loopback need both hosts in one guest",
                 ["leave ", key("emulator"), " out, or write ", setting("guests", 1)];
             is_two && path.placement == Placement::Between => "guests",
                 "between two guests there is only a wire: netem stands on both ends of it",
@@ -165,6 +170,9 @@ impl Study {
         let is_changed = |condition: &&Condition| !condition.changes_nothing();
         if let Some(Condition { name, .. }) = self.conditions.iter().find(is_changed) {
             refuse! {
+                path.emulator == Emulator::Loopback => "emulator",
+                    "nothing shapes the packets of the loopback, and `{name}` has an impairment or a rate",
+                    ["leave ", key("emulator"), " out, or leave the condition without delay, loss, rate and the like; only an ", key("mtu"), " is possible"];
                 path.emulator == Emulator::None => "emulator",
                     "without an emulator the path is a direct link, and `{name}` has an impairment or a rate",
                     ["leave ", key("emulator"), " out, or leave the condition without delay, loss, rate and the like; only an ", key("mtu"), " is possible"];

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     condition::{
-        Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link, QueueDiscipline, RateOf,
-        SHIPPED_TRACES, ShippedTrace,
+        Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HostTuning, Link,
+        QueueDiscipline, RateOf, SHIPPED_TRACES, ShippedTrace,
     },
     metric::Unit,
     named::Named as _,
@@ -297,12 +297,16 @@ pub const PATH_KEYS: &[PathKey] = &[
         .read(|s, d, key| read_codel(s, d, key, "100ms")),
     PathKey::new("mtu", KeyKind::PacketSize)
         .help("Largest IP packet [default without a STUDY: 1500B]")
-        .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500")
+        .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500, of the loopback 65536")
         .in_name(20, "MTU {}"),
     PathKey::new("tuning", KeyKind::Enum("NAME,…", &["bench", "defaults"]))
         .help("Settings of the hosts' kernels and sockets: `bench`, or `defaults`, a kernel's own; of several each is run [default: bench]")
         .doc("settings of the hosts' kernels and of their sockets: `bench`, with buffers that limit no flow, or `defaults`, those that a kernel boots with: see [Tuning of the hosts](studies.md#tuning-of-the-hosts) | that of the study, `bench`")
         .in_name(26, "tuning {}"),
+    PathKey::new("cpus", KeyKind::Number { least: 1, most: HostTuning::MAX_CPUS })
+        .help("Processors on which each end of a trial may run [default: all]")
+        .doc("number of processors on which the processes of each end may run, with all their threads: see [Processors](studies.md#processors) | that of the study, all")
+        .in_name(27, "cpus {}"),
     PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key"), "from=300ms:to=50ms:by=50ms:every=20s"))
         .help("A quantity that rises or falls by equal steps, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
         .doc("a quantity ({quantities}) that rises or falls in equal steps: `key`, `from`, `to`, `by`, `every` | no change")

@@ -117,6 +117,12 @@ pub struct Source {
     pub citation: String,
     /// Digital object identifier, if there is one.
     pub doi: Option<String>,
+    /// Release of the kernel of the published hosts, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// System of the published hosts whose kernel that is, where the text names no kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_of: Option<String>,
     /// Differences between the published method and this one, one sentence each.
     pub differences: Vec<String>,
 }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     condition::Condition,
+    kernel::KernelVersion,
     metric::{self, METRICS, MetricDefinition, Unit},
     units::UnitError,
     workload::Workload,
@@ -19,11 +20,24 @@ pub const LONGEST_NAME: usize = 64;
 pub(super) fn read_source(mut section: Section<'_>) -> Result<Source> {
     let (citation, _) = section.required_text("citation", "\"authors, title, journal\"")?;
     let doi = section.text("doi")?.map(|(text, _)| text);
+    let kernel = section.text("kernel")?;
+    if let Some((release, span)) = &kernel
+        && KernelVersion::of_release(release).is_none()
+    {
+        return Err(section.error(
+            span.clone(),
+            format!("`{release}` is not the release of a kernel"),
+            "write it as `uname -r` does, such as `kernel = \"5.15\"`",
+        ));
+    }
+    let kernel_of = section.text("kernel_of")?.map(|(system, _)| system);
     let differences = section.texts("differences")?;
     section.end()?;
     Ok(Source {
         citation,
         doi,
+        kernel: kernel.map(|(release, _)| release),
+        kernel_of,
         differences,
     })
 }

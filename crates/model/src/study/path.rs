@@ -61,6 +61,7 @@ pub(super) fn read_tuning(root: &mut Section<'_>) -> Result<HostTuning> {
     let base = root.choice("tuning")?.unwrap_or_default();
     let mut tuning = HostTuning {
         base,
+        cpus: read_cpus(root)?,
         ..HostTuning::default()
     };
     let Some(mut section) = root.section("host", "[host]")? else {
@@ -83,9 +84,16 @@ pub(super) fn read_tuning(root: &mut Section<'_>) -> Result<HostTuning> {
     Ok(tuning)
 }
 
+/// Reads the number of processors of each end.
+fn read_cpus(section: &mut Section<'_>) -> Result<Option<u32>> {
+    let cpus = section.number("cpus", 1, HostTuning::MAX_CPUS)?;
+    Ok(cpus.map(|cpus| cpus as u32))
+}
+
 pub(super) fn read_condition(
     mut section: Section<'_>,
     tuning: &HostTuning,
+    mtu_bytes: u32,
 ) -> Result<(Condition, Range<usize>)> {
     let (name, span) = section.required_text("name", "\"baseline\"")?;
     section.visible("name", &name, span.clone())?;
@@ -93,7 +101,7 @@ pub(super) fn read_condition(
         name,
         forward: Link::default(),
         reverse: Link::default(),
-        mtu_bytes: Condition::DEFAULT_MTU_BYTES,
+        mtu_bytes,
         schedule: Vec::new(),
         tuning: tuning.clone(),
     };
@@ -128,10 +136,11 @@ pub fn change_condition(
 /// Reads the keys of a condition that are present, over its current values.
 fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
     let file = &section.source();
-    let mtu = section.number("mtu", 576, 65_535)?;
+    let mtu = section.number("mtu", 576, Condition::LARGEST_MTU_BYTES.into())?;
     let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
     let mut tuning = before.tuning;
     tuning.base = section.choice("tuning")?.unwrap_or(tuning.base);
+    tuning.cpus = read_cpus(&mut section)?.or(tuning.cpus);
     let section_span = section.span();
     let drafts =
         |forward, reverse| [forward, reverse].map(|link| Draft::over(link, section_span.clone()));

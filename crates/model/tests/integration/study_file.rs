@@ -215,7 +215,7 @@ error: unknown key `los` in [[condition]]
 8 | los = \"1%\"
   | ^^^
   |
-hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `tuning`, `rtt`, `rtt_jitter`, `delay`, \
+hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `tuning`, `cpus`, `rtt`, `rtt_jitter`, `delay`, \
 `jitter`, `jitter_distribution`, `jitter_reorders`, `jitter_correlation`, `loss`, `loss_bursts`, `loss_list`, `reorder`, \
 `duplicate`, `corrupt`, `rate`, `trace`, `rate_of`, `burst`, `queue`, `discipline`, `codel_target`, \
 `codel_interval`, `forward`, `reverse`, `steps`, `step`"
@@ -309,6 +309,14 @@ fn mistakes_in_studies_have_hints() {
         (
             format!("emulator = \"none\"\n{SMALL}"),
             "without an emulator the path is a direct link",
+        ),
+        (
+            format!("emulator = \"loopback\"\n{SMALL}"),
+            "nothing shapes the packets of the loopback",
+        ),
+        (
+            format!("bed = \"hosts\"\nhosts = [\"a\", \"b\"]\nemulator = \"loopback\"\n{SMALL}"),
+            "the loopback joins two ends on one host",
         ),
         (
             format!("name = \"../x\"\n{SMALL}"),

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use itertools::Itertools as _;
 use regatta_model::{BedKind, Tuning};
 
-use crate::{data::RunData, language::tr};
+use crate::{
+    data::RunData,
+    language::{plural, tr},
+};
 
 /// Beginning of the facts of a trial's ends that name the sysctls which differ from those that a kernel boots with.
 const FACT: &str = "kernel_settings.";
@@ -33,6 +36,17 @@ pub(super) fn sentences(data: &RunData) -> String {
         .join(", ");
     if !values.is_empty() {
         all.push(tr!("The study sets {}.", values));
+    }
+    let limited = study.conditions.iter();
+    let limited = limited.filter_map(|it| Some((it.tuning.cpus?, &it.name)));
+    for (cpus, names) in limited.into_group_map().into_iter().sorted() {
+        let names = names.iter().map(|name| format!("`{name}`")).join(", ");
+        all.push(plural!(
+            u64::from(cpus),
+            "The processes of each end ran on {} processor under {}; the facts `processors.sender` and `processors.receiver` name it.",
+            "The processes of each end ran on {} processors under {}; the facts `processors.sender` and `processors.receiver` name them.",
+            names
+        ));
     }
     if study.bed == BedKind::Hosts {
         all.push(tr!("The machines' own sysctls were left as they were."));

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod figures;
 mod hosts_tuning;
 pub mod monitor;
+mod published_kernel;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -172,7 +173,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
             name => &*study.name,
             title => &*study.title,
             description => &*study.description,
-            source => Serde(&study.source),
+            source => Serde(published_kernel::with_difference(data)),
             seed => study.seed,
         },
         summary => context! {

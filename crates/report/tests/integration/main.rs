@@ -11,6 +11,7 @@ mod devtools;
 mod figures;
 mod files;
 mod interaction;
+mod kernels;
 mod pdf;
 mod pdf_numbers;
 mod print;

@@ -228,6 +228,7 @@ reports_in_russian! {
     gadasin_loss_is_in_russian: "gadasin-2026-loss";
     gadasin_loss_offloads_is_in_russian: "gadasin-2026-loss-offloads";
     gadasin_queue_is_in_russian: "gadasin-2026-queue";
+    gadasin_programs_is_in_russian: "gadasin-2026-programs";
     message_size_short_is_in_russian: "message-size-short";
     message_size_is_in_russian: "message-size";
     buffer_size_short_is_in_russian: "buffer-size-short";
@@ -235,6 +236,7 @@ reports_in_russian! {
     olkhovik_short_is_in_russian: "olkhovik-2025-short";
     olkhovik_is_in_russian: "olkhovik-2025";
     olkhovik_hosts_is_in_russian: "olkhovik-2025-hosts";
+    olkhovik_core_is_in_russian: "olkhovik-2025-core";
     udpr_is_in_russian: "udpr";
     udpr_short_is_in_russian: "udpr-short";
     udpr_messages_is_in_russian: "udpr-messages";

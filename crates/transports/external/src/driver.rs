@@ -100,6 +100,12 @@ const PROFILE: OptionDefinition = OptionDefinition {
            and of the kernel",
 };
 
+const PROFILE_OF_SCTP: OptionDefinition = OptionDefinition {
+    help: "`bench`: buffers of the window of all transports, and no waiting for more data (SCTP_NODELAY); `library`: as the \
+           kernel has them, as a program that sets nothing",
+    ..PROFILE
+};
+
 /// Value of [`PROFILE`] that leaves the library's own settings alone.
 const LIBRARY: &str = "library";
 
@@ -133,6 +139,7 @@ static PYSCTP: DriverDescriptor = DriverDescriptor {
               published experiments used it",
     stack: "pysctp",
     stack_version: "0.7.3",
+    options: &[PROFILE_OF_SCTP],
     ..DriverDescriptor::PLAIN
 };
 
@@ -147,6 +154,12 @@ pub(crate) fn directory() -> Option<PathBuf> {
 /// Whether the library's own settings are left alone.
 fn is_library(options: &OptionValues) -> bool {
     options.contains_key(PROFILE.name) && PROFILE.text(options) == Some(LIBRARY)
+}
+
+/// Returns the arguments of a program that comes with Regatta.
+fn arguments(options: &OptionValues) -> Vec<String> {
+    let library = is_library(options).then(|| format!("--profile={LIBRARY}"));
+    library.into_iter().collect()
 }
 
 /// Returns the congestion control that is asked for, or the driver's default; `None` where it is left to the library.
@@ -227,13 +240,10 @@ impl Program {
     fn command(&self, options: &OptionValues) -> Result<Command> {
         Ok(match self.is_user_program() {
             true => user_command(options)?,
-            false => {
-                let arguments = is_library(options).then(|| format!("--profile={LIBRARY}"));
-                Command {
-                    program: installed_program(self.0.name)?,
-                    arguments: arguments.into_iter().collect(),
-                }
-            }
+            false => Command {
+                program: installed_program(self.0.name)?,
+                arguments: arguments(options),
+            },
         })
     }
 }
@@ -312,6 +322,17 @@ mod tests {
         assert_eq!(hint, "`./no-such-driver` is no file; name a program");
         let none = Program(&EXTERNAL).check_options(&BTreeMap::new());
         assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");
+    }
+
+    #[test]
+    fn a_program_is_told_to_leave_its_library_alone() {
+        for descriptor in [&PYSCTP, &AIOQUIC] {
+            let library = OptionValue::Text(LIBRARY.to_owned());
+            let options = BTreeMap::from([(PROFILE.name.to_owned(), library)]);
+            descriptor.check(&options).expect("it has the option");
+            assert_eq!(arguments(&options), ["--profile=library"]);
+        }
+        assert_eq!(arguments(&BTreeMap::new()), [""; 0]);
     }
 
     #[test]

@@ -60,8 +60,10 @@ pub(crate) fn send(
 pub(crate) struct ReceiveBatch(Vec<u8>);
 
 impl ReceiveBatch {
-    pub(crate) fn new() -> Self {
-        Self(vec![0; MAX_RECEIVED * RECEIVE_BYTES])
+    /// Makes the buffer for several datagrams in a call, or with `is_single` for one.
+    pub(crate) fn new(is_single: bool) -> Self {
+        let entries = if is_single { 1 } else { MAX_RECEIVED };
+        Self(vec![0; entries * RECEIVE_BYTES])
     }
 
     /// Receives without waiting, and passes each datagram to `consume`; returns their number.

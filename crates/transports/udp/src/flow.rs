@@ -35,6 +35,8 @@ pub(crate) struct Flow {
     role: Role,
     /// Largest message that fits a packet, in bytes, if several may be handed over as one.
     segment_limit: Option<usize>,
+    /// Whether each message has a system call of its own.
+    is_single: bool,
     /// Facts that were read back, by their whole names.
     facts: BTreeMap<String, String>,
     framing: Option<Framing>,
@@ -50,9 +52,10 @@ impl Flow {
             stop: stop.clone(),
             role,
             segment_limit: opened.segment_limit,
+            is_single: opened.is_single,
             facts: opened.facts,
             framing,
-            received: ReceiveBatch::new(),
+            received: ReceiveBatch::new(opened.is_single),
         }
     }
 
@@ -104,6 +107,9 @@ impl Flow {
 
 impl MessageFlow for Flow {
     fn batch_messages(&self, message_bytes: usize) -> usize {
+        if self.is_single {
+            return 1;
+        }
         let header = self.framing.as_ref().map_or(0, |_| framing::HEADER_BYTES);
         let message_bytes = message_bytes + header;
         let segments = self.segments(message_bytes);
@@ -165,11 +171,45 @@ impl MessageFlow for Flow {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::{
+        pin::pin,
+        task::{Context, Poll, Waker},
+        thread,
+    };
 
     use socket2::{Domain, Type};
 
     use super::*;
+
+    fn flow(socket: Socket, role: Role, is_single: bool, stop: &Stop) -> Flow {
+        let opened = Opened {
+            socket,
+            segment_limit: None,
+            is_single,
+            offload: false,
+            facts: BTreeMap::new(),
+        };
+        Flow::new(role, opened, None, stop)
+    }
+
+    #[test]
+    fn without_batches_each_message_has_a_call_of_its_own() {
+        for (is_single, sent, received) in [(false, 16, 3), (true, 1, 1)] {
+            let pair = Socket::pair(Domain::UNIX, Type::DGRAM, None).expect("two sockets");
+            for _ in 0..3 {
+                pair.0.send(&[7]).expect("room");
+            }
+            let mut flow = flow(pair.1, Role::Receiver, is_single, &Stop::new());
+            assert_eq!(flow.batch_messages(1), sent);
+            let (mut context, now) = (Context::from_waker(Waker::noop()), MonotonicTime::now());
+            let mut consume = |_: Arrival<'_>| {};
+            let receiving = pin!(flow.receive_batch(now, &mut consume));
+            let Poll::Ready(Ok(count)) = receiving.poll(&mut context) else {
+                panic!("datagrams are there");
+            };
+            assert_eq!(count, received);
+        }
+    }
 
     /// The kernel waits for room in the same way for a datagram of UDP and for one to another socket of this machine,
     /// which keeps its room until it is read.
@@ -181,14 +221,8 @@ mod tests {
             .send_with_flags(&[0; 1000], libc::MSG_DONTWAIT)
             .is_ok()
         {}
-        let opened = Opened {
-            socket,
-            segment_limit: None,
-            offload: false,
-            facts: BTreeMap::new(),
-        };
         let stop = Stop::new();
-        let mut flow = Flow::new(Role::Sender, opened, None, &stop);
+        let mut flow = flow(socket, Role::Sender, false, &stop);
         let sent = thread::scope(|scope| {
             let sending = scope.spawn(|| flow.send(&[0; 1000], 1000));
             stop.stop();

@@ -34,7 +34,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     carries: Carries::Messages,
     reliable: false,
     capabilities: &["gso", "pacing"],
-    options: &[RATE, FRAME, GSO, RECEIVE_BUFFER, SEND_BUFFER, DSCP],
+    options: &[RATE, FRAME, GSO, BATCH, RECEIVE_BUFFER, SEND_BUFFER, DSCP],
     ..DriverDescriptor::PLAIN
 };
 
@@ -57,6 +57,14 @@ const GSO: OptionDefinition = OptionDefinition {
            supports that",
     ..options::GSO
 };
+
+/// Batched system calls.
+const BATCH: OptionDefinition = options::flag(
+    "batch",
+    true,
+    "pass several messages to the kernel, and take several from it, in one call (sendmmsg, recvmmsg); if `false`, one call \
+     for each message, as a program with `sendto` and `recvfrom`",
+);
 
 /// Receive buffer of the socket.
 const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {

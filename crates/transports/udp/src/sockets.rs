@@ -18,7 +18,7 @@ use regatta_transport::{
 use regatta_transport_sockets::option;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{RECEIVE_BUFFER, SEND_BUFFER, buffer_bytes, packets::headers, uses_gso};
+use crate::{BATCH, RECEIVE_BUFFER, SEND_BUFFER, buffer_bytes, packets::headers, uses_gso};
 
 /// Maximum number of first datagrams kept for a listener: more than flows open at once.
 const MAX_STRAYS: usize = 1024;
@@ -44,6 +44,8 @@ pub(crate) struct Opened {
     pub socket: Socket,
     /// Largest datagram that fits a packet, in bytes, if several may be handed over as one.
     pub segment_limit: Option<usize>,
+    /// Whether each message has a system call of its own.
+    pub is_single: bool,
     /// Whether the offload of this end's direction is on.
     pub offload: bool,
     /// Facts by their whole names.
@@ -105,6 +107,7 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     Ok(Opened {
         socket,
         segment_limit: gso.then_some(fits),
+        is_single: !BATCH.flag(options),
         offload,
         facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
     })

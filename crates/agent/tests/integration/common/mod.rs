@@ -235,6 +235,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
             tuning: regatta_model::Tuning::default(),
             keeps_tcp_limits: false,
         },
+        cpus: None,
         reports_start: false,
         progress_interval: None,
         tls,

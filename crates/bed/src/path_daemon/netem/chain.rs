@@ -9,7 +9,12 @@ use std::{
 use regatta_model::{Emulator, Offloads, PathSetup, Placement};
 
 use super::{
-    failed, interface::Shaping, iptables::Rule, netlink::Counted, qdisc::Interface, veth::Node,
+    failed,
+    interface::Shaping,
+    iptables::Rule,
+    netlink::{Counted, LOOPBACK},
+    qdisc::Interface,
+    veth::Node,
 };
 use crate::{
     messages::End,
@@ -18,6 +23,9 @@ use crate::{
 
 /// Name of the interface in each host.
 const HOST_INTERFACE: &str = "path0";
+
+/// Name of the loopback device.
+const LOOPBACK_NAME: &str = "lo";
 
 /// Names of the interfaces of a router, towards host a and towards host b.
 const LEFT: &str = "left";
@@ -85,6 +93,9 @@ impl Chain {
     /// Creates both hosts, with the routers between them if netem is there. Without an emulator one virtual Ethernet
     /// joins the hosts, and no discipline is on it. The calling thread changes its namespace.
     pub(in super::super) fn lay(setup: PathSetup) -> Result<Self, DaemonError> {
+        if setup.emulator == Emulator::Loopback {
+            return Self::loopback(setup.offloads);
+        }
         let is_plain = setup.emulator == Emulator::None;
         let at_ends = !is_plain && setup.placement == Placement::Ends;
         let routers = if is_plain || at_ends { 0 } else { ROUTERS };
@@ -130,6 +141,26 @@ impl Chain {
         Ok(Self {
             hosts: hosts.into(),
             directions,
+            shaping: None,
+        })
+    }
+
+    /// Creates one namespace for both hosts, whose addresses are those of its loopback device. The calling thread changes
+    /// its namespace.
+    fn loopback(offloads: Offloads) -> Result<Self, DaemonError> {
+        let node = Node::create(offloads)?;
+        let interface = node.prepare(LOOPBACK_NAME)?;
+        for address in ADDRESSES {
+            interface.one_address(address, 32)?;
+        }
+        let direction = DirectionInterfaces {
+            interfaces: vec![interface],
+            rule: Rule::new(&node, "INPUT", LOOPBACK_NAME),
+        };
+        let host = node.namespace;
+        Ok(Self {
+            hosts: vec![Arc::clone(&host), host],
+            directions: [Some(direction), None],
             shaping: None,
         })
     }
@@ -207,15 +238,16 @@ impl Chain {
         }
     }
 
-    /// Sets the largest IP packet of the hosts of a direct link, in bytes.
+    /// Sets the largest IP packet of the hosts of a direct link or of the loopback, in bytes.
     pub(in super::super) fn set_mtu(&self, mtu_bytes: u32) -> Result<(), DaemonError> {
         let directions = self.directions.iter().flatten();
         for interface in directions.flat_map(|direction| &direction.interfaces) {
-            if !MTU_RANGE.contains(&mtu_bytes) {
+            // A condition has no larger one than that of the loopback.
+            if interface.index != LOOPBACK && !MTU_RANGE.contains(&mtu_bytes) {
                 return Err(DaemonError::Mtu(mtu_bytes));
             }
             let set = interface.set_mtu(mtu_bytes);
-            set.map_err(failed("set the MTU of the direct link"))?;
+            set.map_err(failed("set the MTU of the path"))?;
         }
         Ok(())
     }

@@ -146,7 +146,8 @@ impl Node {
             .i32(libc::IFLA_NET_NS_FD, self.namespace.file().as_raw_fd())
     }
 
-    fn prepare(&self, name: &'static str) -> Result<Interface, DaemonError> {
+    /// Sets an interface of this namespace up. The calling thread enters the namespace.
+    pub(super) fn prepare(&self, name: &'static str) -> Result<Interface, DaemonError> {
         self.namespace.enter()?;
         let mut attributes = Attributes::new();
         if self.offloads == Offloads::Off {

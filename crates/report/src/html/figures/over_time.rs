@@ -124,7 +124,7 @@ pub const INSIDE: [Quantity; 2] = [
 ];
 
 /// Quantities of interfaces and system at both ends.
-pub const BOTH_ENDS: [Quantity; 7] = [
+pub const BOTH_ENDS: [Quantity; 8] = [
     Quantity::new(
         series_id::PACKETS_SENT_PER_SECOND,
         Ends::Each,
@@ -148,6 +148,12 @@ pub const BOTH_ENDS: [Quantity; 7] = [
         Ends::Each,
         "Errors of each end's interface",
         "Errors of reception and transmission in each interval between samples.",
+    ),
+    Quantity::new(
+        series_id::INTERFACE_COLLISIONS,
+        Ends::Each,
+        "Collisions of each end's interface",
+        "Collisions in each interval between samples. A medium that is not shared, such as every emulated path, has none.",
     ),
     Quantity::new(
         series_id::INTERFACE_DROPS,

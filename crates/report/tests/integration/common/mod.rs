@@ -120,6 +120,8 @@ pub fn study() -> Study {
         source: Some(Source {
             citation: "Gadasin, Galitsky, Tsygankov: Comparison of transport protocols, 2026".into(),
             doi: Some("10.35330/1991-6639-2026-28-1-117-134".into()),
+            kernel: None,
+            kernel_of: None,
             differences: vec![
                 "the published listing stops the clock when the last send returns, not at the acknowledgement".into(),
                 "published delay is elapsed time over the number of blocks".into(),

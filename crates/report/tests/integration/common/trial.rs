@@ -302,6 +302,7 @@ fn all_series(record: &TrialRecord, values: &Values, draws: &mut Draws) -> Vec<S
         }));
         all.push(series("interface_errors", side, &t, |_| 0.0));
         all.push(series("interface_drops", side, &t, |_| 0.0));
+        all.push(series("interface_collisions", side, &t, |_| 0.0));
         all.push(series("cpu_host_ratio", side, &t, |t| {
             (cpu[0] + cpu[1]) * share * rise(t)
         }));
