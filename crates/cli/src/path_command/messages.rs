@@ -18,8 +18,11 @@ pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
     )
 }
 
-/// Describes the path's counters.
-pub fn ending(condition: &Condition, counters: &PathCounters) -> String {
+/// Describes the path's counters; `None` without an emulator.
+pub fn ending(condition: &Condition, counters: Option<&PathCounters>) -> String {
+    let Some(counters) = counters else {
+        return "path: its packets are not counted, as there is no emulator".to_owned();
+    };
     let late_after = condition.late_after();
     let describe = |counters, link_of: for<'c> fn(Setting<'c>) -> &'c Link| {
         link(counters, queue(condition, link_of).as_deref(), late_after)
@@ -100,6 +103,22 @@ fn link(counters: &LinkCounters, queue: Option<&str>, late_after: Duration) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_an_emulator_no_packets_are_claimed() {
+        let study = regatta_model::study::builtin("message-size").expect("a built-in study");
+        let study = regatta_model::Study::parse(study.text, "message-size").expect("it is sound");
+        let text = ending(&study.conditions[0], None);
+        assert_eq!(
+            text,
+            "path: its packets are not counted, as there is no emulator"
+        );
+        let text = ending(&study.conditions[0], Some(&PathCounters::default()));
+        assert!(
+            text.contains("client to server: 0 packets entered, 0 left"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn counters_of_zero_are_not_printed() {

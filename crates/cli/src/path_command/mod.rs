@@ -119,7 +119,8 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let captured = bed.end_capture();
     // The command may have had its answer all the same, but over no path any more.
     let counters = counters.context("the path broke while the command ran")?;
-    print_line(&messages::ending(&condition, &counters));
+    let counters = Some(&counters).filter(|_| !bed.is_real());
+    print_line(&messages::ending(&condition, counters));
     if let Some(file) = &args.json {
         let summary = json::PathSummary {
             condition: &condition,
@@ -128,7 +129,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
             started_unix_ns,
             exit_code: code(status),
         };
-        json::write(file, &summary.value(&counters)?)?;
+        json::write(file, &summary.value(counters)?)?;
     }
     if let Some(file) = &args.capture {
         let summary = captured.context("the capture has no end")?;
