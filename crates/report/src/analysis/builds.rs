@@ -131,4 +131,22 @@ mod tests {
             assert!(text(dirty).starts_with(begin), "{}", text(dirty));
         }
     }
+
+    #[test]
+    fn assertions_are_told_where_they_are_on() {
+        for (debug_assertions, is_told) in [(Some(true), true), (Some(false), false), (None, false)]
+        {
+            let build = Build {
+                hosts: Vec::new(),
+                commit: None,
+                dirty: None,
+                profile: None,
+                opt_level: None,
+                debug_assertions,
+                lockfile_sha256: None,
+                compiler: None,
+            };
+            assert_eq!(build.text().contains(", debug assertions on;"), is_told);
+        }
+    }
 }

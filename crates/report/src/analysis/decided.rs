@@ -89,10 +89,10 @@ pub fn is_decided(study: &Study, trials: Vec<TrialRecord>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::METRICS;
+    use regatta_model::{METRICS, Warning};
 
     use super::*;
-    use crate::analysis::fixture::{bulk, messages, trial};
+    use crate::analysis::fixture::{bulk, messages, stopped, trial};
 
     /// Failures decide who is ranked.
     #[test]
@@ -113,5 +113,24 @@ mod tests {
                 assert_eq!(of_record, of_digest, "without `{left_out}`");
             }
         }
+    }
+
+    #[test]
+    fn a_digest_has_the_fact_and_the_warning_that_decide() {
+        let text = "[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"path\"\n[[workload]]\nkind = \"bulk\"\n";
+        let study = Study::parse(text, "study.toml").expect("a study");
+        let mut record = stopped(0, &[]);
+        let mut fact = |name: &str| record.measurements.facts.insert(name.into(), "none".into());
+        fact(cells::RETRANSMISSION);
+        fact("another");
+        let another = Warning::of_texts("another", "", "");
+        record.measurements.warnings.push(another);
+        let kept = digest(&study, &record).measurements;
+        assert_eq!(
+            Vec::from_iter(kept.facts.into_keys()),
+            [cells::RETRANSMISSION]
+        );
+        assert_eq!(kept.warnings.len(), 1);
+        assert_eq!(kept.warnings[0].code, warning_code::DEADLINE_REACHED);
     }
 }

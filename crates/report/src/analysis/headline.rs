@@ -331,3 +331,276 @@ fn of_many(partial: &str, summary: &Summary, groups: &[&RankedGroup<'_>]) -> Vec
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::{Outcome, metric::id};
+    use regatta_results::RunState;
+
+    use super::*;
+    use crate::analysis::{
+        fixture::{goodput, noise, run, study, trial},
+        summarise,
+    };
+
+    /// Returns the run of transports with these mean goodputs in Mbit/s under each condition.
+    fn rates<const N: usize>(transports: [&str; N], rates: &[(&str, [f64; N])]) -> RunData {
+        let conditions: Vec<&str> = rates.iter().map(|it| it.0).collect();
+        run(
+            &study("rounds = 5", &transports, &conditions),
+            |[transport, condition, _], round| {
+                let shift = transports
+                    .iter()
+                    .position(|it| *it == transport)
+                    .unwrap_or_default();
+                let rates = rates.iter().find(|it| it.0 == condition).map(|it| it.1);
+                goodput(
+                    round,
+                    rates.map_or(0.0, |it| it[shift]) * 1e6 * noise(round, shift),
+                )
+            },
+        )
+    }
+
+    fn headline(data: &RunData) -> Vec<String> {
+        summarise(data).verdict.headline
+    }
+
+    #[test]
+    fn two_conditions_have_a_line_each() {
+        let mut data = rates(["a", "b"], &[("p", [90.0, 30.0]), ("q", [60.0, 60.0])]);
+        let lines = [
+            "p: `a` is 3.0 times as fast as `b`.",
+            "q: `a` and `b` are the same within 3 %.",
+        ];
+        assert_eq!(headline(&data), lines);
+        data.state = RunState::Running;
+        assert_eq!(
+            headline(&data),
+            [format!("So far: {}", lines[0]).as_str(), lines[1]]
+        );
+    }
+
+    #[test]
+    fn of_many_conditions_the_leaders_are_counted() {
+        let mut data = rates(
+            ["a", "b"],
+            &[
+                ("p", [60.0, 60.0]),
+                ("q", [60.0, 60.0]),
+                ("r", [60.0, 60.0]),
+                ("s", [40.0, 60.0]),
+                ("t", [50.0, 20.0]),
+                ("u", [50.0, 40.0]),
+            ],
+        );
+        assert_eq!(
+            headline(&data),
+            [
+                "Of 6 places, fastest: `a` in 2, `b` in 1, several alike in 3.",
+                "Most at t: `a` is 2.5 times as fast as `b`."
+            ]
+        );
+        // What varies by a half is undecided.
+        for trial in data.trials.iter_mut().filter(|it| it.condition == "p") {
+            let factor =
+                1.0 + 0.5 * f64::from((trial.round + 2 * u32::from(trial.transport == "b")) % 4);
+            let rate = trial.measurements.metrics.get_mut(id::GOODPUT_BPS);
+            *rate.expect("a goodput") *= factor;
+        }
+        assert_eq!(
+            headline(&data)[0],
+            "Of 6 places, fastest: `a` in 2, `b` in 1, several alike in 2, undecided in 1."
+        );
+    }
+
+    #[test]
+    fn the_same_everywhere_has_one_line() {
+        let of = |name| (name, [60.0, 60.0]);
+        let data = rates(["a", "b"], &[of("p"), of("q"), of("r")]);
+        assert_eq!(
+            headline(&data),
+            ["Of 3 places, fastest: several alike in 3."]
+        );
+    }
+
+    #[test]
+    fn a_transport_alone_has_a_line_for_the_first_two_conditions() {
+        let data = rates(["a"], &[("p", [60.0]), ("q", [50.0]), ("r", [40.0])]);
+        assert_eq!(
+            headline(&data),
+            [
+                "p: `a`: goodput 60.0 Mbit/s.",
+                "q: `a`: goodput 50.0 Mbit/s."
+            ]
+        );
+    }
+
+    /// The counts of the leaders with the fewest places are left out where a line has no room.
+    #[test]
+    fn a_line_has_the_leaders_for_which_it_has_room() {
+        let long = "a-transport-with-a-name-of-forty-characters";
+        let data = rates(
+            [long, "b"],
+            &[
+                ("p", [60.0, 30.0]),
+                ("q", [60.0, 30.0]),
+                ("r", [30.0, 60.0]),
+                ("s", [60.0, 60.0]),
+            ],
+        );
+        let first = format!("Of 4 places, fastest: `{long}` in 2, `b` in 1.");
+        assert_eq!(headline(&data)[0], first);
+    }
+
+    #[test]
+    fn the_second_line_has_the_prices() {
+        let transports = ["a", "b"];
+        let of = |conditions: &[&str]| {
+            let data = run(
+                &study("rounds = 5", &transports, conditions),
+                |[transport, ..], round| {
+                    let is_a = transport == "a";
+                    let rate = if is_a { 90e6 } else { 60e6 } * noise(round, usize::from(is_a));
+                    let delay =
+                        if is_a { 30e6 } else { 10e6 } * noise(round, 2 + usize::from(is_a));
+                    let metrics = [
+                        (id::GOODPUT_BPS, rate),
+                        (id::ROUND_TRIP_DELAY_P50_NS, delay),
+                    ];
+                    trial(round, Outcome::Measured, &metrics)
+                },
+            );
+            headline(&data)
+        };
+        assert_eq!(
+            of(&["p"]),
+            [
+                "`a` is 50 % faster than `b`.",
+                "`a` has 3.0 times the delay under load."
+            ]
+        );
+        let line = |condition: &str| {
+            format!("{condition}: `a` is 50 % faster than `b`, with 3.0 times the delay.")
+        };
+        assert_eq!(of(&["p", "q"]), [line("p"), line("q")]);
+    }
+
+    #[test]
+    fn of_what_is_the_same_the_one_with_the_price_is_named() {
+        let data = run(
+            &study("rounds = 5", &["a", "b"], &["p", "q"]),
+            |[transport, ..], round| {
+                let is_a = transport == "a";
+                let delay = if is_a { 10e6 } else { 30e6 } * noise(round, usize::from(is_a));
+                let rate = if is_a { 60.3e6 } else { 60e6 } * noise(round, usize::from(is_a));
+                let metrics = [
+                    (id::GOODPUT_BPS, rate),
+                    (id::ROUND_TRIP_DELAY_P50_NS, delay),
+                ];
+                trial(round, Outcome::Measured, &metrics)
+            },
+        );
+        let line = |condition: &str| {
+            let names = "`a` and `b` are the same within 3 %";
+            format!("{condition}: {names}; `b` has 3.0 times the delay.")
+        };
+        assert_eq!(headline(&data), [line("p"), line("q")]);
+    }
+
+    #[test]
+    fn prices_without_room_for_all_leave_the_largest_to_the_first_line() {
+        let data = run(
+            &study("rounds = 5", &["a", "b"], &["p"]),
+            |[transport, ..], round| {
+                let is_a = transport == "a";
+                let of =
+                    |a: f64, b: f64| if is_a { a } else { b } * noise(round, usize::from(is_a));
+                let metrics = [
+                    (id::GOODPUT_BPS, of(90e6, 60e6)),
+                    (id::ROUND_TRIP_DELAY_P50_NS, of(30e6, 10e6)),
+                    (id::RETRANSMIT_RATIO, of(0.02, 0.01)),
+                    (id::PEAK_MEMORY_SENDER_BYTES, of(4e6, 1e6)),
+                    (id::SET_UP_TIME_MEAN_NS, of(3e6, 2e6)),
+                ];
+                trial(round, Outcome::Measured, &metrics)
+            },
+        );
+        let line = "`a` is 50 % faster than `b`, with 4.0 times the memory.";
+        assert_eq!(headline(&data), [line]);
+    }
+
+    /// Every second round is 10 % off, so that 1.05 may be none; without a mean difference nothing looks faster.
+    #[test]
+    fn what_is_undecided_looks_faster_by_its_ratio() {
+        let of = |a: f64| {
+            let study = study("rounds = 4", &["a", "b"], &["p"]);
+            let data = run(&study, |[transport, ..], round| {
+                let is_larger = (transport == "a") == round.is_multiple_of(2);
+                let rate = if is_larger { 110e6 } else { 100e6 };
+                goodput(round, if transport == "a" { rate * a } else { rate })
+            });
+            headline(&data).remove(0)
+        };
+        assert_eq!(
+            of(1.05),
+            "Undecided among `a` and `b`: `a` looks 5.0 % faster than `b`."
+        );
+        assert_eq!(of(1.0), "Undecided among `a` and `b`.");
+    }
+
+    #[test]
+    fn what_varies_too_much_looks_like_nothing() {
+        let data = run(
+            &study("rounds = 5", &["a", "b"], &["p"]),
+            |[transport, ..], round| {
+                let is_a = transport == "a";
+                goodput(
+                    round,
+                    if is_a {
+                        10e6 * f64::from(1 + round * round)
+                    } else {
+                        20e6
+                    },
+                )
+            },
+        );
+        assert_eq!(headline(&data)[0], "Undecided among `a` and `b`.");
+    }
+
+    #[test]
+    fn what_is_not_ranked_stands_beside_what_is() {
+        let data = run(
+            &study("rounds = 5", &["a", "b"], &["p"]),
+            |[transport, ..], round| match transport {
+                "a" => goodput(round, 60e6),
+                _ => trial(round, Outcome::Failed, &[]),
+            },
+        );
+        let lines = [
+            "`a`: goodput 60.0 Mbit/s; `b` failed 5 of 5 trials.",
+            "`b` failed 5 of 5 trials.",
+        ];
+        assert_eq!(headline(&data), lines);
+    }
+
+    #[test]
+    fn a_group_without_a_ranking_has_its_reasons() {
+        let data = run(
+            &study("rounds = 5", &["a", "b"], &["p"]),
+            |[transport, ..], round| match transport {
+                "a" if round > 0 => goodput(round, 60e6),
+                _ => trial(round, Outcome::Failed, &[]),
+            },
+        );
+        assert_eq!(
+            headline(&data),
+            ["`a`: goodput 48.0 Mbit/s (failed 1 of 5 trials); `b` failed 5 of 5 trials."]
+        );
+        // A run that is ranked by a metric that no trial has.
+        let keys = "rounds = 5\nrank_by = 'requests_per_second'";
+        let text = study(keys, &["a"], &["p"]);
+        let data = run(&text, |_, round| goodput(round, 60e6));
+        assert_eq!(headline(&data), ["Nothing is ranked."]);
+    }
+}

@@ -98,7 +98,7 @@ impl<'a> Index<'a> {
         let study = &self.data.header.study;
         let mut tests = Vec::new();
         for workload in &study.workloads {
-            let metric = workload.kind.primary_metric();
+            let metric = study.primary_metric(workload);
             let by_condition = self.pairs(&workload.name, metric).into_iter();
             for (condition, pairs) in study.conditions.iter().zip(by_condition) {
                 for (a, b, shared) in pairs {

@@ -144,9 +144,38 @@ mod tests {
                 [1.1, 14.0],
                 "faster than `b` (5 rounds, too few to say more)",
             ),
+            (
+                2.0,
+                [1.9, 2.1],
+                "2.00 times as fast as `b` (interval 1.90 to 2.10, 5 rounds)",
+            ),
+            (
+                1.0,
+                [0.98, 1.03],
+                "0.0 % faster than `b` (interval −2.0 to 3.0 %, 5 rounds, less than 3 %)",
+            ),
+            (
+                0.99,
+                [0.98, 1.0],
+                "1.0 % slower than `b` (interval 0.0 to 2.0 %, 5 rounds, less than 3 %)",
+            ),
         ];
         for (ratio, interval, text) in cases {
             assert_eq!(Margin { ratio, interval }.than("b", 5, 0.03), text);
+        }
+    }
+
+    #[test]
+    fn a_headline_has_two_digits_and_no_interval() {
+        for (ratio, interval, text) in [
+            (1.022, [1.02, 1.024], "2.2 % faster than `b`"),
+            (1.99, [1.9, 2.1], "99 % faster than `b`"),
+            (2.0, [1.9, 2.1], "2.0 times as fast as `b`"),
+            (29.0, [12.0, 70.0], "at least 12 times as fast as `b`"),
+            (6.0, [2.0, 40.0], "at least 2.0 times as fast as `b`"),
+            (6.0, [1.9, 40.0], "faster than `b`"),
+        ] {
+            assert_eq!(Margin { ratio, interval }.headline("b"), text);
         }
     }
 }

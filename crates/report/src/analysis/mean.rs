@@ -165,6 +165,8 @@ mod tests {
         assert!((few.mean - 7.0).abs() < 1e-12, "{few:?}");
         assert_eq!(few.ci95, None);
         assert!(few.lacks_rounds());
+        let one = MeanOfAll::of(&[10.0]).expect("a mean");
+        assert!(one.ci95.is_none() && !one.lacks_rounds(), "{one:?}");
         let mut rates = vec![10.0; 9];
         rates.push(0.0);
         let many = MeanOfAll::of(&rates).expect("a mean");

@@ -34,6 +34,8 @@ mod sweep_family;
 mod sweep_places;
 mod sweep_result;
 mod sweeps;
+#[cfg(test)]
+mod tests;
 mod values;
 mod verdict;
 mod warnings;
@@ -262,21 +264,4 @@ fn method(data: &RunData) -> Vec<String> {
         }
     }
     sentences
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_of_any_comparison_are_compared() {
-        for metric in [
-            id::REQUESTS_PER_SECOND,
-            id::CPU_HOST_RATIO,
-            id::ROUND_TRIP_DELAY_P95_NS,
-        ] {
-            assert!(is_compared(metric), "{metric}");
-        }
-        assert!(!is_compared(id::MESSAGES_SENT));
-    }
 }

@@ -144,3 +144,131 @@ impl Prices {
         (!sides.is_empty()).then(|| sides.join("; "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::{comparison::Unsaved, mean::MeanKind, summary::Claim};
+    use Conclusion::{Faster, Slower, Undecided};
+
+    /// Returns the comparison of `a` with `b` by a metric.
+    fn compared(
+        metric: &str,
+        ratio: f64,
+        interval: [f64; 2],
+        conclusion: Conclusion,
+    ) -> Comparison {
+        Comparison {
+            condition: String::new(),
+            workload: String::new(),
+            metric: metric.to_owned(),
+            a: "a".to_owned(),
+            b: "b".to_owned(),
+            mean_a: None,
+            mean_b: None,
+            claim: Claim {
+                n: 5,
+                mean_kind: MeanKind::Geometric,
+                ratio: Some(ratio),
+                interval: Some(interval),
+                confidence: 0.95,
+                p_value: None,
+                p_adjusted: None,
+                detectable_ratio: None,
+                estimate: Unsaved(None),
+                autocorrelation: 0.0,
+                conclusion,
+            },
+        }
+    }
+
+    fn near(metric: &str, ratio: f64, conclusion: Conclusion) -> Comparison {
+        compared(metric, ratio, [ratio * 0.9, ratio * 1.1], conclusion)
+    }
+
+    fn sentence(comparisons: &[Comparison], pair: [&str; 2]) -> Option<String> {
+        let comparisons: Vec<&Comparison> = comparisons.iter().collect();
+        Prices::of(&comparisons, pair).sentence(pair)
+    }
+
+    /// Half the goodput per CPU time is twice the CPU time; a delay of 1.5 times is one of 50 % more.
+    #[test]
+    fn the_worse_side_has_more_and_the_larger_prices_come_first() {
+        let all = [
+            near(id::GOODPUT_PER_CORE_PERCENT_BPS, 0.5, Slower),
+            near(id::ROUND_TRIP_DELAY_P50_NS, 1.5, Slower),
+            near(id::RETRANSMIT_RATIO, 3.0, Slower),
+            near(id::PEAK_MEMORY_SENDER_BYTES, 0.8, Faster),
+        ];
+        let text = "`a` has 3.0 times the retransmitted packets, 2.0 times the CPU time and 50 % more delay under load; \
+                    `b` has 25 % more memory";
+        assert_eq!(sentence(&all, ["a", "b"]).as_deref(), Some(text));
+        let text = "`b` has 25 % more memory; `a` has 3.0 times the retransmitted packets, 2.0 times the CPU time and 50 % \
+                    more delay under load";
+        assert_eq!(sentence(&all, ["b", "a"]).as_deref(), Some(text));
+        assert_eq!(sentence(&all, ["a", "c"]), None);
+        assert_eq!(sentence(&all, ["c", "b"]), None);
+    }
+
+    #[test]
+    fn a_price_is_a_difference_of_a_tenth_at_least() {
+        let of = |ratio, conclusion| {
+            sentence(
+                &[near(id::SET_UP_TIME_MEAN_NS, ratio, conclusion)],
+                ["a", "b"],
+            )
+        };
+        assert_eq!(of(1.09, Slower), None);
+        assert_eq!(
+            of(1.1, Slower).as_deref(),
+            Some("`a` has 10 % more set-up time")
+        );
+        assert_eq!(of(3.0, Undecided), None);
+    }
+
+    #[test]
+    fn a_price_with_a_wide_interval_has_no_number() {
+        let wide = compared(id::ROUND_TRIP_DELAY_P50_NS, 5.0, [1.1, 30.0], Slower);
+        let memory = near(id::PEAK_MEMORY_SENDER_BYTES, 1.3, Slower);
+        let pair = ["a", "b"];
+        let text = "`a` has more delay under load and 30 % more memory";
+        let all = [wide.clone(), memory.clone()];
+        assert_eq!(sentence(&all, pair).as_deref(), Some(text));
+        let prices = Prices::of(&[&wide, &memory], pair);
+        assert_eq!(
+            prices.clause(pair, false).as_deref(),
+            Some(", with 30 % more memory")
+        );
+        assert_eq!(Prices::of(&[&wide], pair).clause(pair, false), None);
+        assert_eq!(Prices::of(&[&wide], pair).clause(pair, true), None);
+    }
+
+    /// The price of the first comes before that of the second.
+    #[test]
+    fn a_clause_has_one_price() {
+        let delay = |conclusion| near(id::ROUND_TRIP_DELAY_P50_NS, 2.5, conclusion);
+        let memory = near(id::PEAK_MEMORY_SENDER_BYTES, 0.5, Faster);
+        let pair = ["a", "b"];
+        let of =
+            |comparisons: &[&Comparison], same| Prices::of(comparisons, pair).clause(pair, same);
+        let both = [&delay(Slower), &memory];
+        assert_eq!(
+            of(&both, false).as_deref(),
+            Some(", with 2.5 times the delay")
+        );
+        assert_eq!(
+            of(&both, true).as_deref(),
+            Some("; `a` has 2.5 times the delay")
+        );
+        assert_eq!(
+            of(&[&memory], false).as_deref(),
+            Some(", which has 2.0 times the memory")
+        );
+        assert_eq!(
+            of(&[&memory], true).as_deref(),
+            Some("; `b` has 2.0 times the memory")
+        );
+        assert_eq!(of(&[], false), None);
+        assert_eq!(of(&[], true), None);
+    }
+}

@@ -373,10 +373,12 @@ impl<'a> Checker<'a> {
             _ => String::new(),
         };
         let intervals: Option<Vec<[f64; 2]>> = ratios.iter().map(|ratio| ratio.interval).collect();
-        let Some(intervals) = intervals.filter(|all| all.len() > 1) else {
+        let ends = intervals
+            .as_ref()
+            .and_then(|all| all.first().zip(all.last()));
+        let (Some(intervals), Some((&first, &last))) = (&intervals, ends) else {
             return (ClaimOutcome::Undecided, text);
         };
-        let [first, last] = [intervals[0], intervals[intervals.len() - 1]];
         let falls = |before: [f64; 2], after: [f64; 2]| after[1] < before[0];
         let steps = || intervals.iter().copied().tuple_windows();
         let found = match is {
@@ -466,4 +468,34 @@ impl<'a> Checker<'a> {
 /// Returns the ratios that differ from 1 by no more than a margin.
 fn margin_of(margin: f64) -> [f64; 2] {
     [(1.0 + margin).recip(), 1.0 + margin]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends of the bounds belong to them, with the rounding of both.
+    #[test]
+    fn an_interval_decides_where_it_lies_on_one_side_of_the_bounds() {
+        use ClaimOutcome::{ComesOut, DoesNot, Undecided};
+        for (interval, outcome) in [
+            ([1.0, 2.0], ComesOut),
+            ([1.0 - 1e-10, 2.0 + 1e-10], ComesOut),
+            ([0.99, 1.5], Undecided),
+            ([1.5, 2.01], Undecided),
+            ([0.5, 2.5], Undecided),
+            ([0.5, 1.0 - 1e-9], Undecided),
+            ([2.0 * (1.0 + 1e-9), 3.0], Undecided),
+            ([0.5, 0.99], DoesNot),
+            ([2.01, 3.0], DoesNot),
+        ] {
+            assert_eq!(within(Some(interval), [1.0, 2.0]), outcome, "{interval:?}");
+        }
+        assert_eq!(within(None, [1.0, 2.0]), Undecided);
+    }
+
+    #[test]
+    fn a_margin_is_a_factor_either_way() {
+        assert_eq!(margin_of(0.25), [0.8, 1.25]);
+    }
 }

@@ -1,9 +1,6 @@
 //! Claims against results that are made up: every relation with every outcome.
 
-use std::collections::BTreeMap;
-
-use regatta_model::{Outcome, RunHeader, RunPart, Study, TrialRecord, metric::id};
-use regatta_results::RunState;
+use regatta_model::{Outcome, TrialRecord, metric::id};
 
 use super::{
     super::{
@@ -11,7 +8,7 @@ use super::{
         claim_result::{ClaimOutcome, ClaimResult, line},
         claims,
         comparison::Conclusion,
-        fixture::trial,
+        fixture::{self, trial},
         index::{Index, trials_by_cell},
     },
     all,
@@ -101,12 +98,13 @@ fn goodput(transport: &str, condition: &str, workload: &str, round: usize) -> f6
     mean * (1.0 + noise)
 }
 
-/// Metrics of a trial: `absent` was not supported, `slow` lost a part of its messages, and the first transfer of `noisy` was
-/// not whole.
+/// Metrics of a trial: `absent` was not supported, `slow` lost a part of its messages, `noisy` in one trial of five, and the
+/// first transfer of `noisy` was not whole.
 fn measured([transport, condition, workload]: [&str; 3], round: usize) -> TrialRecord {
     let rate = goodput(transport, condition, workload, round);
     let (loss, cpu) = match transport {
         "slow" => (0.02 * (1.0 + NOISE[round]), 0.3 * (1.0 + NOISE[round])),
+        "noisy" if round == 4 => (0.1, 0.1),
         _ => (0.0, 0.1 * (1.0 + NOISE[4 - round])),
     };
     let is_whole = transport != "noisy" || round > 0;
@@ -116,51 +114,17 @@ fn measured([transport, condition, workload]: [&str; 3], round: usize) -> TrialR
         (id::CPU_HOST_RATIO, cpu),
         (id::WHOLE_TRANSFER_RATIO, f64::from(u8::from(is_whole))),
     ];
-    let record = match transport {
+    match transport {
         "absent" => trial(round as u32, Outcome::Unsupported, &[]),
         _ => trial(round as u32, Outcome::Measured, &metrics),
-    };
-    TrialRecord {
-        transport: transport.into(),
-        condition: condition.into(),
-        workload: workload.into(),
-        ..record
     }
 }
 
 /// Makes the run of the study with these claims.
 fn run(claims: &str) -> RunData {
-    let study = Study::parse(&format!("{STUDY}{claims}"), "study.toml");
-    let study = study.unwrap_or_else(|error| panic!("{error}"));
-    let mut trials = Vec::new();
-    for round in 0..study.rounds as usize {
-        for workload in &study.workloads {
-            for condition in &study.conditions {
-                let cells = study.transports.iter();
-                let cells = cells.map(|it| [&*it.label, &*condition.name, &*workload.name]);
-                trials.extend(cells.map(|cell| measured(cell, round)));
-            }
-        }
-    }
-    RunData {
-        header: RunHeader {
-            run_id: String::new(),
-            regatta_version: String::new(),
-            started_unix_ns: 0,
-            study,
-            study_text: String::new(),
-            bed: String::new(),
-            hosts: BTreeMap::new(),
-            part: RunPart::default(),
-        },
-        trials,
-        repeated: Vec::new(),
-        path_checks: Vec::new(),
-        warnings: Vec::new(),
-        hosts: Vec::new(),
-        nodes: BTreeMap::new(),
-        state: RunState::Complete,
-    }
+    fixture::run(&format!("{STUDY}{claims}"), |cell, round| {
+        measured(cell, round as usize)
+    })
 }
 
 fn claims(toml: &str) -> Vec<ClaimResult> {
@@ -198,9 +162,13 @@ outcomes! {
     groups_of_an_order_have_no_order_among_them: "condition = 'plain'\norder = [['fast', 'alike'], 'slow']" => ComesOut;
     what_is_smaller_is_better_by_a_cost: "condition = 'plain'\nmetric = 'cpu_host_ratio'\norder = ['fast', 'slow']" => ComesOut;
     an_order_of_conditions_comes_out: "transport = 'fast'\norder = [{condition = 'plain'}, {condition = 'lossy'}]" => ComesOut;
+    an_order_of_conditions_that_are_the_same_does_not: "transport = 'slow'\nworkload = 'whole'\norder = [{condition = 'plain'}, {condition = 'lossy'}]" => DoesNot;
     an_order_of_workloads_does_not: "transport = 'fast'\norder = [{workload = 'part'}, {workload = 'whole'}]" => DoesNot;
     nothing_lost_is_ahead_of_a_loss: "condition = 'plain'\nmetric = 'message_loss_ratio'\norder = ['fast', 'slow']" => ComesOut;
     a_loss_is_not_ahead_of_nothing_lost: "condition = 'plain'\nmetric = 'message_loss_ratio'\norder = ['slow', 'fast']" => DoesNot;
+    what_lost_nothing_is_the_same: "condition = 'plain'\nmetric = 'message_loss_ratio'\norder = ['fast', 'alike']" => DoesNot;
+    nothing_lost_beside_a_loss_that_may_be_none_is_undecided: "condition = 'plain'\nmetric = 'message_loss_ratio'\norder = ['fast', 'noisy']" => Undecided;
+    a_loss_that_may_be_none_beside_nothing_lost_is_undecided: "condition = 'plain'\nmetric = 'message_loss_ratio'\norder = ['noisy', 'fast']" => Undecided;
     the_last_is_worse_than_all_others: "condition = 'plain'\ntransport = ['fast', 'alike', 'slow']\nlast = 'slow'" => ComesOut;
     the_first_is_better_than_all_others: "condition = 'plain'\ntransport = ['fast', 'alike', 'slow']\nfirst = 'slow'" => DoesNot;
     the_first_is_compared_with_the_whole_study: "condition = 'plain'\nfirst = 'fast'" => DoesNot;
@@ -219,6 +187,9 @@ outcomes! {
     a_ratio_of_conditions_comes_out: "transport = 'fast'\nratio = {of = {condition = 'lossy'}, to = {condition = 'plain'}, at_least = 0.45, at_most = 0.55}" => ComesOut;
     a_ratio_is_of_values_and_not_of_what_is_better: "condition = 'plain'\nmetric = 'cpu_host_ratio'\nratio = {of = 'slow', to = 'fast', at_least = 2.8, at_most = 3.2}" => ComesOut;
 
+    two_values_of_nothing_have_a_ratio_of_one: "condition = 'plain'\nmetric = 'message_loss_ratio'\nratio = {of = 'fast', to = 'alike', at_least = 0.9, at_most = 1.1}" => ComesOut;
+    two_values_of_nothing_have_no_other_ratio: "condition = 'plain'\nmetric = 'message_loss_ratio'\nratio = {of = 'fast', to = 'alike', at_least = 1.1}" => DoesNot;
+
     a_value_comes_out: "transport = 'fast'\ncondition = 'plain'\nworkload = 'whole'\nvalue = {at_least = '90Mbit/s', at_most = '110Mbit/s'}" => ComesOut;
     a_value_does_not: "transport = 'fast'\ncondition = 'plain'\nvalue = {at_least = '110Mbit/s'}" => DoesNot;
     a_value_is_undecided: "transport = 'noisy'\ncondition = 'plain'\nvalue = {at_least = '90Mbit/s'}" => Undecided;
@@ -234,6 +205,7 @@ outcomes! {
     a_trend_of_the_wrong_direction_does_not: "transport = 'fast'\ntrend = {is = 'rises', over = 'condition.delay'}" => DoesNot;
     a_trend_of_noise_is_undecided: "transport = 'noisy'\ntrend = {is = 'falls', over = 'condition.delay'}" => Undecided;
     a_trend_is_not_measured: "transport = 'absent'\ntrend = {is = 'falls', over = 'condition.delay'}" => NotMeasured;
+    a_trend_of_what_is_the_same_does_not: "transport = 'slow'\nworkload = 'whole'\ntrend = {is = 'rises', over = ['plain', 'lossy']}" => DoesNot;
     a_step_back_is_no_trend: "transport = 'slow'\ntrend = {is = 'rises', over = ['far, 10 ms each way', 'far, 30 ms each way', 'far, 20 ms each way', 'lossy']}" => DoesNot;
     conditions_are_a_parameter: "transport = 'fast'\ntrend = {is = 'falls', over = ['plain', 'lossy']}" => ComesOut;
     a_steady_line_comes_out: "condition = 'plain'\nworkload = 'whole'\ntrend = {is = 'steady', over = ['fast', 'alike']}" => ComesOut;
@@ -241,6 +213,19 @@ outcomes! {
     a_ratio_falls_along_a_parameter: "workload = 'whole'\ntrend = {is = 'falls', of = 'fast', to = 'slow', over = 'condition.delay'}" => ComesOut;
     a_ratio_does_not_rise_along_a_parameter: "trend = {is = 'rises', of = 'fast', to = 'slow', over = 'condition.delay'}" => DoesNot;
     a_ratio_of_noise_is_undecided: "trend = {is = 'falls', of = 'fast', to = 'noisy', over = ['plain', 'lossy']}" => Undecided;
+
+    a_ratio_rises_along_a_parameter: "workload = 'whole'\ntrend = {is = 'rises', of = 'slow', to = 'fast', over = 'condition.delay'}" => ComesOut;
+    a_ratio_does_not_fall_along_a_parameter: "trend = {is = 'falls', of = 'slow', to = 'fast', over = 'condition.delay'}" => DoesNot;
+    a_ratio_that_falls_once_does_not_rise: "workload = 'whole'\ntrend = {is = 'rises', of = 'slow', to = 'fast', over = ['far, 10 ms each way', 'far, 30 ms each way', 'far, 20 ms each way']}" => DoesNot;
+    a_ratio_that_rises_once_does_not_fall: "workload = 'whole'\ntrend = {is = 'falls', of = 'fast', to = 'slow', over = ['far, 10 ms each way', 'far, 30 ms each way', 'far, 20 ms each way']}" => DoesNot;
+    a_ratio_that_stays_neither_falls: "trend = {is = 'falls', of = 'fast', to = 'alike', over = 'condition.delay'}" => Undecided;
+    a_ratio_that_stays_neither_rises: "trend = {is = 'rises', of = 'fast', to = 'alike', over = 'condition.delay'}" => Undecided;
+    a_ratio_is_steady: "trend = {is = 'steady', of = 'fast', to = 'alike', over = 'condition.delay', within = '5%'}" => ComesOut;
+    a_ratio_is_not_steady: "trend = {is = 'steady', of = 'fast', to = 'slow', over = 'condition.delay', within = '20%'}" => DoesNot;
+    a_ratio_of_noise_may_be_steady: "trend = {is = 'steady', of = 'fast', to = 'noisy', over = ['plain', 'lossy'], within = '5%'}" => Undecided;
+    a_ratio_that_nearly_doubles_may_be_steady_within_as_much: "workload = 'whole'\ntrend = {is = 'steady', of = 'slow', to = 'fast', over = ['far, 10 ms each way', 'far, 20 ms each way'], within = '90%'}" => Undecided;
+    a_ratio_that_nearly_doubles_is_not_steady_within_a_half: "workload = 'whole'\ntrend = {is = 'steady', of = 'slow', to = 'fast', over = ['far, 10 ms each way', 'far, 20 ms each way'], within = '50%'}" => DoesNot;
+    a_steady_line_of_noise_is_undecided: "trend = {is = 'steady', over = ['fast', 'noisy']}" => Undecided;
 
     a_crossing_comes_out: "crossing = {of = 'slow', past = 'fast', over = 'condition.delay', from = '20ms', to = '30ms'}" => ComesOut;
     a_crossing_at_another_place_does_not: "crossing = {of = 'slow', past = 'fast', over = 'condition.delay', from = '10ms', to = '20ms'}" => DoesNot;
@@ -311,7 +296,10 @@ fn a_wide_interval_on_one_side_of_no_difference_shows_its_end() {
         ([0.005, 0.0744], "a / b < 0.075", "< −92.5 %"),
         ([1e-9, 2.14e-4], "a / b < 0.00022", "< −99.9 %"),
         ([13.2, 90.0], "a / b > 13", "> +1200 %"),
+        ([132.0, 900.0], "a / b > 130", "> +12900 %"),
         ([0.9, 90.0], "a / b = too few rounds", "too few rounds"),
+        ([0.2, 1.0], "a / b = too few rounds", "too few rounds"),
+        ([1.0, 90.0], "a / b = too few rounds", "too few rounds"),
     ] {
         let ratio = Ratio {
             value: Some(interval[0] * 2.0),
@@ -339,4 +327,65 @@ fn the_lead_of_a_wide_interval_is_its_nearer_end() {
         };
         assert_eq!(ratio.lead_text().as_deref(), text);
     }
+}
+
+/// The same end of an interval is shown once.
+#[test]
+fn an_interval_without_width_is_not_shown() {
+    let text = |interval| {
+        let ratio = Ratio {
+            value: Some(1.5),
+            interval: Some(interval),
+            conclusion: Conclusion::Undecided,
+        };
+        [ratio.text("a / b"), ratio.change_text()]
+    };
+    assert_eq!(text([1.5; 2]), ["a / b = 1.50", "+50.0 %"]);
+    assert_eq!(
+        text([1.4, 1.6]),
+        ["a / b = 1.50 [1.40, 1.60]", "+50.0 % [+40.0, +60.0]"]
+    );
+}
+
+/// Returns the texts of the checks of a claim.
+fn texts(keys: &str) -> Vec<String> {
+    let found = claim(keys);
+    found.checks.into_iter().map(|check| check.text).collect()
+}
+
+macro_rules! texts {
+    ($($name:ident: $keys:literal => $texts:expr;)+) => {$(
+        #[test]
+        fn $name() {
+            assert_eq!(texts($keys), $texts);
+        }
+    )+};
+}
+
+texts! {
+    an_order_tells_how_far_ahead: "condition = 'plain'\nworkload = 'whole'\norder = ['fast', 'slow']" => ["`plain`, `whole`: `fast` is ahead of `slow`: 2.00 × [1.95, 2.05]"];
+    an_order_of_costs_tells_how_far_ahead: "condition = 'plain'\nworkload = 'whole'\nmetric = 'cpu_host_ratio'\norder = ['fast', 'slow']" => ["`plain`, `whole`: `fast` is ahead of `slow`: 3.00 × [2.97, 3.03]"];
+    a_wide_interval_has_no_margin: "condition = 'plain'\nworkload = 'whole'\norder = ['fast', 'noisy']" => ["`plain`, `whole`: `fast` against `noisy`"];
+    an_order_of_nothing_lost_has_both_values: "condition = 'plain'\nworkload = 'whole'\nmetric = 'message_loss_ratio'\norder = ['fast', 'slow']" => ["`plain`, `whole`: `fast` is ahead of `slow`: 0 % against 2.00 % [1.99, 2.01]"];
+    an_unsupported_transport_has_its_outcome: "condition = 'plain'\nworkload = 'whole'\norder = ['fast', 'absent']" => ["`absent`, `plain`, `whole`: unsupported"];
+    a_metric_that_is_not_there_is_named: "transport = 'fast'\ncondition = 'plain'\nworkload = 'whole'\nmetric = 'min_rtt_ns'\nvalue = {at_least = '1ms'}" => ["`fast`, `plain`, `whole` has no figure of minimum RTT"];
+    a_value_has_its_interval: "transport = 'fast'\ncondition = 'plain'\nworkload = 'whole'\nvalue = {at_least = '90Mbit/s'}" => ["`fast`, `plain`, `whole`: 100.0 Mbit/s [99.6, 100.4]"];
+    a_value_without_width_has_none: "transport = 'fast'\ncondition = 'plain'\nworkload = 'whole'\nmetric = 'message_loss_ratio'\nvalue = {at_most = '0%'}" => ["`fast`, `plain`, `whole`: 0 %"];
+    a_trend_has_its_ends: "transport = 'fast'\nworkload = 'whole'\ntrend = {is = 'falls', over = 'condition.delay'}" => ["`fast`, `whole`: from `far, 10 ms each way` to `far, 30 ms each way`: −66.7 % [−67.1, −66.3]"];
+    a_trend_has_its_step_back: "transport = 'fast'\nworkload = 'whole'\ntrend = {is = 'falls', over = ['plain', 'far, 30 ms each way', 'far, 10 ms each way']}" => ["`fast`, `whole`: from `plain` to `far, 10 ms each way`: −10.0 % [−11.1, −8.92]; `fast`, `whole`: from `far, 30 ms each way` to `far, 10 ms each way`: +200.0 % [+196.5, +203.6]"];
+    a_steady_line_has_the_first_of_its_gravest_pairs: "transport = 'fast'\nworkload = 'whole'\ntrend = {is = 'steady', over = ['plain', 'far, 10 ms each way', 'far, 30 ms each way'], within = '20%'}" => ["`fast`, `whole`: from `plain` to `far, 30 ms each way`: −70.0 % [−70.2, −69.8]"];
+    a_trend_of_a_ratio_has_both_ends: "workload = 'whole'\ntrend = {is = 'falls', of = 'fast', to = 'slow', over = 'condition.delay'}" => ["`whole`: `fast`, `far, 10 ms each way` / `slow`, `far, 10 ms each way` = 2.25 [2.19, 2.31], `fast`, `far, 30 ms each way` / `slow`, `far, 30 ms each way` = 0.5 [0.487, 0.514]"];
+    a_trend_of_no_loss_has_values: "workload = 'whole'\nmetric = 'message_loss_ratio'\ntransport = 'fast'\ntrend = {is = 'rises', over = ['plain', 'lossy']}" => ["`fast`, `whole`: from `plain` to `lossy`: 0 % against 0 %"];
+}
+
+/// A study with one entry of each part: the cell has the name of its transport.
+#[test]
+fn the_only_cell_is_named_by_its_transport() {
+    let study = "rounds = 5\n[[transport]]\ndriver = 'tcp'\n[[condition]]\nname = 'path'\n[[workload]]\nkind = 'bulk'\n\
+                 [[claim]]\ntext = 'it is so'\nvalue = {at_least = '90Mbit/s'}\n";
+    let data = fixture::run(study, |_, round| {
+        trial(round, Outcome::Measured, &[(id::GOODPUT_BPS, 100e6)])
+    });
+    let found = &crate::analysis::summarise(&data).claims[0];
+    assert_eq!(found.found, "`tcp`: 100.0 Mbit/s");
 }

@@ -5,6 +5,9 @@ use regatta_model::{
     WorkloadKind, metric::id,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Range of a figure that a path permits, in the unit of the figure's metric.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PathLimits {
@@ -251,7 +254,7 @@ impl Over<'_> {
             return None;
         };
         let (loss, round_trip_s) = (link.mean_loss().0, self.propagation_ns()? / 1e9);
-        let is_known = loss > 0.0 && round_trip_s > 0.0 && self.condition.schedule.is_empty();
+        let is_known = loss > 0.0 && self.condition.schedule.is_empty();
         is_known.then(|| {
             let reno = 1.22 / loss.sqrt();
             let cubic = 1.054 * (round_trip_s / loss).powf(0.75);
@@ -293,7 +296,7 @@ impl Over<'_> {
             // Drivers of QUIC send probe messages in DATAGRAM frames, that of reliable UDP has a timer of its own.
             Family::Quic | Family::Datagrams => return 0.0,
         };
-        if !self.condition.schedule.is_empty() || interval <= 0.0 {
+        if !self.condition.schedule.is_empty() {
             return 0.0;
         }
         let of_direction = |link: &Link| {
@@ -323,138 +326,5 @@ impl Over<'_> {
         self.stack.is_some_and(|stack| !stack.repairs)
             && is_lossy
             && (first.filter(is_loss_free)).is_some_and(|it| without(it) == without(self.condition))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use regatta_model::study::builtin;
-
-    use super::*;
-
-    fn study(name: &str) -> Study {
-        let text = builtin(name).expect("a built-in study").text;
-        Study::parse(text, name).expect("a sound study")
-    }
-
-    /// Limits of a figure of `gadasin-2026`.
-    fn limits(
-        transport: &str,
-        condition: &str,
-        metric: &str,
-        under_first: Option<f64>,
-    ) -> PathLimits {
-        let figure = Published {
-            transport: transport.to_owned(),
-            condition: condition.to_owned(),
-            workload: None,
-            metric: metric.to_owned(),
-            value: 0.0,
-            note: None,
-            path_permits: None,
-        };
-        of(&study("gadasin-2026"), &figure, under_first)
-    }
-
-    /// 10 kB are 10148 bytes in 7 fragments: 99.4 Mbit/s of them would be 100.9 Mbit/s on the wire.
-    #[test]
-    fn a_message_in_fragments_takes_the_headers_of_all() {
-        let limit = limits("udp", "baseline", id::GOODPUT_BPS, None).at_most;
-        assert_eq!(limit, Some(100e6 * 10_000.0 / 10_148.0));
-        assert!((99.4e6 / limit.expect("a limit") * 100e6 - 100.87e6).abs() < 1e4);
-    }
-
-    #[test]
-    fn a_message_is_lost_with_any_of_its_fragments() {
-        let limit = limits("udp", "loss-5", id::GOODPUT_BPS, None).at_most;
-        let expected = 100e6 * 10_000.0 / 10_148.0 * 0.95_f64.powi(7);
-        assert!(
-            (limit.expect("a limit") - expected).abs() < 1.0,
-            "{limit:?}"
-        );
-    }
-
-    #[test]
-    fn a_stream_has_the_payload_of_full_packets() {
-        let limit = limits("tcp", "baseline", id::GOODPUT_BPS, None).at_most;
-        assert!((limit.expect("a limit") - 96.53e6).abs() < 1e4, "{limit:?}");
-    }
-
-    /// Twice 1.22 · 1448 B / (30 ms · √0.05).
-    #[test]
-    fn a_congestion_control_that_yields_to_losses_limits_the_goodput() {
-        let limit = limits("tcp", "loss-5", id::GOODPUT_BPS, None).at_most;
-        assert!((limit.expect("a limit") - 4.21e6).abs() < 1e4, "{limit:?}");
-    }
-
-    #[test]
-    fn bbr_is_limited_by_the_wire_alone() {
-        let figure = Published {
-            transport: "tcp-bbr".to_owned(),
-            condition: "loss-5".to_owned(),
-            workload: Some("blocks-10kB".to_owned()),
-            metric: id::GOODPUT_BPS.to_owned(),
-            value: 82.8e6,
-            note: None,
-            path_permits: None,
-        };
-        let limits = of(&study("gadasin-2026-loss"), &figure, None);
-        assert_eq!(limits.permits(figure.value), Some(true), "{limits:?}");
-    }
-
-    /// Three later messages, each 20 ms after the one before it, and a round trip: 90 ms for a lost message, 70 for the one
-    /// after it, and so on, with 5 % of loss each way.
-    #[test]
-    fn a_repair_by_sctp_waits_for_three_later_messages() {
-        let limit = limits("sctp", "loss-5", id::ROUND_TRIP_DELAY_MEAN_NS, None).at_least;
-        assert!(
-            (limit.expect("a limit") / 1e6 - 53.56).abs() < 0.1,
-            "{limit:?}"
-        );
-    }
-
-    #[test]
-    fn loss_does_not_delay_what_is_not_sent_again() {
-        let of_loss = limits("udp", "loss-5", id::ROUND_TRIP_DELAY_MEAN_NS, Some(39.1e6));
-        let expected = PathLimits {
-            at_least: Some(30e6),
-            at_most: Some(39.1e6),
-        };
-        assert_eq!(of_loss, expected);
-        let without = limits(
-            "udp",
-            "baseline",
-            id::ROUND_TRIP_DELAY_MEAN_NS,
-            Some(39.1e6),
-        );
-        assert_eq!(without.at_most, None);
-    }
-
-    /// Frames of 1538 bytes for packets of 1500.
-    #[test]
-    fn a_peak_of_arrivals_is_limited_by_the_link() {
-        let study = study("olkhovik-2025");
-        let is_peak = |it: &&Published| it.metric == id::RECEIVED_PEAK_BPS;
-        let peak = study
-            .published
-            .iter()
-            .find(is_peak)
-            .expect("a published peak");
-        let limit = of(&study, peak, None).at_most.expect("a limit");
-        assert!((limit - 1e9 * 1500.0 / 1538.0).abs() < 1.0, "{limit}");
-    }
-
-    #[test]
-    fn no_path_limits_cpu_time() {
-        let limits = limits("tcp", "baseline", id::CPU_HOST_RATIO, None);
-        assert_eq!(limits.permits(0.2), None);
-    }
-
-    #[test]
-    fn a_path_without_a_rate_limits_no_goodput() {
-        let study = study("message-size");
-        let limited = study.published.iter();
-        let limited = limited.filter(|figure| of(&study, figure, None) != PathLimits::default());
-        assert_eq!(limited.count(), 0);
     }
 }
