@@ -1,7 +1,7 @@
 //! Trials and workloads for the unit tests of the analysis.
 
 use regatta_model::{
-    BulkOptions, Bytes, Measurements, Outcome, Pattern, Probe, Spread, TrialRecord, Warning,
+    BulkOptions, Bytes, Measurements, Outcome, Pattern, Probe, Spread, Text, TrialRecord, Warning,
     Workload, WorkloadKind, warning_code,
 };
 
@@ -18,7 +18,7 @@ pub fn trial(round: u32, outcome: Outcome, metrics: &[(&str, f64)]) -> TrialReco
         seed: 0,
         outcome,
         reasons: Vec::new(),
-        hint: String::new(),
+        hint: Text::default(),
         measurements: Measurements {
             metrics: metrics.iter().copied().collect(),
             ..Measurements::default()

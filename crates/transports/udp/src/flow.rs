@@ -1,8 +1,9 @@
 //! A connected UDP socket as a flow of messages.
 
-use std::{collections::BTreeMap, io, net::Shutdown, sync::Arc};
+use std::{io, net::Shutdown, sync::Arc};
 
 use regatta_control::Role;
+use regatta_model::Facts;
 use regatta_transport::{
     Abort, Arrival, MessageFlow, MonotonicTime, Result, Stop, TransportError, wait,
 };
@@ -36,7 +37,7 @@ pub(crate) struct Flow {
     /// Largest message that fits a packet, in bytes, if several may be handed over as one.
     segment_limit: Option<usize>,
     /// Facts that were read back, by their whole names.
-    facts: BTreeMap<String, String>,
+    facts: Facts,
     framing: Option<Framing>,
     received: ReceiveBatch,
 }
@@ -156,7 +157,7 @@ impl MessageFlow for Flow {
         }
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         facts.extend(self.framing.iter().flat_map(Framing::marks));
         facts
@@ -185,7 +186,7 @@ mod tests {
             socket,
             segment_limit: None,
             offload: false,
-            facts: BTreeMap::new(),
+            facts: Facts::default(),
         };
         let stop = Stop::new();
         let mut flow = Flow::new(Role::Sender, opened, None, &stop);

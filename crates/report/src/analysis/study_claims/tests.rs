@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Outcome, RunHeader, RunPart, Study, TrialRecord, metric::id};
+use regatta_model::{Outcome, RunHeader, RunPart, Study, Text, TrialRecord, metric::id};
 use regatta_results::RunState;
 
 use super::{
@@ -149,7 +149,7 @@ fn run(claims: &str) -> RunData {
             started_unix_ns: 0,
             study,
             study_text: String::new(),
-            bed: String::new(),
+            bed: Text::default(),
             hosts: BTreeMap::new(),
             part: RunPart::default(),
         },
