@@ -7,6 +7,7 @@ use std::{
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use regatta_control::FailureKind;
+use regatta_model::reason;
 use regatta_telemetry::{LinkWatch, interface_of};
 
 use crate::failure::Failure;
@@ -49,26 +50,24 @@ impl Disturbances {
 
     fn failure(&self) -> Option<Failure> {
         let (reason, hint) = if CONTINUED.load(Ordering::Relaxed) != self.continued {
-            let reason = "somebody stopped the process of this end during the trial (`SIGSTOP`)";
             (
-                reason.to_owned(),
-                "leave Regatta's processes alone during the run",
+                reason::own_process_stopped(),
+                reason::leave_processes_alone(),
             )
         } else {
             let (name, watch) = self.interface.as_ref()?;
             if !watch.was_down() {
                 return None;
             }
-            let reason = format!("the interface `{name}` of this end was down during the trial");
             (
-                reason,
-                "look at the cable, and at who else configures the interface",
+                reason::interface_was_down(name),
+                reason::look_at_interface(),
             )
         };
         Some(Failure {
             kind: FailureKind::Disturbed,
-            reasons: vec![reason],
-            hint: hint.to_owned(),
+            reasons: vec![reason.into()],
+            hint: hint.into(),
         })
     }
 }

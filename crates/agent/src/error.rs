@@ -2,7 +2,7 @@
 
 use std::{io, io::Write};
 
-use regatta_model::causes;
+use regatta_model::{Text, causes, reason};
 
 /// Error that ends an agent before its input ends.
 #[derive(Debug, thiserror::Error)]
@@ -74,16 +74,17 @@ impl AgentError {
         }
     }
 
-    const fn hint(&self) -> &'static str {
-        match self {
+    fn hint(&self) -> Text {
+        let hint = match self {
             Self::Version { .. } => "install the same version of `regatta` at both ends",
             Self::Malformed { .. } | Self::TooLong { .. } | Self::Greeting => {
                 "`regatta agent` is started by `regatta run`, not by hand"
             }
             Self::Stuck { .. } => "start a new agent",
-            Self::Thread(_) | Self::Fork(_) => regatta_transport::THREAD_HINT,
+            Self::Thread(_) | Self::Fork(_) => return reason::more_threads().into(),
             Self::Input(_) | Self::Output(_) => "",
-        }
+        };
+        hint.into()
     }
 }
 

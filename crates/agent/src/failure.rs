@@ -3,18 +3,19 @@
 use std::any::Any;
 
 use regatta_control::FailureKind;
+use regatta_model::{Text, reason};
 use regatta_transport::TransportError;
 
 /// Reason for which an end has no report, in the terms of the control protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub kind: FailureKind,
-    pub reasons: Vec<String>,
-    pub hint: String,
+    pub reasons: Vec<Text>,
+    pub hint: Text,
 }
 
 impl Failure {
-    pub(crate) fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: impl Into<Text>, hint: impl Into<Text>) -> Self {
         Self {
             kind: FailureKind::Failed,
             reasons: vec![reason.into()],
@@ -30,11 +31,11 @@ impl Failure {
         };
         let literal = panic.downcast_ref::<&str>().copied();
         let message = literal.or_else(|| panic.downcast_ref().map(String::as_str));
-        let message = message.unwrap_or("it gave no message").to_owned();
+        let message = message.map_or_else(|| reason::no_message().into(), Text::from);
         Self {
             kind: FailureKind::Failed,
-            reasons: vec![format!("the driver `{driver}` panicked"), message],
-            hint: "this is a mistake in the driver; set `RUST_BACKTRACE=1` to see where".to_owned(),
+            reasons: vec![reason::driver_panicked(driver).into(), message],
+            hint: reason::mistake_in_driver().into(),
         }
     }
 }
@@ -45,7 +46,7 @@ impl<E: Into<TransportError>> From<E> for Failure {
         Self {
             kind: error.kind(),
             reasons: error.reasons(),
-            hint: error.hint().to_owned(),
+            hint: error.hint(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use regatta_control::{Role, SideReport};
 use regatta_model::{
-    Measurements, Series, Warning,
+    Measurements, Series, Text, Warning, fact,
     metric::{id, series_id},
     phrase, stack, warning,
 };
@@ -32,7 +32,7 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     let (side, names) = (role.name(), role.metrics());
     let interface = observed.interface.as_ref();
     let offloads = facts.get(&format!("offloads.{side}"));
-    let protocol = Protocol::of(offloads.map(String::as_str));
+    let protocol = Protocol::of(offloads.map(Text::as_str));
     put(names.peak_memory, count(observed.peak_memory_bytes));
     if let Some(deltas) = &observed.deltas {
         put(names.cpu, deltas.cpu_ratio);
@@ -61,7 +61,9 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
     };
     series.extend(observed.series.into_iter().filter(is_counted));
     let (fact, warning) = describe(observed.deltas.as_ref(), interface, role);
-    facts.entry(format!("interface.{side}")).or_insert(fact);
+    facts
+        .entry(format!("interface.{side}"))
+        .or_insert(fact.into());
     warnings.extend(warning);
     let pressures = observed
         .deltas
@@ -72,7 +74,7 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
         warnings.extend(tick_warning(cpu_time_step(), side));
     }
     if let Some(offloads) = facts.get_mut(&format!("offloads.{side}"))
-        && offloads == stack::OF_INTERFACE
+        && *offloads == stack::OF_INTERFACE
     {
         *offloads = offloads_of(interface);
     }
@@ -131,17 +133,17 @@ fn tick_warning(step: Option<Duration>, side: &str) -> Option<Warning> {
 }
 
 /// Names the offloads of an interface that join or cut packets, for the comparison of stacks.
-fn offloads_of(interface: Option<&InterfaceInfo>) -> String {
+fn offloads_of(interface: Option<&InterfaceInfo>) -> Text {
     let Some(interface) = interface else {
-        return format!("{}: the interface is not known", stack::NOT_KNOWN);
+        return fact::not_known(fact::interface_not_known().into()).into();
     };
     let on: Vec<String> = (interface.offloads.iter())
         .filter(|(name, on)| *on && ["tso", "gso", "gro"].contains(name))
         .map(|(name, _)| name.to_uppercase())
         .collect();
     match on.is_empty() {
-        true => "none".to_owned(),
-        false => format!("{} of the interface", on.join(", ")),
+        true => "none".into(),
+        false => fact::of_the_interface(&on.join(", ")).into(),
     }
 }
 

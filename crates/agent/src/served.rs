@@ -10,7 +10,7 @@ use std::{
 };
 
 use regatta_control::{FailureKind, TrialOrder};
-use regatta_model::{Bytes, Pattern, PortRange, WorkloadKind};
+use regatta_model::{Bytes, Pattern, Phrase, PortRange, WorkloadKind, reason};
 use regatta_transport::{FILE_OPTIONS, LiveCounters, Stop};
 use serde::{Deserialize, Serialize};
 
@@ -75,15 +75,15 @@ impl Quota {
     pub(crate) fn failure(&self) -> Option<Failure> {
         let most = Bytes(self.max_bytes);
         let is_exceeded = self.is_exceeded.load(Ordering::Relaxed);
-        is_exceeded.then(|| refused(format!("the server allows {most} for one client")))
+        is_exceeded.then(|| refused(reason::server_allows(most)))
     }
 }
 
-fn refused(reason: String) -> Failure {
+fn refused(reason: Phrase) -> Failure {
     Failure {
         kind: FailureKind::Failed,
-        reasons: vec![reason],
-        hint: "ask for less, or ask whoever runs the server for more".to_owned(),
+        reasons: vec![reason.into()],
+        hint: reason::ask_for_less().into(),
     }
 }
 
@@ -110,17 +110,15 @@ impl Served {
     pub(crate) fn admit(&self, order: &mut TrialOrder) -> Result<Terms, Failure> {
         // An end that connects would send to any address that a client names.
         if order.connects() {
-            return Err(refused("a server listens and does not connect".to_owned()));
+            return Err(refused(reason::server_only_listens()));
         }
         let mut options = order.transport.options.keys();
         if let Some(name) = options.find(|name| FILE_OPTIONS.contains(&name.as_str())) {
-            return Err(refused(format!(
-                "a server takes no option `{name}` from its clients"
-            )));
+            return Err(refused(reason::server_takes_no_option(name)));
         }
         let file = Pattern::File;
         if matches!(order.workload.kind, WorkloadKind::Bulk { pattern, .. } if pattern == file) {
-            return Err(refused("a server sends no files from its disk".to_owned()));
+            return Err(refused(reason::server_sends_no_files()));
         }
         let advertised = order.local;
         order.local = self.limits.local;

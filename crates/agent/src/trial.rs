@@ -10,7 +10,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport, TrialOrder};
-use regatta_model::differing_sysctls;
+use regatta_model::{differing_sysctls, reason};
 use regatta_transport::{Driver, LiveCounters, NoteQueue, Stop, TransportError, TrialContext};
 
 use crate::{
@@ -100,8 +100,8 @@ fn find(
         let mut names: Vec<_> = drivers.iter().map(|d| d.descriptor().name).collect();
         names.sort_unstable();
         return Err(Failure::new(
-            format!("there is no transport `{}`", transport.driver),
-            format!("choose one of `{}`", names.join("`, `")),
+            reason::no_transport(&transport.driver),
+            reason::choose_one_of(names.into_iter().map(str::to_owned).collect()),
         ));
     };
     let options = &transport.options;

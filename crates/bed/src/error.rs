@@ -2,7 +2,7 @@
 
 use std::{fmt, io, process::ExitCode, time::Duration};
 
-use regatta_model::causes;
+use regatta_model::{Text, causes};
 
 use crate::session::SessionError;
 
@@ -112,7 +112,7 @@ pub enum BedError {
         /// Reason.
         source: Box<SessionError>,
         /// Command or setting that helps; may be empty.
-        hint: String,
+        hint: Text,
     },
     /// The daemon's answer is not in its protocol.
     #[error("the path daemon answered `{line}`, which this version does not understand")]
@@ -128,26 +128,30 @@ pub enum BedError {
         /// The daemon's causes.
         source: Reported,
         /// Command or setting that helps; may be empty.
-        hint: String,
+        hint: Text,
     },
 }
 
 impl BedError {
     /// Makes the error of a request that cannot be done.
-    pub(crate) fn refused(what: &'static str, source: impl Into<Reported>, hint: &str) -> Self {
+    pub(crate) fn refused(
+        what: &'static str,
+        source: impl Into<Reported>,
+        hint: impl Into<Text>,
+    ) -> Self {
         Self::Refused {
             what,
             source: source.into(),
-            hint: hint.to_owned(),
+            hint: hint.into(),
         }
     }
 
     /// Returns a command or setting that helps; empty if none is known.
     #[must_use]
-    pub fn hint(&self) -> &str {
+    pub fn hint(&self) -> Text {
         match self {
-            Self::Refused { hint, .. } | Self::Session { hint, .. } => hint,
-            _ => "",
+            Self::Refused { hint, .. } | Self::Session { hint, .. } => hint.clone(),
+            _ => Text::default(),
         }
     }
 }

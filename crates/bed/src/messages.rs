@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use regatta_control::Host;
 pub use regatta_forwarder::{LinkCounters, UnsupportedCounters};
-use regatta_model::{Condition, Emulator, LossBy, Offloads, PathSetup, Placement, PortRange};
+use regatta_model::{
+    Condition, Emulator, LossBy, Offloads, PathSetup, Phrase, Placement, PortRange, Text, phrase,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::CaptureOrder;
@@ -148,7 +150,7 @@ pub(crate) enum Answer<T> {
         /// The causes, outermost first.
         reasons: Vec<String>,
         /// Command or setting that helps; may be empty.
-        hint: String,
+        hint: Text,
     },
 }
 
@@ -178,44 +180,42 @@ pub(crate) struct PathForm {
 
 impl PathForm {
     /// Returns a description of the emulator for people.
-    pub(crate) fn description(&self, hosts: HostPlacement) -> String {
+    pub(crate) fn description(&self, hosts: HostPlacement) -> Phrase {
         let is_one = hosts == HostPlacement::OneMachine;
         let setup = self.setup;
-        let offloads = match setup.offloads {
-            Offloads::On if is_one => ", offloads on",
-            _ => "",
+        let with_offloads = |layout| match setup.offloads {
+            Offloads::On if is_one => phrase::offloads_on(layout),
+            _ => layout,
         };
         match setup.emulator {
-            Emulator::None if is_one => return format!("netns, direct link{offloads}"),
-            Emulator::Loopback => return format!("netns, loopback{offloads}"),
+            Emulator::None if is_one => return with_offloads(phrase::direct_link()),
+            Emulator::Loopback => return with_offloads(phrase::loopback()),
             _ => {}
         }
         if self.is_real {
-            return "hosts, path as it is".to_owned();
+            return phrase::network_of_hosts();
         }
         if setup.emulator == Emulator::Userspace {
-            return "netns, user-space emulator".to_owned();
+            return phrase::userspace_emulator();
         }
-        let layout = match (hosts, setup.placement) {
-            (HostPlacement::OneMachine, Placement::Between) => "netns, netem between the hosts",
-            (HostPlacement::OneMachine, Placement::Ends) => "netns, netem on both ends",
-            (HostPlacement::TwoGuests, _) => "two guests, netem on both ends",
-            (HostPlacement::TwoMachines, _) => "hosts, netem on a macvlan at both ends",
-            (HostPlacement::TwoInterfaces, _) => "hosts, netem on an interface of both",
+        let mut layout = match (hosts, setup.placement) {
+            (HostPlacement::OneMachine, Placement::Between) => phrase::netem_between_hosts(),
+            (HostPlacement::OneMachine, Placement::Ends) => phrase::netem_on_both_ends(),
+            (HostPlacement::TwoGuests, _) => phrase::netem_on_guests(),
+            (HostPlacement::TwoMachines, _) => phrase::netem_on_macvlans(),
+            (HostPlacement::TwoInterfaces, _) => phrase::netem_on_interfaces(),
         };
-        let queues = match (hosts, setup.placement) {
-            (HostPlacement::OneMachine, Placement::Between) => "",
-            _ => ", where TCP's small queues meet it",
+        if !(is_one && setup.placement == Placement::Between) {
+            layout = phrase::where_small_queues_meet_it(layout);
+        }
+        if setup.loss_by == LossBy::Iptables && is_one {
+            layout = phrase::loss_by_iptables(layout);
+        }
+        let seeds = match self.seeded {
+            true => phrase::seeded(),
+            false => phrase::not_seeded(),
         };
-        let loss = match setup.loss_by {
-            LossBy::Iptables if is_one => ", loss by iptables",
-            _ => "",
-        };
-        let seeded = if self.seeded { "seeded" } else { "not seeded" };
-        format!(
-            "{layout}{queues}{loss}{offloads} (Linux {}, {seeded})",
-            self.kernel
-        )
+        phrase::netem(with_offloads(layout), &self.kernel, seeds)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use regatta_control::Host;
-use regatta_model::{Condition, PathCheck, PortRange};
+use regatta_model::{Condition, PathCheck, PortRange, Text, phrase};
 
 use crate::{
     capture::CaptureOrder,
@@ -65,8 +65,8 @@ impl ServerBed {
 }
 
 impl TestBed for ServerBed {
-    fn description(&self) -> String {
-        format!("the network as it is, to the server `{}`", self.name)
+    fn description(&self) -> Text {
+        phrase::network_to_server(&self.name).into()
     }
 
     fn shares_clock(&self) -> bool {

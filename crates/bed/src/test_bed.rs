@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use regatta_control::Host;
-use regatta_model::{Condition, PathCheck, PortRange};
+use regatta_model::{Condition, PathCheck, PortRange, Text};
 use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
 
@@ -18,7 +18,7 @@ use crate::{
 /// Two hosts with a path between them. Implemented by [`Bed`](crate::Bed), and by tests of the engine.
 pub trait TestBed {
     /// Returns a description of the bed's emulator, placement and kernel for the header of the run.
-    fn description(&self) -> String;
+    fn description(&self) -> Text;
     /// Whether both hosts read the same monotonic clock.
     fn shares_clock(&self) -> bool;
     /// Returns the name of a host in messages, as in ``host `a` ``: the one of the hosts file if it has one there.

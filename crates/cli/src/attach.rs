@@ -85,7 +85,9 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     }
     let state = match activity {
         Activity::Ended { complete: true, .. } => Some(RunState::Complete),
-        Activity::Ended { reason, .. } => Some(RunState::Interrupted { reason }),
+        Activity::Ended { reason, .. } => Some(RunState::Interrupted {
+            reason: reason.into(),
+        }),
         _ => state(dir),
     };
     let resume = format!("`regatta resume {quoted_dir}` goes on with it");

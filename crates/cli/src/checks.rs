@@ -171,12 +171,16 @@ pub fn unsupported(study: &Study) -> Vec<UnsupportedCell> {
         if study.bed == BedKind::Netns
             && let Err(lacks) = driver.supported(&transport.options)
         {
-            add(None, lacks.reason, lacks.hint);
+            add(None, lacks.reason.to_string(), lacks.hint.to_string());
             continue;
         }
         for workload in &study.workloads {
             if let Err(cannot) = driver.applicable(&transport.options, &workload.kind) {
-                add(Some(workload), cannot.reason, cannot.hint);
+                add(
+                    Some(workload),
+                    cannot.reason.to_string(),
+                    cannot.hint.to_string(),
+                );
             } else if study.bed == BedKind::Uml
                 && let Some(file) = missing_noise(&workload.kind)
             {

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use regatta_engine::unix_ns;
 use regatta_model::{
-    BitRate, Bytes, Outcome, TrialRecord, Warning, metric::id, shell::printable,
+    BitRate, Bytes, Outcome, Text, TrialRecord, Warning, metric::id, shell::printable,
     units::format_duration,
 };
 use serde::{Deserialize, Serialize};
@@ -139,12 +139,14 @@ impl From<&TrialRecord> for Ended {
             time_unix_ns: unix_ns(),
             transport: record.transport.clone(),
             outcome: record.outcome,
-            reasons: record.reasons.clone(),
+            reasons: record.reasons.iter().map(Text::to_string).collect(),
             hint: hints::of_client(&record.hint),
             metrics: metrics.clone(),
             round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_P50_NS)),
             idle_round_trips_per_minute: per_minute(metrics.get(id::ROUND_TRIP_DELAY_IDLE_P50_NS)),
-            facts: measurements.facts.clone(),
+            facts: (measurements.facts.iter())
+                .map(|(name, value)| (name.clone(), value.to_string()))
+                .collect(),
             warnings: hints::in_warnings(&measurements.warnings),
         }
     }

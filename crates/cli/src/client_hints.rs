@@ -1,135 +1,157 @@
-//! Hints of trials in the words of `regatta client`, which has other options than `regatta run`.
+//! Hints of trials in the words of the command that shows them: `regatta client` and `regatta path` have other options
+//! than `regatta run`.
 
 use clap::{Args as _, Command};
-use regatta_model::Warning;
+use regatta_model::{
+    Text, Warning,
+    template::{Renderer, Template, TemplatePart},
+};
 
-use crate::args::{ClientArgs, PathCommandArgs, RunArgs};
+use crate::args::{ClientArgs, PathCommandArgs};
 
-/// Parts of hints about options of `regatta run`, and what does the same here.
-const PHRASES: [(&str, &str); 9] = [
-    ("a longer `--duration` or `--deadline`", "a longer `--time`"),
-    ("give it a longer `--deadline`, or let", "let"),
-    ("a longer `--deadline` or ", ""),
-    ("`--connect-deadline`", "`--connect-timeout`"),
-    ("`--size`", "`--bytes`"),
-    ("`--size ", "`--bytes "),
-    ("`--duration`", "`--time`"),
-    ("the option `rate`", "`--bitrate`"),
-    ("a lower `--rate`", "a lower `--bitrate`"),
+/// Options of `regatta run` and of transports, and those of `regatta client` that do the same.
+const OF_CLIENT: &[(&str, &str)] = &[
+    ("--connect-deadline", "--connect-timeout"),
+    ("--size", "--bytes"),
+    ("--duration", "--time"),
+    ("--rate", "--bitrate"),
+    ("rate", "--bitrate"),
 ];
 
+/// English with the options of a command.
+struct Options {
+    command: Command,
+    /// Options under other names than those of `regatta run`.
+    renamed: &'static [(&'static str, &'static str)],
+}
+
+impl Renderer for Options {
+    fn text(&self, template: &Template, part: TemplatePart, _: u64) -> &'static str {
+        template.english(part)
+    }
+
+    fn quantity(&self, english: String) -> String {
+        english
+    }
+
+    fn option(&self, name: &str) -> Option<String> {
+        let mut renamed = self.renamed.iter();
+        if let Some((_, own)) = renamed.find(|(of_run, _)| *of_run == name) {
+            return Some((*own).to_owned());
+        }
+        let mut options = self.command.get_arguments();
+        // Options of transports are the same in every command.
+        let is_known = name
+            .strip_prefix("--")
+            .is_none_or(|long| options.any(|option| option.get_long() == Some(long)));
+        is_known.then(|| name.to_owned())
+    }
+}
+
+fn client() -> Options {
+    Options {
+        command: ClientArgs::augment_args(Command::new("client")),
+        renamed: OF_CLIENT,
+    }
+}
+
 /// Returns a hint with the client's options, without the alternatives that name one which the client lacks.
-pub fn of_client(hint: &str) -> String {
-    let phrases = PHRASES.iter();
-    let hint = phrases.fold(hint.to_owned(), |hint, (run, client)| {
-        hint.replace(run, client)
-    });
-    without_options_of_run(&hint, &ClientArgs::augment_args(Command::new("client")))
+pub fn of_client(hint: &Text) -> String {
+    with_options(hint, &client())
 }
 
 /// Returns a hint for `regatta path`, without the alternatives that name an option which it lacks, as that of a bed.
-pub fn of_path(hint: &str) -> String {
-    without_options_of_run(hint, &PathCommandArgs::augment_args(Command::new("path")))
+pub fn of_path(hint: &Text) -> String {
+    let options = Options {
+        command: PathCommandArgs::augment_args(Command::new("path")),
+        renamed: &[],
+    };
+    with_options(hint, &options)
 }
 
-/// Returns a hint without the alternatives, between semicolons, that name an option which `run` has and `command` lacks.
-fn without_options_of_run(hint: &str, command: &Command) -> String {
-    let run = RunArgs::augment_args(Command::new("run"));
-    let has = |command: &Command, option: &str| {
-        let mut arguments = command.get_arguments();
-        arguments.any(|it| it.get_long() == Some(option))
-    };
-    let is_known = |option: &str| has(command, option) || !has(&run, option);
-    let has_known_options = |alternative: &&str| {
-        let quoted = alternative.split('`').skip(1).step_by(2);
-        let mut options = quoted.filter_map(|text| {
-            let option = text.strip_prefix("--")?;
-            let end = option.find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
-            Some(&option[..end.unwrap_or(option.len())])
-        });
-        options.all(is_known)
-    };
-    let alternatives: Vec<&str> = hint.split("; ").filter(has_known_options).collect();
-    let hint = alternatives.join("; ");
-    hint.strip_prefix("or ").unwrap_or(&hint).to_owned()
+fn with_options(hint: &Text, options: &Options) -> String {
+    let phrase = hint.phrase();
+    let rendered = phrase.and_then(|phrase| phrase.render(TemplatePart::Message, options));
+    rendered.unwrap_or_else(|| hint.to_string())
 }
 
-/// Returns warnings with hints of the client.
+/// Returns warnings with the client's options.
 pub fn in_warnings(warnings: &[Warning]) -> Vec<Warning> {
-    let in_client = |warning: &Warning| Warning {
-        hint: of_client(&warning.hint),
-        // Its template has the hint of `run`.
-        content: None,
-        ..warning.clone()
+    let options = client();
+    let in_client = |warning: &Warning| {
+        let content = warning.content.as_ref();
+        let render = |part| content.and_then(|content| content.render(part, &options));
+        Warning {
+            message: render(TemplatePart::Message).unwrap_or_else(|| warning.message.clone()),
+            hint: render(TemplatePart::Hint).unwrap_or_else(|| warning.hint.clone()),
+            ..warning.clone()
+        }
     };
     warnings.iter().map(in_client).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use regatta_model::{Bytes, Ratio, phrase, reason, warning};
+
     use super::*;
-
-    /// Sources of the hints that a trial against a server can have.
-    const SOURCES: [&str; 4] = [
-        include_str!("../../model/src/warning/mod.rs"),
-        include_str!("../../model/src/warning/phrase.rs"),
-        include_str!("../../transport/src/driver.rs"),
-        include_str!("../../engine/src/run/trial.rs"),
-    ];
-
-    #[test]
-    fn every_phrase_is_of_a_hint() {
-        for (run, _) in PHRASES {
-            assert!(SOURCES.iter().any(|source| source.contains(run)), "{run}");
-        }
-    }
 
     #[test]
     fn hints_of_a_path_name_no_bed() {
+        let hint = |text: regatta_model::Phrase| of_path(&text.into());
         assert_eq!(
-            of_path(
-                "start it with `--device /dev/net/tun`; or run with `--bed uml --clock virtual`, which works without it"
-            ),
-            "start it with `--device /dev/net/tun`"
+            hint(reason::tun_not_permitted()),
+            "this container may not use the device: start it with `--device /dev/net/tun`"
         );
         assert_eq!(
-            of_path("run in a guest with `--bed uml`; or use it with `--emulator userspace`"),
-            "use it with `--emulator userspace`"
+            hint(reason::netem_in_guest()),
+            "use Regatta's own emulator with `--emulator userspace`"
         );
     }
 
     #[test]
     fn hints_name_options_of_the_client() {
+        let hint = |text: regatta_model::Phrase| of_client(&text.into());
         assert_eq!(
-            of_client("give the transfer a longer `--duration` or `--deadline`"),
+            hint(reason::longer_transfer()),
             "give the transfer a longer `--time`"
         );
         assert_eq!(
-            of_client("send at least `--size 12MB`"),
-            "send at least `--bytes 12MB`"
+            hint(reason::longer_connect_deadline()),
+            "give a longer `--connect-timeout`, or take a path with less loss"
         );
         assert_eq!(
-            of_client("give a longer `--deadline` or a shorter `--duration`"),
-            "give a shorter `--time`"
+            hint(reason::load_sctp()),
+            "run `modprobe sctp` as root, or use `sctp-userspace`"
         );
+        assert_eq!(hint(reason::sctp_elsewhere()), "use `sctp-userspace`");
         assert_eq!(
-            of_client("give a longer `--connect-deadline`, or a path with less loss"),
-            "give a longer `--connect-timeout`, or a path with less loss"
+            of_client(&"leave `--bed` alone".into()),
+            "leave `--bed` alone"
         );
-        assert_eq!(of_client("ask for a larger `--queue`"), "");
+    }
+
+    #[test]
+    fn warnings_name_options_of_the_client() {
+        let shown = |warning: Warning| in_warnings(&[warning]).remove(0);
+        let short = warning::short_transfer(Bytes(1), 10, Bytes(1_000_000), 12);
+        assert_eq!(shown(short).hint, "send at least `--bytes 12MB`");
+        let second = Duration::from_secs(1);
+        let stopped =
+            warning::deadline_reached(second, phrase::amount(Bytes(1)), phrase::shorter_duration());
+        assert_eq!(shown(stopped).hint, "give a shorter `--time`");
+        let requested = phrase::requested_option(regatta_model::Argument::option("rate"));
+        let slow = warning::rate_not_kept(Ratio(0.5), requested, phrase::lower_rate());
         assert_eq!(
-            of_client(
-                "run `modprobe sctp` as root; or give `--bed uml`, whose kernel has it; or use `sctp-userspace`"
-            ),
-            "run `modprobe sctp` as root; or use `sctp-userspace`"
+            shown(slow).message,
+            "the sender did not keep its rate: it reached 50 % of the option `--bitrate`"
         );
+        let overflow = warning::slow_start_overflow(second, 1, Ratio(0.1), 10, 1);
         assert_eq!(
-            of_client("give `--bed uml`, whose kernel has it; or use `sctp-userspace`"),
-            "use `sctp-userspace`"
-        );
-        assert_eq!(
-            of_client("leave the machine alone"),
-            "leave the machine alone"
+            shown(overflow).hint,
+            "give the transport a smaller window where it has such an option"
         );
     }
 }

@@ -14,12 +14,12 @@ use regatta_bed::BedError;
 use regatta_engine::{EngineError, ShardsError};
 use regatta_live::LiveError;
 use regatta_model::{
+    Text, reason,
     shell::printable,
     study::{GuestMistake, StudyError, nearest},
 };
 use regatta_report::{ReportError, compare::CompareError};
 use regatta_results::ResultsError;
-use regatta_transport::THREAD_HINT;
 
 use crate::option_messages;
 
@@ -215,9 +215,9 @@ impl Failure {
         self
     }
 
-    /// Changes the hint, of another command.
-    pub fn map_hint(mut self, change: impl Fn(&str) -> String) -> Self {
-        self.hint = change(&self.hint);
+    /// Replaces the hint by that of another command.
+    pub fn with_hint(mut self, hint: String) -> Self {
+        self.hint = hint;
         self
     }
 
@@ -268,7 +268,7 @@ pub fn did_you_mean(name: &str, known: &[&str]) -> String {
 /// Returns the hint for a limit of this process, if one is the cause.
 pub fn limit_hint<'a>(
     mut causes: impl Iterator<Item = &'a (dyn std::error::Error + 'static)>,
-) -> Option<&'static str> {
+) -> Option<Text> {
     causes.find_map(|cause| {
         let is = |errno: Errno| {
             cause
@@ -278,11 +278,11 @@ pub fn limit_hint<'a>(
                 || cause.to_string().ends_with(&format!("(os error {})", errno as i32))
         };
         if is(Errno::EMFILE) {
-            Some("allow more open files with `ulimit -n 1024`, then try again")
+            Some("allow more open files with `ulimit -n 1024`, then try again".into())
         } else if is(Errno::EAGAIN) && is_limited(Resource::RLIMIT_NPROC) {
-            Some(THREAD_HINT)
+            Some(reason::more_threads().into())
         } else if is(Errno::EFBIG) || (is_sqlite(cause) && is_limited(Resource::RLIMIT_FSIZE)) {
-            Some("allow larger files with `ulimit -f unlimited`, then try again")
+            Some("allow larger files with `ulimit -f unlimited`, then try again".into())
         } else {
             None
         }
@@ -303,7 +303,7 @@ fn is_limited(resource: Resource) -> bool {
 fn hint_of(error: &anyhow::Error) -> String {
     // Nothing else helps against such a limit, whatever else could be advised.
     if let Some(hint) = limit_hint(error.chain()) {
-        return hint.to_owned();
+        return hint.to_string();
     }
     let hints = error.chain().filter_map(own_hint);
     hints
@@ -315,7 +315,7 @@ fn hint_of(error: &anyhow::Error) -> String {
 /// Returns the hint of an error itself.
 fn own_hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<BedError>() {
-        Some(error.hint().to_owned())
+        Some(error.hint().to_string())
     } else if let Some(EngineError::Guest { hint, .. }) = cause.downcast_ref() {
         Some(hint.clone())
     } else if let Some(error) = cause.downcast_ref::<ReportError>() {

@@ -442,7 +442,7 @@ impl Connector {
     fn unreached(&self, error: SessionError, progress: Progress) -> BedError {
         BedError::Session {
             host: format!("host `{}`", self.name),
-            hint: hint(&self.name, &self.destination, &error, progress),
+            hint: hint(&self.name, &self.destination, &error, progress).into(),
             source: Box::new(error),
         }
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, PortRange, Transport, Tuning, Workload,
+    Direction, HostFacts, Measurements, PortRange, Text, Transport, Tuning, Workload,
     metric::EndMetrics,
     units::{nanos, optional_nanos},
 };
@@ -476,9 +476,9 @@ pub enum FromAgent {
         /// Kind of failure.
         kind: FailureKind,
         /// The causes, outermost first.
-        reasons: Vec<String>,
+        reasons: Vec<Text>,
         /// Command or setting that may help; may be empty.
-        hint: String,
+        hint: Text,
     },
     /// Answer to [`ToAgent::Abort`].
     Aborted {

@@ -14,7 +14,7 @@ use hdrhistogram::{
 use regatta_bed::{BedError, HostClocks, TestBed};
 use regatta_control::{Host, Role};
 use regatta_model::{
-    Histogram, Measurements, Phrase, Workload,
+    Histogram, Measurements, Phrase, Workload, fact,
     metric::{DelayMetrics, id},
     phrase,
     units::format_duration,
@@ -210,8 +210,8 @@ fn correct(
 /// States why a delay is left out.
 fn leave_out(measurements: &mut Measurements, family: DelayMetrics, reason: Phrase) {
     if family == DelayMetrics::ONE_WAY {
-        let fact = format!("left out: {reason}");
-        measurements.facts.insert("one_way_delay".to_owned(), fact);
+        let fact = fact::left_out(reason);
+        measurements.facts.insert("one_way_delay", fact);
         return;
     }
     let warning = warning::clocks_not_known(reason);

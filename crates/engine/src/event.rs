@@ -1,6 +1,8 @@
 //! Events of a run. Terminal, JSON lines and the results file listen.
 
-use regatta_model::{HostSamples, PathCheck, RunHeader, TrialRecord, Warning};
+use std::borrow::Cow;
+
+use regatta_model::{HostSamples, PathCheck, RunHeader, Text, TrialRecord, Warning, reason};
 use serde::{Deserialize, Serialize};
 
 /// Event of a run.
@@ -68,6 +70,32 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Returns the event with texts in English alone, as machine outputs have it.
+    #[must_use]
+    pub fn in_english(&self) -> Cow<'_, Self> {
+        let mut event = Cow::Borrowed(self);
+        match self {
+            Self::RunStarted { .. } | Self::TrialEnded { .. } | Self::RunEnded { .. } => {}
+            _ => return event,
+        }
+        match event.to_mut() {
+            Self::RunStarted { header, .. } => header.bed = header.bed.in_english(),
+            Self::TrialEnded { trial } => {
+                let facts = trial.measurements.facts.values_mut();
+                for text in facts.chain(&mut trial.reasons).chain([&mut trial.hint]) {
+                    *text = text.in_english();
+                }
+            }
+            Self::RunEnded {
+                ending: Ending::Interrupted { reason },
+            } => *reason = reason.in_english(),
+            _ => {}
+        }
+        event
+    }
+}
+
 /// Manner in which a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -77,7 +105,7 @@ pub enum Ending {
     /// Some trials are left; `regatta resume` does them.
     Interrupted {
         /// Reason in one sentence without a full stop.
-        reason: String,
+        reason: Text,
     },
 }
 
@@ -85,7 +113,7 @@ impl Ending {
     /// Returns the ending of a run that the user stopped.
     pub(crate) fn interrupted() -> Self {
         Self::Interrupted {
-            reason: "stopped by the user".to_owned(),
+            reason: reason::stopped_by_user().into(),
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_bed::BedError;
-use regatta_control::{FailureKind, Host};
-use regatta_model::{Outcome, Workload};
+use regatta_control::{FailureKind, Host, Role};
+use regatta_model::{Outcome, Phrase, Text, Workload, phrase, reason};
 
 use crate::agent::AgentExit;
 
@@ -21,8 +21,8 @@ pub(crate) enum TrialFailure {
     Failed {
         host: Host,
         kind: FailureKind,
-        reasons: Vec<String>,
-        hint: String,
+        reasons: Vec<Text>,
+        hint: Text,
     },
     /// The path did not follow the trial.
     Path(BedError),
@@ -30,7 +30,7 @@ pub(crate) enum TrialFailure {
     Silent {
         hosts: Vec<Host>,
         within: Duration,
-        doing: &'static str,
+        doing: Phrase,
     },
 }
 
@@ -41,8 +41,6 @@ impl TrialFailure {
     }
 }
 
-const OUTSIDE_HINT: &str = "leave Regatta's processes alone during the run";
-
 /// Returns outcome, reasons and hint of a trial that failed; `None` if the run was stopped. One whose agent somebody
 /// outside ended or stopped is invalid, unless the other one has crashed.
 pub(crate) fn explain(
@@ -50,12 +48,16 @@ pub(crate) fn explain(
     exits: &BTreeMap<Host, AgentExit>,
     workload: &Workload,
     host_names: [&str; 2],
-) -> Option<(Outcome, Vec<String>, String)> {
+) -> Option<(Outcome, Vec<Text>, Text)> {
     let (outcome, reasons, hint) = explain_failure(failure, exits, workload, host_names)?;
     let crashed = |exit: &AgentExit| !exit.killed && !exit.is_from_outside;
     let is_from_outside = exits.values().any(|exit| exit.is_from_outside);
     Some(match is_from_outside && !exits.values().any(crashed) {
-        true => (Outcome::Invalid, reasons, OUTSIDE_HINT.to_owned()),
+        true => (
+            Outcome::Invalid,
+            reasons,
+            reason::leave_processes_alone().into(),
+        ),
         false => (outcome, reasons, hint),
     })
 }
@@ -65,27 +67,26 @@ fn explain_failure(
     exits: &BTreeMap<Host, AgentExit>,
     workload: &Workload,
     host_names: [&str; 2],
-) -> Option<(Outcome, Vec<String>, String)> {
-    let name = |host: Host| {
-        let role = host.role(workload).name();
-        format!("the {role} on host `{}`", host_names[host as usize])
+) -> Option<(Outcome, Vec<Text>, Text)> {
+    let about = |host: Host, what: fn(Phrase, &str) -> Phrase| {
+        let end = match host.role(workload) {
+            Role::Sender => reason::subject_sender(),
+            Role::Receiver => reason::subject_receiver(),
+        };
+        Text::from(what(end, host_names[host as usize]))
     };
     let exit_reasons = |host: Host| {
-        exits
-            .get(&host)
-            .map_or(&[][..], |exit| &exit.reasons)
-            .to_vec()
+        let exit = exits.get(&host);
+        let reasons = exit.map_or(&[][..], |exit| &exit.reasons).iter();
+        reasons.map(|it| it.as_str().into()).collect()
     };
-    let failed = |parts: [Vec<String>; 2]| (Outcome::Failed, parts.concat(), String::new());
+    let failed = |parts: [Vec<Text>; 2]| (Outcome::Failed, parts.concat(), Text::default());
     Some(match failure {
         TrialFailure::Stopped => return None,
-        TrialFailure::NoAgent(why) => failed([vec![why], Vec::new()]),
-        TrialFailure::Died(host) => failed([
-            vec![format!("{} died during the trial", name(host))],
-            exit_reasons(host),
-        ]),
+        TrialFailure::NoAgent(why) => failed([vec![why.into()], Vec::new()]),
+        TrialFailure::Died(host) => failed([vec![about(host, reason::died)], exit_reasons(host)]),
         TrialFailure::Malformed(host, what) => failed([
-            vec![format!("{} did not keep to the protocol", name(host)), what],
+            vec![about(host, reason::broke_protocol), what.into()],
             exit_reasons(host),
         ]),
         TrialFailure::Failed {
@@ -100,7 +101,7 @@ fn explain_failure(
             reasons: why,
             hint,
         } => {
-            let disturbed = format!("{} was disturbed from outside", name(host));
+            let disturbed = about(host, reason::disturbed);
             (Outcome::Invalid, [vec![disturbed], why].concat(), hint)
         }
         TrialFailure::Failed {
@@ -113,23 +114,25 @@ fn explain_failure(
             let (outcome, mut reasons) = match exits.get(&other) {
                 // An end often fails because the other one has died or hangs; then that is the cause.
                 Some(exit) => {
-                    let end = if exit.killed { "hung" } else { "died" };
-                    let mut reasons = vec![format!("{} {end} during the trial", name(other))];
-                    reasons.extend(exit.reasons.clone());
-                    reasons.push(format!("{} then failed", name(host)));
+                    let mut reasons = vec![match exit.killed {
+                        true => about(other, reason::hung),
+                        false => about(other, reason::died),
+                    }];
+                    reasons.extend(exit_reasons(other));
+                    reasons.push(about(host, reason::then_failed));
                     (Outcome::Failed, reasons)
                 }
                 None if kind == FailureKind::TimedOut => {
-                    (Outcome::TimedOut, vec![format!("{} failed", name(host))])
+                    (Outcome::TimedOut, vec![about(host, reason::failed)])
                 }
-                None => (Outcome::Failed, vec![format!("{} failed", name(host))]),
+                None => (Outcome::Failed, vec![about(host, reason::failed)]),
             };
             reasons.extend(why);
             (outcome, reasons, hint)
         }
         TrialFailure::Path(error) => {
-            let what = "the path did not begin its schedule".to_owned();
-            failed([vec![what, error.to_string()], Vec::new()])
+            let what = reason::path_not_begun().into();
+            failed([vec![what, error.to_string().into()], Vec::new()])
         }
         TrialFailure::Silent {
             hosts,
@@ -140,10 +143,21 @@ fn explain_failure(
             let mut silent = hosts.clone();
             silent.retain(|host| exits.contains_key(host));
             let hosts = if silent.is_empty() { hosts } else { silent };
-            let hosts: Vec<String> = hosts.into_iter().map(name).collect();
-            let (hosts, within) = (hosts.join(" and "), within.as_secs());
-            let reason = format!("no answer from {hosts} within {within} s of {doing}");
-            (Outcome::TimedOut, vec![reason], String::new())
+            let of = |host: &Host| {
+                let end = phrase::side(host.role(workload).name());
+                (end, host_names[*host as usize])
+            };
+            let ends: Vec<(Phrase, &str)> = hosts.iter().map(of).collect();
+            let reason = match <[(Phrase, &str); 2]>::try_from(ends) {
+                Ok([(end, host), (other, other_host)]) => {
+                    reason::no_answer_of_both(end, host, other, other_host, within, doing)
+                }
+                Err(mut ends) => {
+                    let (end, host) = ends.remove(0);
+                    reason::no_answer(end, host, within, doing)
+                }
+            };
+            (Outcome::TimedOut, vec![reason.into()], Text::default())
         }
     })
 }
@@ -174,7 +188,7 @@ mod tests {
         let silent = || TrialFailure::Silent {
             hosts: Host::BOTH.to_vec(),
             within: Duration::from_secs(30),
-            doing: "the trial",
+            doing: reason::the_trial(),
         };
         let reasons = |hosts: &[Host]| {
             let exits = exits(true, hosts);
@@ -197,7 +211,7 @@ mod tests {
         let silent = || TrialFailure::Silent {
             hosts: Host::BOTH.to_vec(),
             within: Duration::from_secs(30),
-            doing: "the trial",
+            doing: reason::the_trial(),
         };
         let outcome = |exits: &BTreeMap<Host, AgentExit>| {
             explain(silent(), exits, &workload(), ["a", "b"]).unwrap().0
@@ -216,7 +230,7 @@ mod tests {
             host: Host::Server,
             kind: FailureKind::TimedOut,
             reasons: vec!["nothing came".into()],
-            hint: String::new(),
+            hint: Text::default(),
         };
         for (killed, end) in [(true, "hung"), (false, "died")] {
             let (_, reasons, _) = explain(

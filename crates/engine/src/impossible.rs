@@ -6,10 +6,7 @@ use regatta_bed::PathCounters;
 use regatta_control::{Host, SideReport};
 use regatta_model::{
     Clock, Condition, Link, Offloads, Outcome, Phrase, Setting, Study, Warning, Workload,
-    metric::id,
-    phrase,
-    units::{format_duration, signed_nanoseconds},
-    warning,
+    metric::id, phrase, reason, units::signed_nanoseconds, warning,
 };
 
 /// Largest IP packet that a host with offloads hands over at once, in bytes.
@@ -26,10 +23,6 @@ const VIRTUAL_SLACK: Duration = Duration::from_micros(100);
 /// Part of the tolerance from which a difference is worth a warning.
 const WARNED_PART: f64 = 0.25;
 
-const BYTES_HINT: &str = "hold the program's bytes and times against docs/external-drivers.md; for one that compresses write `pattern = \"random\"`";
-
-const PATH_HINT: &str = "run it again with `--capture headers` and compare; `regatta doctor` shows what the machine lacks";
-
 /// Trial whose figures are to be judged, with the reports of its ends before they are merged.
 pub(crate) struct Reported<'a> {
     pub study: &'a Study,
@@ -44,22 +37,29 @@ pub(crate) struct Reported<'a> {
 }
 
 /// Outcome of a trial whose figures are impossible, with reason and hint.
-type Finding = (Outcome, String, String);
+type Finding = (Outcome, Phrase, Phrase);
 
 impl Reported<'_> {
     /// Returns the reason for which the figures are impossible, if there is one.
     pub fn impossible(&self) -> Option<Finding> {
         let stated = self.doubted_time(1.0);
         let stated = stated.map(|doubt| {
-            let doubted = warning::external_clock(doubt);
-            (self.outcome_of_times(), doubted.message, doubted.hint)
+            (
+                self.outcome_of_times(),
+                doubt,
+                reason::state_times_at_once(),
+            )
         });
         stated.or_else(|| Host::BOTH.into_iter().find_map(|to| self.too_much(to)))
     }
 
     /// Returns the warning about times that are possible, but differ from what an agent saw.
     pub fn warning(&self) -> Option<Warning> {
-        self.doubted_time(WARNED_PART).map(warning::external_clock)
+        let doubt = self.doubted_time(WARNED_PART)?;
+        Some(warning::external_clock(
+            doubt,
+            reason::state_times_at_once(),
+        ))
     }
 
     /// A busy machine can delay a program or its agent: the trial is repeated. In virtual time the program is wrong.
@@ -167,10 +167,10 @@ impl Reported<'_> {
         let counters = counters.filter(|counters| !counters.unsupported.offered);
         let packets = counters.map(|counters| counters.delivered);
         let carried = packets.map(|packets| packets as f64 * f64::from(self.condition.mtu_bytes));
-        let got = format!("{delivered:.0} B were delivered to host `{}`", to.name());
+        let bytes = delivered.round() as u64;
         let why = if let Some(packets) = packets.filter(|_| carried < Some(delivered)) {
             let mtu = self.condition.mtu_bytes;
-            format!("{got}, and {packets} packets of at most {mtu} B came to it in the whole trial")
+            reason::more_than_packets(bytes, to.name(), packets, mtu.into())
         } else {
             let time = self.carrying_time(to);
             let super_packet = match self.study.path.offloads {
@@ -181,16 +181,13 @@ impl Reported<'_> {
             if delivered <= most {
                 return None;
             }
-            let time = format_duration(time);
-            format!(
-                "{got}, and the path carries at most {most:.0} B in the {time} in which they can have arrived"
-            )
+            reason::more_than_path(bytes, to.name(), most.round() as u64, time)
         };
         // A stack of the agent states nothing itself: then bench, machine or path are wrong, and no transport.
         let is_stated = self.reports.iter().any(|it| it.agent_times.is_some());
         Some(match is_stated {
-            true => (Outcome::Failed, why, BYTES_HINT.to_owned()),
-            false => (Outcome::Invalid, why, PATH_HINT.to_owned()),
+            true => (Outcome::Failed, why, reason::check_program()),
+            false => (Outcome::Invalid, why, reason::compare_with_capture()),
         })
     }
 
@@ -320,7 +317,7 @@ mod tests {
         fn is(&self, expected: Outcome, reason: &str) {
             let (outcome, why, _) = self.reported().impossible().expect("it is impossible");
             assert_eq!(outcome, expected);
-            assert_eq!(why, reason);
+            assert_eq!(why.to_string(), reason);
         }
     }
 
@@ -384,7 +381,7 @@ mod tests {
         let metrics = &mut case.client.measurements.metrics;
         metrics.insert(id::BYTES_DELIVERED.to_owned(), 2e6);
         let (_, why, _) = case.reported().impossible().unwrap();
-        assert!(why.contains("to host `a`"), "{why}");
+        assert!(why.to_string().contains("to host `a`"), "{why}");
         case.study.conditions[0].reverse.rate = None;
         case.is_possible();
     }

@@ -1,11 +1,11 @@
 //! Merging of the two reports of a trial and the path's counters.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use regatta_bed::{LinkCounters, PathCounters};
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
-    Condition, Direction, Link, Measurements, MetricValues, QueueDiscipline, WorkloadKind,
+    Condition, Direction, Facts, Link, Measurements, MetricValues, QueueDiscipline, WorkloadKind,
     metric::id,
     metric::{self, Combination, LinkMetrics},
     warning,
@@ -130,8 +130,8 @@ fn merged_metrics(sides: &[(Role, SideReport); 2], both: bool) -> MetricValues {
 
 /// Merges the facts of both ends. A fact keeps its name where only one end has it or both agree;
 /// where they differ, the end is added to the name.
-fn facts(sides: &[(Role, SideReport); 2]) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
+fn facts(sides: &[(Role, SideReport); 2]) -> Facts {
+    let mut facts = Facts::default();
     for (this, other) in [(0, 1), (1, 0)] {
         let (role, side) = &sides[this];
         for (name, value) in &side.measurements.facts {

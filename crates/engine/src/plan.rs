@@ -15,7 +15,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use regatta_model::{
-    Condition, Measurements, Outcome, Study, Transport, TrialRecord, Until, Workload,
+    Condition, Measurements, Outcome, Study, Text, Transport, TrialRecord, Until, Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -478,7 +478,7 @@ impl Plan {
         &self,
         trial: &PlannedTrial,
         started_unix_ns: i64,
-        (outcome, reasons, hint): (Outcome, Vec<String>, String),
+        (outcome, reasons, hint): (Outcome, Vec<Text>, Text),
     ) -> TrialRecord {
         let [transport, condition, workload] = self.names(trial.cell).map(String::clone);
         TrialRecord {

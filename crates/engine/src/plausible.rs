@@ -8,11 +8,10 @@ use std::{
 use regatta_bed::PathCounters;
 use regatta_model::{
     Argument, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck,
-    Phrase, Ratio, Transport, Warning, WorkloadKind,
+    Phrase, Ratio, Text, Transport, Warning, WorkloadKind,
     metric::id,
-    phrase,
+    phrase, reason,
     stack::{NOT_APPLICABLE, NOT_KNOWN},
-    units::format_duration,
     warning, warning_code,
 };
 
@@ -103,7 +102,7 @@ pub(crate) fn check(
 fn receive_buffer_full(merged: &Measurements) -> Option<Warning> {
     let get = |name: &str| merged.metrics.get(name).copied();
     get(id::RECEIVE_BUFFER_ERRORS).filter(|dropped| *dropped > 0.0)?;
-    let sends_once = merged.facts.get("retransmission").map(String::as_str) == Some("none");
+    let sends_once = merged.facts.get("retransmission").map(Text::as_str) == Some("none");
     if !sends_once {
         return Some(warning::packets_dropped_at_the_socket());
     }
@@ -138,41 +137,33 @@ fn refused_ratio(path: &PathCounters) -> f64 {
 /// requested one. Up to [`MAX_LATE`] late and [`MAX_REFUSED`] lost packets the path is within its tolerance; between
 /// that and [`TOO_LATE`] or [`TOO_MANY_REFUSED`] the trial has a warning. Without a rate the path carries what the
 /// emulator can, so that what it loses is no reason.
-pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<String> {
+pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<Phrase> {
     let late = late_ratio(path);
     if late > TOO_LATE {
-        return Some(format!(
-            "the path was far outside its tolerance: {:.1} % of the packets left it more than {} late",
-            late * 100.0,
-            format_duration(condition.late_after())
-        ));
+        let part = Ratio((late * 1e3).round() / 1e3);
+        return Some(reason::path_far_too_late(part, condition.late_after()));
     }
     let refused = refused_ratio(path);
-    (refused > TOO_MANY_REFUSED && condition.links().all(Link::has_bottleneck)).then(|| {
-        format!(
-            "the path was far outside its tolerance: {:.1} % of the packets were lost because the emulator did not keep up with the sender",
-            refused * 100.0
-        )
-    })
+    (refused > TOO_MANY_REFUSED && condition.links().all(Link::has_bottleneck))
+        .then(|| reason::path_far_overrun(Ratio((refused * 1e3).round() / 1e3)))
 }
 
 /// Returns the reason why a bulk transfer of which nothing was sent is no measurement, or one of which nothing was
 /// delivered, although its transport sends again what is lost and waits for its delivery.
-pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) -> Option<String> {
+pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) -> Option<Phrase> {
     let WorkloadKind::Bulk { size, .. } = kind else {
         return None;
     };
     let is_zero = |name: &str| size.0 > 0 && merged.metrics.get(name) == Some(&0.0);
-    let retransmission = merged.facts.get("retransmission").map(String::as_str);
+    let retransmission = merged.facts.get("retransmission").map(Text::as_str);
     let delivers = !kind.abandons() && !matches!(retransmission, None | Some("none"));
-    let reason = if is_zero(id::BYTES_SENT) {
-        "nothing was sent before the time of the transfer was over: it passed while its flow was being opened"
+    if is_zero(id::BYTES_SENT) {
+        Some(reason::nothing_sent())
     } else if is_zero(id::BYTES_DELIVERED) && delivers {
-        "nothing was delivered before the time of the transfer was over"
+        Some(reason::nothing_delivered())
     } else {
-        return None;
-    };
-    Some(reason.to_owned())
+        None
+    }
 }
 
 /// Returns one warning about what a path check found wrong; `None` if nothing is. A check that the
@@ -325,7 +316,7 @@ mod tests {
         };
         let rate = condition(Some(BitRate(1_000_000_000)));
         assert_eq!(unusable(&rate, &path(10)), None);
-        assert!(unusable(&rate, &path(11)).is_some_and(|why| why.contains("1.1 %")));
+        assert!(unusable(&rate, &path(11)).is_some_and(|why| why.to_string().contains("1.1 %")));
         assert_eq!(unusable(&condition(None), &path(500)), None);
     }
 
@@ -350,7 +341,7 @@ mod tests {
     }
 
     /// Returns why a bulk transfer with these bytes sent and delivered is no measurement.
-    fn transferred(metrics: &[(&str, f64)], retransmission: &str) -> Option<String> {
+    fn transferred(metrics: &[(&str, f64)], retransmission: &str) -> Option<Phrase> {
         let kind = &crate::tests::fake_bed::study(1, 1, 1).workloads[0].kind;
         let metrics = metrics
             .iter()
@@ -367,7 +358,7 @@ mod tests {
     #[test]
     fn a_bulk_transfer_of_which_nothing_was_sent_is_no_measurement() {
         let nothing = transferred(&[(id::BYTES_SENT, 0.0), (id::BYTES_DELIVERED, 0.0)], "none");
-        assert!(nothing.is_some_and(|why| why.contains("sent")));
+        assert!(nothing.is_some_and(|why| why.to_string().contains("sent")));
         assert_eq!(transferred(&[(id::BYTES_SENT, 1.0)], "none"), None);
         assert_eq!(transferred(&[], "none"), None);
     }
@@ -376,7 +367,7 @@ mod tests {
     fn a_bulk_transfer_of_which_nothing_was_delivered_is_no_measurement() {
         let metrics = [(id::BYTES_SENT, 1.0), (id::BYTES_DELIVERED, 0.0)];
         let nothing = transferred(&metrics, "selective");
-        assert!(nothing.is_some_and(|why| why.contains("delivered")));
+        assert!(nothing.is_some_and(|why| why.to_string().contains("delivered")));
         // Without retransmission that is what the path does to it.
         assert_eq!(transferred(&metrics, "none"), None);
     }
@@ -395,7 +386,9 @@ mod tests {
         assert!(late_ratio(&path(11)) > MAX_LATE);
         let condition = condition(None);
         assert_eq!(unusable(&condition, &path(100)), None);
-        assert!(unusable(&condition, &path(101)).is_some_and(|why| why.contains("10.1 %")));
+        assert!(
+            unusable(&condition, &path(101)).is_some_and(|why| why.to_string().contains("10.1 %"))
+        );
         assert_eq!(unusable(&condition, &PathCounters::default()), None);
     }
 

@@ -206,7 +206,11 @@ mod tests {
 
     fn record(period: f64, time: Duration, started_unix_ns: i64) -> TrialRecord {
         let plan = crate::Plan::new(&study(Clock::Real)).expect("few trials");
-        let outcome = (regatta_model::Outcome::Measured, Vec::new(), String::new());
+        let outcome = (
+            regatta_model::Outcome::Measured,
+            Vec::new(),
+            regatta_model::Text::default(),
+        );
         let mut record = plan.record(&plan.trials()[2], started_unix_ns, outcome);
         record.measurements = Measurements {
             metrics: [

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use regatta_model::{
-    BitRate, Clock, Condition, Direction, Measurements, OptionValue, Phrase, Ratio, Study,
-    Transport, Warning, WorkloadKind, metric::id, phrase, warning,
+    Argument, BitRate, Clock, Condition, Direction, Measurements, OptionValue, Phrase, Ratio,
+    Study, Transport, Warning, WorkloadKind, metric::id, phrase, warning,
 };
 
 /// Least ratio of the achieved to the requested rate at which the rate was kept, and least ratio in any case.
@@ -44,11 +44,11 @@ pub(crate) fn warnings(
         let ratio = get(name).filter(is_short)?;
         Some(rate_not_kept(ratio, requested, remedy()))
     };
-    let requested = phrase::requested_option("requests_per_second");
+    let requested = phrase::requested_option(Argument::option("requests_per_second"));
     let requests = shortfall(id::REQUEST_RATE_RATIO, requested);
     let requested = match kind {
         WorkloadKind::Bulk { .. } => phrase::requested_rate(),
-        _ => phrase::requested_option("messages_per_second"),
+        _ => phrase::requested_option(Argument::option("messages_per_second")),
     };
     let messages = shortfall(id::MESSAGE_RATE_RATIO, requested);
     let bulk = get(id::BYTES_SENT).and_then(|sent| {
@@ -62,7 +62,7 @@ pub(crate) fn warnings(
         let ratio = sent * 8.0 / bits_per_second * 1e9 / sending_ns;
         // Congestion control decides on the rate as well.
         (sending_ns > 0.0 && ratio < MIN_STREAM_RATE_RATIO).then(|| {
-            let requested = phrase::requested_option("rate");
+            let requested = phrase::requested_option(Argument::option("rate"));
             rate_not_kept(ratio, requested, phrase::lower_rate_or_longer())
         })
     });

@@ -119,7 +119,11 @@ mod tests {
         let plan = plan.with_stop_rule(AFTER_FOUR_ROUNDS);
         let mut done = Done::default();
         for trial in &plan.trials()[..10] {
-            let outcome = (Outcome::Measured, Vec::new(), String::new());
+            let outcome = (
+                Outcome::Measured,
+                Vec::new(),
+                regatta_model::Text::default(),
+            );
             done.add(&plan, &plan.record(trial, 0, outcome));
         }
         for (chunk, is_enough) in [(3..6, false), (4..6, true)] {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use regatta_control::{Host, Progress};
 use regatta_engine::{Ending, Event, TrialProgress, unix_ns};
 use regatta_model::{
-    Direction, Measurements, Outcome, Study, TrialRecord, metric, units::signed_nanoseconds,
+    Direction, Measurements, Outcome, Study, Text, TrialRecord, metric, units::signed_nanoseconds,
 };
 
 use regatta_report::html;
@@ -92,7 +92,7 @@ impl StateBuilder {
                 let now = &mut self.run.now;
                 now.study.clone_from(&header.study.name);
                 now.title.clone_from(&header.study.title);
-                now.bed.clone_from(&header.bed);
+                now.bed = header.bed.to_string();
                 now.version.clone_from(&header.regatta_version);
                 now.started_unix_ns = header.started_unix_ns;
                 now.rounds = header.study.rounds;
@@ -157,7 +157,7 @@ impl StateBuilder {
     pub fn end(&mut self, ending: &Ending) {
         let (complete, reason) = match ending {
             Ending::Complete => (true, String::new()),
-            Ending::Interrupted { reason } => (false, reason.clone()),
+            Ending::Interrupted { reason } => (false, reason.to_string()),
         };
         self.run.now.activity = Activity::Ended { complete, reason };
         self.run.now.ends_unix_ns = None;
@@ -304,7 +304,7 @@ pub(crate) fn without_series(trial: &TrialRecord) -> TrialRecord {
         condition: trial.condition.clone(),
         workload: trial.workload.clone(),
         reasons: trial.reasons.clone(),
-        hint: String::new(),
+        hint: Text::default(),
         measurements,
         ..*trial
     }
@@ -398,7 +398,7 @@ mod tests {
         builder.on_progress(&report(regatta_control::Host::Server, Progress::default()));
         builder.on_event(&trial_started(1, "tcp"));
         assert!(builder.run.now.trial().is_some());
-        let reason = "stopped by the user".to_owned();
+        let reason = regatta_model::reason::stopped_by_user().into();
         builder.on_event(&Event::RunEnded {
             ending: Ending::Interrupted { reason },
         });

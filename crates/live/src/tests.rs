@@ -84,7 +84,7 @@ pub fn trial(round: u32, attempt: u32, transport: &str, goodput_bps: Option<f64>
             Outcome::Invalid
         },
         reasons: Vec::new(),
-        hint: String::new(),
+        hint: regatta_model::Text::default(),
         measurements: Measurements {
             metrics: metrics.into_iter().collect(),
             ..Measurements::default()

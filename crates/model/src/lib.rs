@@ -7,6 +7,7 @@ mod causes;
 pub mod condition;
 pub mod directories;
 mod fact_value;
+mod facts;
 pub mod host_sample;
 mod kernel;
 pub mod loss_response;
@@ -30,6 +31,7 @@ pub use condition::{
     HostTuning, HostValue, Link, QueueDiscipline, RateOf, SHIPPED_TRACES, Setting, ShippedTrace,
     Step, SysctlSetting, Tuning, differing_sysctls,
 };
+pub use facts::Facts;
 pub use host_sample::{HostSample, HostSamples};
 pub use kernel::{KERNEL_DEFAULTS, KernelDefault, KernelVersion};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
@@ -49,7 +51,9 @@ pub use study::{
     Sweep, Sweeps, SweptEntry, SweptValue, Transport, Until,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
-pub use warning::{Argument, Phrase, Warning, code as warning_code, phrase, template};
+pub use warning::{
+    Argument, Phrase, Text, Warning, code as warning_code, fact, phrase, reason, template,
+};
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, ProbePlacement,
     Spread, Verify, Workload, WorkloadKind,

@@ -3,14 +3,12 @@
 //!
 //! `make loss-response` measures the table: docs/stacks.md describes the path.
 
-use std::{
-    fmt::{self, Write as _},
-    sync::LazyLock,
-};
+use std::sync::LazyLock;
 
 use crate::{
     fact_value::{NOT_APPLICABLE, NOT_KNOWN},
     units::Ratio,
+    warning::{Argument, Text, fact},
 };
 
 /// Name of the fact, one of [`STACK_FACTS`](crate::STACK_FACTS).
@@ -92,32 +90,29 @@ pub fn measured() -> &'static [MeasuredResponse] {
 /// Returns the value of the fact [`LOSS_RESPONSE`] of a driver that runs this congestion control, with the `running`
 /// stack and its version where they are not those that the program was built with.
 #[must_use]
-pub fn fact(driver: &str, control: &str, running: Option<&str>) -> String {
+pub fn fact(driver: &str, control: &Text, running: Option<&str>) -> Text {
     if [NOT_APPLICABLE, NOT_KNOWN]
         .iter()
         .any(|it| control.starts_with(it))
     {
-        return control.to_owned();
+        return control.clone();
     }
     if control == "none" {
-        return format!("{NOT_APPLICABLE}: no congestion control");
+        return fact::not_applicable(fact::no_congestion_control()).into();
     }
     if source(control).is_none() {
-        return format!("{NOT_APPLICABLE}: no published function of the loss");
+        return fact::not_applicable(fact::no_published_function()).into();
     }
     let mut rows = measured().iter();
-    let Some(row) = rows.find(|row| row.driver == driver && row.control == control) else {
-        return format!("{NOT_KNOWN}: not measured");
+    let Some(row) = rows.find(|row| row.driver == driver && *control == row.control) else {
+        return fact::not_known(fact::not_measured().into()).into();
     };
-    let mut value = row.response.to_string();
-    if let Some(running) = running.filter(|running| !row.is_of(running)) {
-        let _ = write!(
-            value,
-            "; measured with `{}`, this is `{running}`",
-            row.stack
-        );
+    let ratios = row.response.argument();
+    match running.filter(|running| !row.is_of(running)) {
+        Some(running) => fact::loss_response_of_other(ratios, row.stack, running),
+        None => fact::loss_response(ratios),
     }
-    value
+    .into()
 }
 
 /// Value of the fact [`LOSS_RESPONSE`]: goodput over the published function at each loss.
@@ -139,6 +134,14 @@ impl LossResponse {
         });
         let ratios = ratios.collect::<Option<Vec<(Ratio, f64)>>>()?;
         Some(Self { ratios })
+    }
+
+    /// Returns the losses and ratios as the argument of a phrase.
+    fn argument(&self) -> Argument {
+        let ratios = self.ratios.iter();
+        let at =
+            |(loss, ratio): &(Ratio, f64)| fact::response_at(Argument::decimal(*ratio, 2), *loss);
+        Argument::List(ratios.map(at).collect())
     }
 
     /// Returns the losses with the goodput over the published function at each.
@@ -166,16 +169,6 @@ impl LossResponse {
     }
 }
 
-impl fmt::Display for LossResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, (loss, ratio)) in self.ratios.iter().enumerate() {
-            let separator = if position == 0 { "" } else { ", " };
-            write!(f, "{separator}{ratio:.2} at {loss}")?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,9 +179,8 @@ mod tests {
 
     #[test]
     fn facts_are_read_as_they_are_written() {
-        let quiche = fact("quic-quiche", "cubic", None);
+        let quiche = fact("quic-quiche", &"cubic".into(), None);
         let read = response(&quiche);
-        assert_eq!(read.to_string(), quiche);
         assert_eq!(read.ratios.len(), 5);
         let (loss, ratio) = read.at(Ratio(0.0008)).expect("a loss");
         assert_eq!(loss, Ratio(0.001));
@@ -197,7 +189,7 @@ mod tests {
 
     #[test]
     fn another_version_than_the_measured_one_is_named() {
-        let of = |running: &str| fact("tcp", "cubic", Some(running));
+        let of = |running: &str| fact("tcp", &"cubic".into(), Some(running));
         let row = measured()
             .iter()
             .find(|row| row.driver == "tcp")
@@ -212,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_has_no_response_says_why() {
-        let of = |driver: &str, control: &str| fact(driver, control, None);
+        let of = |driver: &str, control: &str| fact(driver, &control.into(), None);
         assert_eq!(
             of("tcp", "bbr"),
             "not applicable: no published function of the loss"

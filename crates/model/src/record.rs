@@ -5,8 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    metric::id, metric_values::MetricValues, outcome::Outcome, shard::RunPart, study::Study,
-    warning::Warning, warning_code,
+    facts::Facts,
+    metric::id,
+    metric_values::MetricValues,
+    outcome::Outcome,
+    shard::RunPart,
+    study::Study,
+    warning::{Text, Warning},
+    warning_code,
 };
 
 /// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.
@@ -45,7 +51,7 @@ pub struct RunHeader {
     /// study.
     pub study_text: String,
     /// Description of the bed and the path: `netns, user-space emulator`.
-    pub bed: String,
+    pub bed: Text,
     /// Facts by host: `sender`, `receiver`.
     pub hosts: BTreeMap<String, HostFacts>,
     /// Identity of the run as a part of its plan.
@@ -157,7 +163,7 @@ pub struct Measurements {
     pub histograms: Vec<Histogram>,
     /// Facts read back from the running stacks: `congestion_control.sender`, `tls.cipher_suite`,
     /// `probe.placement`, `gso.sender`, `acknowledgement`, ….
-    pub facts: BTreeMap<String, String>,
+    pub facts: Facts,
     /// Warnings about this trial.
     pub warnings: Vec<Warning>,
 }
@@ -187,9 +193,9 @@ pub struct TrialRecord {
     /// Outcome of the trial.
     pub outcome: Outcome,
     /// Reasons for every outcome but `measured`: the causes, outermost first.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Text>,
     /// Hint on what to type next; empty if nothing can be done or nothing is wrong.
-    pub hint: String,
+    pub hint: Text,
     /// Measurements of both ends and of the path.
     #[serde(flatten)]
     pub measurements: Measurements,

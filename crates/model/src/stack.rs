@@ -1,12 +1,13 @@
 //! Facts that every driver states about its stack, by which a reader judges whether two transports
 //! were compared on equal terms.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::BTreeSet;
 
-use crate::loss_response::{LOSS_RESPONSE, LossResponse};
+use crate::{
+    facts::Facts,
+    loss_response::{LOSS_RESPONSE, LossResponse},
+    warning::{Argument, Text, fact, phrase},
+};
 
 pub use crate::fact_value::{NOT_APPLICABLE, NOT_KNOWN};
 
@@ -20,8 +21,11 @@ pub const USER_SPACE_THREAD: &str = "1, protocol in it";
 /// Threads of a blocking driver over a protocol of the kernel.
 pub const KERNEL_THREAD: &str = "1, protocol in the kernel";
 
-/// Key exchange and certificate of a transport without TLS.
-pub const NO_TLS: &str = "not applicable: no TLS";
+/// Returns key exchange and certificate of a transport without TLS.
+#[must_use]
+pub fn no_tls() -> Text {
+    fact::not_applicable(fact::no_tls()).into()
+}
 
 /// Definition of one fact of [`STACK_FACTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,38 +124,38 @@ pub fn differ<'a>(fact: &str, values: impl Iterator<Item = &'a str>) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackFacts {
     /// Initial congestion window: `10 packets`.
-    pub initial_window: Cow<'static, str>,
+    pub initial_window: Text,
     /// Exit from slow start: `loss`, `HyStart`, `HyStart++`, `bandwidth plateau`.
-    pub slow_start_exit: Cow<'static, str>,
+    pub slow_start_exit: Text,
     /// Pacing: `by the stack`, `none`.
-    pub pacing: Cow<'static, str>,
+    pub pacing: Text,
     /// Packet size: `1500 B, fixed`.
-    pub packet_size: Cow<'static, str>,
+    pub packet_size: Text,
     /// Packet size of the first flight: `1500 B`.
-    pub first_flight: Cow<'static, str>,
+    pub first_flight: Text,
     /// Cipher: `AES-128-GCM`, `none`.
-    pub cipher: Cow<'static, str>,
+    pub cipher: Text,
     /// Library of the cipher: `aws-lc`, `ring`, `BoringSSL`, `none`.
-    pub crypto: Cow<'static, str>,
-    /// Group of the key exchange: `X25519`, [`NO_TLS`].
-    pub key_exchange: Cow<'static, str>,
-    /// Certificate: `ECDSA P-256, 372 B`, [`NO_TLS`].
-    pub certificate: Cow<'static, str>,
+    pub crypto: Text,
+    /// Group of the key exchange: `X25519`, [`no_tls`].
+    pub key_exchange: Text,
+    /// Certificate: `ECDSA P-256, 372 B`, [`no_tls`].
+    pub certificate: Text,
     /// Threads: `1, protocol in the kernel`.
-    pub threads: Cow<'static, str>,
+    pub threads: Text,
     /// Offloads: `GSO, 44 packets at most`, `none`.
-    pub offloads: Cow<'static, str>,
+    pub offloads: Text,
     /// Frequency of acknowledgements: `every second packet, or after 25 ms`.
-    pub acknowledgements: Cow<'static, str>,
+    pub acknowledgements: Text,
     /// Flow-control windows: `stream 704531 B, connection 880663 B`, in bytes, so that equal
     /// windows read alike.
-    pub flow_control: Cow<'static, str>,
+    pub flow_control: Text,
 }
 
 impl StackFacts {
     /// Returns the facts of an end, `sender` or `receiver`, keyed by the full name of the fact.
     #[must_use]
-    pub fn of_end(self, end: &str) -> BTreeMap<String, String> {
+    pub fn of_end(self, end: &str) -> Facts {
         [
             ("initial_window", self.initial_window),
             ("slow_start_exit", self.slow_start_exit),
@@ -171,7 +175,6 @@ impl StackFacts {
             ("tls.key_exchange".to_owned(), self.key_exchange),
             ("tls.certificate".to_owned(), self.certificate),
         ])
-        .map(|(name, value)| (name, value.into_owned()))
         .filter(|(name, _)| find(name).is_some())
         .collect()
     }
@@ -180,14 +183,15 @@ impl StackFacts {
 /// Formats a window as a number of packets of this size, `9.9 packets`, or in bytes if the packet
 /// size is zero.
 #[must_use]
-pub fn packets(window_bytes: u64, packet_bytes: u64) -> String {
+pub fn packets(window_bytes: u64, packet_bytes: u64) -> Text {
     if packet_bytes == 0 {
-        return format!("{window_bytes} B");
+        return fact::size(window_bytes).into();
     }
     match window_bytes as f64 / packet_bytes as f64 {
-        whole if (whole - whole.round()).abs() < 0.05 => format!("{whole:.0} packets"),
-        part => format!("{part:.1} packets"),
+        whole if (whole - whole.round()).abs() < 0.05 => phrase::packets(whole.round() as u64),
+        part => fact::part_of_packets(Argument::decimal(part, 1)),
     }
+    .into()
 }
 
 /// Returns the cipher of a TLS suite in one spelling for all libraries: `AES-128-GCM`.
@@ -224,8 +228,8 @@ mod tests {
             first_flight: "60 B".into(),
             cipher: "none".into(),
             crypto: "none".into(),
-            key_exchange: NO_TLS.into(),
-            certificate: NO_TLS.into(),
+            key_exchange: no_tls(),
+            certificate: no_tls(),
             threads: "1".into(),
             offloads: "none".into(),
             acknowledgements: "each packet".into(),
@@ -233,7 +237,8 @@ mod tests {
         };
         let mut names: Vec<String> = ["sender", "receiver"]
             .into_iter()
-            .flat_map(|end| stated.clone().of_end(end).into_keys())
+            .flat_map(|end| stated.clone().of_end(end))
+            .map(|(name, _)| name)
             .chain(
                 [
                     "congestion_control.sender",

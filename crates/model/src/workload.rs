@@ -8,7 +8,7 @@ use crate::{
     metric::{DelayMetrics, id},
     named::named,
     phrase,
-    template::Phrase,
+    template::{Argument, Phrase},
     units::{Bytes, format_duration, nanos, optional_nanos},
 };
 
@@ -375,9 +375,9 @@ impl WorkloadKind {
         match self {
             Self::Bulk { options, .. } if options.duration.is_some() => phrase::shorter_duration(),
             Self::Bulk { .. } | Self::StopAndWait { .. } => phrase::smaller_size(),
-            Self::RequestResponse { .. } => phrase::fewer("--requests"),
-            Self::ShortConnections { .. } => phrase::fewer("--connections"),
-            Self::MultiStream { .. } => phrase::fewer("--messages"),
+            Self::RequestResponse { .. } => phrase::fewer(Argument::option("--requests")),
+            Self::ShortConnections { .. } => phrase::fewer(Argument::option("--connections")),
+            Self::MultiStream { .. } => phrase::fewer(Argument::option("--messages")),
         }
     }
 

@@ -48,7 +48,7 @@ pub fn reasons(summary: &Summary) -> Vec<String> {
             first.outcome_text(),
             format!(": {}", first.causes_text())
         );
-        format!("{text}\n{}", language::sentence(&first.hint))
+        format!("{text}\n{}", first.hint)
     });
     reasons.collect()
 }

@@ -131,6 +131,10 @@ kinds! {
     PARAMETER = "row of `parameter`": "parameter" by "id" since 4 {
         "parameter" by "id" order "id": "id, part, name, key, value, unit, text";
     }
+    /// Phrase of a text.
+    PHRASE = "row of `phrase`": "phrase" by "id" since 8 {
+        "phrase" by "id" order "id": "id, text, content_json";
+    }
     /// Run that the file is made of.
     PART = "row of `part`": "part" by "id" since 5 {
         "part" by "id" order "id":

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use regatta_model::{Part, Sweep, Sweeps, SweptValue, TrialRecord, metric};
+use regatta_model::{Part, Sweep, Sweeps, SweptValue, Text, TrialRecord, metric};
 
 use crate::{
     Reader, ResultsError,
@@ -54,8 +54,14 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
                 let value = measurements.metrics.get(name);
                 value.map_or_else(String::new, f64::to_string)
             });
-            let read_back = (columns.facts.iter())
-                .map(|name| cell(measurements.facts.get(name).cloned().unwrap_or_default()));
+            let read_back = (columns.facts.iter()).map(|name| {
+                cell(
+                    measurements
+                        .facts
+                        .get(name)
+                        .map_or_else(String::new, Text::to_string),
+                )
+            });
             let swept = parameters.of_trial(&trial);
             let cells = OF_IDENTITY.iter().map(|value| value(&trial)).chain(swept);
             csv.write_record(cells.chain(measured).chain(read_back))?;
@@ -123,7 +129,7 @@ const OF_IDENTITY: [OfTrial; IDENTITY.len()] = [
     |trial| trial.seed.to_string(),
     |trial| trial.outcome.name().to_owned(),
     |trial| cell(trial.reasons.join("; ")),
-    |trial| cell(trial.hint.clone()),
+    |trial| cell(trial.hint.to_string()),
     |trial| {
         let warnings = trial.measurements.warnings.iter();
         let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();

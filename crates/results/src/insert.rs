@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use regatta_model::{
-    Histogram, Named as _, RunHeader, RunPart, Series, Sweeps, SweptValue, TrialRecord, Unit,
+    Histogram, Named as _, RunHeader, RunPart, Series, Sweeps, SweptValue, Text, TrialRecord, Unit,
     Warning, metric, warning,
 };
 use rusqlite::{
@@ -65,6 +65,7 @@ fn create_tables(
     transaction.execute_batch(schema::SINCE_4)?;
     transaction.execute_batch(schema::SINCE_5)?;
     transaction.execute_batch(schema::SINCE_7)?;
+    transaction.execute_batch(schema::SINCE_8)?;
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", schema::VERSION)?;
     put(
@@ -78,7 +79,7 @@ fn create_tables(
             header.study.name,
             study,
             header.study_text,
-            header.bed,
+            keep_phrase(transaction, &header.bed)?,
             "running",
             "",
             Null,
@@ -101,7 +102,7 @@ fn create_tables(
                 &header.run_id,
                 &header.regatta_version,
                 &header.started_unix_ns,
-                &header.bed,
+                &header.bed.as_str(),
             ],
         )?;
         checksum::PART.seal(transaction, 1)?;
@@ -113,7 +114,7 @@ fn create_tables(
 pub fn set_state(transaction: &Transaction<'_>, state: &RunState) -> rusqlite::Result<()> {
     let reason = match state {
         RunState::Running | RunState::Complete => "",
-        RunState::Interrupted { reason } => reason,
+        RunState::Interrupted { reason } => keep_phrase(transaction, reason)?,
     };
     let update = "UPDATE run SET state = ?1, state_reason = ?2";
     transaction.execute(update, params![state.name(), reason])?;
@@ -193,7 +194,7 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
             trial.started_unix_ns,
             trial.seed.to_string(),
             trial.outcome.name(),
-            trial.hint,
+            keep_phrase(transaction, &trial.hint)?,
             trial.attempt,
             Null,
         ],
@@ -202,7 +203,7 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
         put(
             transaction,
             "reason",
-            params![index, signed(position), reason],
+            params![index, signed(position), keep_phrase(transaction, reason)?],
         )?;
     }
     let mut warnings = trial.measurements.warnings.clone();
@@ -232,12 +233,28 @@ pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusql
         put(transaction, "histogram", row)?;
     }
     for (name, value) in &trial.measurements.facts {
+        let value = keep_phrase(transaction, value)?;
         put(transaction, "fact", params![index, name, value])?;
     }
     for warning in &warnings {
         insert_warning(transaction, Some(index), warning)?;
     }
     checksum::TRIAL.seal(transaction, index.into())
+}
+
+/// Stores the phrase of a text, unless the same text was stored with one. Returns the text in English.
+fn keep_phrase<'a>(connection: &Connection, text: &'a Text) -> rusqlite::Result<&'a str> {
+    if let Some(phrase) = text.phrase() {
+        let content = serde_json::to_string(phrase);
+        let content =
+            content.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let insert = "INSERT OR IGNORE INTO phrase (text, content_json) VALUES (?1, ?2)";
+        let mut insert = connection.prepare_cached(insert)?;
+        if insert.execute(params![text.as_str(), content])? > 0 {
+            checksum::PHRASE.seal(connection, connection.last_insert_rowid())?;
+        }
+    }
+    Ok(text)
 }
 
 /// Stores a metric, with its definition if a run that an older Regatta began lacks it.

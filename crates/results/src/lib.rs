@@ -30,6 +30,8 @@ pub mod schema;
 mod store;
 pub mod tables;
 
+use regatta_model::Text;
+
 pub use busy::{LOCK_LIMIT, on_locked};
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
@@ -54,7 +56,7 @@ pub enum RunState {
     /// Ended in good order before the end of its plan; measured trials are kept.
     Interrupted {
         /// Reason, one sentence without a full stop.
-        reason: String,
+        reason: Text,
     },
 }
 

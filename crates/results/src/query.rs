@@ -8,8 +8,8 @@ use std::{
 };
 
 use regatta_model::{
-    AskedAchieved, Histogram, HostFacts, Measurements, Named as _, Outcome, PathCheck, RunHeader,
-    RunPart, Series, Shard, TrialRecord, Warning, metric, warning,
+    AskedAchieved, Histogram, HostFacts, Measurements, Named as _, Outcome, PathCheck, Phrase,
+    RunHeader, RunPart, Series, Shard, Text, TrialRecord, Warning, metric, warning,
 };
 use rusqlite::{Connection, Params, Row, types::Type};
 
@@ -91,6 +91,7 @@ impl RunFile {
             "SELECT run_id, regatta_version, started_unix_ns, study_json, study_text, bed FROM run";
         let row = self.one(sql, |row| <(_, _, _, String, _, _)>::try_from(row))?;
         let (run_id, regatta_version, started_unix_ns, study_json, study_text, bed) = row;
+        let texts = self.texts()?;
         let study = serde_json::from_str(&study_json)
             .map_err(|e| self.damaged(format!("its study cannot be read: {e}")))?;
         Ok(RunHeader {
@@ -99,7 +100,7 @@ impl RunFile {
             started_unix_ns,
             study,
             study_text,
-            bed,
+            bed: texts.read(bed),
             hosts: self.hosts()?,
             part: self.part()?,
         })
@@ -161,7 +162,9 @@ impl RunFile {
         match state.as_str() {
             "running" => Ok(RunState::Running),
             "complete" => Ok(RunState::Complete),
-            "interrupted" => Ok(RunState::Interrupted { reason }),
+            "interrupted" => Ok(RunState::Interrupted {
+                reason: self.texts()?.read(reason),
+            }),
             _ => Err(self.damaged(format!("`{state}` is not a state of a run"))),
         }
     }
@@ -253,6 +256,21 @@ impl RunFile {
         Ok(parts.into_iter().filter_map(named).collect())
     }
 
+    /// Reads the phrases of the texts of the other tables.
+    fn texts(&self) -> Result<Texts, ResultsError> {
+        if self.version()? < 8 {
+            return Ok(Texts::default());
+        }
+        let phrases = self.rows("SELECT text, content_json FROM phrase", |row| {
+            let phrase = serde_json::from_str(row.get_ref(1)?.as_str()?);
+            let phrase = phrase.map_err(|error| {
+                rusqlite::Error::FromSqlConversionFailure(1, Type::Text, error.into())
+            })?;
+            Ok((row.get(0)?, Arc::new(phrase)))
+        })?;
+        Ok(Texts(phrases.into_iter().collect()))
+    }
+
     /// Returns the columns of a warning, for [`read_warning`].
     fn of_warning(&self) -> Result<String, ResultsError> {
         let content = self.since_version(7, ["content_json"], ["NULL"])?;
@@ -276,7 +294,7 @@ impl RunFile {
     }
 
     /// Reads the rows of the attempts of `span` in the order of their number, without what other tables hold of them.
-    fn trial_rows(&self, span: Span) -> Result<Vec<TrialRecord>, ResultsError> {
+    fn trial_rows(&self, span: Span, texts: &Texts) -> Result<Vec<TrialRecord>, ResultsError> {
         let attempt = self.since_version(2, ["attempt"], ["1"])?;
         let mut trials = Vec::new();
         let sql = format!(
@@ -302,7 +320,7 @@ impl RunFile {
                 outcome: Outcome::from_name(outcome)
                     .ok_or_else(|| self.damaged(format!("`{outcome}` is not an outcome")))?,
                 reasons: Vec::new(),
-                hint: row.get(8)?,
+                hint: texts.read(row.get(8)?),
                 measurements: Measurements::default(),
             });
             Ok(())
@@ -335,12 +353,13 @@ impl RunFile {
         span: Span,
         with_series: bool,
     ) -> Result<Vec<TrialRecord>, ResultsError> {
-        let mut trials = self.trial_rows(span)?;
+        let texts = self.texts()?;
+        let mut trials = self.trial_rows(span, &texts)?;
         self.attach(
             &mut trials,
             span,
             "SELECT trial, reason FROM reason WHERE {IN_SPAN} ORDER BY trial, position",
-            |row| row.get(1),
+            |row| Ok(texts.read(row.get(1)?)),
             |trial, reasons| trial.reasons.extend(reasons),
         )?;
         // All records share the names.
@@ -374,7 +393,7 @@ impl RunFile {
             &mut trials,
             span,
             "SELECT trial, name, value FROM fact WHERE {IN_SPAN} ORDER BY trial, name",
-            |row| Ok((row.get(1)?, row.get(2)?)),
+            |row| Ok((row.get::<_, String>(1)?, texts.read(row.get(2)?))),
             |trial, facts| trial.measurements.facts.extend(facts),
         )?;
         self.attach(
@@ -446,6 +465,18 @@ impl RunFile {
             give(trial, of_trial.drain(..));
         }
         Ok(())
+    }
+}
+
+/// Phrases of the texts of a file.
+#[derive(Default)]
+struct Texts(BTreeMap<String, Arc<Phrase>>);
+
+impl Texts {
+    /// Returns a stored text with its phrase.
+    fn read(&self, english: String) -> Text {
+        let phrase = self.0.get(&english).cloned();
+        Text::new(english, phrase)
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `part` | one run that the file is made of, as a part of its plan: one, or of a merged file several |
 //! | `part_fact` | one fact about a host that differs between the parts of a merged file |
 //! | `part_trial` | the part of one trial, in a merged file |
+//! | `phrase` | template and arguments of a text of the other tables |
 //! | `parameter` | value of one sweep for one transport, condition or workload that it made |
 //!
 //! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text,
@@ -55,6 +56,10 @@
 //! Since version 7 a warning has its template and the values of its arguments in `content_json`; in the rows of older files
 //! that is null.
 //!
+//! Since version 8 reasons, hints of trials, facts, beds and the reason of an interruption have their template and the
+//! values of its arguments in `phrase`, by the English text that their tables hold. Texts without a row there are of other
+//! programs.
+//!
 //! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version`
 //! ([`VERSION`]) is the version of its tables.
 
@@ -62,7 +67,7 @@
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
 /// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 7;
+pub const VERSION: i32 = 8;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE run (
@@ -253,3 +258,13 @@ CREATE INDEX part_trial_of_part ON part_trial (part);
 
 /// Column that version 7 added.
 pub(crate) const SINCE_7: &str = "ALTER TABLE warning ADD COLUMN content_json TEXT";
+
+/// Table that version 8 added.
+pub(crate) const SINCE_8: &str = "
+CREATE TABLE phrase (
+    id INTEGER PRIMARY KEY,
+    text TEXT NOT NULL UNIQUE,
+    content_json TEXT NOT NULL,
+    checksum INTEGER
+) STRICT;
+";

@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_model::{
-    HostSamples, Measurements, PathCheck, RunHeader, Series, TrialRecord, Warning,
+    HostSamples, Measurements, PathCheck, RunHeader, Series, TrialRecord, Warning, reason,
 };
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
@@ -370,8 +370,7 @@ pub fn is_locked(dir: &File) -> Option<bool> {
 pub fn state_now(dir: &Path, saved: RunState) -> RunState {
     match saved {
         RunState::Running if is_being_written(dir) == Some(false) => RunState::Interrupted {
-            reason: "its process ended without saying why, as after `kill -9` or a power cut"
-                .to_owned(),
+            reason: reason::ended_silently().into(),
         },
         saved => saved,
     }
@@ -424,6 +423,7 @@ fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
         // Metrics keep the names that they were stored under.
         (6, ""),
         (7, schema::SINCE_7),
+        (8, schema::SINCE_8),
     ];
     for (since, tables) in added.into_iter().filter(|(since, _)| version < *since) {
         transaction.execute_batch(tables)?;

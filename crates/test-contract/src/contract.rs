@@ -12,11 +12,11 @@ use std::{
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{
     BulkOptions, Bytes, Direction, OptionValue, Pattern, ProbePlacement, STACK_FACTS, Verify,
-    WorkloadKind, stack,
+    WorkloadKind, fact, stack,
 };
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, NOT_STATED, OptionError, Result, TransportError,
-    TrialContext, WindowEdge,
+    Carries, Driver, DriverDescriptor, OptionError, Result, TransportError, TrialContext,
+    WindowEdge,
     testing::{
         Pair, order_for, run_pair, run_pair_stopped, run_pair_then, run_pair_while, trial_context,
     },
@@ -354,16 +354,17 @@ pub fn the_stack_is_described(driver: &dyn Driver) {
             order.workload.probe.under_load = probed;
         });
         let what = name(driver);
-        for fact in STACK_FACTS {
-            let value = (sender.measurements.facts.get(fact.name))
-                .or(receiver.measurements.facts.get(fact.name));
-            let value = value.unwrap_or_else(|| panic!("{what} does not state `{}`", fact.name));
-            assert!(!value.is_empty(), "{what}: `{}`", fact.name);
-            assert!(!value.contains(NOT_STATED), "{what}: `{}`", fact.name);
+        for stated in STACK_FACTS {
+            let value = (sender.measurements.facts.get(stated.name))
+                .or(receiver.measurements.facts.get(stated.name));
+            let value = value.unwrap_or_else(|| panic!("{what} does not state `{}`", stated.name));
+            assert!(!value.is_empty(), "{what}: `{}`", stated.name);
+            let is_stated = !value.contains(&fact::not_stated().to_string());
+            assert!(is_stated, "{what}: `{}`", stated.name);
             for beginning in [stack::NOT_APPLICABLE, stack::NOT_KNOWN] {
                 let reason = value.strip_prefix(beginning);
                 let has_reason = reason.is_none_or(|reason| reason.starts_with(": "));
-                assert!(has_reason, "{what}: `{}` is `{value}`", fact.name);
+                assert!(has_reason, "{what}: `{}` is `{value}`", stated.name);
             }
         }
         // What the stack reports is what the descriptor names, as far as the ends themselves write it.

@@ -1,6 +1,6 @@
 //! Checks whether a transport supports a workload, before a trial starts.
 
-use regatta_model::{Finish, Handshake, ProbePlacement, Spread, Workload, WorkloadKind};
+use regatta_model::{Finish, Handshake, ProbePlacement, Spread, Workload, WorkloadKind, reason};
 
 use crate::{
     descriptor::{Carries, DriverDescriptor},
@@ -18,16 +18,6 @@ pub const fn capability(handshake: Handshake) -> Option<&'static str> {
     }
 }
 
-/// Describes the handshake, for a driver that does not support it.
-const fn describe(handshake: Handshake) -> &'static str {
-    match handshake {
-        Handshake::Full => "a full handshake",
-        Handshake::Resumed => "a handshake with a ticket of an earlier connection",
-        Handshake::EarlyData => "data in the first flight (0-RTT)",
-        Handshake::Retry => "a Retry, which has the address proved before the handshake",
-    }
-}
-
 /// Checks a workload against a driver's descriptor. `carries` is the unit that the driver carries
 /// with the options of the order.
 pub(crate) fn check(
@@ -36,26 +26,22 @@ pub(crate) fn check(
     workload: &WorkloadKind,
 ) -> Result<(), Unsupported> {
     let name = driver.name;
-    let (reason, hint) = match workload {
+    let (lacks, hint) = match workload {
         _ if carries == Carries::Files => return over_files(name, workload),
-        WorkloadKind::ShortConnections { .. } if carries == Carries::Messages => (
-            format!(
-                "`{name}` carries messages without connections, so there is nothing to set up and \
-                 close"
-            ),
-            "choose a transport of streams",
-        ),
-        WorkloadKind::MultiStream { .. } if carries == Carries::Messages => (
-            format!("`{name}` carries messages without streams that could block them"),
-            "choose a transport of streams",
-        ),
+        WorkloadKind::ShortConnections { .. } if carries == Carries::Messages => {
+            (reason::nothing_to_set_up(name), reason::choose_streams())
+        }
+        WorkloadKind::MultiStream { .. } if carries == Carries::Messages => {
+            (reason::no_streams_to_block(name), reason::choose_streams())
+        }
         WorkloadKind::ShortConnections { handshake, .. } => match capability(*handshake) {
             Some(needed) if !driver.capabilities.contains(&needed) => (
-                format!(
-                    "`{name}` does not have {} (`{needed}`)",
-                    describe(*handshake)
-                ),
-                "write `handshake = \"full\"`, or choose another transport",
+                match handshake {
+                    Handshake::EarlyData => reason::no_early_data(name, needed),
+                    Handshake::Retry => reason::no_retry(name, needed),
+                    Handshake::Resumed | Handshake::Full => reason::no_resumption(name, needed),
+                },
+                reason::full_handshake(),
             ),
             _ => return Ok(()),
         },
@@ -64,12 +50,12 @@ pub(crate) fn check(
             spread: Spread::Streams,
             ..
         } if *streams > 1 && !driver.multiplexes => (
-            format!("a connection of `{name}` has one stream, not {streams}"),
-            "write `spread = \"connections\"`, or `streams = 1`",
+            reason::one_stream(name, u64::from(*streams)),
+            reason::spread_connections(),
         ),
         _ => return Ok(()),
     };
-    Err(Unsupported::new(reason, hint))
+    Err(Unsupported::new(lacks, hint))
 }
 
 /// Checks whether the probe under load can travel on what the workload asks for.
@@ -83,22 +69,16 @@ pub(crate) fn check_probe(
         return Ok(());
     }
     let name = driver.name;
-    let reason = match &workload.kind {
-        _ if carries != Carries::Streams || !driver.multiplexes => format!(
-            "a connection of `{name}` has no streams beside the transfer's, so the probe under load \
-             cannot have one (`probe.placement = \"stream\"`)"
-        ),
-        WorkloadKind::Bulk { options, .. } if options.finish == Finish::Abandon => format!(
-            "the sender of the workload `{}` closes its connection with its last message \
-             (`finish = \"abandon\"`), so the probe under load cannot have a stream of it \
-             (`probe.placement = \"stream\"`)",
-            workload.name
-        ),
+    let lacks = match &workload.kind {
+        _ if carries != Carries::Streams || !driver.multiplexes => {
+            reason::no_stream_for_probe(name)
+        }
+        WorkloadKind::Bulk { options, .. } if options.finish == Finish::Abandon => {
+            reason::abandoned_before_probe(&workload.name)
+        }
         _ => return Ok(()),
     };
-    let hint = "leave `placement` out, so that the probe has a connection of its own over every \
-                transport";
-    Err(Unsupported::new(reason, hint))
+    Err(Unsupported::new(lacks, reason::probe_on_connection()))
 }
 
 /// Checks a workload for a system that moves whole files.
@@ -106,12 +86,8 @@ pub(crate) fn over_files(name: &str, workload: &WorkloadKind) -> Result<(), Unsu
     match workload {
         WorkloadKind::Bulk { options, .. } => transfer::check_options(options),
         other => Err(Unsupported::new(
-            format!(
-                "`{name}` moves whole files one way and has no answers: it carries out `bulk` and \
-                 not `{}`",
-                other.name()
-            ),
-            "choose a transport of streams",
+            reason::only_files(name, other.name()),
+            reason::choose_streams(),
         )),
     }
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use regatta_control::Note;
+use regatta_model::Facts;
 
 use crate::{
     clock::MonotonicTime,
@@ -224,8 +225,8 @@ pub trait StatisticsSource: Send + Sync {
 
     /// Returns facts about the connection, by the full name of the fact as in `TrialRecord::facts`:
     /// `congestion_control.sender`, `tls.version`. Read once, when the transfer has ended.
-    fn facts(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
+    fn facts(&self) -> Facts {
+        Facts::default()
     }
 
     /// Returns metrics that only this stack measures, by the metric's name in

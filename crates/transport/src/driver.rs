@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, error::Error, io, net::SocketAddr, time::Duration};
 
 use regatta_control::{FailureKind, SideReport, TrialOrder};
-use regatta_model::{OptionValue, Workload, WorkloadKind, causes};
+use regatta_model::{OptionValue, Phrase, Text, Workload, WorkloadKind, causes, reason};
 
 use crate::{
     applicable,
@@ -103,24 +103,20 @@ pub trait Session: Send {
 #[error("{reason}")]
 pub struct Unsupported {
     /// The reason, for users.
-    pub reason: String,
+    pub reason: Text,
     /// Command or setting that may help; empty if nothing can be done.
-    pub hint: String,
+    pub hint: Text,
 }
 
 impl Unsupported {
     /// Makes the reason, with a hint that may be empty.
-    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn new(reason: impl Into<Text>, hint: impl Into<Text>) -> Self {
         Self {
             reason: reason.into(),
             hint: hint.into(),
         }
     }
 }
-
-/// Hint where the system starts no more threads.
-pub const THREAD_HINT: &str =
-    "allow more processes and threads with `ulimit -u 4096`, then try again";
 
 /// Setting of a study that limits a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,22 +139,22 @@ pub enum TransportError {
     #[error("{what}")]
     Order {
         /// Fault of the order.
-        what: String,
+        what: Text,
     },
     /// An option of the transport is wrong.
-    #[error("wrong option of the transport")]
+    #[error("{}", reason::wrong_option())]
     Option(#[from] OptionError),
     /// A system call failed.
     #[error("{what}")]
     Io {
         /// Action that failed: ``cannot connect to `10.0.0.2` ``. Without a port: it differs
         /// between trials, so that equal failures could not be recognised.
-        what: String,
+        what: Text,
         /// Error of the system.
         source: io::Error,
     },
     /// The system starts no more threads.
-    #[error("cannot start a thread")]
+    #[error("{}", reason::no_thread())]
     Thread {
         /// Error of the system.
         source: io::Error,
@@ -167,23 +163,23 @@ pub enum TransportError {
     #[error("{what}")]
     Stack {
         /// Action that failed.
-        what: String,
+        what: Text,
         /// Error of the stack.
         source: Box<dyn Error + Send + Sync>,
     },
     /// The other end closed the flow before its part was done.
-    #[error("the other end closed the {flow} before it was done")]
+    #[error("{}", closed_early(.flow))]
     Closed {
         /// Name of the flow.
         flow: &'static str,
     },
     /// The other end gave no answer in time.
-    #[error("no {what} within {seconds:.1} s")]
+    #[error("{}", reason::not_in_time(.what.clone(), *.within))]
     TimedOut {
         /// Event that was waited for.
-        what: String,
-        /// Time that was waited, in seconds.
-        seconds: f64,
+        what: Text,
+        /// Time that was waited.
+        within: Duration,
         /// Setting that limits the wait.
         limit: TimeLimit,
     },
@@ -191,50 +187,51 @@ pub enum TransportError {
     #[error("{what}")]
     Protocol {
         /// The violation.
-        what: String,
+        what: Text,
     },
     /// The host of the session raised [`TrialContext::stop`].
-    #[error("the trial was aborted")]
+    #[error("{}", reason::trial_aborted())]
     Cancelled,
 }
 
 impl TransportError {
     /// Makes the error of something that this host cannot do.
-    pub fn unsupported(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn unsupported(reason: impl Into<Text>, hint: impl Into<Text>) -> Self {
         Unsupported::new(reason, hint).into()
     }
 
     /// Makes the error of an order that no host can carry out.
-    pub fn order(what: impl Into<String>) -> Self {
+    pub fn order(what: impl Into<Text>) -> Self {
         Self::Order { what: what.into() }
     }
 
     /// Makes the error of a violation of the protocol by the other end.
-    pub fn protocol(what: impl Into<String>) -> Self {
+    pub fn protocol(what: impl Into<Text>) -> Self {
         Self::Protocol { what: what.into() }
     }
 
     /// Makes the error of an event that did not come within this time, which the deadline of the transfer limits.
-    pub fn timed_out(what: impl Into<String>, within: Duration) -> Self {
+    pub fn timed_out(what: impl Into<Text>, within: Duration) -> Self {
         Self::timed_out_by(TimeLimit::Deadline, what, within)
     }
 
     /// Makes the error of an event that did not come within this time, which `limit` limits.
-    pub fn timed_out_by(limit: TimeLimit, what: impl Into<String>, within: Duration) -> Self {
+    pub fn timed_out_by(limit: TimeLimit, what: impl Into<Text>, within: Duration) -> Self {
         Self::TimedOut {
             what: what.into(),
-            seconds: within.as_secs_f64(),
+            // To a tenth of a second: it differs between trials, so that equal failures could not be recognised.
+            within: Duration::from_millis((within.as_secs_f64() * 10.0).round() as u64 * 100),
             limit,
         }
     }
 
     /// Makes the error of an event that has not come since `begun`.
-    pub fn timed_out_since(what: impl Into<String>, begun: MonotonicTime) -> Self {
+    pub fn timed_out_since(what: impl Into<Text>, begun: MonotonicTime) -> Self {
         Self::timed_out(what, MonotonicTime::now().since(begun))
     }
 
     /// Makes an error of the system; to be used with `map_err`.
-    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(what: impl Into<Text>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
@@ -246,7 +243,7 @@ impl TransportError {
 
     /// Makes an error of a stack; to be used with `map_err`.
     pub fn stack<E: Into<Box<dyn Error + Send + Sync>>>(
-        what: impl Into<String>,
+        what: impl Into<Text>,
     ) -> impl FnOnce(E) -> Self {
         let what = what.into();
         move |source| Self::Stack {
@@ -267,28 +264,55 @@ impl TransportError {
 
     /// Returns the causes, outermost first.
     #[must_use]
-    pub fn reasons(&self) -> Vec<String> {
-        let mut reasons = causes(self);
+    pub fn reasons(&self) -> Vec<Text> {
+        let mut causes = causes(self).into_iter().map(Text::from);
+        causes.next();
+        let mut reasons: Vec<Text> = [self.text()].into_iter().chain(causes).collect();
         reasons.dedup();
         reasons
     }
 
+    /// Returns the outermost cause.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        match self {
+            Self::Unsupported(unsupported) => unsupported.reason.clone(),
+            Self::Order { what }
+            | Self::Io { what, .. }
+            | Self::Stack { what, .. }
+            | Self::Protocol { what } => what.clone(),
+            Self::Option(_) => reason::wrong_option().into(),
+            Self::Thread { .. } => reason::no_thread().into(),
+            Self::Closed { flow } => closed_early(flow).into(),
+            Self::TimedOut { what, within, .. } => {
+                reason::not_in_time(what.clone(), *within).into()
+            }
+            Self::Cancelled => reason::trial_aborted().into(),
+        }
+    }
+
     /// Returns a hint for the user; empty if there is none.
     #[must_use]
-    pub fn hint(&self) -> &str {
+    pub fn hint(&self) -> Text {
         match self {
-            Self::Unsupported(unsupported) => &unsupported.hint,
-            Self::Option(error) => error.hint(),
+            Self::Unsupported(unsupported) => unsupported.hint.clone(),
+            Self::Option(error) => error.hint().into(),
             Self::TimedOut { limit, .. } => match limit {
-                TimeLimit::ConnectDeadline => {
-                    "give a longer `--connect-deadline`, or a path with less loss"
-                }
-                TimeLimit::Deadline => "give a longer `--deadline`, or a path with less loss",
-                TimeLimit::Fixed => "",
+                TimeLimit::ConnectDeadline => reason::longer_connect_deadline().into(),
+                TimeLimit::Deadline => reason::longer_deadline().into(),
+                TimeLimit::Fixed => Text::default(),
             },
-            Self::Thread { .. } => THREAD_HINT,
-            _ => "",
+            Self::Thread { .. } => reason::more_threads().into(),
+            _ => Text::default(),
         }
+    }
+}
+
+/// Returns the reason for a flow, `connection` or `transfer`, that the other end closed early.
+fn closed_early(flow: &str) -> Phrase {
+    match flow {
+        "connection" => reason::connection_closed_early(),
+        _ => reason::transfer_closed_early(),
     }
 }
 

@@ -54,16 +54,14 @@ pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
     OptionValues,
 };
-pub use driver::{Driver, Result, Session, THREAD_HINT, TimeLimit, TransportError, Unsupported};
+pub use driver::{Driver, Result, Session, TimeLimit, TransportError, Unsupported};
 pub use exchange::stated::StatedExchange;
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
 pub use probe::idle_messages_at_once;
 pub use regatta_process::loads_modules;
-pub use session::{
-    MessageSession, NOT_STATED, StreamSession, TransferSession, complete_stack_facts,
-};
+pub use session::{MessageSession, StreamSession, TransferSession, complete_stack_facts};
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
 pub use transfer::TransferEndpoint;

@@ -3,9 +3,9 @@
 //! As with streams, functions are `async` so that one workload serves blocking and asynchronous
 //! stacks.
 
-use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
+use std::{future::Future, net::SocketAddr, sync::Arc};
 
-use regatta_model::Warning;
+use regatta_model::{Facts, Warning};
 
 use crate::{
     clock::MonotonicTime, context::StatisticsSource, driver::Result, executor::Executor,
@@ -63,8 +63,8 @@ pub trait MessageFlow: Send {
     }
 
     /// Returns facts about the flow, by the full name of the fact.
-    fn facts(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
+    fn facts(&self) -> Facts {
+        Facts::default()
     }
 }
 
@@ -124,8 +124,8 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
 
     /// Returns facts about this end, by the full name of the fact. Facts about a flow take
     /// precedence.
-    fn facts(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
+    fn facts(&self) -> Facts {
+        Facts::default()
     }
 
     /// Returns warnings about messages of `message_bytes` over this path.

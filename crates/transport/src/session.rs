@@ -1,12 +1,12 @@
 //! Sessions: one end of one trial over any transport, with the workload of the order.
 
-use std::{collections::BTreeMap, fs, net::SocketAddr};
+use std::{fs, net::SocketAddr};
 
 use regatta_control::{Note, Role, SideReport, TrialOrder};
 use regatta_model::{
-    Bytes, STACK_FACTS, WorkloadKind,
+    Bytes, Facts, Phrase, STACK_FACTS, Text, WorkloadKind, fact,
     loss_response::{self, LOSS_RESPONSE},
-    stack,
+    reason,
 };
 
 use crate::{
@@ -24,11 +24,7 @@ use crate::{
 
 /// Ends a session: stops what is left of it, notes over control that the connections are closed, adds the facts
 /// about this end beside its flows, and completes those by which stacks are compared.
-fn end(
-    trial: &Trial,
-    result: Result<SideReport>,
-    of_end: BTreeMap<String, String>,
-) -> Result<SideReport> {
+fn end(trial: &Trial, result: Result<SideReport>, of_end: Facts) -> Result<SideReport> {
     let aborted = trial.context.stop.is_stopped();
     trial.stop.stop();
     let mut report = result.map_err(|error| trial.explain(error))?;
@@ -42,58 +38,52 @@ fn end(
     for (name, value) in of_end {
         report.measurements.facts.entry(name).or_insert(value);
     }
-    complete_stack_facts(&mut report, &trial.order, NOT_STATED);
+    complete_stack_facts(&mut report, &trial.order, &fact::not_stated());
     Ok(report)
 }
 
-/// Reason of a fact that a driver should state and does not.
-pub const NOT_STATED: &str = "the driver does not state it";
-
 /// Adds each of [`STACK_FACTS`] of this end that is not there yet as not known, for the reason
 /// `why`.
-pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &str) {
+pub fn complete_stack_facts(report: &mut SideReport, order: &TrialOrder, why: &Phrase) {
     let end = format!(".{}", order.role.name());
-    for fact in STACK_FACTS {
-        let (is_of_end, value) = match fact.name {
+    for stated in STACK_FACTS {
+        let (is_of_end, value) = match stated.name {
             LOSS_RESPONSE => continue,
-            "probe.placement" => (order.connects(), "none".to_owned()),
+            "probe.placement" => (order.connects(), Text::from("none")),
             "probe.retransmission" => (
                 order.connects(),
-                format!("{}: no probe under load", stack::NOT_APPLICABLE),
+                fact::not_applicable(fact::no_probe_under_load()).into(),
             ),
             name => (
                 name.ends_with(&end) || name.starts_with("tls."),
-                format!("{}: {why}", stack::NOT_KNOWN),
+                fact::not_known(why.clone().into()).into(),
             ),
         };
         if is_of_end {
             let facts = &mut report.measurements.facts;
-            facts.entry(fact.name.to_owned()).or_insert(value);
+            facts.entry(stated.name.to_owned()).or_insert(value);
         }
     }
     if order.role == Role::Sender {
         let value = response_to_losses(&report.measurements.facts, &order.transport.driver);
-        (report.measurements.facts).insert(LOSS_RESPONSE.to_owned(), value);
+        report.measurements.facts.insert(LOSS_RESPONSE, value);
     }
 }
 
 /// Returns the fact [`LOSS_RESPONSE`] of a sender with these facts: the measured one of the driver and its congestion
 /// control, with the version of this kernel or of the program beside a table of another one.
-fn response_to_losses(facts: &BTreeMap<String, String>, driver: &str) -> String {
+fn response_to_losses(facts: &Facts, driver: &str) -> Text {
     let control = facts.get("congestion_control.sender");
     let in_kernel =
         (facts.get("threads.sender")).is_some_and(|it| it.ends_with("protocol in the kernel"));
     let running = match facts.get("external.sender") {
-        Some(program) => Some(program.clone()),
+        Some(program) => Some(program.to_string()),
         None if !in_kernel => None,
         None => (fs::read_to_string("/proc/sys/kernel/osrelease").ok())
             .map(|release| format!("Linux {}", release.trim())),
     };
-    loss_response::fact(
-        driver,
-        control.map_or("", String::as_str),
-        running.as_deref(),
-    )
+    let none = Text::default();
+    loss_response::fact(driver, control.unwrap_or(&none), running.as_deref())
 }
 
 /// Workload of a session over an endpoint.
@@ -116,9 +106,9 @@ pub trait Work<E>: Send + Sized {
     fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport>;
 
     /// Returns facts about the end beside its flows.
-    fn facts(endpoint: &E) -> BTreeMap<String, String> {
+    fn facts(endpoint: &E) -> Facts {
         let _ = endpoint;
-        BTreeMap::new()
+        Facts::default()
     }
 }
 
@@ -236,8 +226,8 @@ impl<E: MessageEndpoint> Work<E> for MessageWork {
         if message > longest {
             let message = Bytes(message as u64);
             return Err(TransportError::unsupported(
-                format!("a message of `{message}` is longer than a datagram carries"),
-                format!("choose a message of at most {longest} B"),
+                reason::longer_than_datagram(message),
+                reason::message_of_at_most(longest as u64),
             ));
         }
         Ok(Self(work))
@@ -253,7 +243,7 @@ impl<E: MessageEndpoint> Work<E> for MessageWork {
         endpoint.executor().block_on(running)
     }
 
-    fn facts(endpoint: &E) -> BTreeMap<String, String> {
+    fn facts(endpoint: &E) -> Facts {
         endpoint.facts()
     }
 }

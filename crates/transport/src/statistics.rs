@@ -9,6 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use regatta_model::Facts;
 use regatta_model::metric::{id, series_id};
 
 use crate::context::{ProtocolSample, StatisticsSource};
@@ -93,11 +94,11 @@ impl StatisticsSource for AllConnections {
         sample_all(&mut self.sources.lock())
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let sources = self.sources.lock();
         // They are alike but for what the stack chose for each; the first one stands for all.
         let first = sources.first();
-        let mut facts = first.map_or_else(BTreeMap::new, |first| first.source.facts());
+        let mut facts = first.map_or_else(Facts::default, |first| first.source.facts());
         if sources.len() < 2 {
             return facts;
         }

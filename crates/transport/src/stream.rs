@@ -4,10 +4,10 @@
 //! blocking driver's functions block and never yield, and its executor is
 //! [`Blocking`](crate::Blocking). An asynchronous driver has its own current-thread runtime.
 
-use std::{collections::BTreeMap, future::Future, net::SocketAddr, sync::Arc};
+use std::{future::Future, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use regatta_model::Warning;
+use regatta_model::{Facts, Warning};
 
 use crate::{
     clock::MonotonicTime,
@@ -196,8 +196,8 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<Accepted<Self::Connection>>>;
 
     /// Returns facts that are known before any connection, by the full name of the fact.
-    fn facts(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
+    fn facts(&self) -> Facts {
+        Facts::default()
     }
 
     /// Returns warnings about this end, over this path.

@@ -7,7 +7,6 @@
 mod transfer;
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     io::{ErrorKind, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
@@ -20,7 +19,7 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{OptionValue, StackFacts, stack};
+use regatta_model::{Facts, OptionValue, StackFacts, Text, stack};
 use regatta_transport::{
     Abort, Blocking, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample,
     Purpose, Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint,
@@ -132,7 +131,7 @@ impl StreamEndpoint for Endpoint {
     ) -> Result<Accepted<Connection>, TransportError> {
         let Some((listener, _)) = &self.listener else {
             return Err(TransportError::Protocol {
-                what: "this end does not listen".to_owned(),
+                what: "this end does not listen".into(),
             });
         };
         let begun = MonotonicTime::now();
@@ -158,8 +157,8 @@ impl StreamEndpoint for Endpoint {
     }
 
     // What a reader must know to compare this stack with others: a value, or why there is none.
-    fn facts(&self) -> BTreeMap<String, String> {
-        let unknown = || Cow::Owned(format!("{}: std does not tell it", stack::NOT_KNOWN));
+    fn facts(&self) -> Facts {
+        let unknown = || Text::from(format!("{}: std does not tell it", stack::NOT_KNOWN));
         let stated = StackFacts {
             initial_window: unknown(),
             slow_start_exit: unknown(),
@@ -168,8 +167,8 @@ impl StreamEndpoint for Endpoint {
             first_flight: "not applicable: a SYN carries no data".into(),
             cipher: "none".into(),
             crypto: "none".into(),
-            key_exchange: stack::NO_TLS.into(),
-            certificate: stack::NO_TLS.into(),
+            key_exchange: stack::no_tls(),
+            certificate: stack::no_tls(),
             threads: stack::KERNEL_THREAD.into(),
             offloads: stack::OF_INTERFACE.into(),
             acknowledgements: unknown(),
@@ -177,7 +176,7 @@ impl StreamEndpoint for Endpoint {
         };
         let end = self.role.name();
         let mut facts = stated.of_end(end);
-        facts.insert(format!("congestion_control.{end}"), unknown().into_owned());
+        facts.insert(format!("congestion_control.{end}"), unknown());
         facts
     }
 }
@@ -219,7 +218,7 @@ impl StreamConnection for Connection {
     async fn open_stream(&self) -> Result<Stream, TransportError> {
         if self.taken.swap(true, Ordering::Relaxed) {
             return Err(TransportError::Protocol {
-                what: "a TCP connection has one stream".to_owned(),
+                what: "a TCP connection has one stream".into(),
             });
         }
         Ok(Stream(Arc::clone(&self.socket)))

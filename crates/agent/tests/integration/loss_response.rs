@@ -26,12 +26,12 @@ fn every_congestion_control_with_a_published_function_is_measured() {
             continue;
         }
         for control in controls(driver) {
-            let fact = loss_response::fact(name, control, None);
+            let fact = loss_response::fact(name, &control.into(), None);
             assert!(!fact.starts_with("not"), "{name} with {control}: {fact}");
         }
     }
     for name in ["sctp", "sctp-userspace", "sctp-pysctp"] {
-        let fact = loss_response::fact(name, "rfc9260", None);
+        let fact = loss_response::fact(name, &"rfc9260".into(), None);
         assert!(!fact.starts_with("not"), "{name}: {fact}");
     }
 }

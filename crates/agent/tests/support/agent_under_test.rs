@@ -113,8 +113,8 @@ impl Driver for TestDriver {
     fn supported(&self, _: &BTreeMap<String, OptionValue>) -> Result<(), Unsupported> {
         if self.kind == Kind::Unsupported {
             return Err(Unsupported {
-                reason: "the kernel has no `test`".to_owned(),
-                hint: "modprobe test".to_owned(),
+                reason: "the kernel has no `test`".into(),
+                hint: "modprobe test".into(),
             });
         }
         Ok(())

@@ -49,7 +49,7 @@ impl Connect for Shell {
         session(self.0).map_err(|error| BedError::Session {
             host: "the shell".into(),
             source: Box::new(error),
-            hint: String::new(),
+            hint: regatta_model::Text::default(),
         })
     }
 }

@@ -7,7 +7,9 @@ use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
 use regatta_control::Host;
-use regatta_model::{BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange};
+use regatta_model::{
+    BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange, Text,
+};
 use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
 use serde::de::DeserializeOwned;
@@ -300,7 +302,7 @@ impl Bed {
 }
 
 impl TestBed for Bed {
-    fn description(&self) -> String {
+    fn description(&self) -> Text {
         let placement = match (&self.remote, self.has_two_daemons()) {
             (Some(remote), _) => match remote.ends[0].shaping {
                 Shaping::Interface { .. } => HostPlacement::TwoInterfaces,
@@ -309,7 +311,7 @@ impl TestBed for Bed {
             (None, true) => HostPlacement::TwoGuests,
             (None, false) => HostPlacement::OneMachine,
         };
-        self.path.description(placement)
+        self.path.description(placement).into()
     }
 
     /// Two machines do not, nor do two guests: the clock of each counts from its own boot.

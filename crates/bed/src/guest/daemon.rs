@@ -78,7 +78,7 @@ impl GuestDaemonError {
 
     fn hint(&self) -> String {
         match self {
-            Self::Namespaces(error) => error.hint(),
+            Self::Namespaces(error) => error.hint().to_string(),
             Self::Mounts(error) if error.source.raw_os_error() == Some(libc::ENOSYS) => {
                 "use Linux 5.12 or newer".into()
             }

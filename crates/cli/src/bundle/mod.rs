@@ -159,7 +159,7 @@ fn members(
         "run_id": header.run_id,
         "regatta_version": header.regatta_version,
         "started_unix_ns": header.started_unix_ns,
-        "bed": header.bed,
+        "bed": header.bed.as_str(),
         "hosts": header.hosts,
         "builds": summary.builds,
         "stacks": summary.stacks,

@@ -73,7 +73,8 @@ pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState
     let form = ["--noheader", "--array", "--format=%K|%T|%N|%r|%o"];
     let squeue = |which: &[&str]| output("squeue", &[&form, which].concat());
     let job_tasks = job.map(|job| match squeue(&["--jobs", job]) {
-        // It has forgotten a job that ended some minutes ago, and has one exit code for all of its errors.
+        // It has forgotten a job that ended some minutes ago. `squeue` has one exit code for all of its errors and no form of
+        // them for programs, so that its words are all there is; with other words its message is shown as it is.
         Err(reason) if reason.contains("Invalid job id") => Ok(String::new()),
         result => result,
     });

@@ -48,6 +48,6 @@ impl JsonLines {
 
 impl Listener for JsonLines {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
-        write(event)
+        write(&*event.in_english())
     }
 }

@@ -105,8 +105,7 @@ pub fn bar(template: &str) -> ProgressBar {
 fn outcome(trial: &TrialRecord) -> String {
     let measurements = &trial.measurements;
     if trial.outcome != Outcome::Measured {
-        let name = trial.outcome.label();
-        return [&[name], &trial.reasons[..]].concat().join(": ");
+        return format!("{}: {}", trial.outcome.label(), trial.reasons.join(": "));
     }
     let mut text = match measurements.metrics.get(id::GOODPUT_BPS) {
         Some(rate) => format!("{:.1} Mbit/s", rate.trunc() / 1e6),

@@ -99,7 +99,9 @@ impl StoreListener {
     /// # Errors
     /// The file cannot be written.
     pub fn interrupted(&mut self, reason: String) -> Result<(), ResultsError> {
-        let state = RunState::Interrupted { reason };
+        let state = RunState::Interrupted {
+            reason: reason.into(),
+        };
         (self.store.as_mut()).map_or(Ok(()), |store| store.set_state(&state))
     }
 }

@@ -37,7 +37,7 @@ impl PathSummary<'_> {
         };
         Ok(json!({
             "condition": condition,
-            "bed": self.bed.description(),
+            "bed": self.bed.description().to_string(),
             "seed": self.seed,
             "client": self.bed.address(Host::Client),
             "server": self.bed.address(Host::Server),

@@ -57,7 +57,8 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let conditions = std::slice::from_ref(&condition);
     let mut bed =
         Bed::up(BedKind::Netns, setup, conditions, &executable, &new_id()).map_err(|error| {
-            let failure = no_bed(error).map_hint(client_hints::of_path);
+            let hint = client_hints::of_path(&error.hint());
+            let failure = no_bed(error).with_hint(hint);
             failure.hint("`regatta doctor` shows what this machine lacks")
         })?;
     let seed = args.seed.unwrap_or_else(rand::random);

@@ -88,7 +88,7 @@ fn captures_agree_with_the_transfer_times_of_sockets() {
     assert_eq!(trials.len(), 4);
     for trial in &trials {
         assert_ran(trial);
-        let fact = &trial.measurements.facts["capture_file"];
+        let fact = &*trial.measurements.facts["capture_file"];
         let expected = format!(
             "files/trial-{:04}/{}.a-path-lossy.bulk.round-{}.pcapng",
             trial.index + 1,
@@ -147,7 +147,7 @@ fn capture_option_takes_a_size_and_refuses_netem() {
     let with = |more: &[&str]| bench.run(&[&small[..], more].concat());
     let full = with(&["--capture=full", "--out", "full"]);
     let trial = only_trial(&bench, &full, "full");
-    let file = &trial.measurements.facts["capture_file"];
+    let file = &*trial.measurements.facts["capture_file"];
     let whole = std::fs::metadata(bench.path("full").join(file)).expect("a file");
     assert!(whole.len() > 100_000, "{whole:?}");
     // The clock of the process starts before the SYN and stops after the acknowledgement.
@@ -235,7 +235,7 @@ fn capture_write_error_is_reported_and_the_trial_is_measured() {
     // What was written before is whole.
     let file = bench
         .path("small")
-        .join(&trial.measurements.facts["capture_file"]);
+        .join(&*trial.measurements.facts["capture_file"]);
     assert!(packets(&file).len() > 100);
 }
 

@@ -63,7 +63,7 @@ fn record(plan: &Plan, trial: &PlannedTrial) -> TrialRecord {
         seed: trial.seed,
         outcome: Outcome::Measured,
         reasons: Vec::new(),
-        hint: String::new(),
+        hint: regatta_model::Text::default(),
         measurements: Measurements {
             metrics: values.map(|(name, value)| (name.to_owned(), value)).into(),
             ..Measurements::default()
@@ -81,7 +81,7 @@ pub fn store(plan: &Plan, number: u32, dir: &Path) {
         started_unix_ns: i64::from(number),
         study: plan.study().clone(),
         study_text: String::new(),
-        bed: "netns".to_owned(),
+        bed: "netns".into(),
         hosts: BTreeMap::new(),
         part: plan.part(Some(shard), &done, format!("n{}", number % 4)),
     };

@@ -38,7 +38,7 @@ pub fn serve(rule: StopRule) -> ExitCode {
             };
             let message = FromGuest::Failed {
                 reasons: causes(&error),
-                hint: bed.map_or_else(String::new, |error| error.hint().to_owned()),
+                hint: bed.map_or_else(String::new, |error| error.hint().to_string()),
                 unsupported: matches!(bed, Some(BedError::Refused { .. })),
                 guest_gone: matches!(
                     bed,

@@ -8,7 +8,8 @@ use regatta_bed::{
     capture::{self, CaptureOrder, CaptureSummary, Captured},
 };
 use regatta_model::{
-    Condition, Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id, warning,
+    Condition, Direction, Measurements, TrialRecord, Warning, WorkloadKind, metric::id, reason,
+    warning,
 };
 
 use super::transfer_time::Frame;
@@ -150,7 +151,7 @@ fn add_bytes(file: &std::path::Path, direction: Direction, record: &mut TrialRec
                 .insert(id::CAPTURED_BYTES, bytes as f64);
         }
         Err(error) => {
-            let warning = warning::capture_unreadable(&error.to_string());
+            let warning = warning::capture_unreadable(error.to_string().into());
             measurements.warnings.push(warning);
         }
     }
@@ -197,8 +198,7 @@ fn add_time(
                 && (metrics.get(id::BYTES_DELIVERED))
                     .is_some_and(|bytes| !carries(condition, *bytes, time_ns)) =>
         {
-            let reason = "the path cannot carry what was delivered between the packets with which the transfer seems to \
-                          begin and to end";
+            let reason = reason::capture_rules_out().into();
             warnings.push(warning::capture_unreadable(reason));
         }
         Ok(Some(time_ns)) => {
@@ -213,7 +213,7 @@ fn add_time(
         }
         // The acknowledgement never came, or the capture does not hold it.
         Ok(None) => {}
-        Err(error) => warnings.push(warning::capture_unreadable(&error.to_string())),
+        Err(error) => warnings.push(warning::capture_unreadable(error.to_string().into())),
     }
 }
 

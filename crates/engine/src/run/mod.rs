@@ -510,7 +510,7 @@ impl TrialRunner<'_> {
                 }
                 if let Some(control) = facts.get("congestion_control.sender") {
                     let of_transport = known.controls.entry(record.transport.clone());
-                    of_transport.or_default().insert(control.clone());
+                    of_transport.or_default().insert(control.to_string());
                 }
             }
             Outcome::Failed | Outcome::TimedOut => {}

@@ -14,7 +14,9 @@ use regatta_bed::{
 use regatta_control::{
     FailureKind, FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
 };
-use regatta_model::{Condition, Outcome, TrialRecord, WorkloadKind, causes, metric::id};
+use regatta_model::{
+    Condition, Outcome, Text, TrialRecord, WorkloadKind, causes, metric::id, reason,
+};
 
 use crate::{
     agent::{AgentExit, AgentOutput, Signal},
@@ -82,7 +84,8 @@ impl TrialRunner<'_> {
             return Err(error.into());
         }
         self.end_agents();
-        let outcome = (Outcome::Invalid, causes(&error), String::new());
+        let causes = causes(&error).into_iter().map(Text::from);
+        let outcome = (Outcome::Invalid, causes.collect(), Text::default());
         Ok(Some(self.plan.record(trial, started_unix_ns, outcome)))
     }
 
@@ -162,17 +165,13 @@ impl TrialRunner<'_> {
         let kind = &self.plan.workload(trial.cell).kind;
         let unusable = plausible::unusable(self.plan.condition(trial.cell), &path);
         let nothing_transferred = plausible::nothing_transferred(kind, &measurements);
-        let unusable = unusable.map(|why| {
-            let hint = "leave the machine alone during the run, or ask for a lower `--rate`";
-            (Outcome::Invalid, why, hint.to_owned())
-        });
-        let nothing_transferred = nothing_transferred.map(|why| {
-            let hint = "give the transfer a longer `--duration` or `--deadline`";
-            (Outcome::Failed, why, hint.to_owned())
-        });
+        let unusable =
+            unusable.map(|why| (Outcome::Invalid, why, reason::idle_machine_or_lower_rate()));
+        let nothing_transferred =
+            nothing_transferred.map(|why| (Outcome::Failed, why, reason::longer_transfer()));
         let outcome = match unusable.or(impossible).or(nothing_transferred) {
-            Some((outcome, why, hint)) => (outcome, vec![why], hint),
-            None => (Outcome::Measured, Vec::new(), String::new()),
+            Some((outcome, why, hint)) => (outcome, vec![why.into()], hint.into()),
+            None => (Outcome::Measured, Vec::new(), Text::default()),
         };
         Ok(TrialRecord {
             measurements,
@@ -274,7 +273,7 @@ impl TrialRunner<'_> {
                     return Err(TrialFailure::Silent {
                         hosts: Host::BOTH.into_iter().filter(silent).collect(),
                         within,
-                        doing: "the trial",
+                        doing: reason::the_trial(),
                     });
                 }
             }
@@ -397,7 +396,7 @@ impl TrialRunner<'_> {
                     return Err(failed.unwrap_or(TrialFailure::Silent {
                         hosts: missing,
                         within,
-                        doing: "getting ready",
+                        doing: reason::getting_ready(),
                     }));
                 }
                 Err(

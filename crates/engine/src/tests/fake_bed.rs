@@ -16,7 +16,7 @@ use regatta_bed::{
 use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::{
     BedKind, BitRate, Bytes, Condition, HostFacts, Link, PathCheck, PathSetup, Pattern, Probe,
-    Study, Transport, Workload, WorkloadKind,
+    Study, Text, Transport, Workload, WorkloadKind,
 };
 
 use super::fake_monitor::{Monitor, launched};
@@ -265,7 +265,7 @@ impl LaunchedProcess for FakeProcess {
 }
 
 impl TestBed for FakeBed {
-    fn description(&self) -> String {
+    fn description(&self) -> Text {
         "fake".into()
     }
 

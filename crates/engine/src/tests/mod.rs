@@ -15,7 +15,7 @@ use std::{
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, PROTOCOL_VERSION, ToAgent};
-use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord, Until};
+use regatta_model::{Link, Outcome, Ratio, RunPart, Step, Text, TrialRecord, Until};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, StopRule,
@@ -352,7 +352,7 @@ fn an_end_that_was_disturbed_makes_its_trial_invalid() {
             trial,
             kind: FailureKind::Disturbed,
             reasons: vec!["the interface `eth1` of this end was down during the trial".into()],
-            hint: String::new(),
+            hint: Text::default(),
         })
     });
     assert_eq!(trial.outcome, Outcome::Invalid);
@@ -370,7 +370,7 @@ fn a_failure_is_attributed_to_the_crashed_end() {
                 trial,
                 kind: FailureKind::Failed,
                 reasons: vec!["connection reset by peer".into()],
-                hint: String::new(),
+                hint: Text::default(),
             })],
             (Host::Server, ToAgent::Abort { .. }) => vec![Action::Exit],
             (_, message) => script(message),
@@ -556,7 +556,7 @@ fn a_trial_with_many_late_packets_is_invalid() {
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(recorded.outcomes(), [Outcome::Invalid; 3]);
     let trial = recorded.trials()[0].clone();
-    assert!(trial.reasons[0].contains("50.0 %"), "{:?}", trial.reasons);
+    assert!(trial.reasons[0].contains("50 %"), "{:?}", trial.reasons);
     assert!(
         !trial.measurements.metrics.is_empty(),
         "what was seen is kept"
@@ -573,7 +573,7 @@ fn a_trial_that_failed_with_the_path_daemon_is_not_recorded() {
                 trial: order.trial,
                 kind: FailureKind::Failed,
                 reasons: vec!["cannot bind to `10.60.0.1:0`".into()],
-                hint: String::new(),
+                hint: Text::default(),
             })],
             message => script(message),
         })
@@ -637,8 +637,8 @@ fn a_refusal_replaces_an_earlier_failure_that_it_caused() {
         Action::Send(FromAgent::Failed {
             trial,
             kind,
-            reasons: vec![reason.to_owned()],
-            hint: String::new(),
+            reasons: vec![reason.into()],
+            hint: Text::default(),
         })
     };
     let mut bed = FakeBed::new(Box::new(move |host, _| {

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use regatta_bed::Host;
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::Outcome;
+use regatta_model::{Outcome, Text};
 
 use super::run;
 use crate::{
@@ -37,8 +37,8 @@ fn bed(fail: bool) -> FakeBed {
                 vec![Action::Send(FromAgent::Failed {
                     trial: order.trial,
                     kind: FailureKind::Failed,
-                    reasons: vec![format!("no memory on {}", host.name())],
-                    hint: String::new(),
+                    reasons: vec![format!("no memory on {}", host.name()).into()],
+                    hint: Text::default(),
                 })]
             } else {
                 script(message)

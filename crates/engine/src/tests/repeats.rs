@@ -1,7 +1,7 @@
 //! Tests of trials and path checks that are made again.
 
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Outcome, TrialRecord};
+use regatta_model::{Outcome, Text, TrialRecord};
 
 use super::{EventRecorder, run, run_from};
 use crate::{
@@ -73,7 +73,7 @@ fn no_other_outcome_is_repeated() {
                     trial: order.trial,
                     kind,
                     reasons: vec!["no".into()],
-                    hint: String::new(),
+                    hint: Text::default(),
                 })],
                 message => script(message),
             })

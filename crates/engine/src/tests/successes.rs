@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::TrialRecord;
+use regatta_model::{Text, TrialRecord};
 
 use super::{EventRecorder, run_from};
 use crate::{
@@ -22,7 +22,7 @@ fn failing(trials: BTreeSet<u32>) -> FakeBed {
                     trial: order.trial,
                     kind: FailureKind::Failed,
                     reasons: vec!["no".into()],
-                    hint: String::new(),
+                    hint: Text::default(),
                 })]
             }
             message => script(message),

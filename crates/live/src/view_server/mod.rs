@@ -14,7 +14,7 @@ use std::{
 };
 
 use regatta_engine::{Ending, Event, Listener, ListenerError, ProgressListener, TrialProgress};
-use regatta_model::TrialRecord;
+use regatta_model::{TrialRecord, reason};
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
@@ -396,7 +396,7 @@ async fn follow_events(
         }
         if is_over && !matches!(builder.run.now.activity, Activity::Ended { .. }) {
             // An error stopped the run before its last event, such as a full disk.
-            let reason = "it stopped with an error".to_owned();
+            let reason = reason::stopped_with_error().into();
             builder.end(&Ending::Interrupted { reason });
         }
         let mut run = views.shared.run();

@@ -1,17 +1,25 @@
 //! Warnings of runs: their codes, one template or more for each, and the functions that fill them in. This is the only
 //! place with their wording; that in Russian is in the report.
 
+pub mod fact;
 pub mod phrase;
+pub mod reason;
 pub mod template;
+mod text;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::template::{Argument, Phrase};
 use self::{
+    fact::FACTS,
     phrase::PHRASES,
+    reason::REASONS,
     template::{English, Template, TemplatePart, phrase},
+};
+pub use self::{
+    template::{Argument, Phrase},
+    text::Text,
 };
 use crate::units::{BitRate, Bytes, Ratio};
 
@@ -99,7 +107,7 @@ warnings! {
     "scaled" {
         scaled(scale: Ratio, effects: Vec<Phrase>) =
             "a scale of {scale} was asked for: {effects}",
-            hint "leave `--scale` out for the whole study; published figures are shown beside workloads of their whole volume only";
+            hint "leave `{--scale}` out for the whole study; published figures are shown beside workloads of their whole volume only";
     }
     "step_after_deadline" {
         step_after_deadline(condition: &str, at: Duration, deadline: Duration) =
@@ -109,7 +117,7 @@ warnings! {
     "no_connection_in_time" {
         no_connection_in_time(condition: &str, round_trip: Duration, deadline: Duration) =
             "a round trip over `{condition}` takes {round_trip}, and the connect deadline is {deadline}: no transport can make a connection in that time",
-            hint "set a longer `--connect-deadline`, of several round trips";
+            hint "set a longer `{--connect-deadline}`, of several round trips";
     }
     "host_default_differs" {
         host_default_differs(transports: Vec<String>, ours: &str, default: &str) =
@@ -124,7 +132,7 @@ warnings! {
     "virtual_clock" {
         virtual_clock() =
             "time was virtual: work takes no time in it, so there are no figures of CPU time, and no transport is limited by how fast its software is",
-            hint "run it with `--clock real` to measure CPU time";
+            hint "run it with `{--clock} real` to measure CPU time";
     }
 
     // Of the hosts.
@@ -147,7 +155,7 @@ warnings! {
             hint "leave the machine alone during the run";
         cpu_saturated_by_run(busy: Ratio) =
             "the host's CPU was busy for more than {busy} of the transfer, so both ends and the emulator took time from one another",
-            hint "ask for a lower `--rate`, or use a machine with more cores";
+            hint "ask for a lower `{--rate}` | use a machine with more cores";
     }
     "interface_unknown" {
         interface_unknown(side: Phrase) =
@@ -170,16 +178,16 @@ warnings! {
             hint "ask for a path with a longer delay, or synchronise the clocks of both hosts and shorten the trial";
     }
     "capture_incomplete" {
-        no_capture(reason: &str, remedy: &str) =
+        no_capture(reason: &str, remedy: Text) =
             "there is no capture: {reason}",
             hint "{remedy}";
         capture_ended(missing: u64, reason: &str) =
             "the capture ends early, without {missing} packets: {reason}",
-            hint "make room, or capture less of each packet with `--capture=64B`";
+            hint "make room | capture less of each packet with `{--capture}=64B`";
         capture_misses(missing: u64) =
             "{missing} packets are not in the capture: writing did not keep up",
-            hint "capture less of each packet with `--capture=64B`, or to a faster disk";
-        capture_unreadable(reason: &str) =
+            hint "capture less of each packet with `{--capture}=64B` | capture to a faster disk";
+        capture_unreadable(reason: Text) =
             "the capture cannot be read: {reason}",
             hint "open it with Wireshark to see how far it goes";
     }
@@ -188,7 +196,7 @@ warnings! {
     "path_out_of_tolerance" as PATH_OUT_OF_TOLERANCE, "The path check found a quantity outside its tolerance." {
         path_late(part: Ratio, late: Duration) =
             "{part} of the packets left the emulated path more than {late} late",
-            hint "leave the machine alone during the run, or ask for a lower `--rate`";
+            hint "leave the machine alone during the run | ask for a lower `{--rate}`";
         path_off(condition: &str, deviations: Vec<Phrase>) =
             "the path of `{condition}` was outside its tolerance when it was checked: {deviations}",
             hint "leave the machine alone and run again; `regatta doctor` shows what it lacks";
@@ -210,38 +218,38 @@ warnings! {
     "path_overrun" as PATH_OVERRUN, "The emulator did not forward packets in time." {
         path_overrun(part: Ratio) =
             "{part} of the packets were lost because the emulator did not keep up with the sender, which is no part of the condition",
-            hint "pace the sender (`udp:rate=96Mbit/s`), ask for a lower `--rate`, or leave the machine alone during the run";
+            hint "pace the sender (`udp:rate=96Mbit/s`) | ask for a lower `{--rate}` | leave the machine alone during the run";
     }
     "receive_buffer_errors" as RECEIVE_BUFFER_ERRORS, "A full socket buffer of the receiving host dropped datagrams." {
         messages_dropped_at_the_socket() =
             "datagrams that the path had delivered were dropped at the receiver because its socket's buffer was full; they count as lost messages",
-            hint "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`";
+            hint "run `sysctl -w net.core.rmem_max=67108864` | pace the sender with the option `{option rate}`";
         packets_dropped_at_the_socket() =
             "datagrams that the path had delivered were dropped at the receiver because a socket's buffer was full; the transport took its own among them for losses of the path",
-            hint "run `sysctl -w net.core.rmem_max=67108864`, or pace the sender with the option `rate`";
+            hint "run `sysctl -w net.core.rmem_max=67108864` | pace the sender with the option `{option rate}`";
     }
     "slow_start_overflow" {
         slow_start_overflow(after: Duration, again: u64, part: Ratio, held: u64, dropped: u64) =
             "slow start overflowed the path's queue: after {after} {again} packets were sent again, {part} of the {held} that path and queue hold; the queue dropped {dropped} in the whole trial",
-            hint "ask for a larger `--queue`, or give the transport a smaller window where it has such an option";
+            hint "ask for a larger `{--queue}` | give the transport a smaller window where it has such an option";
     }
 
     // Of the transfer.
     "deadline_reached" as DEADLINE_REACHED, "The deadline stopped the transfer." {
         deadline_reached(deadline: Duration, delivered: Phrase, shorter: Phrase) =
             "the transfer was stopped at its deadline of {deadline}; measured is what was delivered by then: {delivered}",
-            hint "give a longer `--deadline` or {shorter}";
+            hint "give a longer `{--deadline}` | give {shorter}";
         deadline_passed(deadline: Duration) =
             "the transfer reached its deadline of {deadline} and is measured on what was delivered by then",
-            hint "give it a longer `--deadline` or a smaller `--size`";
+            hint "give it a longer `{--deadline}` | give it a smaller `{--size}`";
         not_delivered_by_the_deadline(duration: Duration, deadline: Duration) =
             "what the sender had handed over in its {duration} was not all delivered by the deadline of {deadline}; measured is what was delivered by then",
-            hint "give it a longer `--deadline`, or let the sender hold back less (a smaller window or send buffer)";
+            hint "give it a longer `{--deadline}` | let the sender hold back less (a smaller window or send buffer)";
     }
     "short_transfer" {
         short_transfer(size: Bytes, least: u64, bdp: Bytes, megabytes: u64) =
             "a transfer of {size} is less than {least} bandwidth-delay products of {bdp}, so slow start weighs in its goodput",
-            hint "send at least `--size {megabytes}MB`";
+            hint "send at least `{--size} {megabytes}MB`";
     }
     "warm_up_too_long" {
         warm_up_too_long() =
@@ -251,7 +259,7 @@ warnings! {
     "step_not_reached" {
         step_not_reached(ended: Duration, condition: &str, at: Duration) =
             "the transfer ended after {ended}, before the path of `{condition}` changed at {at}",
-            hint "send more, or for a longer `--duration`, or set an earlier step";
+            hint "send more | send for a longer `{--duration}` | set an earlier step";
     }
     "rate_not_kept" {
         rate_not_kept(part: Ratio, requested: Phrase, remedy: Phrase) =
@@ -272,11 +280,11 @@ warnings! {
     "idle_probe_incomplete" {
         idle_probe_incomplete(answered: u64, planned: u64) =
             "{answered} of {planned} probe messages before the transfer were answered";
-        idle_probe_failed(answered: u64, planned: u64, reason: &str) =
+        idle_probe_failed(answered: u64, planned: u64, reason: Text) =
             "{answered} of {planned} probe messages before the transfer were answered: {reason}";
     }
     "probe_broken" {
-        probe_broken(reason: &str) = "the probe under load ended before the transfer: {reason}";
+        probe_broken(reason: Text) = "the probe under load ended before the transfer: {reason}";
     }
     "probe_absent" {
         probe_absent() =
@@ -287,7 +295,7 @@ warnings! {
             "{others} of {all} connections made another handshake than `{requested}`: {made}";
     }
     "connections_failed" as CONNECTIONS_FAILED, "Connections of a workload of short connections failed." {
-        connections_failed(failed: u64, all: u64, reason: &str) =
+        connections_failed(failed: u64, all: u64, reason: Text) =
             "{failed} of {all} connections failed, the last one with: {reason}";
     }
     "requests_damaged" {
@@ -359,7 +367,7 @@ warnings! {
     "no_place_for_files" {
         no_place_for_files(options: Vec<String>, side: Phrase) =
             "files were asked for with {options}, but the {side} was given no directory for them, so they are not written",
-            hint "take the options out, or give the run a directory with `--out DIR`";
+            hint "take the options out | give the run a directory with `{--out} DIR`";
     }
     "wdt_few_blocks" {
         wdt_few_blocks(blocks: u64, connections: u64) =
@@ -371,9 +379,9 @@ warnings! {
             "connections were made again {again} times and {ports} ports given up at the {side}; all was delivered";
     }
     "external_clock" {
-        external_clock(doubt: Phrase) =
+        external_clock(doubt: Phrase, remedy: Phrase) =
             "{doubt}",
-            hint "take `started_ns` just before the connect call and straight after `start`, `at_ns` when the acknowledgement has arrived, and write each line at once (docs/external-drivers.md)";
+            hint "{remedy}";
     }
     "external_left_out" {
         external_left_out(side: Phrase, names: Vec<String>) =

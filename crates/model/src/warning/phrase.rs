@@ -2,31 +2,15 @@
 
 use std::time::Duration;
 
-use super::template::{Argument, Phrase, Template, phrase};
+use super::{
+    template::{Argument, Phrase, phrases},
+    text::Text,
+};
 use crate::units::{BitRate, Bytes, QueueSize, Ratio};
 
-/// Defines phrases: name, arguments, text.
-macro_rules! phrases {
-    ($($name:ident($($argument:ident: $kind:ty),*) = $text:literal;)+) => {
-        /// The phrases.
-        pub const PHRASES: &[Template] = &[$(Template {
-            name: stringify!($name),
-            arguments: &[$(stringify!($argument)),*],
-            message: $text,
-            hint: "",
-        }),+];
-
-        $(
-            #[doc = concat!("Returns the phrase `", stringify!($name), "`.")]
-            #[must_use]
-            pub fn $name($($argument: $kind),*) -> Phrase {
-                phrase!($name($($argument),*))
-            }
-        )+
-    };
-}
-
 phrases! {
+    PHRASES "Parts of warnings, and settings of a path.":
+
     sender() = "sender";
     receiver() = "receiver";
     host_of(side: Phrase) = "the host of the {side}";
@@ -41,9 +25,9 @@ phrases! {
     part_of(bytes: Bytes, all: Bytes) = "{bytes} of {all}";
     all_of_it(all: Bytes) = "all {all}, which the sender did not know yet";
     connections_done(done: u64, all: u64) = "the {done} of {all} connections that were done";
-    shorter_duration() = "a shorter `--duration`";
-    smaller_size() = "a smaller `--size`";
-    fewer(option: &str) = "fewer `{option}`";
+    shorter_duration() = "a shorter `{--duration}`";
+    smaller_size() = "a smaller `{--size}`";
+    fewer(option: Argument) = "fewer `{option}`";
 
     rate(rate: BitRate) = "{rate}";
     rate_of_ethernet(rate: BitRate) = "{rate} of Ethernet";
@@ -68,7 +52,7 @@ phrases! {
     deviation(quantity: &str, achieved: Argument, asked: Argument) = "`{quantity}` was {achieved} instead of {asked}";
 
     requested_rate() = "the rate that was asked for";
-    requested_option(option: &str) = "the option `{option}`";
+    requested_option(option: Argument) = "the option `{option}`";
     lower_rate_or_idle_machine() = "ask for a lower rate, or leave the machine alone during the run";
     lower_rate() = "ask for a lower rate: the path or the transport allowed no more";
     lower_rate_or_longer() = "ask for a lower rate, or send for longer so that slow start weighs less: the path or the congestion control allowed no more";
@@ -84,6 +68,25 @@ phrases! {
     done_said_late(late: Duration) = "the receiver's program said `done` {late} after the moment for which it counted its bytes";
     answered_too_early(answer: Duration, shortest: Duration) = "the sender's program had an answer after {answer}, and the path takes at least {shortest} there and back";
     acknowledged_too_early(early: Duration, back: Duration) = "the sender's program says that everything was acknowledged {early} before that can have been: the receiver's program stated when it had everything, and the path takes at least {back} back";
+
+    direct_link() = "netns, direct link";
+    loopback() = "netns, loopback";
+    network_of_hosts() = "hosts, path as it is";
+    network_to_server(server: &str) = "the network as it is, to the server `{server}`";
+    userspace_emulator() = "netns, user-space emulator";
+    netem(layout: Phrase, kernel: &str, seeds: Phrase) = "{layout} (Linux {kernel}, {seeds})";
+    netem_between_hosts() = "netns, netem between the hosts";
+    netem_on_both_ends() = "netns, netem on both ends";
+    netem_on_guests() = "two guests, netem on both ends";
+    netem_on_macvlans() = "hosts, netem on a macvlan at both ends";
+    netem_on_interfaces() = "hosts, netem on an interface of both";
+    where_small_queues_meet_it(layout: Phrase) = "{layout}, where TCP's small queues meet it";
+    loss_by_iptables(layout: Phrase) = "{layout}, loss by iptables";
+    offloads_on(layout: Phrase) = "{layout}, offloads on";
+    seeded() = "seeded";
+    not_seeded() = "not seeded";
+    in_virtual_time(kernel: &str, bed: Text) = "uml, Linux {kernel}, virtual time: {bed}";
+    in_real_time(kernel: &str, bed: Text) = "uml, Linux {kernel}, real time: {bed}";
 
     congestion_control_of(transport: &str, control: &str) = "`{transport}` {control}";
     handshakes(count: u64, handshake: &str) = "{count} `{handshake}`";

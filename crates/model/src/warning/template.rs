@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{PHRASES, WARNINGS};
+use super::{FACTS, PHRASES, REASONS, WARNINGS};
 use crate::units::{BitRate, Bytes, Ratio, format_duration, nanoseconds};
 
 /// Template with the values of its arguments.
@@ -39,9 +39,16 @@ pub enum Argument {
     Phrase(Phrase),
     /// Clauses, with semicolons between.
     Phrases(Vec<Phrase>),
+    /// Parts, with commas between.
+    List(Vec<Phrase>),
+    /// Number with a decimal point, as text.
+    Decimal(String),
+    /// Option of the command line that `regatta run` has, with its hyphens, or option of a transport, without.
+    Option(String),
 }
 
-/// Wording of a warning or of a part of one. In braces are the names of arguments.
+/// Wording of a warning or of a part of one. In braces are the names of arguments, and options: `{--rate}` of the command
+/// line, `{option rate}` of a transport. Alternatives have `|` between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Template {
     /// Unique name.
@@ -70,6 +77,20 @@ pub trait Renderer {
 
     /// Returns a quantity such as `1.5 ms`, given in English.
     fn quantity(&self, english: String) -> String;
+
+    /// Returns the name that the command which shows the text has for an option, given as [`Argument::Option`]; `None` if
+    /// it has no such option, which leaves out the alternative that names it.
+    fn option(&self, name: &str) -> Option<String> {
+        Some(name.to_owned())
+    }
+
+    /// Returns the word between alternatives, of which one has commas or none.
+    fn or(&self, has_commas: bool) -> &'static str {
+        match has_commas {
+            true => "; or ",
+            false => ", or ",
+        }
+    }
 }
 
 /// The language of the templates.
@@ -90,8 +111,13 @@ impl Template {
     /// Returns the template with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
-        let mut all = WARNINGS.iter().chain(PHRASES);
-        all.find(|template| template.name == name)
+        Self::all().find(|template| template.name == name)
+    }
+
+    /// Returns all templates.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        let tables = [WARNINGS, PHRASES, REASONS, FACTS];
+        tables.into_iter().flatten()
     }
 
     /// Returns a sentence in English.
@@ -105,19 +131,33 @@ impl Template {
 }
 
 impl Phrase {
-    /// Renders a sentence; `None` for a template that this version does not have.
+    /// Renders a sentence; `None` for a template that this version does not have. Alternatives with options that the
+    /// command lacks are left out.
     #[must_use]
     pub fn render(&self, part: TemplatePart, language: &dyn Renderer) -> Option<String> {
         let template = Template::find(&self.template)?;
         let count = placeholders(template.english(part)).find_map(|name| self.count(name));
         let text = language.text(template, part, count.unwrap_or(0));
+        let alternatives = text.split(" | ").filter_map(|it| self.fill(it, language));
+        let alternatives: Vec<String> = alternatives.collect();
+        let has_commas = alternatives.iter().any(|it| it.contains(','));
+        Some(alternatives.join(language.or(has_commas)))
+    }
+
+    /// Fills in a text; `None` if it has an option that the command lacks.
+    fn fill(&self, text: &str, language: &dyn Renderer) -> Option<String> {
         let mut filled = String::with_capacity(2 * text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').unwrap_or((after, ""));
             filled.push_str(before);
-            let argument = self.arguments.get(name);
-            filled.push_str(&argument.map_or_else(String::new, |it| it.render(language)));
+            filled.push_str(&match self.arguments.get(name) {
+                Some(argument) => argument.render(language)?,
+                None => match option_in(name) {
+                    Some(option) => language.option(option)?,
+                    None => String::new(),
+                },
+            });
             rest = after;
         }
         filled.push_str(rest);
@@ -141,12 +181,25 @@ impl fmt::Display for Phrase {
 }
 
 impl Argument {
-    fn render(&self, language: &dyn Renderer) -> String {
-        let of_phrase = |phrase: &Phrase| {
-            let text = phrase.render(TemplatePart::Message, language);
-            text.unwrap_or_else(|| phrase.to_string())
+    /// Creates the argument of a number that has these decimals.
+    #[must_use]
+    pub fn decimal(number: f64, decimals: usize) -> Self {
+        Self::Decimal(format!("{number:.decimals$}"))
+    }
+
+    /// Creates the argument of an option, by its name: see [`Argument::Option`].
+    #[must_use]
+    pub fn option(name: &str) -> Self {
+        Self::Option(name.to_owned())
+    }
+
+    /// Renders the value; `None` if it is an option that the command lacks, or has one.
+    fn render(&self, language: &dyn Renderer) -> Option<String> {
+        let of_phrase = |phrase: &Phrase| match phrase.render(TemplatePart::Message, language) {
+            Some(text) => Some(text).filter(|text| !text.is_empty()),
+            None => Some(phrase.to_string()),
         };
-        match self {
+        Some(match self {
             Self::TimeNs(ns) => language.quantity(format_duration(Duration::from_nanos(*ns))),
             Self::Bytes(bytes) => language.quantity(Bytes(*bytes).to_string()),
             Self::RateBps(bps) => language.quantity(BitRate(*bps).to_string()),
@@ -157,19 +210,32 @@ impl Argument {
                 true => String::new(),
                 false => format!("`{}`", names.join("`, `")),
             },
-            Self::Phrase(phrase) => of_phrase(phrase),
+            Self::Phrase(phrase) => return of_phrase(phrase),
             Self::Phrases(phrases) => {
-                let clauses: Vec<String> = phrases.iter().map(of_phrase).collect();
+                let clauses: Vec<String> = phrases.iter().filter_map(of_phrase).collect();
                 clauses.join("; ")
             }
-        }
+            Self::List(parts) => {
+                let parts: Vec<String> = parts.iter().filter_map(of_phrase).collect();
+                parts.join(", ")
+            }
+            Self::Decimal(number) => language.quantity(number.clone()),
+            Self::Option(name) => return language.option(name),
+        })
     }
 }
 
 /// Returns the names of the arguments in a sentence of a template, in their order.
 pub fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split('{').skip(1);
-    parts.filter_map(|part| Some(part.split_once('}')?.0))
+    let names = parts.filter_map(|part| Some(part.split_once('}')?.0));
+    names.filter(|name| option_in(name).is_none())
+}
+
+/// Returns the option that is named in braces: one of the command line by its name, one of a transport after `option `.
+fn option_in(braces: &str) -> Option<&str> {
+    let of_command = Some(braces).filter(|name| name.starts_with("--"));
+    of_command.or_else(|| braces.strip_prefix("option "))
 }
 
 macro_rules! from {
@@ -207,6 +273,28 @@ macro_rules! phrase {
 }
 pub(crate) use phrase;
 
+/// Defines a table of phrases: its name and meaning; then name, arguments and text of each.
+macro_rules! phrases {
+    ($table:ident $meaning:literal: $($name:ident($($argument:ident: $kind:ty),*) = $text:literal;)+) => {
+        #[doc = $meaning]
+        pub const $table: &[$crate::warning::template::Template] = &[$($crate::warning::template::Template {
+            name: stringify!($name),
+            arguments: &[$(stringify!($argument)),*],
+            message: $text,
+            hint: "",
+        }),+];
+
+        $(
+            #[doc = concat!("Returns the phrase `", stringify!($name), "`.")]
+            #[must_use]
+            pub fn $name($($argument: $kind),*) -> $crate::warning::template::Phrase {
+                $crate::warning::template::phrase!($name($($argument),*))
+            }
+        )+
+    };
+}
+pub(crate) use phrases;
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -217,7 +305,7 @@ mod tests {
     #[test]
     fn every_template_has_its_own_name_and_names_its_arguments() {
         let mut seen = BTreeSet::new();
-        for template in WARNINGS.iter().chain(PHRASES) {
+        for template in Template::all() {
             assert!(seen.insert(template.name), "{}", template.name);
             let sentences = [template.message, template.hint];
             let named: BTreeSet<&str> = sentences.into_iter().flat_map(placeholders).collect();

@@ -119,7 +119,7 @@ impl Setup {
                             seed: 0,
                             outcome: Outcome::Measured,
                             reasons: Vec::new(),
-                            hint: String::new(),
+                            hint: regatta_model::Text::default(),
                             measurements: Measurements::default(),
                         });
                         match log {
@@ -146,7 +146,7 @@ impl Setup {
                 regatta_version: String::new(),
                 started_unix_ns: 0,
                 study_text: String::new(),
-                bed: "none".to_owned(),
+                bed: "none".into(),
                 hosts: BTreeMap::new(),
                 part: RunPart::default(),
                 study,

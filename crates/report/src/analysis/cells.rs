@@ -19,6 +19,7 @@ use crate::{
     RunData,
     data::{CellGroup, path_doubted, reached_deadline},
     format::grouped,
+    language,
 };
 
 /// Fact of a trial: how its transport retransmits.
@@ -123,8 +124,8 @@ fn reasons(trials: &[&TrialRecord]) -> Vec<CountedReason> {
     let alike = grouped(trials.map(|trial| ((trial.outcome, &trial.reasons), &trial.hint)));
     let counted = (alike.into_iter()).map(|((outcome, reasons), hints)| CountedReason {
         outcome: outcome.name().to_owned(),
-        reasons: reasons.clone(),
-        hint: hints[0].clone(),
+        reasons: reasons.iter().map(language::shown).collect(),
+        hint: language::shown(hints[0]),
         count: hints.len() as u64,
     });
     counted.collect()

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Measurements, Outcome, RunHeader, RunPart, Study, TrialRecord, warning_code};
+use regatta_model::{
+    Measurements, Outcome, RunHeader, RunPart, Study, Text, TrialRecord, warning_code,
+};
 use regatta_results::RunState;
 
 use super::{
@@ -36,7 +38,7 @@ pub fn digest(study: &Study, record: &TrialRecord) -> TrialRecord {
         condition: record.condition.clone(),
         workload: record.workload.clone(),
         reasons: Vec::new(),
-        hint: String::new(),
+        hint: Text::default(),
         measurements: Measurements {
             metrics,
             series: Vec::new(),
@@ -62,7 +64,7 @@ pub fn is_decided(study: &Study, trials: Vec<TrialRecord>) -> bool {
             started_unix_ns: 0,
             study: study.clone(),
             study_text: String::new(),
-            bed: String::new(),
+            bed: Text::default(),
             hosts: BTreeMap::new(),
             part: RunPart::default(),
         },
@@ -120,14 +122,14 @@ mod tests {
         let text = "[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"path\"\n[[workload]]\nkind = \"bulk\"\n";
         let study = Study::parse(text, "study.toml").expect("a study");
         let mut record = stopped(0, &[]);
-        let mut fact = |name: &str| record.measurements.facts.insert(name.into(), "none".into());
+        let mut fact = |name: &str| record.measurements.facts.insert(name, "none");
         fact(cells::RETRANSMISSION);
         fact("another");
         let another = Warning::of_texts("another", "", "");
         record.measurements.warnings.push(another);
         let kept = digest(&study, &record).measurements;
         assert_eq!(
-            Vec::from_iter(kept.facts.into_keys()),
+            kept.facts.keys().collect::<Vec<_>>(),
             [cells::RETRANSMISSION]
         );
         assert_eq!(kept.warnings.len(), 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use regatta_model::{
     BulkOptions, Bytes, Measurements, Outcome, Pattern, Probe, RunHeader, RunPart, Spread, Study,
-    TrialRecord, Warning, Workload, WorkloadKind, metric::id, warning_code,
+    Text, TrialRecord, Warning, Workload, WorkloadKind, metric::id, warning_code,
 };
 use regatta_results::RunState;
 
@@ -38,7 +38,7 @@ pub fn run(study: &str, trial: impl Fn([&str; 3], u32) -> TrialRecord) -> RunDat
             started_unix_ns: 0,
             study,
             study_text: String::new(),
-            bed: String::new(),
+            bed: Text::default(),
             hosts: BTreeMap::new(),
             part: RunPart::default(),
         },
@@ -91,7 +91,7 @@ pub fn trial(round: u32, outcome: Outcome, metrics: &[(&str, f64)]) -> TrialReco
         seed: 0,
         outcome,
         reasons: Vec::new(),
-        hint: String::new(),
+        hint: Text::default(),
         measurements: Measurements {
             metrics: metrics.iter().copied().collect(),
             ..Measurements::default()

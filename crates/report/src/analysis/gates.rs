@@ -39,7 +39,7 @@ fn complete(summary: &Summary) -> Gate {
         state.trials_saved,
         state.trials_planned,
         match (state.name.as_str(), &state.reason) {
-            ("interrupted", Some(reason)) => tr!("; interrupted: {}", language::sentence(reason)),
+            ("interrupted", Some(reason)) => tr!("; interrupted: {}", reason),
             ("running", _) => tr!("; the run was still going on when this was made"),
             _ => String::new(),
         }

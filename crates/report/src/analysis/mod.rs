@@ -46,7 +46,11 @@ use regatta_model::{Study, Until, metric::id};
 use regatta_results::RunState;
 use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
-use crate::{RunData, format::percent, language::tr};
+use crate::{
+    RunData,
+    format::percent,
+    language::{self, tr},
+};
 pub use cells::describe_metric;
 pub use claim_result::{ClaimCheck, ClaimOutcome, ClaimResult, count, line as claims_line};
 pub use claims::{POWER, PairSpread, pair_spreads, simultaneous_confidence};
@@ -146,7 +150,7 @@ pub fn summarise(data: &RunData) -> Summary {
         started_unix_ns: data.header.started_unix_ns,
         study: study.name.clone(),
         title: study.title.clone(),
-        bed: data.header.bed.clone(),
+        bed: data.header.bed.to_string(),
         seed: study.seed,
         rounds: data.rounds(),
         successes: study.successes,
@@ -186,7 +190,7 @@ fn state(data: &RunData) -> State {
     let (name, reason) = match &data.state {
         RunState::Running => ("running", None),
         RunState::Complete => ("complete", None),
-        RunState::Interrupted { reason } => ("interrupted", Some(reason.clone())),
+        RunState::Interrupted { reason } => ("interrupted", Some(language::shown(reason))),
     };
     State {
         name: name.to_owned(),

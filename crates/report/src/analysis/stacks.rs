@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{Condition, STACK_FACTS, StackFact, TrialRecord, stack};
+use regatta_model::{Condition, STACK_FACTS, StackFact, Text, TrialRecord, stack};
 
 use super::summary::StackRow;
 use crate::RunData;
@@ -35,7 +35,7 @@ pub fn all(data: &RunData) -> Vec<StackRow> {
 /// the trials differ.
 fn value(trials: &[&TrialRecord], fact: &str) -> Option<String> {
     let facts = trials.iter().map(|trial| &trial.measurements.facts);
-    let values: BTreeSet<&String> = facts.filter_map(|facts| facts.get(fact)).collect();
+    let values: BTreeSet<&Text> = facts.filter_map(|facts| facts.get(fact)).collect();
     (!values.is_empty()).then(|| values.iter().join("; "))
 }
 

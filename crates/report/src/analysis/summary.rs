@@ -489,8 +489,7 @@ impl CountedReason {
 
     /// Returns the causes as one text, outermost first.
     pub(crate) fn causes_text(&self) -> String {
-        let causes = self.reasons.iter();
-        causes.map(|cause| language::sentence(cause)).join(": ")
+        self.reasons.join(": ")
     }
 }
 

@@ -229,7 +229,7 @@ fn warnings_of_the_run_are_counted_by_their_kind() {
         goodput(round, 50e6)
     });
     data.warnings = ["x", "y", "z"]
-        .map(regatta_model::warning::probe_broken)
+        .map(|why| regatta_model::warning::probe_broken(why.into()))
         .into();
     let warnings = summarise(&data).warnings;
     let broken = warnings

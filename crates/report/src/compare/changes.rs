@@ -136,7 +136,7 @@ fn of_programs(from: &RunData, to: &RunData) -> Vec<Change> {
                     .filter_map(|end| trial.measurements.facts.get(end));
                 let known = programs.entry(&trial.transport).or_default();
                 known[side].extend(facts.map(|value| match fact {
-                    "external" => value.clone(),
+                    "external" => value.to_string(),
                     _ => short(value),
                 }));
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
-use regatta_model::{BedKind, Tuning};
+use regatta_model::{BedKind, Text, Tuning};
 
 use crate::{
     data::RunData,
@@ -52,7 +52,7 @@ pub(super) fn sentences(data: &RunData) -> String {
         all.push(tr!("The machines' own sysctls were left as they were."));
     }
     let facts = data.trials.iter().flat_map(|it| &it.measurements.facts);
-    let differing: BTreeSet<&String> = facts
+    let differing: BTreeSet<&Text> = facts
         .filter(|(name, _)| name.starts_with(FACT))
         .map(|(_, value)| value)
         .collect();

@@ -185,7 +185,7 @@ pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> 
             },
         },
         language => language::current().tag(),
-        bed => language::sentence(&data.header.bed),
+        bed => language::shown(&data.header.bed),
         started => format::moment(data.header.started_unix_ns),
         rounds => plural!(u64::from(summary.rounds), "{} round", "{} rounds"),
         method => method(data, summary),

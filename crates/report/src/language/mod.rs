@@ -2,8 +2,8 @@
 //!
 //! The English text stands where it is used and is the key of the table of messages: `tr!("{} of {} trials", n, all)`.
 //! A text without a Russian one stays in English; a test counts these. Warnings are looked up by their templates
-//! ([`warning`]), other texts that the model or a run supplies, such as titles of metrics and facts, by [`text`] and
-//! [`sentence`]. The language is that of the thread, as a locale is: [`with`] sets it while a report is made.
+//! ([`warning`]), and so are reasons, facts and settings of a path ([`shown`]); texts of the model without arguments, such as
+//! titles of metrics, are by [`text`]. The language is that of the thread, as a locale is: [`with`] sets it while a report is made.
 
 mod russian;
 
@@ -15,7 +15,7 @@ use std::{
 };
 
 use regatta_model::{
-    Phrase, QueueSize, Sweep, Warning, metric, phrase,
+    Phrase, QueueSize, Sweep, Text, Warning, metric, phrase,
     template::{Renderer, Template, TemplatePart},
 };
 
@@ -123,6 +123,13 @@ impl Renderer for Russian {
     fn quantity(&self, english: String) -> String {
         russian::quantity(&english)
     }
+
+    fn or(&self, has_commas: bool) -> &'static str {
+        match has_commas {
+            true => "; или ",
+            false => " или ",
+        }
+    }
 }
 
 fn forms_of_template(template: &Template, part: TemplatePart) -> Option<&'static [&'static str]> {
@@ -204,63 +211,6 @@ pub fn text(english: &str) -> &str {
     }
 }
 
-/// Returns a sentence of a run, such as a fact, in the language of the report: its quantities and its words in
-/// backticks are the arguments of a message. One that the table has neither as a whole nor by its clauses keeps its
-/// words.
-#[must_use]
-pub fn sentence(english: &str) -> String {
-    if current() == Language::English || english.contains('{') {
-        return english.to_owned();
-    }
-    let russian = known(english).or_else(|| by_clauses(english));
-    russian.unwrap_or_else(|| english.to_owned())
-}
-
-/// Returns a sentence in Russian that the table has as a whole.
-fn known(english: &str) -> Option<String> {
-    if let Some(forms) = MESSAGES.get(english) {
-        return Some(forms[0].to_owned());
-    }
-    let item = |item: &str| known(item).unwrap_or_else(|| item.to_owned());
-    filled(russian::parts(english))
-        .or_else(|| filled(russian::parts_beside_parentheses(english, item)))
-}
-
-/// Returns the message of a pattern with its arguments; `None` for a pattern that the table does not have.
-fn filled((pattern, arguments): (String, Vec<String>)) -> Option<String> {
-    let values: Vec<&dyn Display> = arguments.iter().map(|it| it as &dyn Display).collect();
-    match MESSAGES.get(pattern.as_str()) {
-        Some(forms) => {
-            let count = arguments.iter().find_map(|it| it.parse().ok());
-            Some(fill(form(forms, count.unwrap_or(0)), &values))
-        }
-        // A quantity alone has no words.
-        None if !pattern.contains(char::is_alphabetic) => Some(fill(&pattern, &values)),
-        None => None,
-    }
-}
-
-/// Returns a sentence in Russian of which the table has the clauses: those of a list, and the one before a colon, whose
-/// rest can be output of a program. `None` if it lacks one of them.
-fn by_clauses(english: &str) -> Option<String> {
-    fn all(english: &str, separator: &str) -> Option<String> {
-        let clauses = russian::clauses(english, separator);
-        if clauses.len() < 2 {
-            return None;
-        }
-        let clauses = (clauses.into_iter()).map(|it| known(it).or_else(|| by_clauses(it)));
-        Some(clauses.collect::<Option<Vec<String>>>()?.join(separator))
-    }
-    let before_colon = || {
-        let head = *russian::clauses(english, ": ").first()?;
-        let rest = english[head.len()..].strip_prefix(": ")?;
-        Some(format!("{}: {}", known(head)?, sentence(rest)))
-    };
-    all(english, "; ")
-        .or_else(before_colon)
-        .or_else(|| all(english, ", "))
-}
-
 /// Returns the texts of a template in the language of the report, by the English ones.
 pub(crate) fn of_template(template: &str) -> BTreeMap<&'static str, &'static str> {
     let messages = russian::MESSAGES.iter().filter(|it| it.0.is_empty());
@@ -301,6 +251,19 @@ pub(crate) fn render(phrase: &Phrase) -> String {
     let russian = || phrase.render(TemplatePart::Message, &Russian);
     let translated = (current() == Language::Russian).then(russian).flatten();
     translated.unwrap_or_else(|| phrase.to_string())
+}
+
+/// Returns a text of a result in the language of the report: one without a phrase as it is.
+pub(crate) fn shown(text: &Text) -> String {
+    text.phrase().map_or_else(|| text.to_string(), render)
+}
+
+/// Returns the value of a fact in the language of the report.
+pub(crate) fn fact(value: &Text) -> String {
+    match value.phrase() {
+        Some(phrase) => render(phrase),
+        None => text(value).to_owned(),
+    }
 }
 
 /// Returns a value of a sweep, such as `0.5 %` or `50 packets`, in the language of the report.

@@ -1,15 +1,11 @@
 use std::time::Duration;
 
 use regatta_model::{
-    BitRate, Bytes, METRICS, Outcome, Part, Ratio, STACK_FACTS, Spacing, Warning, metric, phrase,
-    phrase::PHRASES, template::placeholders as names_in, warning as made, warning::WARNINGS,
+    Argument, BitRate, Bytes, METRICS, Outcome, Part, Ratio, STACK_FACTS, Spacing, Warning,
+    fact as facts, metric, phrase, reason, template::placeholders as names_in, warning as made,
 };
 
 use super::*;
-
-fn russian(text: &str) -> String {
-    with(Language::Russian, || sentence(text))
-}
 
 #[test]
 fn counts_have_their_forms() {
@@ -74,7 +70,7 @@ fn values_of_sweeps_are_named_by_their_keys() {
     );
     assert_eq!(
         shown(Part::Workload, "size", "1.5 MB"),
-        ["size 1.5 MB", "размер 1,5 МБ"]
+        ["size 1.5 MB", "объём 1,5 МБ"]
     );
 }
 
@@ -92,14 +88,14 @@ fn a_warning_is_rendered_in_the_language_of_the_report() {
     let english = made::deadline_reached(
         Duration::from_millis(125_000),
         phrase::part_of(Bytes(950_456), Bytes(1_000_000)),
-        phrase::fewer("--requests"),
+        phrase::fewer(Argument::option("--requests")),
     );
     let shown = with(Language::Russian, || warning(&english));
     assert_eq!(
         [&*shown.message, &*shown.hint],
         [
             "передача остановлена по истечении предельного времени 2 мин 5 с; измерено доставленное к этому моменту: 950,456 кБ из 1 МБ",
-            "задайте больший `--deadline` или меньше `--requests`"
+            "задайте больший `--deadline` или задайте меньше `--requests`"
         ]
     );
     assert_eq!(warning(&english), english);
@@ -139,19 +135,39 @@ fn a_warning_of_an_earlier_version_is_shown_as_it_is_stored() {
 }
 
 #[test]
-fn a_sentence_of_a_run_keeps_its_figures_and_names() {
-    assert_eq!(
-        russian(
-            "the path was far outside its tolerance: 30.5 % of the packets left it more than 1.5 ms late"
-        ),
-        "путь был далеко за пределами допуска: 30,5 % пакетов покинули его с опозданием больше 1,5 мс"
+fn a_reason_is_rendered_in_the_language_of_the_report() {
+    let late = reason::path_far_too_late(Ratio(0.305), Duration::from_micros(1500));
+    let silent = reason::no_answer(
+        phrase::receiver(),
+        "b",
+        Duration::from_secs(30),
+        reason::the_trial(),
     );
-    // A message that the table does not have is not translated.
+    let closed = reason::chain(vec![
+        reason::cannot_connect("10.0.0.2").into(),
+        "Connection refused (os error 111)".into(),
+    ]);
+    let hint = reason::load_sctp();
+    let russian = |text: Text| with(Language::Russian, || shown(&text));
     assert_eq!(
-        russian("no route to `lab-2` in 1.5 s"),
+        [
+            russian(late.into()),
+            russian(silent.into()),
+            russian(closed),
+            russian(hint.into())
+        ],
+        [
+            "путь был далеко за пределами допуска: 30,5 % пакетов покинули его с опозданием больше 1,5 мс",
+            "нет ответа получателя на хосте `b` за 30 с прогона",
+            "нельзя соединиться с `10.0.0.2`: Connection refused (os error 111)",
+            "выполните `modprobe sctp` от имени root; или задайте `--bed uml`, в его ядре он есть; или возьмите `sctp-userspace`",
+        ]
+    );
+    // What another program or an earlier version has said is shown as it is.
+    assert_eq!(
+        russian("no route to `lab-2` in 1.5 s".into()),
         "no route to `lab-2` in 1.5 s"
     );
-    assert_eq!(russian("loss-5 and h2"), "loss-5 and h2");
 }
 
 /// Returns the words in Latin letters of a sentence in Russian outside of backticks and without `names`.
@@ -170,35 +186,54 @@ fn warnings_in_russian_have_no_english_words() {
         "B",
         "BBR",
         "BDP",
+        "CONFIG",
         "CUBIC",
         "CoDel",
+        "DELAYED",
+        "Debian",
         "Ethernet",
+        "INFO",
+        "INIT",
         "IP",
         "IPv",
+        "Linux",
         "MPTCP",
         "MTU",
         "QUIC",
+        "RCVBUF",
+        "RFC",
         "Regatta",
+        "Retry",
+        "SACK",
         "SCTP",
+        "SO",
+        "SYN",
         "TCP",
         "TLS",
         "UDP",
         "WDT",
+        "What",
         "Wireshark",
+        "a",
         "commit",
         "connect",
         "docs",
         "drivers",
         "external",
-        "md",
-        "root",
-        "What",
-        "a",
-        "program",
+        "iptables",
+        "macvlan",
         "may",
+        "md",
+        "netem",
+        "noq",
+        "offload",
+        "panic",
+        "program",
+        "root",
         "tell",
+        "uml",
     ];
-    for template in WARNINGS.iter().chain(PHRASES) {
+    for template in Template::all() {
         for part in [TemplatePart::Message, TemplatePart::Hint] {
             for text in forms_of_template(template, part).into_iter().flatten() {
                 let words: String = text
@@ -213,46 +248,29 @@ fn warnings_in_russian_have_no_english_words() {
 }
 
 #[test]
-fn facts_of_runs_are_in_russian() {
-    let names = ["TCP", "UDP", "QUIC", "IP", "INFO", "MTU", "GSO", "TSO"];
-    for english in [
-        "not applicable: UDP has none",
-        "not known: no TCP_INFO",
-        "every second packet, or after 40 ms; each packet at first",
-        "stream 704531 B, connection 880663 B",
-        "TSO, GSO of the interface",
-    ] {
-        let shown = russian(english);
-        assert_ne!(shown, english);
-        let untranslated = latin_words(&shown, &names);
-        assert!(untranslated.is_empty(), "{untranslated:?} in `{shown}`");
-    }
-}
-
-#[test]
-fn clauses_stand_by_themselves() {
+fn facts_are_in_russian() {
+    let russian = |value: Text| with(Language::Russian, || fact(&value));
+    let acknowledged = facts::every_second_packet_later(Duration::from_millis(40));
+    let bed = phrase::netem(phrase::netem_between_hosts(), "6.12.3", phrase::seeded());
     assert_eq!(
-        russian("not known: no association yet; 9.9 packets"),
-        "неизвестно: ассоциации ещё нет; 9,9 пакетов"
+        [
+            russian(facts::not_applicable(facts::udp_has_none()).into()),
+            russian(facts::part_of_packets(Argument::decimal(9.9, 1)).into()),
+            russian(acknowledged.into()),
+            russian("none".into()),
+            russian(phrase::in_virtual_time("6.12.3", bed.into()).into()),
+        ],
+        [
+            "неприменимо: у UDP этого нет",
+            "9,9 пакетов",
+            "каждый второй пакет или через 40 мс; сначала каждый пакет",
+            "нет",
+            "uml, Linux 6.12.3, виртуальное время: пространства имён сети, netem между хостами (Linux 6.12.3, с начальным значением)",
+        ]
     );
-    // The output of a program is not translated, also in parentheses.
+    // What another program says of itself is not translated.
     assert_eq!(
-        russian("netns, netem between the hosts (Linux 6.12.3, seeded)"),
-        "пространства имён сети, netem между хостами (Linux 6.12.3, с начальным значением)"
-    );
-    assert_eq!(
-        russian(
-            "uml, Linux 6.12.117, virtual time: netns, netem between the hosts (Linux 6.12.117, seeded)"
-        ),
-        "uml, Linux 6.12.117, виртуальное время: пространства имён сети, netem между хостами (Linux 6.12.117, с начальным значением)"
-    );
-    assert_eq!(
-        russian("packets declared lost (RFC 9002); QUIC sends their content again in new packets"),
-        "пакеты, объявленные потерянными (RFC 9002); QUIC отправляет их содержимое снова в новых пакетах"
-    );
-    // One unknown clause leaves the whole list in English.
-    assert_eq!(
-        russian("fixed, no more than that"),
+        russian("fixed, no more than that".into()),
         "fixed, no more than that"
     );
 }
@@ -432,7 +450,7 @@ fn texts_without_a_russian_one_are_counted() {
     let missing = texts
         .iter()
         .filter(|text| !MESSAGES.contains_key(text.as_str()));
-    let templates = WARNINGS.iter().chain(PHRASES).flat_map(|template| {
+    let templates = Template::all().flat_map(|template| {
         let parts = [TemplatePart::Message, TemplatePart::Hint];
         parts.map(|part| (template, part, template.english(part)))
     });

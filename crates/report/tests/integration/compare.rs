@@ -398,8 +398,8 @@ fn the_verdict_names_transports_that_respond_differently_to_losses() {
                 _ => "0.99 at 0.1 %",
             };
             let facts = &mut trial.measurements.facts;
-            facts.insert("congestion_control.sender".into(), "cubic".into());
-            facts.insert("loss_response.sender".into(), response.into());
+            facts.insert("congestion_control.sender", "cubic");
+            facts.insert("loss_response.sender", response);
         }
         data
     };

@@ -22,7 +22,7 @@ use crate::{
 
 /// Names of protocols, algorithms, tools and units of programs that Russian texts have in Latin letters.
 const NAMES: &str = "Regatta TCP TLS UDP QUIC SCTP IP RTT CPU RFC HDR TSO GSO GRO CUBIC BBR CoDel SHA UTC MTU netem Ethernet \
-                     softirq Softirq connect pacing offload offloads on doi Cargo lock toml rustc lang html pdf ru regatta DIR report json summary results sqlite \
+                     softirq Softirq connect pacing offload offloads on doi Cargo lock toml rustc lang html pdf ru regatta report json summary results sqlite \
                      Moran Bayley Hammersley Piepho Benjamini Yekutieli Guilbaud Marriott Pope Hesterberg compact letter display warning xdg open bench defaults";
 
 /// Returns the words in Latin letters of a text.
@@ -43,7 +43,7 @@ fn allowed(data: &RunData) -> BTreeSet<String> {
         words.extend(latin_words(metric.unit.name()));
     }
     for trial in &data.trials {
-        words.extend(latin_words(&(trial.reasons.concat() + " " + &trial.hint)));
+        words.extend(latin_words(&trial.reasons.concat()));
         let facts = trial.measurements.facts.iter();
         facts.for_each(|(name, value)| words.extend(latin_words(&format!("{name} {value}"))));
     }

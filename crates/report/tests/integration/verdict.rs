@@ -363,7 +363,7 @@ fn a_datagram_mode_without_loss_is_not_called_reliable() {
         trial
             .measurements
             .facts
-            .insert("retransmission".into(), "by the transport".into());
+            .insert("retransmission", "by the transport");
     }
     assert_eq!(letters(&summarise(&data)).len(), 2);
 }
@@ -550,8 +550,8 @@ fn responding(loss: f64, responses: [&str; 2]) -> RunData {
     for trial in &mut data.trials {
         let response = responses[usize::from(trial.transport == "b")];
         let facts = &mut trial.measurements.facts;
-        facts.insert("congestion_control.sender".into(), "cubic".into());
-        facts.insert("loss_response.sender".into(), response.into());
+        facts.insert("congestion_control.sender", "cubic");
+        facts.insert("loss_response.sender", response);
     }
     data
 }
@@ -626,8 +626,8 @@ fn the_verdict_names_what_a_transport_does_not_tell() {
                 _ => ["cubic", "none"],
             };
             let facts = &mut trial.measurements.facts;
-            facts.insert("congestion_control.sender".into(), control.into());
-            facts.insert("cipher.sender".into(), cipher.into());
+            facts.insert("congestion_control.sender", control);
+            facts.insert("cipher.sender", cipher);
         }
         let summary = summarise(&data);
         [verdict(&summary).text.clone(), summary.verdict.overall]
@@ -675,7 +675,7 @@ fn a_transport_retransmits_as_its_own_trials_state() {
             "by the stack"
         };
         let facts = &mut trial.measurements.facts;
-        facts.insert("retransmission".into(), value.into());
+        facts.insert("retransmission", value);
     }
     let cells = summarise(&data).cells.into_iter();
     let retransmits: Vec<bool> = cells.map(|cell| cell.retransmits).collect();
@@ -714,7 +714,7 @@ fn what_a_single_transport_does_not_tell_is_not_named() {
     data.trials.retain(|trial| trial.transport == "a");
     for trial in &mut data.trials {
         let facts = &mut trial.measurements.facts;
-        facts.insert("cipher.sender".into(), "not known: not read".into());
+        facts.insert("cipher.sender", "not known: not read");
     }
     let summary = summarise(&data);
     assert!(!verdict(&summary).text.contains("not known"));
@@ -729,7 +729,7 @@ fn a_transport_that_was_never_measured_is_not_compared_in_its_encryption() {
             let is_a = trial.transport == "a";
             let cipher = if is_a { "none" } else { "AES-128-GCM" };
             let facts = &mut trial.measurements.facts;
-            facts.insert("cipher.sender".into(), cipher.into());
+            facts.insert("cipher.sender", cipher);
             if !is_a {
                 trial.outcome = outcome;
             }

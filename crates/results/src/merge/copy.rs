@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use regatta_model::{RunHeader, Warning};
+use regatta_model::{RunHeader, Warning, reason};
 use rusqlite::{Connection, OpenFlags, ToSql, params};
 
 use super::{Choices, Differing, Merge, MergeError, MergePart, MergePlan};
@@ -178,6 +178,8 @@ fn insert_part(
 fn copy_of_run(merged: &Connection, part: i64) -> rusqlite::Result<()> {
     merged.execute_batch(
         "INSERT OR IGNORE INTO main.metric_definition SELECT * FROM source.metric_definition;
+         INSERT OR IGNORE INTO main.phrase (text, content_json)
+             SELECT text, content_json FROM source.phrase ORDER BY id;
          INSERT INTO main.warning (code, message, hint, content_json)
              SELECT code, message, hint, content_json FROM source.warning AS new WHERE trial IS NULL AND NOT EXISTS (
                  SELECT 1 FROM main.warning AS known WHERE known.trial IS NULL
@@ -249,14 +251,15 @@ fn finish(merged: &mut Connection, content: &Content<'_>) -> rusqlite::Result<()
     let state = match content.missing {
         0 => RunState::Complete,
         missing => {
-            let trials = content.plan.trials;
-            let reason = format!("{missing} of {trials} trials are in none of the merged files");
+            let trials = u64::from(content.plan.trials);
+            let reason = reason::trials_missing(missing as u64, trials).into();
             RunState::Interrupted { reason }
         }
     };
     insert::set_state(&transaction, &state)?;
     transaction.execute_batch("DROP INDEX path_check_of_condition")?;
     checksum::WARNING.seal_all(&transaction)?;
+    checksum::PHRASE.seal_all(&transaction)?;
     checksum::HOST_SAMPLES.seal_all(&transaction)?;
     checksum::HOST_SAMPLE_NAMES.seal_all(&transaction)?;
     transaction.commit()

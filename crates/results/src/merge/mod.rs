@@ -181,7 +181,7 @@ impl Merge {
             run_id: self.plan_sha256.chars().take(32).collect(),
             regatta_version: self.parts[0].regatta_version.clone(),
             started_unix_ns: started.min().unwrap_or_default(),
-            bed: self.parts[0].bed.clone(),
+            bed: self.parts[0].bed.as_str().into(),
             hosts,
             study,
             study_text,

@@ -185,6 +185,10 @@ pub const TABLES: &[Table] = tables! {
         text("hint", "what to type or to change, or empty");
         text("content_json", "template of message and hint, and the values of its arguments, as JSON; absent where an earlier version stored the warning").nullable().since(7, "NULL");
     }
+    "phrase" = "template of a text of the other tables: of a bed, a reason, a hint of a trial, a fact", since(8, "phrase ORDER BY id") => {
+        text("text", "the text in English, as the other tables have it");
+        text("content_json", "template, and the values of its arguments, as JSON");
+    }
     "path_check" = "one check of the path by the bed", stored("path_check ORDER BY id") => {
         integer("path_check", "number of the check").sql("id");
         text("condition", "name of the condition");

@@ -18,7 +18,7 @@ use std::{
 };
 
 use common::{failed, header, open_to_resume, path_check, trial};
-use regatta_model::{Measurements, PathCheck, Ratio, TrialRecord, warning};
+use regatta_model::{Measurements, PathCheck, Ratio, Text, TrialRecord, phrase, reason, warning};
 use regatta_results::{FILE_NAME, Reader, ResultsError, RunState, Store, checkpoint, exports};
 use tempfile::tempdir;
 
@@ -29,6 +29,7 @@ const GOLDEN_4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema
 const GOLDEN_5: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-5.sqlite");
 
 const GOLDEN_6: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-6.sqlite");
+const GOLDEN_7: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-7.sqlite");
 
 /// Writes the run that the golden file holds.
 fn write_run(dir: &Path) {
@@ -38,7 +39,7 @@ fn write_run(dir: &Path) {
     store.add_trial(&trial(0)).unwrap();
     store.add_trial(&failed(1)).unwrap();
     store.add_warning(&common::warning()).unwrap();
-    let reason = "stopped with Ctrl-C".to_owned();
+    let reason = "stopped with Ctrl-C".into();
     store.set_state(&RunState::Interrupted { reason }).unwrap();
 }
 
@@ -48,7 +49,7 @@ fn check_run(reader: &Reader) {
     assert_eq!(reader.trials().unwrap(), [trial(0), failed(1), trial(2)]);
     assert_eq!(reader.path_checks().unwrap(), [path_check()]);
     assert_eq!(reader.warnings().unwrap(), [common::warning()]);
-    let reason = "stopped with Ctrl-C".to_owned();
+    let reason = "stopped with Ctrl-C".into();
     assert_eq!(reader.state().unwrap(), RunState::Interrupted { reason });
 }
 
@@ -96,6 +97,61 @@ fn golden_file_of_version_5_still_loads() {
 #[test]
 fn golden_file_of_version_6_still_loads() {
     check_run(&Reader::open(Path::new(GOLDEN_6)).unwrap());
+}
+
+#[test]
+fn golden_file_of_version_7_still_loads() {
+    check_run(&Reader::open(Path::new(GOLDEN_7)).unwrap());
+}
+
+/// Reasons, hints and facts keep their phrases, also where an earlier version began the file.
+#[test]
+fn texts_keep_their_phrases() {
+    let dir = tempdir().unwrap();
+    fs::copy(GOLDEN_7, dir.path().join(FILE_NAME)).unwrap();
+    let texts = [
+        reason::path_too_small_for_quic(1000, 1228),
+        reason::larger_mtu(1228),
+        phrase::packets(10),
+    ]
+    .map(Text::from);
+    let [why, hint, window] = &texts;
+    let mut added = failed(10);
+    added.reasons = vec![why.clone(), "os error 5".into()];
+    added.hint = hint.clone();
+    let facts = &mut added.measurements.facts;
+    facts.insert("initial_window.sender", window.clone());
+    let mut store = open_to_resume(dir.path()).unwrap();
+    store.add_trial(&added).unwrap();
+    let reason = reason::stopped_by_user();
+    let state = RunState::Interrupted {
+        reason: reason.clone().into(),
+    };
+    store.set_state(&state).unwrap();
+    drop(store);
+    let reader = Reader::open(dir.path()).unwrap();
+    let read = reader.trials().unwrap().remove(3);
+    assert_eq!(read, added);
+    let stored = [
+        &read.reasons[0],
+        &read.hint,
+        &read.measurements.facts["initial_window.sender"],
+    ];
+    for (stored, made) in stored.into_iter().zip(&texts) {
+        assert_eq!(stored.phrase(), made.phrase());
+    }
+    assert_eq!(read.reasons[1].phrase(), None);
+    let RunState::Interrupted { reason: stored } = reader.state().unwrap() else {
+        panic!("an interrupted run");
+    };
+    assert_eq!(stored.phrase(), Some(&reason));
+    drop(reader);
+    let connection = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    let change = "UPDATE phrase SET content_json = replace(content_json, '1228', '1300')";
+    assert!(connection.execute(change, []).unwrap() > 0);
+    drop(connection);
+    let error = Reader::open(dir.path()).unwrap_err();
+    assert!(error.to_string().contains("`phrase`"), "{error}");
 }
 
 /// Warnings of the run and of a trial keep template and arguments. In a file that an earlier version began, those of a

@@ -5,9 +5,9 @@ use std::{
 };
 
 use regatta_model::{
-    Handshake, Named,
+    Facts, Handshake, Named,
     metric::{DelayMetrics, id},
-    phrase, warning,
+    phrase, reason, warning,
 };
 
 use super::{Exchanges, Expected, NOT_MEASURED, head};
@@ -44,7 +44,7 @@ struct Exchanged {
     first_byte: MonotonicTime,
     completed: MonotonicTime,
     handshake: Option<HandshakeMade>,
-    facts: BTreeMap<String, String>,
+    facts: Facts,
 }
 
 /// The connecting end: it makes the connections.
@@ -169,7 +169,7 @@ pub(crate) struct Tally {
     as_requested: u64,
     failed: u64,
     last_error: Option<TransportError>,
-    facts: BTreeMap<String, String>,
+    facts: Facts,
 }
 
 impl Tally {
@@ -211,8 +211,8 @@ impl Tally {
         }
         if let Some(error) = &self.last_error {
             let (failed, all) = (self.failed, self.failed + self.completed());
-            let reason = error.reasons().join(": ");
-            findings.warn(warning::connections_failed(failed, all, &reason));
+            let reason = reason::chain(error.reasons());
+            findings.warn(warning::connections_failed(failed, all, reason));
         }
     }
 }
@@ -286,7 +286,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges
             return Err(match tally.last_error {
                 Some(error) => trial.explain(error),
                 None if connected => trial.explain(TransportError::timed_out(
-                    "answer to a request",
+                    reason::answer_to_request(),
                     trial.order.deadline,
                 )),
                 None => trial.no_connection(),
@@ -342,7 +342,7 @@ mod tests {
                 first_byte: at(5 + ms),
                 completed: at(6 + ms),
                 handshake: Some(made),
-                facts: BTreeMap::new(),
+                facts: Facts::default(),
             };
             tally.add(exchanged, Handshake::EarlyData);
         }

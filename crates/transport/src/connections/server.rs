@@ -1,9 +1,9 @@
 //! Listening end: answers the request of each connection, several connections at a time.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
-use regatta_model::warning;
+use regatta_model::{Facts, warning};
 
 use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
 use crate::{
@@ -41,7 +41,7 @@ pub(crate) struct State {
     answered: Delivered,
     damaged: u64,
     /// Facts about the first connection of the transfer.
-    facts: Option<BTreeMap<String, String>>,
+    facts: Option<Facts>,
 }
 
 struct Server<'a, E: StreamEndpoint> {

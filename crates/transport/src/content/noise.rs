@@ -10,7 +10,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use regatta_model::directories;
+use regatta_model::{directories, reason};
 
 use crate::driver::{Result, TransportError};
 
@@ -78,8 +78,8 @@ impl Noise {
             }
             let size = regatta_model::Bytes(size);
             return Err(TransportError::unsupported(
-                format!("no room for the file `{shown}` of {size}"),
-                "free some, or set XDG_CACHE_HOME to a directory on a larger disk",
+                reason::no_room_for_file(&shown, size),
+                reason::free_some_room(),
             ));
         }
         let file =

@@ -19,6 +19,7 @@ use regatta_control::TrialOrder;
 use regatta_model::{
     Arrivals, Bytes, Pattern, WorkloadKind,
     metric::{DelayMetrics, id},
+    reason,
     units::format_duration,
     warning,
 };
@@ -87,8 +88,8 @@ impl Exchange {
             } => {
                 if pattern == Pattern::File {
                     return Err(TransportError::unsupported(
-                        "`stop-and-wait` sends from memory, not from a file",
-                        "write `pattern = \"random\"`, or `kind = \"bulk\"`",
+                        reason::from_memory_only(),
+                        reason::random_or_bulk(),
                     ));
                 }
                 let requests = Plan::of(order, "", size, message, pattern)?;
@@ -148,12 +149,10 @@ impl Exchange {
         // one, so that one byte is enough.
         if self.kind == Kind::RequestResponse && shortest < NUMBER_BYTES {
             let message = Bytes(shortest as u64);
-            let reason = format!(
-                "a message of `{message}` has no room for the number that tells it from others \
-                 where some can be lost"
-            );
-            let hint = format!("choose `request` and `response` of at least {NUMBER_BYTES} B");
-            return Err(TransportError::unsupported(reason, hint));
+            return Err(TransportError::unsupported(
+                reason::no_room_for_number(message),
+                reason::requests_of_at_least(NUMBER_BYTES as u64),
+            ));
         }
         if self.requests.count > MAX_MESSAGES {
             let what = format!("{} messages are more than 2^32 - 1", self.requests.count);

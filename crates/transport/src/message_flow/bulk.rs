@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind};
+use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind, reason};
 
 use super::{Content, Work};
 use crate::{
@@ -82,9 +82,5 @@ impl Bulk {
 
 /// Returns the error for options that only streams have.
 fn for_streams() -> TransportError {
-    TransportError::unsupported(
-        "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: \
-                 these are for streams",
-        "leave these keys out, or choose a transport of streams",
-    )
+    TransportError::unsupported(reason::not_bulk_over_messages(), reason::leave_keys_out())
 }

@@ -21,7 +21,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use regatta_control::{Note, Role, TrialOrder};
-use regatta_model::WorkloadKind;
+use regatta_model::{WorkloadKind, reason};
 
 pub(crate) use sending::{Agreed, agree};
 
@@ -85,12 +85,9 @@ impl Work {
                     content: Content::Exchange(exchange),
                 })
             }
-            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => {
-                Err(TransportError::unsupported(
-                    "messages without connections or streams cannot run this workload",
-                    "choose a transport of streams",
-                ))
-            }
+            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => Err(
+                TransportError::unsupported(reason::not_over_messages(), reason::choose_streams()),
+            ),
         }
     }
 

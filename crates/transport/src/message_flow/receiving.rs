@@ -23,6 +23,7 @@ use crate::{
         watch::{Delivered, ReceiverEnd, ReceiverEnding},
     },
 };
+use regatta_model::reason;
 
 /// Signs of the end of the transfer, as the receiver has seen them.
 #[derive(Debug, Default)]
@@ -286,7 +287,10 @@ impl<'a> Receiver<'a> {
                 break;
             }
             if give_up.has_passed() {
-                return Err(TransportError::timed_out("end of the transfer", patience));
+                return Err(TransportError::timed_out(
+                    reason::end_of_transfer(),
+                    patience,
+                ));
             }
             if late.is_none() && shared.stop.is_stopped() {
                 match &shared.watch {

@@ -1,8 +1,9 @@
 //! Results of all flows of one end, and their report.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use regatta_control::Role;
+use regatta_model::Facts;
 use regatta_model::metric::{DelayMetrics, id};
 
 use super::Shared;
@@ -49,7 +50,7 @@ pub(super) struct Tally {
     /// Latest end of a flow; the beginning of the transfer before the first.
     pub last_end: MonotonicTime,
     pub statistics: Arc<AllConnections>,
-    pub facts: BTreeMap<String, String>,
+    pub facts: Facts,
     /// Error of the first flow that failed.
     pub error: Option<TransportError>,
 }
@@ -68,7 +69,7 @@ impl Tally {
             exchange: ExchangeResult::default(),
             last_end: started,
             statistics: Arc::new(AllConnections::new(end)),
-            facts: BTreeMap::new(),
+            facts: Facts::default(),
             error: None,
         }
     }

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Spread, metric::DelayMetrics};
+use regatta_model::{Spread, metric::DelayMetrics, reason};
 
 use super::{Sink, Tally};
 use crate::{
@@ -61,9 +61,8 @@ impl Schedule {
         }
         if self.clock_offset_ns.is_none() {
             return Err(TransportError::unsupported(
-                "each end has a clock of its own, and the offset between them is not known: \
-                         the delay of a message from one to the other cannot be measured",
-                "run this workload with `bed = \"netns\"`",
+                reason::clocks_apart(),
+                reason::run_in_namespaces(),
             ));
         }
         Ok(())

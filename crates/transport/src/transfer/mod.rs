@@ -19,11 +19,11 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use regatta_control::TrialOrder;
-use regatta_model::{BulkOptions, Pattern, Verify, Warning, WorkloadKind};
+use regatta_model::{BulkOptions, Facts, Pattern, Verify, Warning, WorkloadKind, reason};
 
 use crate::{
     applicable,
@@ -86,8 +86,8 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
     ) -> Result<()>;
 
     /// Returns facts about this end when all is done, by the full name of the fact.
-    fn facts(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
+    fn facts(&self) -> Facts {
+        Facts::default()
     }
 
     /// Returns warnings about this end, over this path.
@@ -210,22 +210,18 @@ pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
     if *options == left_alone {
         return Ok(());
     }
-    let (what, hint) = if options.flows != left_alone.flows {
-        let hint = "leave it out, and set the transport's `connections`";
-        ("flows", hint)
+    let (key, hint) = if options.flows != left_alone.flows {
+        ("flows", reason::set_connections())
     } else if options.direction != left_alone.direction {
-        ("direction", "leave it out, or choose another transport")
+        ("direction", reason::leave_out_or_other_transport())
     } else if options.duration.is_some() {
-        ("duration", "write a `size` instead")
+        ("duration", reason::size_instead())
     } else if options.opening != left_alone.opening {
-        ("opening", "leave it out, or choose another transport")
+        ("opening", reason::leave_out_or_other_transport())
     } else {
-        ("finish", "leave it out, or choose another transport")
+        ("finish", reason::leave_out_or_other_transport())
     };
-    let reason = format!(
-        "whole files are moved to the listening host, all of them and once: there is no `{what}`"
-    );
-    Err(Unsupported::new(reason, hint))
+    Err(Unsupported::new(reason::not_for_files(key), hint))
 }
 
 /// Transfer of a content by an endpoint.

@@ -1,10 +1,10 @@
 //! Metrics, facts and warnings that a session puts into its report.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
-    Bytes, Histogram, Phrase, ProbePlacement, Warning, WorkloadKind,
+    Bytes, Facts, Histogram, Phrase, ProbePlacement, Text, Warning, WorkloadKind,
     metric::{DelayMetrics, id},
     phrase,
     units::format_duration,
@@ -84,7 +84,7 @@ impl Findings {
     }
 
     /// Adds a fact, which replaces one of the same name.
-    pub fn fact(&mut self, name: &str, value: impl Into<String>) {
+    pub fn fact(&mut self, name: &str, value: impl Into<Text>) {
         let facts = &mut self.0.measurements.facts;
         facts.insert(name.to_owned(), value.into());
     }
@@ -222,7 +222,7 @@ impl Findings {
     }
 
     /// Adds facts, which replace those of the same name.
-    pub(crate) fn facts(&mut self, facts: BTreeMap<String, String>) {
+    pub(crate) fn facts(&mut self, facts: Facts) {
         self.0.measurements.facts.extend(facts);
     }
 
@@ -275,7 +275,7 @@ impl Findings {
             let planned = planned.into();
             self.warn(match &probed.error {
                 None => warning::idle_probe_incomplete(answers, planned),
-                Some(error) => warning::idle_probe_failed(answers, planned, &error.to_string()),
+                Some(error) => warning::idle_probe_failed(answers, planned, error.text()),
             });
         }
     }
@@ -297,7 +297,7 @@ impl Findings {
         };
         self.fact("probe.placement", placement.name());
         if let Some(retransmission) = &probed.retransmission {
-            self.fact("probe.retransmission", retransmission);
+            self.fact("probe.retransmission", &**retransmission);
         }
         self.fact("probe.interval", format_duration(trial.probe.interval));
         self.delays(names, &delays);
@@ -311,7 +311,7 @@ impl Findings {
         // The deadline ends the probe's flow too.
         let by_deadline = matches!(end, SenderEnd::Deadline { .. });
         if let Some(error) = probed.error.as_ref().filter(|_| !by_deadline) {
-            self.warn(warning::probe_broken(&error.to_string()));
+            self.warn(warning::probe_broken(error.text()));
         }
     }
 

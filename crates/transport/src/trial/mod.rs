@@ -20,6 +20,7 @@ pub(crate) mod watch;
 use std::{net::SocketAddr, time::Duration};
 
 use regatta_control::{Note, SideReport, TrialOrder};
+use regatta_model::reason;
 
 use crate::{
     clock::MonotonicTime,
@@ -142,7 +143,11 @@ impl Trial {
     #[must_use]
     pub fn no_connection(&self) -> TransportError {
         let (limit, within) = (TimeLimit::ConnectDeadline, self.order.connect_deadline);
-        self.explain(TransportError::timed_out_by(limit, "connection", within))
+        self.explain(TransportError::timed_out_by(
+            limit,
+            reason::connection(),
+            within,
+        ))
     }
 
     /// Replaces the time-out of a flow's opening by [`Trial::no_connection`].
@@ -189,13 +194,13 @@ impl Trial {
     }
 
     pub(crate) fn no_answer_over_control(&self) -> TransportError {
-        let what = "answer of the receiver over control";
+        let what = reason::answer_over_control();
         let limit = TimeLimit::Fixed;
         self.explain(TransportError::timed_out_by(limit, what, CONTROL_ANSWER))
     }
 
     /// Returns the outcome of a receiver without a note of its sender for too long.
     pub(crate) fn timed_out(&self) -> TransportError {
-        TransportError::timed_out("end of the transfer", self.limit())
+        TransportError::timed_out(reason::end_of_transfer(), self.limit())
     }
 }

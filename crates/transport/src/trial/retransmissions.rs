@@ -67,7 +67,6 @@ impl Retransmissions {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
     use crate::context::ProtocolSample;
@@ -83,8 +82,8 @@ mod tests {
             })
         }
 
-        fn facts(&self) -> BTreeMap<String, String> {
-            BTreeMap::new()
+        fn facts(&self) -> regatta_model::Facts {
+            regatta_model::Facts::default()
         }
     }
 

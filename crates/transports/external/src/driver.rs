@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::metric::id;
+use regatta_model::{metric::id, reason};
 use regatta_transport::{
     Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, OptionValues, Result,
     Session, Stop, TransportError, TrialContext, Unsupported, options,
@@ -218,16 +218,16 @@ fn user_command(options: &OptionValues) -> Result<Command, OptionError> {
 
 /// Returns a program that comes with Regatta; its file must exist.
 fn installed_program(name: &str) -> Result<PathBuf, Unsupported> {
-    let missing = |what: &str| {
-        let hint = "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is";
-        Unsupported::new(format!("`{name}` is not installed: {what}"), hint)
-    };
+    let missing =
+        |what| Unsupported::new(reason::not_installed(name, what), reason::make_external());
     let in_directory = || Some(directory()?.join(name).join(PROGRAM_FILE));
     let program = path_here(name)
         .or_else(in_directory)
-        .ok_or_else(|| missing("neither `REGATTA_EXTERNAL_DIR` nor `HOME` is set"))?;
+        .ok_or_else(|| missing(reason::no_directories_set()))?;
     if !program.is_file() {
-        return Err(missing(&format!("there is no `{}`", program.display())));
+        return Err(missing(reason::no_such_file(
+            &program.display().to_string(),
+        )));
     }
     Ok(program)
 }

@@ -15,6 +15,7 @@ use std::{
 
 use nix::sys::wait::WaitStatus;
 use parking_lot::Mutex;
+use regatta_model::{Text, reason};
 use regatta_process::{ContainedProcess, children, write_line};
 use regatta_transport::{MonotonicTime, Stop, TransportError};
 
@@ -252,8 +253,8 @@ impl Program {
             let mut last_first = lines.iter().rev();
             let hint = last_first.find_map(|line| line.strip_prefix("hint: "));
             let reason = lines.iter().rev().find(|line| !line.starts_with("hint: "));
-            let none = "the program says that it cannot run here, and not why";
-            let reason = reason.map_or(none, String::as_str);
+            let none = reason::program_says_no_reason;
+            let reason = reason.map_or_else(|| none().into(), |line| Text::from(line.as_str()));
             return TransportError::unsupported(reason, hint.unwrap_or_default()).into();
         }
         let (how, stderr) = (status.to_string(), self.stderr_tail());

@@ -1,9 +1,9 @@
 //! Facts that every stack reports of its end and of each connection.
 
-use std::{collections::BTreeMap, fmt::Display, net::IpAddr};
+use std::{fmt::Display, net::IpAddr};
 
 use regatta_control::TrialOrder;
-use regatta_model::{StackFacts, stack};
+use regatta_model::{Facts, StackFacts, Text, fact, phrase, stack};
 use regatta_transport_sockets::socket::Buffers;
 use regatta_transport_tls as tls;
 
@@ -22,10 +22,10 @@ pub fn of_end<const N: usize, V: Display>(
 
 /// Describes an offload: `off`, or the maximum number of packets that pass the kernel as one.
 #[must_use]
-pub fn offload(packets: usize) -> String {
+pub fn offload(packets: usize) -> Text {
     match packets {
-        0 | 1 => "off".to_owned(),
-        packets => format!("on, {packets} packets at most"),
+        0 | 1 => "off".into(),
+        packets => fact::on_for_packets(packets as u64).into(),
     }
 }
 
@@ -49,7 +49,7 @@ pub struct ConnectionFacts<'a> {
 impl ConnectionFacts<'_> {
     /// Returns the facts of the connection at `end`, `sender` or `receiver`, keyed by the full name of the fact.
     #[must_use]
-    pub fn of_end(self, end: &str) -> BTreeMap<String, String> {
+    pub fn of_end(self, end: &str) -> Facts {
         let cipher = self
             .cipher_suite
             .filter(|_| end == "sender")
@@ -88,14 +88,14 @@ impl ConnectionFacts<'_> {
 impl Common {
     /// Returns the facts of an end that are known before any connection, keyed by the full name of
     /// the fact.
-    pub fn facts(&self, side: &str, sizes: &Sizes, buffers: &Buffers) -> BTreeMap<String, String> {
+    pub fn facts(&self, side: &str, sizes: &Sizes, buffers: &Buffers) -> Facts {
         let discovery = if self.mtu_discovery { "on" } else { "off" };
         let payload = if self.mtu_discovery {
             format!("searched, at most {}", sizes.payload_bytes)
         } else {
             format!("{}, fixed", sizes.payload_bytes)
         };
-        let mut facts = BTreeMap::from(buffers.facts(side));
+        let mut facts = Facts::from(buffers.facts(side));
         facts.extend(
             [
                 ("quic.mode", <&str>::from(self.mode).to_owned()),
@@ -125,12 +125,12 @@ pub fn stack_facts(
     order: &TrialOrder,
     control: &str,
     crypto: &'static str,
-    offloads: &str,
+    offloads: &Text,
 ) -> StackFacts {
     let headers = headers_bytes(order.local);
     let full = sizes.payload_bytes + headers;
     StackFacts {
-        initial_window: format!("{INITIAL_WINDOW_PACKETS} packets").into(),
+        initial_window: phrase::packets(u64::from(INITIAL_WINDOW_PACKETS)).into(),
         slow_start_exit: if control.starts_with("bbr") {
             "bandwidth plateau".into()
         } else {
@@ -139,27 +139,26 @@ pub fn stack_facts(
         pacing: "by the stack".into(),
         packet_size: if options.mtu_discovery {
             let first = sizes.first_payload_bytes + headers;
-            format!("{first} B, searched up to {full} B").into()
+            fact::searched_size(first.into(), full.into()).into()
         } else {
-            format!("{full} B, fixed").into()
+            fact::fixed_size(full.into()).into()
         },
-        first_flight: first_flight(sizes.first_payload_bytes, order.local).into(),
+        first_flight: first_flight(sizes.first_payload_bytes, order.local),
         cipher: stack::cipher(regatta_transport_tls::CIPHER_SUITE).into(),
         crypto: crypto.into(),
         key_exchange: tls::KEY_EXCHANGE.into(),
-        certificate: tls::certificate_fact(&order.tls).into(),
+        certificate: tls::certificate_fact(&order.tls),
         threads: stack::USER_SPACE_THREAD.into(),
-        offloads: match offloads {
+        offloads: match offloads.as_str() {
             "off" => "none".into(),
-            on => format!("of the socket: {on}").into(),
+            _ => fact::of_the_socket(offloads.clone()).into(),
         },
-        acknowledgements: "every second packet, or after 25 ms".into(),
+        acknowledgements: fact::every_second_packet(std::time::Duration::from_millis(25)).into(),
         flow_control: match options.mode {
-            Mode::Stream => format!(
-                "stream {} B, connection {} B",
-                sizes.windows.stream_bytes, sizes.windows.connection_bytes
-            )
-            .into(),
+            Mode::Stream => {
+                fact::stream_windows(sizes.windows.stream_bytes, sizes.windows.connection_bytes)
+                    .into()
+            }
             Mode::Datagram => "none for DATAGRAM frames".into(),
         },
     }
@@ -167,8 +166,8 @@ pub fn stack_facts(
 
 /// Returns the packet size of the first flight of a stack whose first UDP payload is this long.
 #[must_use]
-pub fn first_flight(payload_bytes: u16, local: IpAddr) -> String {
-    format!("{} B", payload_bytes + headers_bytes(local))
+pub fn first_flight(payload_bytes: u16, local: IpAddr) -> Text {
+    fact::size(u64::from(payload_bytes + headers_bytes(local))).into()
 }
 
 #[cfg(test)]

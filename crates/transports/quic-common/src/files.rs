@@ -1,7 +1,6 @@
 //! Files that a trial may leave: the secrets of its connections, the events of each.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     io::{BufWriter, Write},
     path::PathBuf,
@@ -12,7 +11,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::{Warning, phrase, warning};
+use regatta_model::{Facts, Warning, phrase, warning};
 use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 use regatta_transport_tls as tls;
 use rustls::{KeyLog, NoKeyLog};
@@ -125,9 +124,9 @@ impl Files {
 
     /// Returns the names of the files, keyed by the full name of the fact.
     #[must_use]
-    pub fn facts(&self) -> BTreeMap<String, String> {
+    pub fn facts(&self) -> Facts {
         let end = self.end;
-        let mut facts = BTreeMap::new();
+        let mut facts = Facts::default();
         if self.has("keylog").is_some() {
             facts.insert(format!("keylog.{end}"), self.key_log_name());
         }

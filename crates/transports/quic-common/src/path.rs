@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use regatta_control::PathHints;
+use regatta_model::reason;
 use regatta_transport::{Unsupported, WindowRange, WindowSizes};
 
 use crate::options::Common;
@@ -94,10 +95,8 @@ impl Sizes {
         if payload < u32::from(MIN_PAYLOAD_BYTES) {
             let (mtu, least) = (path.mtu_bytes, u32::from(MIN_PAYLOAD_BYTES) + headers);
             return Err(Unsupported::new(
-                format!(
-                    "the path carries packets of at most {mtu} bytes, QUIC needs {least} (RFC 9000, 14)"
-                ),
-                format!("set the condition's MTU to at least {least}"),
+                reason::path_too_small_for_quic(mtu.into(), least.into()),
+                reason::larger_mtu(least.into()),
             ));
         }
         let payload_bytes =

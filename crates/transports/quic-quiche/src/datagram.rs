@@ -1,7 +1,8 @@
 //! The datagrams of a connection (RFC 9221) as a [`MessageFlow`], one connection for each flow.
 
-use std::{collections::BTreeMap, sync::Arc, task::Poll, time::Duration};
+use std::{sync::Arc, task::Poll, time::Duration};
 
+use regatta_model::Facts;
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError,
 };
@@ -169,7 +170,7 @@ impl MessageFlow for QuicheFlow {
         Some(Arc::<Statistics>::clone(&self.statistics))
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         self.statistics.facts()
     }
 }

@@ -1,13 +1,13 @@
 //! Files that a trial leaves on request: secrets of connections, logs of events.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File, OpenOptions},
     io,
     path::PathBuf,
 };
 
 use regatta_control::TrialOrder;
+use regatta_model::Facts;
 use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 
 use crate::{entry::Quiche, options::Options};
@@ -78,7 +78,7 @@ impl Files {
 
     /// Returns the facts about the files: their names, or the reason for which they are not
     /// written.
-    pub fn facts(&self, options: &Options) -> BTreeMap<String, String> {
+    pub fn facts(&self, options: &Options) -> Facts {
         let fact = |requested: bool, made: bool, name: &str| match (requested, made) {
             (false, _) => None,
             (true, true) => Some(name.to_owned()),

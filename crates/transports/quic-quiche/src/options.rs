@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use quiche::CongestionControlAlgorithm;
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, StackFacts};
+use regatta_model::{OptionValue, StackFacts, Text};
 use regatta_transport::OptionDefinition;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -120,7 +120,7 @@ impl Options {
         &self,
         sizes: &Sizes,
         order: &TrialOrder,
-        offloads: &str,
+        offloads: &Text,
     ) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
@@ -141,7 +141,7 @@ impl Options {
                 false => "none".into(),
             },
             // The packets of the handshake are padded to the least that a path must carry, whatever the path's size.
-            first_flight: first_flight(MIN_PAYLOAD_BYTES, order.local).into(),
+            first_flight: first_flight(MIN_PAYLOAD_BYTES, order.local),
             acknowledgements: "each batch of packets that the socket gives, at once".into(),
             ..common
         }

@@ -1,12 +1,10 @@
 //! Statistics of a quiche connection, readable from another thread.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use boring::ssl::SslRef;
 use parking_lot::Mutex;
+use regatta_model::Facts;
 use regatta_transport::{HandshakeMade, ProtocolSample, StatisticsSource};
 use regatta_transport_tls as tls;
 
@@ -30,7 +28,7 @@ pub(crate) struct Statistics {
     counters: Arc<Counters>,
     blocked: Blocked,
     /// Facts recorded when the connection was closed.
-    closed: Mutex<Option<BTreeMap<String, String>>>,
+    closed: Mutex<Option<Facts>>,
 }
 
 impl Statistics {
@@ -62,7 +60,7 @@ impl Statistics {
         }
     }
 
-    fn facts_of(&self, entry: &mut Entry) -> BTreeMap<String, String> {
+    fn facts_of(&self, entry: &mut Entry) -> Facts {
         let quiche = &mut entry.quiche;
         let stats = quiche.stats();
         let control = self.options.congestion_control;
@@ -148,7 +146,7 @@ impl StatisticsSource for Statistics {
         })
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let closed = self.closed.lock().clone();
         closed
             .or_else(|| self.with(|entry| self.facts_of(entry)))

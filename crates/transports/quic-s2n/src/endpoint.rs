@@ -1,14 +1,13 @@
 //! One end of s2n-quic in one trial.
 
 use std::{
-    collections::BTreeMap,
     error::Error,
     net::{IpAddr, SocketAddr, UdpSocket},
     sync::Arc,
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::Handshake;
+use regatta_model::{Facts, Handshake};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, TransportError, stop::Stop, stream::Accepted,
 };
@@ -32,7 +31,6 @@ use crate::{
     options::{self, CRYPTO, CongestionControl, Options},
 };
 use regatta_transport_quic_common::{
-    facts::of_end,
     files::Files,
     path::{Sizes, headers_bytes},
 };
@@ -294,7 +292,7 @@ impl TrialEnd for S2nEndpoint {
         })
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let side = self.end.side;
         let mut facts = self.base.facts.clone();
         let (gso, gro) = self.end.board.offloads();
@@ -306,7 +304,7 @@ impl TrialEnd for S2nEndpoint {
             .options
             .stack_facts(&self.end.sizes, &self.order, offloads);
         facts.extend(stated.of_end(side));
-        facts.extend(of_end(side, [("gso", gso), ("gro", gro)]));
+        facts.extend([(format!("gso.{side}"), gso), (format!("gro.{side}"), gro)]);
         facts
     }
 }

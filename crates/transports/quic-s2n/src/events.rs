@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use regatta_model::units::nanoseconds;
+use regatta_model::{Text, units::nanoseconds};
 use s2n_quic::{
     connection,
     provider::{
@@ -127,15 +127,12 @@ pub(crate) enum Attempt {
 
 impl Offloads {
     /// Describes the offloads of sending and of receiving.
-    pub(crate) fn offloads(&self) -> (String, String) {
+    pub(crate) fn offloads(&self) -> (Text, Text) {
         let gro = match self.receive_offload.load(Ordering::Relaxed) {
             true => "on",
             false => "off",
         };
-        (
-            offload(self.segments.load(Ordering::Relaxed)),
-            gro.to_owned(),
-        )
+        (offload(self.segments.load(Ordering::Relaxed)), gro.into())
     }
 }
 

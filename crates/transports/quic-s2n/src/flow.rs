@@ -1,7 +1,7 @@
 //! The datagrams of a connection as a [`MessageFlow`], and the admission of such flows at an end.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     future::{Future, poll_fn},
     sync::Arc,
     task::Poll,
@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::TrialOrder;
+use regatta_model::Facts;
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, stop::Stop,
 };
@@ -157,9 +158,9 @@ impl MessageFlow for S2nFlow {
         Some(regatta_transport::StreamConnection::statistics(connection))
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let statistics = self.statistics();
-        let mut facts = statistics.map_or_else(BTreeMap::new, |statistics| statistics.facts());
+        let mut facts = statistics.map_or_else(Facts::default, |statistics| statistics.facts());
         let (too_long, not_taken) = self.queues.dropped();
         let dropped = [
             ("quic.datagrams_too_long", too_long),

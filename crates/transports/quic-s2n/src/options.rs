@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, StackFacts};
+use regatta_model::{OptionValue, StackFacts, Text, fact};
 use regatta_transport::{OptionDefinition, Result, TransportError};
 use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
@@ -100,7 +100,7 @@ impl Options {
         &self,
         sizes: &Sizes,
         order: &TrialOrder,
-        offloads: &str,
+        offloads: &Text,
     ) -> StackFacts {
         let control = self.congestion_control;
         let common = stack_facts(
@@ -116,7 +116,7 @@ impl Options {
                 CongestionControl::Cubic => "HyStart".into(),
                 CongestionControl::Bbr => common.slow_start_exit,
             },
-            acknowledgements: "every tenth packet, or after 25 ms".into(),
+            acknowledgements: fact::every_tenth_packet(Duration::from_millis(25)).into(),
             ..common
         }
     }

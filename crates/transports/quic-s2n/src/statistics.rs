@@ -1,7 +1,6 @@
 //! Statistics of an s2n-quic connection, readable from another thread.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use regatta_model::Facts;
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use crate::{
@@ -72,7 +72,7 @@ impl StatisticsSource for Statistics {
         })
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let (watch, side) = (&self.watch, self.end.side);
         let facts = ConnectionFacts {
             congestion_control: self.end.congestion_control.map(Into::into),

@@ -1,7 +1,6 @@
 //! Messages in DATAGRAM frames (RFC 9221): each flow is a connection of its own.
 
 use std::{
-    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,6 +11,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::FutureExt;
 use regatta_control::TrialOrder;
+use regatta_model::{Facts, reason};
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError,
     stop::{Abort, Stop},
@@ -53,8 +53,8 @@ pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<QuicEndpoint, D
         let most = closer.connection.max_datagram_size().unwrap_or_default();
         if connects && most < longest {
             return Err(TransportError::unsupported(
-                format!("the other end's `{NAME}` takes messages of at most `{most} B`"),
-                "set `mode = \"datagram\"` at both ends",
+                reason::other_end_takes(NAME, most as u64),
+                reason::datagrams_at_both_ends(),
             ));
         }
         let stopper = Arc::new(Stopper::default());
@@ -141,10 +141,8 @@ impl DatagramFlow {
                     .max_datagram_size()
                     .unwrap_or_default();
                 Err(TransportError::unsupported(
-                    format!(
-                        "a message of `{length} B` is longer than the other end, or the path, takes"
-                    ),
-                    format!("choose a message of at most {most} B"),
+                    reason::longer_than_taken(regatta_model::Bytes(length as u64)),
+                    reason::message_of_at_most(most as u64),
                 ))
             }
             Err(SendDatagramError::ConnectionLost(error)) => Err(stack_error(error)),
@@ -253,7 +251,7 @@ impl MessageFlow for DatagramFlow {
         Some(Arc::<Statistics>::clone(&self.statistics))
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let mut facts = self.statistics.facts();
         let received = stack::stats(&self.closer.connection).0.frame_rx.datagram;
         // What came and was not taken: the stack throws the oldest away when the application is

@@ -1,7 +1,6 @@
 //! One end of the stack in one trial.
 
 use std::{
-    collections::BTreeMap,
     future::{Future, ready},
     io,
     net::SocketAddr,
@@ -10,15 +9,15 @@ use std::{
 
 use futures_util::FutureExt as _;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Handshake, StackFacts};
+use regatta_model::{Facts, Handshake, StackFacts, reason};
 use regatta_transport::{
-    MonotonicTime, Purpose, Result, TransportError, Unsupported, stop::Stop, stream::Accepted,
+    MonotonicTime, Purpose, Result, TransportError, stop::Stop, stream::Accepted,
 };
 use regatta_transport_tls::{HandshakeWatch, uses_tickets};
 use tokio::sync::{Mutex, mpsc};
 
 use regatta_transport_quic_common::{
-    facts::{self, first_flight, of_end, stack_facts},
+    facts::{self, first_flight, stack_facts},
     files::Files,
     handshake::complete,
     path::{MIN_PAYLOAD_BYTES, Sizes},
@@ -88,12 +87,10 @@ impl QuicEndpoint {
     pub fn new(order: &TrialOrder) -> Result<Self> {
         let options = Options::read(&order.transport.options);
         if options.event_log && !stack::LOGS_EVENTS {
-            return Err(TransportError::Unsupported(Unsupported {
-                reason: format!("this build writes no `qlog` of {}", stack::NAME),
-                hint: "build Regatta with `--features noq-qlog`, which costs all trials of noq a third more CPU time, or \
-                       take `quic-quinn`"
-                    .to_owned(),
-            }));
+            return Err(TransportError::unsupported(
+                reason::no_qlog(stack::NAME),
+                reason::build_with_qlog(),
+            ));
         }
         let needs = Needs::of(order, &options)?;
         let sizes = &needs.sizes;
@@ -434,7 +431,7 @@ fn offload_facts(
     sizes: &Sizes,
     send_packets: usize,
     receive_packets: usize,
-) -> BTreeMap<String, String> {
+) -> Facts {
     let gso = facts::offload(if options.common.gso { send_packets } else { 1 });
     let gro = facts::offload(receive_packets);
     let offloads = match order.role {
@@ -446,12 +443,12 @@ fn offload_facts(
     let stated = StackFacts {
         first_flight: match stack::PADS_TO_PACKET_SIZE {
             true => stated.first_flight,
-            false => first_flight(MIN_PAYLOAD_BYTES, order.local).into(),
+            false => first_flight(MIN_PAYLOAD_BYTES, order.local),
         },
         ..stated
     };
     let end = order.role.name();
     let mut facts = stated.of_end(end);
-    facts.extend(of_end(end, [("gso", gso), ("gro", gro)]));
+    facts.extend([(format!("gso.{end}"), gso), (format!("gro.{end}"), gro)]);
     facts
 }

@@ -1,8 +1,9 @@
 //! Statistics of a connection as the stack reports them, readable from another thread.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
 use parking_lot::Mutex;
+use regatta_model::Facts;
 use regatta_transport::{ProtocolSample, StatisticsSource};
 use regatta_transport_tls as tls;
 
@@ -35,7 +36,7 @@ pub(crate) struct Statistics {
 enum State {
     Open(Connection),
     /// Facts recorded when the connection was closed.
-    Closed(BTreeMap<String, String>),
+    Closed(Facts),
 }
 
 impl Statistics {
@@ -58,7 +59,7 @@ impl Statistics {
         }
     }
 
-    fn facts_of(&self, connection: &Connection) -> BTreeMap<String, String> {
+    fn facts_of(&self, connection: &Connection) -> Facts {
         let end = self.shared.end;
         let (stats, path) = stack::stats(connection);
         let controller = stack::congestion_state(connection);
@@ -138,7 +139,7 @@ impl StatisticsSource for Statistics {
         })
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         match &*self.connection.lock() {
             State::Open(connection) => self.facts_of(connection),
             State::Closed(facts) => facts.clone(),

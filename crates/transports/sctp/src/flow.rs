@@ -1,8 +1,9 @@
 //! An association as a flow of messages: unordered, reliable, one stream.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use regatta_model::Facts;
 use regatta_transport::{Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, Stop};
 use regatta_transport_sockets::timer;
 
@@ -94,7 +95,7 @@ impl<A: Association> MessageFlow for SctpFlow<A> {
         Some(Arc::clone(&self.statistics))
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         self.statistics.facts()
     }
 }

@@ -1,10 +1,10 @@
 //! One end of a trial as an endpoint of streams or of messages, for stacks on tokio.
 
-use std::{collections::BTreeMap, future::Future, net::SocketAddr};
+use std::{future::Future, net::SocketAddr};
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use regatta_control::TrialOrder;
-use regatta_model::Warning;
+use regatta_model::{Facts, Warning};
 use regatta_transport::{
     MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Stop, StreamConnection, StreamEndpoint,
     TransportError, stream::Accepted,
@@ -21,7 +21,7 @@ pub struct EndBase {
     /// The address that the end listens on, if it does.
     pub listen_address: Option<SocketAddr>,
     /// Facts about the end, by their full names.
-    pub facts: BTreeMap<String, String>,
+    pub facts: Facts,
     /// Warnings for the reader of the results.
     pub warnings: Vec<Warning>,
 }
@@ -56,7 +56,7 @@ pub trait TrialEnd: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Accepted<Self::Handle>, TransportError>>;
 
     /// Returns facts about the end, by their full names.
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         self.base().facts.clone()
     }
 }
@@ -92,7 +92,7 @@ pub fn check_peer(order: &TrialOrder, peer: SocketAddr) -> Result<(), TransportE
     } else {
         return Ok(());
     };
-    Err(TransportError::Order { what })
+    Err(TransportError::order(what))
 }
 
 /// Maker of what a workload uses from an established connection, which it registers with the stop. The flag is whether
@@ -144,7 +144,7 @@ impl<E: TrialEnd, C: StreamConnection + 'static> StreamEndpoint for StreamEnd<E,
         })
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         self.end.facts()
     }
 
@@ -262,7 +262,7 @@ impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E
         in_time(until, "opening of a flow", stop.unless_raised(admitted)).await
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         self.end.facts()
     }
 

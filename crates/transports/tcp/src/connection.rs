@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_model::stack;
+use regatta_model::{Facts, stack};
 use regatta_transport::{
     ByteStream, HandshakeMade, MonotonicTime, ProtocolSample, Result, StatisticsSource,
     StreamConnection, TransportError,
@@ -33,7 +33,7 @@ impl<S: ByteStream> Connection<S> {
         socket: &Arc<Connected>,
         layered: Layered<S>,
         end: &'static str,
-        facts: BTreeMap<String, String>,
+        facts: Facts,
         multipath: bool,
     ) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl<S: ByteStream> StreamConnection for Connection<S> {
 struct Statistics {
     socket: Weak<Connected>,
     opened: Arc<OnceLock<Opened>>,
-    facts: BTreeMap<String, String>,
+    facts: Facts,
     /// Subflows of an MPTCP connection.
     subflows: Option<Mutex<Subflows>>,
     /// Metrics of retransmission time-outs at the last sample: the connection may be closed before
@@ -135,7 +135,7 @@ impl StatisticsSource for Statistics {
         self.time_outs.lock().clone()
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         if let Some(opened) = self.opened.get() {
             facts.extend(opened.facts.clone());

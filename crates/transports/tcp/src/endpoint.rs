@@ -1,7 +1,6 @@
 //! Listening and connecting, over any layer.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{IpAddr, SocketAddr},
     os::fd::AsFd,
@@ -10,7 +9,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::{Warning, warning};
+use regatta_model::{Facts, Warning, warning};
 use regatta_transport::{
     Blocking, MonotonicTime, Purpose, Result, Stop, StreamConnection as _, StreamEndpoint,
     TransportError, stream::Accepted, wait,
@@ -93,7 +92,7 @@ impl Endpoint {
         &self,
         socket: &Arc<Connected>,
         layered: Layered<Stream>,
-        mut facts: BTreeMap<String, String>,
+        mut facts: Facts,
     ) -> Connection<Stream> {
         facts.extend(self.layer.facts(self.end));
         Connection::new(socket, layered, self.end, facts, self.sockets.multipath)

@@ -1,8 +1,9 @@
 //! Layer between a socket and the workload.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use regatta_model::Facts;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result};
 
 use crate::{
@@ -26,9 +27,9 @@ pub enum Layer {
 impl Layer {
     /// Returns the facts of TLS that are known before a handshake, keyed by their full names, at `end`, `sender` or
     /// `receiver`; none if nothing is encrypted.
-    pub(crate) fn facts(&self, end: &str) -> BTreeMap<String, String> {
+    pub(crate) fn facts(&self, end: &str) -> Facts {
         match self {
-            Self::Plain => BTreeMap::new(),
+            Self::Plain => Facts::default(),
             Self::Records(tls) => tls.facts(end),
             Self::Early(tls) => tls.facts(end),
         }

@@ -1,10 +1,8 @@
 //! Streams over a socket, and the results of their handshakes.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
+use regatta_model::Facts;
 use regatta_transport::HandshakeMade;
 
 /// A stream that can carry data.
@@ -29,7 +27,7 @@ impl<S> Layered<S> {
 #[derive(Default)]
 pub struct Opened {
     /// Negotiated parameters.
-    pub facts: BTreeMap<String, String>,
+    pub facts: Facts,
     /// Kind of the handshake, if the layer knows it.
     pub handshake: Option<HandshakeMade>,
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use regatta_model::{Phrase, reason};
 use regatta_transport::{
     OptionDefinition, OptionKind, OptionValues, Result, TransportError, Unsupported, loads_modules,
     options::{self, DSCP, RATE},
@@ -49,11 +50,10 @@ pub(crate) fn congestion_control(options: &OptionValues) -> &str {
 }
 
 /// Returns the names in one of the kernel's lists of congestion controls.
-fn kernel_list(which: &str) -> String {
+fn kernel_list(which: &str) -> Vec<String> {
     let path = format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control");
-    std::fs::read_to_string(path)
-        .map(|names| names.trim().to_owned())
-        .unwrap_or_default()
+    let names = std::fs::read_to_string(path).unwrap_or_default();
+    names.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Checks that this host has the congestion control that the options ask for, by trying it on a socket: the kernel loads
@@ -70,29 +70,24 @@ pub fn check_congestion_control(options: &OptionValues) -> Result<(), Unsupporte
     };
     if error.kind() == io::ErrorKind::PermissionDenied {
         let allowed = kernel_list("allowed");
+        let hint = reason::allow_control(&allowed.join(" "), name);
         return Err(Unsupported::new(
-            format!("this user may not choose congestion control `{name}`; allowed are: {allowed}"),
-            format!(
-                "run `sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\"` as root"
-            ),
+            reason::control_not_allowed(name, allowed),
+            hint,
         ));
     }
     let available = kernel_list("available");
     Err(Unsupported::new(
-        format!("this kernel has no congestion control `{name}`; it has: {available}"),
-        missing_control_hint(name, &available, loads_modules()),
+        reason::no_control(name, available.clone()),
+        missing_control_hint(name, available, loads_modules()),
     ))
 }
 
 /// Returns the hint where the kernel, which `loads_modules` or not, has only the congestion controls `available`.
-fn missing_control_hint(name: &str, available: &str, loads_modules: bool) -> String {
-    let available = available.replace(' ', ", ");
-    let choice = format!("choose one that it has ({available})");
+fn missing_control_hint(name: &str, available: Vec<String>, loads_modules: bool) -> Phrase {
     match loads_modules {
-        true => {
-            format!("{choice}; or run `modprobe tcp_{name}` as root, if the kernel has that module")
-        }
-        false => choice,
+        true => reason::choose_or_load_control(available, name),
+        false => reason::choose_control(available),
     }
 }
 
@@ -167,8 +162,11 @@ mod tests {
 
     #[test]
     fn a_missing_congestion_control_has_the_names_of_others() {
-        let hint = |loads_modules| missing_control_hint("bbr", "reno cubic", loads_modules);
-        assert_eq!(hint(false), "choose one that it has (reno, cubic)");
+        let hint = |loads_modules| {
+            let available = ["reno", "cubic"].map(str::to_owned).to_vec();
+            missing_control_hint("bbr", available, loads_modules).to_string()
+        };
+        assert_eq!(hint(false), "choose one that it has (`reno`, `cubic`)");
         assert!(hint(true).contains("; or run `modprobe tcp_bbr` as root"));
     }
 

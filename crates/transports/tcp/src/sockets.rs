@@ -1,14 +1,13 @@
 //! The sockets of one end, with the congestion control set and read back.
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
     sync::Arc,
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{PortRange, StackFacts, Warning};
+use regatta_model::{Facts, PortRange, StackFacts, Warning};
 use regatta_transport::{
     MonotonicTime, Result, Stop, TransportError, socket_option::set_integer, wait,
 };
@@ -161,7 +160,7 @@ impl Sockets {
     ///
     /// # Errors
     /// The kernel's use of another congestion control.
-    pub fn facts(&self, socket: BorrowedFd<'_>) -> Result<BTreeMap<String, String>> {
+    pub fn facts(&self, socket: BorrowedFd<'_>) -> Result<Facts> {
         let socket = &*SockRef::from(&socket);
         let end = self.role.name();
         let (which, size) = match self.role {

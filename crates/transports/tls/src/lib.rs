@@ -17,7 +17,7 @@ pub use watch::HandshakeWatch;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pinned::PinnedCertificate;
 use regatta_control::TlsMaterial;
-use regatta_model::{Handshake, OptionValue, stack};
+use regatta_model::{Handshake, OptionValue, Text, fact};
 use regatta_transport::{OptionDefinition, OptionKind, Result, TransportError};
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
@@ -158,14 +158,14 @@ pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>> {
 /// Returns the fact `tls.certificate`: kind of the certificate's key, and size of the chain that the server sends, which
 /// is this one certificate, in bytes of DER.
 #[must_use]
-pub fn certificate_fact(material: &TlsMaterial) -> String {
+pub fn certificate_fact(material: &TlsMaterial) -> Text {
     let Ok(certificate) = certificate(material) else {
-        return format!("{}: it cannot be read", stack::NOT_KNOWN);
+        return fact::not_known(fact::certificate_unreadable().into()).into();
     };
     let contains = |object: &[u8]| certificate.windows(object.len()).any(|it| it == object);
     let known = KEY_KINDS.iter().find(|(object, _)| contains(object));
     let kind = known.map_or("another kind of key", |(_, kind)| kind);
-    format!("{kind}, {} B", certificate.len())
+    fact::certificate(kind, certificate.len() as u64).into()
 }
 
 /// Returns the key of the run's certificate, which only the listening end is given.

@@ -1,10 +1,10 @@
 //! Endpoint of `udp`: listens for flows and makes them, each on a connected socket of its own, so
 //! that the kernel keeps the probe's messages out of the transfer's buffer.
 
-use std::{borrow::Cow, collections::BTreeMap, net::SocketAddr};
+use std::net::SocketAddr;
 
 use regatta_control::TrialOrder;
-use regatta_model::{BitRate, StackFacts, Warning, stack};
+use regatta_model::{BitRate, Facts, StackFacts, Text, Warning, fact, stack};
 use regatta_transport::{
     Blocking, MessageEndpoint, MonotonicTime, Purpose, Result, Stop, TransportError, options::RATE,
     wait,
@@ -58,29 +58,32 @@ impl Endpoint {
     }
 
     /// Returns the properties of UDP for the comparison of stacks.
-    fn stack_facts(&self, offload: bool) -> BTreeMap<String, String> {
-        let none = || Cow::Owned(format!("{}: UDP has none", stack::NOT_APPLICABLE));
+    fn stack_facts(&self, offload: bool) -> Facts {
+        let none = || Text::from(fact::not_applicable(fact::udp_has_none()));
         let stated = StackFacts {
             initial_window: none(),
             slow_start_exit: none(),
             pacing: match self.pace() {
-                Some(rate) => format!("by the workload, {}", BitRate(rate)).into(),
+                Some(rate) => fact::paced_by_workload(BitRate(rate)).into(),
                 None => "none".into(),
             },
             packet_size: "a datagram for each message".into(),
-            first_flight: "not applicable: the opening carries no data".into(),
+            first_flight: fact::not_applicable(fact::opening_carries_no_data()).into(),
             cipher: "none".into(),
             crypto: "none".into(),
-            key_exchange: stack::NO_TLS.into(),
-            certificate: stack::NO_TLS.into(),
+            key_exchange: stack::no_tls(),
+            certificate: stack::no_tls(),
             threads: stack::KERNEL_THREAD.into(),
-            offloads: if offload { "of the socket: on" } else { "none" }.into(),
+            offloads: match offload {
+                true => fact::of_the_socket(fact::on().into()).into(),
+                false => "none".into(),
+            },
             acknowledgements: none(),
             flow_control: none(),
         };
         let end = self.order.role.name();
         let mut facts = stated.of_end(end);
-        facts.insert(format!("congestion_control.{end}"), none().into_owned());
+        facts.insert(format!("congestion_control.{end}"), none());
         facts
     }
 

@@ -1,8 +1,9 @@
 //! A connected UDP socket as a flow of messages.
 
-use std::{collections::BTreeMap, io, net::Shutdown, sync::Arc};
+use std::{io, net::Shutdown, sync::Arc};
 
 use regatta_control::Role;
+use regatta_model::Facts;
 use regatta_transport::{
     Abort, Arrival, MessageFlow, MonotonicTime, Result, Stop, TransportError, wait,
 };
@@ -38,7 +39,7 @@ pub(crate) struct Flow {
     /// Whether each message has a system call of its own.
     is_single: bool,
     /// Facts that were read back, by their whole names.
-    facts: BTreeMap<String, String>,
+    facts: Facts,
     framing: Option<Framing>,
     received: ReceiveBatch,
 }
@@ -162,7 +163,7 @@ impl MessageFlow for Flow {
         }
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let mut facts = self.facts.clone();
         facts.extend(self.framing.iter().flat_map(Framing::marks));
         facts
@@ -187,7 +188,7 @@ mod tests {
             segment_limit: None,
             is_single,
             offload: false,
-            facts: BTreeMap::new(),
+            facts: Facts::default(),
         };
         Flow::new(role, opened, None, stop)
     }

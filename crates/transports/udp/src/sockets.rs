@@ -1,7 +1,7 @@
 //! The UDP sockets of one end: one that listens, and one for each flow.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     io,
     net::{IpAddr, SocketAddr},
     os::fd::AsRawFd,
@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::PortRange;
+use regatta_model::{Facts, PortRange};
 use regatta_transport::{
     Result, TransportError,
     options::DSCP,
@@ -49,7 +49,7 @@ pub(crate) struct Opened {
     /// Whether the offload of this end's direction is on.
     pub offload: bool,
     /// Facts by their whole names.
-    pub facts: BTreeMap<String, String>,
+    pub facts: Facts,
 }
 
 fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {

@@ -1,7 +1,6 @@
 //! Endpoint of a trial over WDT.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::IpAddr,
     os::fd::BorrowedFd,
@@ -11,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use rand::RngExt as _;
 use regatta_control::TrialOrder;
-use regatta_model::{PortRange, Warning, phrase, units::signed_nanoseconds, warning};
+use regatta_model::{Facts, PortRange, Warning, phrase, units::signed_nanoseconds, warning};
 use regatta_transport::{
     MonotonicTime, Result, Stop, TransferEndpoint, TransportError,
     transfer::{Connections, Incoming, Outgoing},
@@ -189,7 +188,7 @@ impl TransferEndpoint for Endpoint {
         self.ended(ended, &host)
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let end = self.end;
         let (encryption, cipher, crypto) = match self.options.cipher {
             None => ("none", "none", "none"),

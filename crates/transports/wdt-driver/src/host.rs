@@ -2,7 +2,6 @@
 //! peer, samples every connection and shuts all of them down when the trial is stopped.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{IpAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
@@ -11,6 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use regatta_model::Facts;
 use regatta_transport::{
     Abort, ProtocolSample, StatisticsSource, Stop, TransportError, transfer::Connections,
 };
@@ -118,7 +118,7 @@ impl Abort for Threads {
 /// Handle of a connection, valid while the transfer keeps that open.
 struct Handle {
     socket: Weak<TcpStream>,
-    facts: BTreeMap<String, String>,
+    facts: Facts,
 }
 
 impl StatisticsSource for Handle {
@@ -126,7 +126,7 @@ impl StatisticsSource for Handle {
         parts::sample(&self.socket.upgrade()?)
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         self.facts.clone()
     }
 }

@@ -14,7 +14,7 @@ use regatta_control::{
     FailureKind, FromAgent, PROTOCOL_VERSION, PathHints, Role, SideReport, TlsMaterial, ToAgent,
     TrialOrder,
 };
-use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind};
+use regatta_model::{Bytes, OptionValue, Pattern, Probe, Text, Transport, Workload, WorkloadKind};
 
 /// Longest time for an answer on a loaded machine; a test that waits longer fails.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -124,7 +124,7 @@ impl Agent {
     }
 
     /// Waits for the next message, which must be a failure.
-    pub fn receive_failure(&self) -> (FailureKind, Vec<String>, String) {
+    pub fn receive_failure(&self) -> (FailureKind, Vec<Text>, Text) {
         match self.receive() {
             FromAgent::Failed {
                 kind,
@@ -265,7 +265,7 @@ fn start(role: Role, tx: &Sender<(Role, Message)>) -> Agent {
 }
 
 /// Result of one end of a trial: its report, or the kind, causes and hint of its failure.
-pub type End = Result<SideReport, (FailureKind, Vec<String>, String)>;
+pub type End = Result<SideReport, (FailureKind, Vec<Text>, Text)>;
 
 impl Pair {
     pub fn greeted() -> Self {

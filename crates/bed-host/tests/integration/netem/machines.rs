@@ -100,7 +100,7 @@ impl Connect for Enter {
         session.map_err(|error| BedError::Session {
             host: "the machine".into(),
             source: Box::new(error),
-            hint: String::new(),
+            hint: regatta_model::Text::default(),
         })
     }
 }

@@ -7,6 +7,7 @@ use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
 use regatta_forwarder::ForwarderError;
+use regatta_model::{Phrase, Text, reason};
 use regatta_process::loads_modules;
 
 use crate::hosts::OTHER_ADDRESS;
@@ -107,26 +108,26 @@ impl DaemonError {
     }
 
     /// Returns a command or setting that helps; empty if none is known.
-    pub(crate) fn hint(&self) -> String {
+    pub(crate) fn hint(&self) -> Text {
         match self {
             Self::UserNamespace(source) if source.raw_os_error() == Some(libc::ENOSPC) => {
                 "allow more user namespaces with `sudo sysctl -w user.max_user_namespaces=10000`, or run as root".into()
             }
-            Self::UserNamespace(_) => forbidden_user_namespace_hint(),
+            Self::UserNamespace(_) => forbidden_user_namespace_hint().into(),
             Self::Write { path, source }
                 if path.starts_with("/proc/self")
                     && source.kind() == io::ErrorKind::PermissionDenied =>
             {
-                forbidden_user_namespace_hint()
+                forbidden_user_namespace_hint().into()
             }
             Self::NetworkNamespace(source) => match source.raw_os_error() {
                 Some(libc::ENOSPC) => {
                     "allow more network namespaces with `sudo sysctl -w user.max_net_namespaces=10000`".into()
                 }
                 Some(libc::EINVAL) => "use a kernel with CONFIG_NET_NS".into(),
-                _ => forbidden_user_namespace_hint(),
+                _ => forbidden_user_namespace_hint().into(),
             },
-            Self::OpenTun(source) => closed_tun_hint(source.raw_os_error(), loads_modules()),
+            Self::OpenTun(source) => closed_tun_hint(source.raw_os_error(), loads_modules()).into(),
             Self::Mtu(_) => "ask for a packet size between `68B` and `65521B`".into(),
             Self::Forwarder(ForwarderError::Link { source, .. }) => match source {
                 LinkError::NoRate => "leave the rate out for an unlimited link".into(),
@@ -134,8 +135,8 @@ impl DaemonError {
                 LinkError::Trace(_) => "name a trace as `mm-link` takes it".into(),
                 LinkError::Delay(_) => "ask for a shorter delay".into(),
             },
-            Self::NoNetem { module, .. } => missing_netem_hint(module, loads_modules()),
-            Self::Interface { source, .. } => source.hint(),
+            Self::NoNetem { module, .. } => missing_netem_hint(module, loads_modules()).into(),
+            Self::Interface { source, .. } => source.hint().into(),
             Self::NoParent { .. } => {
                 "name one that `ip link` shows on that host as `parent` in the hosts file".into()
             }
@@ -169,42 +170,31 @@ impl DaemonError {
                 } else {
                     ""
                 };
-                format!("{load}leave `loss_by` out")
+                format!("{load}leave `loss_by` out").into()
             }
-            _ => String::new(),
+            _ => Text::default(),
         }
     }
 }
 
 /// Returns the hint for a TUN device that cannot be opened, by the number of the system's error. The kernel `loads` modules
 /// or not.
-fn closed_tun_hint(error: Option<i32>, loads: bool) -> String {
-    let make = "make the device with `sudo mkdir -p /dev/net && sudo mknod -m 0666 /dev/net/tun c 10 200`; in a container start it with `--device /dev/net/tun`; or ";
-    let open = match error {
-        Some(libc::ENOENT) => make,
-        Some(libc::ENODEV | libc::ENXIO) if loads => {
-            "load the driver with `sudo modprobe tun`; or "
-        }
-        Some(libc::EACCES) => {
-            "let every user open it, as Debian does, with `sudo chmod 666 /dev/net/tun`; or run as root; or "
-        }
-        Some(libc::EPERM) => {
-            "this container may not use the device: start it with `--device /dev/net/tun`; or "
-        }
-        _ => "",
-    };
-    format!("{open}run with `--bed uml --clock virtual`, which works without it")
+fn closed_tun_hint(error: Option<i32>, loads: bool) -> Phrase {
+    match error {
+        Some(libc::ENOENT) => reason::tun_not_made(),
+        Some(libc::ENODEV | libc::ENXIO) if loads => reason::tun_not_loaded(),
+        Some(libc::EACCES) => reason::tun_not_open(),
+        Some(libc::EPERM) => reason::tun_not_permitted(),
+        _ => reason::bed_without_tun(),
+    }
 }
 
 /// Returns the hint for a kernel without a module of netem, which `loads` modules or not.
-fn missing_netem_hint(module: &str, loads: bool) -> String {
-    let load = match loads {
-        true => format!("load it with `sudo modprobe {module}`; or "),
-        false => String::new(),
-    };
-    format!(
-        "{load}run in a guest that has it with `--bed uml`; or use Regatta's own emulator with `--emulator userspace`"
-    )
+fn missing_netem_hint(module: &str, loads: bool) -> Phrase {
+    match loads {
+        true => reason::load_netem(module),
+        false => reason::netem_in_guest(),
+    }
 }
 
 /// Returns the hint for a host's kernel without macvlan, which `loads` modules or not.
@@ -240,7 +230,7 @@ mod tests {
     #[test]
     fn a_closed_tun_device_has_the_hint_of_the_bed_that_needs_none() {
         for error in [libc::ENOENT, libc::ENODEV, libc::EACCES, libc::EPERM] {
-            let hint = closed_tun_hint(Some(error), true);
+            let hint = closed_tun_hint(Some(error), true).to_string();
             let other = "; or run with `--bed uml --clock virtual`, which works without it";
             assert!(hint.ends_with(other), "{error}: {hint}");
         }
@@ -250,8 +240,8 @@ mod tests {
     fn modules_are_loaded_only_where_the_kernel_loads_them() {
         let hints = |loads| {
             [
-                closed_tun_hint(Some(libc::ENODEV), loads),
-                missing_netem_hint("sch_netem", loads),
+                closed_tun_hint(Some(libc::ENODEV), loads).to_string(),
+                missing_netem_hint("sch_netem", loads).to_string(),
                 missing_macvlan_hint(loads).to_owned(),
             ]
         };

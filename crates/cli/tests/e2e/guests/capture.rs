@@ -34,7 +34,7 @@ fn trials_in_a_guest_are_captured_too_and_agree_with_the_sockets() {
             "{}: {own}, {captured}",
             trial.transport
         );
-        let packets = packets(&out.join(&trial.measurements.facts["capture_file"]));
+        let packets = packets(&out.join(&*trial.measurements.facts["capture_file"]));
         assert_counted(trial, "path_packets", &packets, "");
     }
     bench.assert_nothing_left();

@@ -41,7 +41,7 @@ fn assert_first_flight(label: &str, stated: &str) {
             let facts = &trial.measurements.facts;
             assert_eq!(facts["first_flight.sender"], stated);
             let mut largest = 0;
-            read(&out.join(&facts["capture_file"]), |packet| {
+            read(&out.join(&*facts["capture_file"]), |packet| {
                 if !packet.forward {
                     return ControlFlow::Break(());
                 }

@@ -9,7 +9,7 @@
 use regatta_model::{Outcome, STACK_FACTS, TrialRecord};
 use regatta_test_support::machine::MachineLoad;
 use regatta_test_support::test_run::{TEST_RUN_DIR, once_per_test_run};
-use regatta_transport::{Carries, DriverDescriptor, NOT_STATED};
+use regatta_transport::{Carries, DriverDescriptor};
 
 use crate::help::{cell, run_study, trials};
 
@@ -166,7 +166,8 @@ pub fn check(trial: &TrialRecord) {
     for fact in STACK_FACTS {
         let value = trial.measurements.facts.get(fact.name);
         let is_stated = value.is_some_and(|value| {
-            !value.contains(NOT_STATED) && !value.contains("the program does not tell")
+            !value.contains("the driver does not state it")
+                && !value.contains("the program does not tell")
         });
         assert!(is_stated, "`{}` is {value:?} in {trial:#?}", fact.name);
     }

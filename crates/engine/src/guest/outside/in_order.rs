@@ -92,7 +92,15 @@ mod tests {
         let mut passed = Vec::new();
         for position in order {
             let trial = plan.trials()[position];
-            let record = plan.record(&trial, 0, (Outcome::Measured, Vec::new(), String::new()));
+            let record = plan.record(
+                &trial,
+                0,
+                (
+                    Outcome::Measured,
+                    Vec::new(),
+                    regatta_model::Text::default(),
+                ),
+            );
             let trial = Box::new(record);
             for event in in_order.take(Event::TrialEnded { trial }) {
                 if let Event::TrialEnded { trial } = event {

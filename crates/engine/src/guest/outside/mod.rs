@@ -18,7 +18,7 @@ use regatta_bed::{
     SECOND_GUEST_COMMAND, StopRequest,
     guest::{Guest, GuestError, GuestMessage, Image, Order, ended_from_outside, wires},
 };
-use regatta_model::{Clock, Guests, Outcome, RunHeader, Study, warning};
+use regatta_model::{Clock, Guests, Outcome, RunHeader, Study, Text, phrase, warning};
 
 use self::progress::{AfterEnd, Progress};
 use super::{
@@ -160,7 +160,8 @@ impl GuestRun {
                         true => Outcome::Invalid,
                         false => Outcome::Failed,
                     };
-                    let failed = (outcome, reasons, String::new());
+                    let reasons = reasons.into_iter().map(Text::from);
+                    let failed = (outcome, reasons.collect(), Text::default());
                     if let Some(trial) = self.plan.trial(index) {
                         let record = self.plan.record(&trial, since, failed);
                         progress.failed(&self.plan, &record);
@@ -446,7 +447,12 @@ impl GuestRun {
             Clock::Real => "real time",
             Clock::Virtual => "virtual time",
         };
-        header.bed = format!("uml, Linux {release}, {clock}: {}", header.bed);
+        let bed = std::mem::take(&mut header.bed);
+        header.bed = match self.clock() {
+            Clock::Real => phrase::in_real_time(release, bed),
+            Clock::Virtual => phrase::in_virtual_time(release, bed),
+        }
+        .into();
         let guests = self.plan.study().guest.guests;
         for (host, facts) in &mut header.hosts {
             // The one with the engine is the sender's, which connects.

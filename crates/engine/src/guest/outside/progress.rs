@@ -199,7 +199,15 @@ mod tests {
 
     fn record(plan: &Plan, index: u32) -> TrialRecord {
         let trial = plan.trial(index).unwrap();
-        plan.record(&trial, 0, (Outcome::Measured, Vec::new(), String::new()))
+        plan.record(
+            &trial,
+            0,
+            (
+                Outcome::Measured,
+                Vec::new(),
+                regatta_model::Text::default(),
+            ),
+        )
     }
 
     fn runs(progress: &mut Progress, plan: &Plan, index: u32) -> bool {

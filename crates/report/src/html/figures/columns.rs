@@ -184,7 +184,7 @@ mod tests {
             seed: 0,
             outcome: Outcome::Measured,
             reasons: Vec::new(),
-            hint: String::new(),
+            hint: regatta_model::Text::default(),
             measurements: Measurements {
                 series: series.collect(),
                 ..Measurements::default()

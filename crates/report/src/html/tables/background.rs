@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use itertools::Itertools as _;
 use regatta_model::{
-    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, Unit, units::format_duration,
+    Condition, Link, Outcome, PathCheck, Ratio, STACK_FACTS, Text, Unit, units::format_duration,
 };
 
 use super::{Entry, Row, Table, after_transport, figure, row, text_cell, transport_row};
@@ -36,7 +36,7 @@ pub fn outcomes(data: &RunData, summary: &Summary) -> Table {
         let mut reasons = cell.reasons.iter().map(|reason| {
             let hint = match reason.hint.as_str() {
                 "" => String::new(),
-                hint => tr!(" (hint: {})", language::sentence(hint)),
+                hint => tr!(" (hint: {})", hint),
             };
             let (outcome, causes) = (reason.outcome_text(), reason.causes_text());
             format!("{outcome}: {causes}{hint}")
@@ -217,9 +217,10 @@ pub fn conditions(data: &RunData) -> Table {
 fn read_back(data: &RunData, transport: &str, fact: &str) -> Option<String> {
     let trials = data.trials.iter().filter(|it| it.transport == transport);
     let values = trials.filter_map(|trial| trial.measurements.facts.get(fact));
-    let values: BTreeSet<&String> = values.collect();
+    let values: BTreeSet<&Text> = values.collect();
     let more = if values.len() > 3 { ", …" } else { "" };
-    (!values.is_empty()).then(|| values.iter().take(3).join(", ") + more)
+    let mut shown = values.iter().take(3).map(|value| language::fact(value));
+    (!values.is_empty()).then(|| shown.join(", ") + more)
 }
 
 /// Returns the values of a fact that the trials of each transport read back.
@@ -227,7 +228,6 @@ fn across(data: &RunData, fact: &str) -> impl Iterator<Item = Entry> {
     let transports = data.header.study.transports.iter();
     transports.map(move |transport| {
         let value = read_back(data, &transport.label, fact);
-        let value = value.map(|value| language::sentence(&value));
         text_cell(value.unwrap_or_else(|| "–".to_owned()))
     })
 }

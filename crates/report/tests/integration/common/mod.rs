@@ -234,13 +234,13 @@ pub fn run(
                         seed: 1000 + u64::from(index),
                         outcome: Outcome::Measured,
                         reasons: Vec::new(),
-                        hint: String::new(),
+                        hint: regatta_model::Text::default(),
                         measurements: Measurements::default(),
                     };
                     if let Some((outcome, reason, hint)) = outcome(&record) {
                         record.outcome = outcome;
-                        record.reasons = vec![reason.to_owned()];
-                        record.hint = hint.to_owned();
+                        record.reasons = vec![reason.into()];
+                        record.hint = hint.into();
                         clock += 100_000_000;
                     } else {
                         trial::measured(&mut record, deadline);
@@ -253,7 +253,7 @@ pub fn run(
                             record
                                 .measurements
                                 .facts
-                                .insert("congestion_control.sender".into(), cc.into());
+                                .insert("congestion_control.sender", cc);
                         }
                         record
                             .measurements

@@ -145,7 +145,7 @@ pub fn run(study: Study, samples: usize) -> RunData {
                     seed: u64::from(index),
                     outcome: Outcome::Measured,
                     reasons: Vec::new(),
-                    hint: String::new(),
+                    hint: regatta_model::Text::default(),
                     measurements: measurements(&mut draws, goodput, samples, step),
                 });
             }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use regatta_model::*;
+use regatta_model::{Facts, Ratio, Text, *};
 use regatta_results::{ResultsError, RunLock, Store};
 
 /// Opens a run to continue it, as `regatta resume` does: all of it is read before anything is written.
@@ -103,7 +103,7 @@ pub fn trial(index: u32) -> TrialRecord {
         seed: u64::MAX - u64::from(index),
         outcome: Outcome::Measured,
         reasons: Vec::new(),
-        hint: String::new(),
+        hint: Text::default(),
         measurements: Measurements {
             metrics: MetricValues::from([("goodput_bps", 0.1 + 82.8e6), ("messages_sent", 1000.0)]),
             series: vec![Series {
@@ -117,7 +117,7 @@ pub fn trial(index: u32) -> TrialRecord {
                 side: "sender".into(),
                 hdr_v2_base64: "HISTFAAAAA==".into(),
             }],
-            facts: BTreeMap::from([("congestion_control.sender".into(), "cubic".into())]),
+            facts: Facts::from([("congestion_control.sender", "cubic")]),
             warnings: vec![Warning::of_texts(
                 "deadline_reached",
                 "the deadline stopped the transfer, \"early\"",

@@ -8,7 +8,7 @@ mod work;
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{Finish, PortRange, phrase, units::nanoseconds, warning};
+use regatta_model::{Finish, PortRange, Text, fact, phrase, reason, units::nanoseconds, warning};
 use regatta_transport::{
     Delivered, Phase, Result, Session, StatedExchange, StatedProbe, TransportError, Trial,
     TrialContext, complete_stack_facts,
@@ -145,10 +145,10 @@ pub(crate) fn prepare(
 fn can_do(description: &Description, workload: &str, finish: Finish) -> Result<(), ProgramFailure> {
     let name = &description.name;
     let (lacks, hint) = if !description.workloads.iter().any(|it| it == workload) {
-        (format!("`{name}` does not carry out `{workload}`"), "")
+        (reason::not_carried_out(name, workload), Text::default())
     } else if finish == Finish::Abandon && !description.can(ABANDON) {
-        let lacks = format!("`{name}` does not end without the receiver's acknowledgement");
-        (lacks, "leave `finish` out")
+        let lacks = reason::no_end_without_acknowledgement(name);
+        (lacks, reason::leave_finish_out().into())
     } else {
         return Ok(());
     };
@@ -223,7 +223,11 @@ impl Session for ProgramSession {
         facts.insert(format!("external.{side}"), program);
         let digest = this.digest.into_iter();
         facts.extend(digest.map(|digest| (format!("external.sha256.{side}"), digest)));
-        complete_stack_facts(&mut report, &this.trial.order, "the program does not tell");
+        complete_stack_facts(
+            &mut report,
+            &this.trial.order,
+            &fact::program_does_not_tell(),
+        );
         let end = describe::finish(this.program, &this.description, &this.command, END_LIMIT);
         if let Some(how) = end
             && !is_stopped()

@@ -39,7 +39,11 @@ impl ProgramSession {
                 && value.len() <= LONGEST_FACT
                 && !(name.chars().chain(value.chars())).any(char::is_control);
             if fits {
-                report.measurements.facts.entry(name).or_insert(value);
+                report
+                    .measurements
+                    .facts
+                    .entry(name)
+                    .or_insert(value.into());
             } else {
                 left_out.push(name);
             }

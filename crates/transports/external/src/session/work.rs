@@ -1,7 +1,9 @@
 //! Work of a trial as far as the contract with programs has it.
 
 use regatta_control::TrialOrder;
-use regatta_model::{BulkOptions, Bytes, Direction, Finish, Opening, Pattern, WorkloadKind};
+use regatta_model::{
+    BulkOptions, Bytes, Direction, Finish, Opening, Pattern, WorkloadKind, reason,
+};
 use regatta_transport::{Result, StatedExchange, TransportError};
 
 use crate::content::Content;
@@ -29,8 +31,8 @@ impl Work {
         if message > Bytes(LONGEST_MESSAGE) {
             let limit = Bytes(LONGEST_MESSAGE);
             return Err(TransportError::unsupported(
-                format!("a message of `{message}` is longer than `{limit}`"),
-                format!("send messages of at most `{limit}`"),
+                reason::longer_than(message, limit),
+                reason::message_of_at_most(LONGEST_MESSAGE),
             ));
         }
         match kind {
@@ -53,13 +55,10 @@ impl Work {
                     exchange: Some(exchange),
                 })
             }
-            _ => {
-                let reason = format!(
-                    "external programs carry out `bulk`, `stop-and-wait` and `request-response`, and not `{}`",
-                    kind.name()
-                );
-                Err(TransportError::unsupported(reason, ""))
-            }
+            _ => Err(TransportError::unsupported(
+                reason::not_by_programs(kind.name()),
+                "",
+            )),
         }
     }
 }
@@ -72,26 +71,17 @@ fn bulk(
     seed: u64,
 ) -> Result<Content> {
     let unsupported = [
-        (
-            options.direction != Direction::Forward,
-            "transfer to the connecting host",
-        ),
-        (options.flows != 1, "transfer over several flows"),
-        (options.duration.is_some(), "transfer of a given duration"),
-        (!options.warm_up.is_zero(), "warm-up that is left out"),
-        (
-            options.opening == Opening::Answered,
-            "opening that is answered before data leaves",
-        ),
-        (
-            pattern == Pattern::File,
-            "file that is read during the transfer",
-        ),
+        (options.direction != Direction::Forward, "direction"),
+        (options.flows != 1, "flows"),
+        (options.duration.is_some(), "duration"),
+        (!options.warm_up.is_zero(), "warm_up"),
+        (options.opening == Opening::Answered, "opening"),
+        (pattern == Pattern::File, "pattern = \"file\""),
     ];
-    if let Some((_, what)) = unsupported.iter().find(|(is_set, _)| *is_set) {
+    if let Some((_, key)) = unsupported.iter().find(|(is_set, _)| *is_set) {
         return Err(TransportError::unsupported(
-            format!("the contract with external programs has no {what}"),
-            "leave it out, or use a transport that is no external program",
+            reason::not_in_contract(key),
+            reason::leave_out_or_no_program(),
         ));
     }
     if message.0 == 0 {

@@ -138,7 +138,7 @@ fn files_are_written_only_to_the_ordered_directory() {
         order.files = Some(directory.path().to_owned());
     });
     let facts = pair.sender.expect("a report").measurements.facts;
-    let keys = fs::read_to_string(directory.path().join(&facts["keylog.sender"])).expect("keys");
+    let keys = fs::read_to_string(directory.path().join(&*facts["keylog.sender"])).expect("keys");
     assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
     let events = directory.path().join("receiver.sqlog");
     let events = fs::read_to_string(events).expect("events");

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, metric::id};
+use regatta_model::{OptionValue, Phrase, metric::id, reason};
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionError, OptionValues, Result, Session, TrialContext,
     Unsupported, loads_modules,
@@ -55,20 +55,18 @@ fn check_kernel() -> Result<(), Unsupported> {
     );
     Err(match missing {
         true => Unsupported::new(
-            format!("this kernel has no SCTP: {error}"),
+            reason::no_sctp(&error.to_string()),
             missing_hint(loads_modules()),
         ),
-        false => Unsupported::new(format!("an SCTP socket cannot be opened: {error}"), ""),
+        false => Unsupported::new(reason::no_sctp_socket(&error.to_string()), ""),
     })
 }
 
 /// Returns the hint where the kernel, which `loads_modules` or not, has no SCTP.
-const fn missing_hint(loads_modules: bool) -> &'static str {
+fn missing_hint(loads_modules: bool) -> Phrase {
     match loads_modules {
-        true => {
-            "run `modprobe sctp` as root; or give `--bed uml`, whose kernel has it; or use `sctp-userspace`"
-        }
-        false => "give `--bed uml`, whose kernel has it; or use `sctp-userspace`",
+        true => reason::load_sctp(),
+        false => reason::sctp_elsewhere(),
     }
 }
 
@@ -193,7 +191,7 @@ mod tests {
                 assert!(unsupported.hint.contains(line), "{}", unsupported.hint);
             }
         }
-        assert!(missing_hint(true).contains("`modprobe sctp`"));
-        assert!(!missing_hint(false).contains("modprobe"));
+        assert!(missing_hint(true).to_string().contains("`modprobe sctp`"));
+        assert!(!missing_hint(false).to_string().contains("modprobe"));
     }
 }

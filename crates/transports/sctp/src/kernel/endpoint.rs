@@ -1,7 +1,6 @@
 //! One end of a trial: a runtime of one thread, a listening socket or the means to connect.
 
 use std::{
-    collections::BTreeMap,
     future::poll_fn,
     io,
     net::{Ipv4Addr, SocketAddr},
@@ -9,7 +8,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, PortRange, phrase, warning};
+use regatta_model::{BitRate, Bytes, Facts, PortRange, phrase, warning};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, Stop, TransportError, addresses::further_addresses,
     opening::Token, stream::Accepted,
@@ -65,7 +64,7 @@ impl End {
             base: EndBase {
                 runtime: Tokio::new()?,
                 listen_address: None,
-                facts: BTreeMap::new(),
+                facts: Facts::default(),
                 warnings: Vec::new(),
             },
             order: order.clone(),

@@ -1,9 +1,9 @@
 //! Options of a study, socket options made from them, and sizes of buffers.
 
-use std::{borrow::Cow, collections::BTreeMap, io, time::Duration};
+use std::{io, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{Bytes, StackFacts, Tuning, stack};
+use regatta_model::{Bytes, Facts, StackFacts, Text, Tuning, fact, stack};
 use regatta_transport::{
     OptionDefinition, OptionKind, OptionValues, WindowRange, WindowSizes, options,
     socket_option::Plain as _,
@@ -272,12 +272,8 @@ fn apply_paths(options: &OptionValues, socket: &Socket) -> io::Result<()> {
 
 /// Returns the facts about the options as the kernel reports them; their names end in `.` and
 /// this end's side.
-pub(crate) fn facts(
-    options: &OptionValues,
-    socket: &Socket,
-    side: &str,
-) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
+pub(crate) fn facts(options: &OptionValues, socket: &Socket, side: &str) -> Facts {
+    let mut facts = Facts::default();
     let mut fact = |name: &str, value: String| {
         facts.insert(format!("sctp.{name}.{side}"), value);
     };
@@ -309,30 +305,31 @@ pub(crate) fn facts(
     }
     fact("no_delay", NO_DELAY.flag(options).to_string());
     fact("scheduler", scheduler(options).0.to_owned());
-    let first = || Cow::Owned(format!("{}: no association yet", stack::NOT_KNOWN));
+    let first = || Text::from(fact::not_known(fact::no_association_yet().into()));
+    let milliseconds = |ms: u32| Duration::from_millis(ms.into());
     let stated = StackFacts {
         // Of the first path, by what is known of the association.
         initial_window: first(),
         packet_size: first(),
         slow_start_exit: "loss".into(),
         pacing: "none".into(),
-        first_flight: "not applicable: an INIT carries no data".into(),
+        first_flight: fact::not_applicable(fact::init_carries_no_data()).into(),
         cipher: "none".into(),
         crypto: "none".into(),
-        key_exchange: stack::NO_TLS.into(),
-        certificate: stack::NO_TLS.into(),
+        key_exchange: stack::no_tls(),
+        certificate: stack::no_tls(),
         threads: stack::KERNEL_THREAD.into(),
         offloads: stack::OF_INTERFACE.into(),
         acknowledgements: match sack.map(|sack| (sack.every, sack.delay_ms)) {
             Some((0, _) | (_, 0) | (1, _)) => "each packet".into(),
-            Some((2, delay)) => format!("every second packet, or after {delay} ms").into(),
-            Some((every, delay)) => format!("every {every} packets, or after {delay} ms").into(),
-            None => format!("{}: no SCTP_DELAYED_SACK", stack::NOT_KNOWN).into(),
+            Some((2, delay)) => fact::every_second_packet(milliseconds(delay)).into(),
+            Some((every, delay)) => fact::every_packets(every.into(), milliseconds(delay)).into(),
+            None => fact::not_known(fact::no_delayed_sack().into()).into(),
         },
         // The kernel announces half of the receive buffer.
         flow_control: socket.recv_buffer_size().map_or_else(
-            |_| Cow::Owned(format!("{}: no SO_RCVBUF", stack::NOT_KNOWN)),
-            |size| format!("association {} B", size / 2).into(),
+            |_| fact::not_known(fact::no_receive_buffer().into()).into(),
+            |size| fact::association_window(size as u64 / 2).into(),
         ),
     };
     facts.extend(stated.of_end(side));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nix::time::{ClockId, clock_getres};
-use regatta_model::{metric::id, stack, units::format_duration};
+use regatta_model::{Facts, fact, metric::id, stack, units::format_duration};
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
@@ -117,18 +117,23 @@ impl StatisticsSource for Statistics {
             .map(sample)
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         if let Some(association) = self.association.upgrade() {
             association.snapshot();
         }
         let Some(snapshot) = self.cache.latest() else {
-            return BTreeMap::new();
+            return Facts::default();
         };
+        let name = |name: &str| format!("{name}.{}", self.side);
+        let mut all = Facts::default();
         let mut found = facts(&snapshot);
         if let (Some((window, mtu)), "sender") = (self.first, self.side) {
             let packet = u64::from(mtu.saturating_sub(IP_HEADER_BYTES));
-            found.push(("initial_window", stack::packets(window.into(), packet)));
-            found.push(("packet_size", format!("{mtu} B, fixed")));
+            all.insert(
+                name("initial_window"),
+                stack::packets(window.into(), packet),
+            );
+            all.insert(name("packet_size"), fact::fixed_size(mtu.into()));
         }
         if let Some(paths) = &self.cache.paths {
             let states: Vec<_> = snapshot
@@ -144,8 +149,9 @@ impl StatisticsSource for Statistics {
                 ("sctp.primary_given_up_after", text)
             }));
         }
-        let of_end = |(name, value)| (format!("{name}.{}", self.side), value);
-        found.into_iter().map(of_end).collect()
+        let of_end = |(short, value)| (name(short), value);
+        all.extend(found.into_iter().map(of_end));
+        all
     }
 
     fn metrics(&self) -> BTreeMap<&'static str, f64> {

@@ -56,8 +56,9 @@ pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
         ("sctp.rto_max", ms(&RTO_MAX)),
     ];
     let facts = facts.map(|(name, value)| (name.to_owned(), value));
-    let facts = stated.into_iter().chain(facts).chain([delivery(options)]);
+    end.base.facts.extend(stated);
     end.base.facts.extend(facts);
+    end.base.facts.extend([delivery(options)]);
     end.base.warnings.extend(end.buffers.warning(side));
     Ok(end)
 }

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{StackFacts, stack};
+use regatta_model::{StackFacts, Text, fact, reason, stack};
 use regatta_transport::{
     OptionDefinition, OptionValues, Unsupported, WindowRange, WindowSizes,
     options::{self, RECEIVE_BUFFER, SEND_BUFFER},
@@ -115,12 +115,9 @@ impl Sizes {
         let payload = payload.min(MAX_PAYLOAD_BYTES);
         if payload < MIN_PAYLOAD_BYTES {
             let least = MIN_PAYLOAD_BYTES + headers;
-            let mtu = path.mtu_bytes;
             return Err(Unsupported::new(
-                format!(
-                    "the path carries packets of at most {mtu} bytes, this driver needs {least}"
-                ),
-                format!("set the condition's MTU to at least {least}"),
+                reason::path_too_small(path.mtu_bytes.into(), least as u64),
+                reason::larger_mtu(least as u64),
             ));
         }
         let overhead = COMMON_HEADER_BYTES + DATA_HEADER_BYTES + BUNDLING_RESERVE_BYTES;
@@ -158,26 +155,26 @@ impl Sizes {
 
     /// Returns the settings of the stack, for the comparison of stacks. Its initial window is that
     /// of RFC 9260 §7.2.1, and cannot be chosen.
-    pub(crate) fn stack_facts(&self, offloads: &str) -> StackFacts {
+    pub(crate) fn stack_facts(&self, offloads: &Text) -> StackFacts {
         let packet = (self.chunk_bytes + COMMON_HEADER_BYTES + DATA_HEADER_BYTES) as u64;
         let window = (4 * packet).min((2 * packet).max(4380));
         StackFacts {
-            initial_window: stack::packets(window, packet).into(),
+            initial_window: stack::packets(window, packet),
             slow_start_exit: "loss".into(),
             pacing: "none".into(),
-            packet_size: format!("{} B, fixed", packet as usize + self.ip_headers_bytes).into(),
-            first_flight: "not applicable: an INIT carries no data".into(),
+            packet_size: fact::fixed_size(packet + self.ip_headers_bytes as u64).into(),
+            first_flight: fact::not_applicable(fact::init_carries_no_data()).into(),
             cipher: "none".into(),
             crypto: "none".into(),
-            key_exchange: stack::NO_TLS.into(),
-            certificate: stack::NO_TLS.into(),
+            key_exchange: stack::no_tls(),
+            certificate: stack::no_tls(),
             threads: stack::USER_SPACE_THREAD.into(),
-            offloads: match offloads {
+            offloads: match offloads.as_str() {
                 "off" => "none".into(),
-                on => format!("of the socket: {on}").into(),
+                _ => fact::of_the_socket(offloads.clone()).into(),
             },
-            acknowledgements: "every second packet, or after 200 ms".into(),
-            flow_control: format!("association {} B", self.window_bytes).into(),
+            acknowledgements: fact::every_second_packet(Duration::from_millis(200)).into(),
+            flow_control: fact::association_window(self.window_bytes as u64).into(),
         }
     }
 

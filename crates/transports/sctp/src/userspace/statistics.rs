@@ -1,8 +1,9 @@
 //! Statistics of an association, readable from another thread.
 
-use std::{collections::BTreeMap, sync::Weak};
+use std::sync::Weak;
 
 use parking_lot::Mutex;
+use regatta_model::Facts;
 use regatta_transport::{ProtocolSample, StatisticsSource};
 
 use super::{
@@ -48,7 +49,7 @@ impl StatisticsSource for Statistics {
         })
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         let counts = self.counts().unwrap_or(*self.last.lock());
         let counted =
             "packets with at least one DATA chunk that was sent before, counted by the driver";

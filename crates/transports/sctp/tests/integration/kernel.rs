@@ -75,7 +75,7 @@ mod with_sctp {
             ] {
                 let found = facts.get(&format!("sctp.{name}.{side}"));
                 assert_eq!(
-                    found.map(String::as_str),
+                    found.map(regatta_model::Text::as_str),
                     Some(expected),
                     "{name}: {facts:?}"
                 );

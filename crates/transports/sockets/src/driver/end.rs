@@ -1,7 +1,6 @@
 //! One end of a trial over a sans-IO protocol.
 
 use std::{
-    collections::BTreeMap,
     future::poll_fn,
     net::SocketAddr,
     sync::Arc,
@@ -11,6 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
+use regatta_model::{Facts, Text, fact};
 use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
 use tokio::runtime;
 
@@ -96,10 +96,10 @@ impl<P: Protocol> End<P> {
         };
         let side = order.role.name();
         let offload = |segments: usize| match segments {
-            0 | 1 => "off".to_owned(),
-            segments => format!("on, {segments} packets at most"),
+            0 | 1 => Text::from("off"),
+            segments => fact::on_for_packets(segments as u64).into(),
         };
-        let mut facts = BTreeMap::from(buffers.facts(side));
+        let mut facts = Facts::from(buffers.facts(side));
         facts.extend([
             (format!("gso.{side}"), offload(segmentation.packets)),
             (format!("gro.{side}"), offload(port.receive_segments())),
@@ -123,7 +123,7 @@ impl<P: Protocol> End<P> {
     }
 
     /// Describes the offloads of this end's direction.
-    pub fn offloads(&self) -> &str {
+    pub fn offloads(&self) -> &Text {
         let offload = match self.order.role {
             Role::Sender => "gso",
             Role::Receiver => "gro",

@@ -9,6 +9,7 @@ pub(crate) use subflows::{sample, state};
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use regatta_model::reason;
 use regatta_transport::{Unsupported, addresses};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -28,12 +29,12 @@ pub(crate) fn supported() -> Result<(), Unsupported> {
     match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
         Ok(_) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Err(Unsupported::new(
-            "MPTCP is switched off on this host",
-            "run `sysctl -w net.mptcp.enabled=1` as root",
+            reason::mptcp_off(),
+            reason::switch_mptcp_on(),
         )),
         Err(error) => Err(Unsupported::new(
-            format!("this kernel has no MPTCP: {error}"),
-            "boot a kernel with CONFIG_MPTCP",
+            reason::no_mptcp(&error.to_string()),
+            reason::boot_with_mptcp(),
         )),
     }
 }

@@ -8,13 +8,12 @@ mod early;
 mod records;
 
 use std::{
-    collections::BTreeMap,
     fmt::Debug,
     sync::{Arc, OnceLock},
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::Handshake;
+use regatta_model::{Facts, Handshake, Text};
 use regatta_transport::{HandshakeMade, MonotonicTime, Received, Result, TransportError};
 use regatta_transport_tls::{self as tls, Crypto};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ServerConfig};
@@ -42,7 +41,7 @@ pub struct Tls<S> {
     end: End,
     crypto: Crypto,
     /// Fact of the certificate.
-    certificate: String,
+    certificate: Text,
     open: Open<S>,
 }
 
@@ -80,7 +79,7 @@ impl<S> Tls<S> {
 
 impl<S> Tls<S> {
     /// Returns the facts that are known before a handshake, at `end`, `sender` or `receiver`.
-    pub(crate) fn facts(&self, end: &str) -> BTreeMap<String, String> {
+    pub(crate) fn facts(&self, end: &str) -> Facts {
         let of_both = [
             ("tls.key_exchange", tls::KEY_EXCHANGE),
             ("tls.certificate", &self.certificate),
@@ -109,7 +108,7 @@ impl<S> Tls<S> {
 
 /// Returns the parameters of a connection whose handshake is done.
 fn facts(state: &CommonState) -> Opened {
-    let mut facts = BTreeMap::new();
+    let mut facts = Facts::default();
     if let Some(suite) = state.negotiated_cipher_suite() {
         facts.insert("tls.cipher_suite".to_owned(), name(&suite.suite()));
     }

@@ -37,7 +37,7 @@ fn changed(server: &Tls<EarlyStream>, change: impl FnOnce(&mut ServerConfig)) ->
     Tls {
         end: End::Listening(Arc::new(config)),
         crypto: server.crypto,
-        certificate: String::new(),
+        certificate: regatta_model::Text::default(),
         open: server.open,
     }
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{Received, Result, TransportError, opening::OPENING_BYTES};
 use regatta_transport_sockets::driver::{self, Transmit, Wakers};
 
@@ -122,9 +123,7 @@ impl Connection {
                 format!("answer to {waits} CONN"),
                 self.core.rules.max_wait.saturating_mul(waits),
             ),
-            CloseReason::GaveUp => TransportError::protocol(format!(
-                "gave up: a message had no acknowledgement after {most} retransmissions"
-            )),
+            CloseReason::GaveUp => TransportError::protocol(reason::gave_up(u64::from(most))),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Endpoint of `udp-reliable`: its settings, facts and warnings.
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Bytes, StackFacts, Warning, stack, warning};
+use regatta_model::{Argument, Bytes, StackFacts, Text, Warning, fact, phrase, stack, warning};
 use regatta_transport::{Result, opening::Token};
 use regatta_transport_sockets::{
     driver::{self, End},
@@ -68,42 +68,46 @@ pub(crate) fn new(
 
 /// Describes the initial window of CUBIC, whose unit is the largest datagram: of a packet,
 /// unless IP has to fragment it.
-fn initial_window(message: Option<usize>) -> String {
+fn initial_window(message: Option<usize>) -> Text {
     let datagram = message.map_or(0, |message| message.min(LONGEST_PART)) + DATA_HEADER_BYTES;
     let window = Cubic::new(datagram).window();
     match window < 10 * datagram as u64 {
-        true => format!("{:.1} messages", window as f64 / datagram as f64),
-        false => "10 packets".to_owned(),
+        true => {
+            let messages = window as f64 / datagram as f64;
+            fact::part_of_messages(Argument::decimal(messages, 1))
+        }
+        false => phrase::packets(10),
     }
+    .into()
 }
 
 /// Returns the properties of this protocol for the comparison of stacks.
-fn stack_facts(rules: &Rules, message: Option<usize>, offloads: &str) -> StackFacts {
+fn stack_facts(rules: &Rules, message: Option<usize>, offloads: &Text) -> StackFacts {
     let window = match rules.window {
-        1 => "1 message (stop-and-wait)".to_owned(),
-        window => format!("{window} messages"),
+        1 => Text::from(fact::one_message()),
+        window => fact::messages(window as u64).into(),
     };
     let (initial_window, slow_start_exit) = match rules.cubic {
         true => (initial_window(message), "loss"),
         false => (window.clone(), "no slow start"),
     };
     StackFacts {
-        initial_window: initial_window.into(),
+        initial_window,
         slow_start_exit: slow_start_exit.into(),
         pacing: "none".into(),
         packet_size: "a datagram for each message".into(),
-        first_flight: "not applicable: the opening carries no data".into(),
+        first_flight: fact::not_applicable(fact::opening_carries_no_data()).into(),
         cipher: "none".into(),
         crypto: "none".into(),
-        key_exchange: stack::NO_TLS.into(),
-        certificate: stack::NO_TLS.into(),
+        key_exchange: stack::no_tls(),
+        certificate: stack::no_tls(),
         threads: stack::USER_SPACE_THREAD.into(),
-        offloads: match offloads {
+        offloads: match offloads.as_str() {
             "off" => "none".into(),
-            on => format!("of the socket: {on}").into(),
+            _ => fact::of_the_socket(offloads.clone()).into(),
         },
         acknowledgements: "each batch of packets that the socket gives, at once".into(),
-        flow_control: window.into(),
+        flow_control: window,
     }
 }
 

@@ -22,7 +22,7 @@ mod tests;
 use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_model::{Opening, WorkloadKind};
+use regatta_model::{Opening, WorkloadKind, reason};
 use regatta_transport::{
     Driver, DriverDescriptor, OptionDefinition, OptionKind, OptionValues, Result, Session,
     StreamSession, TransportError, TrialContext, idle_messages_at_once, options,
@@ -110,8 +110,8 @@ impl Driver for UdpReliable {
         let (message, is_datagram) = order.workload.kind.largest_message();
         if is_datagram && message.0 > LONGEST_PAYLOAD as u64 {
             return Err(TransportError::unsupported(
-                format!("a message of `{message}` is longer than a datagram carries"),
-                format!("choose a message of at most {LONGEST_PAYLOAD} B"),
+                reason::longer_than_datagram(message),
+                reason::message_of_at_most(LONGEST_PAYLOAD as u64),
             ));
         }
         let datagram = usize::try_from(message.0).ok().filter(|_| is_datagram);

@@ -1,12 +1,10 @@
 //! A connection as the workloads use it, and its two directions as a stream of bytes whose messages are datagrams.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use regatta_model::Facts;
 use regatta_transport::{
     ByteStream, MonotonicTime, ProtocolSample, Received, Result, StatisticsSource,
     StreamConnection, TransportError, opening::OPENING_BYTES,
@@ -161,7 +159,7 @@ impl StreamConnection for Established {
 /// Statistics of a connection, readable while that exists.
 struct Statistics {
     handle: Weak<Handle>,
-    facts: BTreeMap<String, String>,
+    facts: Facts,
 }
 
 impl StatisticsSource for Statistics {
@@ -170,7 +168,7 @@ impl StatisticsSource for Statistics {
         handle.with(|one| one.core.sender.sample()).ok()
     }
 
-    fn facts(&self) -> BTreeMap<String, String> {
+    fn facts(&self) -> Facts {
         self.facts.clone()
     }
 }

@@ -209,7 +209,7 @@ mod real_time {
         });
         let error = sender.expect_err("there was no connection");
         assert_eq!(error.kind(), FailureKind::TimedOut);
-        assert_eq!(error.to_string(), "no connection within 0.5 s");
+        assert_eq!(error.to_string(), "no connection within 500 ms");
         assert!(error.hint().contains("deadline"), "{}", error.hint());
         assert!(begun.elapsed() < Duration::from_secs(4));
     }

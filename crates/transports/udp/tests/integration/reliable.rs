@@ -128,7 +128,7 @@ fn unanswered_conn_times_out() {
     });
     let error = done.sender.expect_err("nobody answers");
     assert_eq!(error.kind(), FailureKind::TimedOut);
-    assert_eq!(error.to_string(), "no answer to 16 CONN within 0.3 s");
+    assert_eq!(error.to_string(), "no answer to 16 CONN within 300 ms");
 }
 
 #[test]

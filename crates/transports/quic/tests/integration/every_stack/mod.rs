@@ -61,6 +61,6 @@ fn a_peer_that_never_answers_is_timed_out(driver: &dyn Driver) {
         let sender = driver.prepare(&order, context).expect("a sender");
         let error = sender.run(Some(peer)).expect_err("nobody answers");
         assert_eq!(error.kind(), FailureKind::TimedOut, "{error}");
-        assert_eq!(error.to_string(), "no connection within 0.4 s");
+        assert_eq!(error.to_string(), "no connection within 400 ms");
     }
 }

@@ -92,5 +92,5 @@ fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Dr
         error
     });
     assert_eq!(error.kind(), FailureKind::TimedOut, "{name}");
-    assert_eq!(error.to_string(), "no connection within 0.4 s", "{name}");
+    assert_eq!(error.to_string(), "no connection within 400 ms", "{name}");
 }

@@ -96,7 +96,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
                 .statistics()
                 .facts()
                 .remove("address_validation")
-                .unwrap_or_default();
+                .map_or_else(String::new, |fact| fact.to_string());
             // The other end closes.
             open.push((connection, stream));
         }
