@@ -85,6 +85,7 @@ bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal pro
 
 docs: cargo-tools tools-build ## Write the tables of docs/ that are made from the source
 	REGATTA_WRITE_DOCS=1 $(NEXTEST) --bin regatta -E 'test(/^documents::/)'
+	scripts/replications
 
 fuzz: cargo-tools tools-build ## Run every fuzz target for ten minutes, from another seed each day
 	@scripts/fuzz $(NEXTEST) --test-threads num-cpus -E 'binary(fuzz)' $(NEXTEST_ARGS)
