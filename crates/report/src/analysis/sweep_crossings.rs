@@ -308,3 +308,52 @@ fn range_text(sweeps: &Sweeps, family: &Family<'_>, group: &[&SweepCrossing]) ->
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each point has the ratios of its own rounds.
+    #[test]
+    fn a_round_that_a_point_lacks_has_no_ratio() {
+        let a: [&Values; 3] = [
+            &[(0, 4.0), (1, 8.0), (2, 2.0)],
+            &[(1, 8.0)],
+            &[(0, 2.0), (2, 8.0)],
+        ];
+        let b: [&Values; 3] = [&[(0, 2.0), (1, 2.0), (2, 2.0)], &[(1, 4.0)], &[(2, 1.0)]];
+        let [two, four, eight] = [2.0_f64, 4.0, 8.0].map(f64::ln);
+        let found = ratios(&a, &b);
+        let expected = [
+            [Some(two), Some(four), Some(0.0)],
+            [None, Some(two), None],
+            [None, None, Some(eight)],
+        ];
+        for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+            let difference = found
+                .zip(*expected)
+                .map(|(found, expected)| (found - expected).abs());
+            assert_eq!(found.is_some(), expected.is_some());
+            assert!(
+                difference.is_none_or(|it| it < 1e-12),
+                "{found:?} {expected:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_interval_without_an_end_is_open() {
+        let crossing = |ci95| SweepCrossing {
+            above: String::new(),
+            below: String::new(),
+            axis: 0,
+            others: Vec::new(),
+            value: 1.0,
+            ci95,
+            text: String::new(),
+        };
+        assert!(!is_open(&crossing([Some(0.5), Some(2.0)])));
+        assert!(is_open(&crossing([None, Some(2.0)])));
+        assert!(is_open(&crossing([Some(0.5), None])));
+    }
+}

@@ -1,6 +1,6 @@
 //! Sentences and figures of whole runs that are made up, by hand.
 
-use regatta_model::{Outcome, metric::id};
+use regatta_model::{Outcome, Study, metric::id};
 
 use super::{
     fixture::{goodput, noise, run, study, trial},
@@ -120,29 +120,30 @@ fn a_transport_alone_has_a_range_in_more_than_eight_places() {
     );
 }
 
-/// `a` has the lower median and `b` the lower 99th percentile.
+/// `a` has the lower median and `b` the lower 99th percentile; `c`, which failed in a round, has both.
 #[test]
 fn percentiles_that_disagree_have_a_note() {
     let work = "kind = 'multi-stream'\nname = 'work'";
     let text =
-        study("rounds = 5", &["a", "b"], &["p"]).replace("kind = 'bulk'\nname = 'work'", work);
+        study("rounds = 5", &["a", "b", "c"], &["p"]).replace("kind = 'bulk'\nname = 'work'", work);
     let data = run(&text, |[transport, ..], round| {
-        let is_a = transport == "a";
-        let of = |a: f64, b: f64| if is_a { a } else { b } * 1e6 * noise(round, usize::from(is_a));
+        let shift = ["a", "b", "c"].iter().position(|it| *it == transport);
+        let shift = shift.unwrap_or_default();
+        let of = |values: [f64; 3]| values[shift] * 1e6 * noise(round, shift);
         let metrics = [
-            (id::MESSAGE_DELAY_P50_NS, of(10.0, 20.0)),
-            (id::MESSAGE_DELAY_P95_NS, of(40.0, 30.0)),
-            (id::MESSAGE_DELAY_P99_NS, of(80.0, 40.0)),
+            (id::MESSAGE_DELAY_P50_NS, of([10.0, 20.0, 5.0])),
+            (id::MESSAGE_DELAY_P95_NS, of([40.0, 30.0, 20.0])),
+            (id::MESSAGE_DELAY_P99_NS, of([80.0, 40.0, 30.0])),
         ];
-        trial(round, Outcome::Measured, &metrics)
+        match (transport, round) {
+            ("c", 0) => trial(round, Outcome::Failed, &[]),
+            _ => trial(round, Outcome::Measured, &metrics),
+        }
     });
     let notes = summarise(&data).verdict.conditions.remove(0).notes;
-    assert_eq!(
-        notes,
-        [
-            "The median and the 99th percentile disagree: `a` has the lower median (10.0 ms against 20.0 ms), `b` the lower 99th percentile (40.0 ms against 80.0 ms)"
-        ]
-    );
+    let note = "The median and the 99th percentile disagree: `a` has the lower median (10.0 ms against 20.0 ms), \
+                `b` the lower 99th percentile (40.0 ms against 80.0 ms)";
+    assert!(notes.iter().any(|it| it == note), "{notes:?}");
 }
 
 /// The method says what is of the kind of the run alone.
@@ -243,5 +244,154 @@ fn warnings_of_the_run_are_counted_by_their_kind() {
     assert!(
         !warnings[0].warning.message.contains("alike"),
         "{warnings:?}"
+    );
+}
+
+/// Returns the verdict over all, without the noise floor of transports that are the same.
+fn overall(data: &RunData) -> String {
+    let overall = summarise(data).verdict.overall;
+    let parts = overall.split_once(" Noise floor:");
+    parts.map_or(overall.clone(), |(before, _)| before.to_owned())
+}
+
+#[test]
+fn the_fastest_are_the_same_or_undecided() {
+    let same = run(
+        &study("rounds = 5", &["a", "b"], &["p"]),
+        |[transport, ..], round| {
+            let is_a = transport == "a";
+            goodput(
+                round,
+                if is_a { 60.3e6 } else { 60e6 } * noise(round, usize::from(is_a)),
+            )
+        },
+    );
+    assert_eq!(
+        overall(&same),
+        "Fastest: `a` and `b` (the same within 3 %) under `p`."
+    );
+    let undecided = alternating(&["p"], 1.05);
+    assert_eq!(
+        overall(&undecided),
+        "Fastest: `a` and `b` (undecided) under `p`."
+    );
+}
+
+/// Returns the run of a sweep of delays, and of losses if there are any, with the goodput of a transport in Mbit/s by the
+/// delay in ms and the loss in per cent; `None` for a trial that fails.
+fn swept(
+    transports: &[&str],
+    (delays, losses): (&str, &str),
+    rate: impl Fn(&str, f64, f64) -> Option<f64>,
+) -> RunData {
+    let of = |key: &str, values: &str| {
+        format!("[[sweep]]\nkey = 'condition.{key}'\nvalues = [{values}]\n")
+    };
+    let mut text = study("rounds = 5", transports, &["p"]) + &of("delay", delays);
+    if !losses.is_empty() {
+        text += &of("loss", losses);
+    }
+    let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+    run(&text, |[transport, condition, _], round| {
+        let mut conditions = study.conditions.iter();
+        let link = conditions
+            .find(|it| it.name == condition)
+            .map(|it| &it.forward);
+        let link = link.expect("a condition of the study");
+        let shift = transports.iter().position(|it| *it == transport);
+        let [delay, loss] = [link.delay.as_secs_f64() * 1e3, link.loss.0 * 100.0];
+        match rate(transport, delay, loss) {
+            Some(rate) => goodput(round, rate * 1e6 * noise(round, shift.unwrap_or_default())),
+            None => trial(round, Outcome::Failed, &[]),
+        }
+    })
+}
+
+const DELAYS: &str = "'10ms', '20ms', '30ms', '40ms'";
+
+/// Goodput of three transports: `b` is ahead of `a` up to 25 ms, and of `c` up to 35 ms.
+fn two_crossings(transport: &str, delay: f64) -> f64 {
+    match transport {
+        "a" => 50.0,
+        "b" => 100.0 - 2.0 * delay,
+        _ => 30.0,
+    }
+}
+
+/// By hand: between 20 and 30 ms the logarithm of the ratio falls from ln 1.2 to ln 0.8, and is 0 at 24.5 ms.
+#[test]
+fn further_crossings_are_counted() {
+    let data = swept(&["a", "b", "c"], (DELAYS, ""), |transport, delay, _| {
+        Some(two_crossings(transport, delay))
+    });
+    assert_eq!(
+        overall(&data),
+        "Fastest in the sweeps: `b` at 10 ms and 20 ms each way; `a` at 30 ms and 40 ms each way; `a` overtakes `b` above 24.5 ms each way [24.3, 24.7]; and 1 further crossing."
+    );
+}
+
+/// Up to three crossings of one pair have a sentence each, more of them share one.
+#[test]
+fn many_crossings_of_one_pair_share_a_sentence() {
+    let sentences = |transports: &[&str], losses: &str| {
+        let data = swept(transports, (DELAYS, losses), |transport, delay, _| {
+            Some(two_crossings(transport, delay))
+        });
+        let sweep = summarise(&data).sweeps.remove(0);
+        let further = overall(&data).contains("further crossing");
+        (sweep.crossings.len(), sweep.sentences.len(), further)
+    };
+    let (three, four) = ("'1%', '2%', '3%'", "'1%', '2%', '3%', '4%'");
+    assert_eq!(sentences(&["a", "b"], three), (3, 3, true));
+    assert_eq!(sentences(&["a", "b"], four), (4, 1, false));
+    assert_eq!(sentences(&["a", "b", "c"], "'1%', '2%'"), (4, 5, true));
+}
+
+/// The other transport failed at the longest delay, so that there is nothing to compare with.
+#[test]
+fn a_transport_alone_at_one_value_of_a_sweep_has_its_figure() {
+    let data = swept(
+        &["a", "b"],
+        (DELAYS, ""),
+        |transport, delay, _| match transport {
+            "a" => Some(50.0),
+            _ => (delay < 35.0).then_some(40.0),
+        },
+    );
+    assert_eq!(
+        overall(&data),
+        "Fastest in the sweeps: `a` everywhere; `a` alone: 50.0 Mbit/s at 40 ms each way. Ranked in some places only: `b`."
+    );
+}
+
+/// Values of the other parameter have their positions on its axis: 1 % is before 2 %, which the study names first. By hand: at
+/// 10 ms the logarithm of the ratio falls from ln 1.6 at 1 % to ln 0.8 at 2 %, and is 0 at 1.678 %; at 20 ms at 1.450 %.
+#[test]
+fn a_crossing_has_the_value_of_the_other_parameter() {
+    let data = swept(
+        &["a", "b"],
+        (DELAYS, "'2%', '1%'"),
+        |transport, delay, loss| {
+            Some(match transport {
+                "a" => 50.0,
+                _ if loss < 1.5 => two_crossings("b", delay),
+                _ => 40.0,
+            })
+        },
+    );
+    let crossings = summarise(&data).sweeps.remove(0).crossings;
+    let along_delay: Vec<&SweepCrossing> = crossings.iter().filter(|it| it.axis == 0).collect();
+    let text = "at 1 % loss, `a` overtakes `b` above 24.5 ms each way [24.3, 24.7]";
+    let found = along_delay
+        .iter()
+        .map(|it| (&it.others[..], it.text.as_str()));
+    assert_eq!(Vec::from_iter(found), [(&[0][..], text)]);
+    let along_loss: Vec<&SweepCrossing> = crossings.iter().filter(|it| it.axis == 1).collect();
+    let found = along_loss
+        .iter()
+        .map(|it| (&it.others[..], (it.value * 1e5).round()));
+    assert_eq!(
+        Vec::from_iter(found),
+        [(&[0][..], 1678.0), (&[1][..], 1450.0)]
     );
 }

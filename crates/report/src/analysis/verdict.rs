@@ -441,7 +441,6 @@ fn fastest(group: &RankedGroup<'_>, by_label: bool) -> String {
     let names = list(names.into_iter().map(|name| format!("`{name}`")));
     match (leaders.len(), group.ranking.len()) {
         (_, 0) => tr!("nothing is ranked"),
-        (_, 1) => tr!("{} alone", names),
         (0, _) => tr!("no order"),
         (1, _) => names,
         _ if group.is_undecided(&leaders) => tr!("{} (undecided)", names),
