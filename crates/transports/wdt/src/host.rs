@@ -27,7 +27,8 @@ pub trait Host: Send + Sync {
         Ok(())
     }
 
-    /// Returns the address that the receiver listens on; `None` for every address.
+    /// Returns the address that the receiver listens on, and from which the sender connects; `None` for every address, and
+    /// for the one that the kernel chooses.
     fn local(&self) -> Option<IpAddr> {
         None
     }

@@ -174,6 +174,10 @@ impl<'a, S: Source> Thread<'a, S> {
     fn connect_to(&mut self, address: SocketAddr) -> io::Result<Connected<'a>> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         self.host.opened(socket.as_fd())?;
+        let local = self.host.local();
+        if let Some(local) = local.filter(|local| local.is_ipv4() == address.is_ipv4()) {
+            socket.bind(&SocketAddr::new(local, 0).into())?;
+        }
         let called = *self.called.get_or_insert_with(Instant::now);
         socket.connect_timeout(&address.into(), self.session.options().connect_timeout)?;
         let took = called.elapsed();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -480,6 +480,37 @@ impl Source for Opened {
         self.1.store(true, Ordering::Relaxed);
         self.0.open(file)
     }
+}
+
+/// Host with one address, which admits connections from it alone.
+struct Local(IpAddr);
+
+impl Host for Local {
+    fn local(&self) -> Option<IpAddr> {
+        Some(self.0)
+    }
+
+    fn admits(&self, peer: IpAddr) -> bool {
+        peer == self.0
+    }
+}
+
+/// Where both ends are on one host, the kernel would choose the address of the other end.
+#[test]
+fn the_sender_connects_from_the_address_of_its_host() {
+    let bound = bind(2, None);
+    let url = bound.1.clone();
+    let host = Local(Ipv4Addr::new(127, 0, 0, 9).into());
+    let (sent, received) = transfer(
+        source(&files(&[1000])),
+        MemorySink::new(1 << 30),
+        bound,
+        &url,
+        sender::Options::default(),
+        (&host, &host),
+    );
+    sent.expect("the receiver admits the sender");
+    received.expect("everything is there");
 }
 
 struct GivesUp(Arc<AtomicBool>);
