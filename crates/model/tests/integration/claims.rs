@@ -149,13 +149,14 @@ fn the_first_is_compared_with_the_other_transports() {
 #[test]
 fn claims_are_stored_with_the_study() {
     let claims = "[[claim]]\ntext = \"a\"\nplace = \"table 1\"\ntransport = 'udp'\nmetric = 'message_loss_ratio'\n\
-                  value = {at_least = '1%', every_trial = true}\n\
+                  in_most = true\nvalue = {at_least = '1%', every_trial = true}\n\
                   [[claim]]\ntext = \"b\"\nnot_seen = 'a judgement'\n";
     let study = Study::parse(&format!("{STUDY}{claims}"), "study.toml").expect("a sound study");
     let json = serde_json::to_string(&study).expect("JSON");
     let again: Study = serde_json::from_str(&json).expect("a study");
     assert_eq!(again.claims, study.claims);
     assert_eq!(again.claims.len(), 2);
+    assert!(again.claims[0].in_most);
 }
 
 #[test]
@@ -189,6 +190,7 @@ mistakes! {
     an_unknown_metric: "metric = 'goodput'\nlast = 'udp'" => "unknown metric `goodput`", "did you mean `goodput_bps`?";
     an_unknown_swept_key: "where = {'condition.los' = '1%'}\nlast = 'udp'" => "no `[[sweep]]` of this study is of `condition.los`", "did you mean `condition.loss`?";
     an_unknown_swept_value: "where = {'condition.loss' = '3%'}\nlast = 'udp'" => "no value of `condition.loss` is `3%`", "its values are: 0 %, 1 %, 5 %";
+    most_places_of_what_is_not_seen: "in_most = true\nnot_seen = 'a judgement'" => "unknown key `in_most`", "";
     no_relation: "condition = 'lan'" => "this claim has no relation", "write one of `order`";
     two_relations: "first = 'udp'\nlast = 'tcp'" => "a claim has one relation, and this one has `first` and `last`", "write a second `[[claim]]`";
     different_rankings: "order = ['udp', 'tcp']" => "the workloads of this claim are ranked by different metrics", "name one";

@@ -71,10 +71,13 @@ pub struct ClaimResult {
     /// Name of the metric; absent for a statement that no run can show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// Outcome: the gravest of the checks.
+    /// Whether more than half of the places decide the outcome.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_most: bool,
+    /// Outcome: the gravest of the checks, or that of most places.
     pub outcome: ClaimOutcome,
     /// What was found, in a sentence without its full stop; of several checks the number with this outcome, and the first
-    /// of them.
+    /// of them. With `in_most`, the number of places, and a place with another outcome.
     pub found: String,
     /// Checks, one for each place at which the relation has to hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -147,6 +150,7 @@ mod tests {
             note: None,
             relation: "order".to_owned(),
             metric: None,
+            in_most: false,
             outcome: *outcome,
             found: String::new(),
             checks: Vec::new(),

@@ -378,6 +378,20 @@ fn a_page_loads_no_external_resource() {
     }
 }
 
+/// The differences of method are those of the claims, too.
+#[test]
+fn a_page_without_published_figures_has_the_differences_of_the_publication() {
+    let mut data = common::full();
+    data.header.study.published.clear();
+    let page = html::render(&data, &summarise(&data)).expect("the page is made");
+    for part in [
+        "<h3>Publication</h3>",
+        "<li>the published listing stops the clock",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
 #[test]
 fn values_that_are_not_finite_do_not_panic() {
     let mut data = common::full();

@@ -22,6 +22,9 @@ pub struct StudyClaim {
     /// Name of the metric of the relation; empty for a statement that is not checked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub metric: String,
+    /// Whether the relation has to hold at more than half of its places only, instead of at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_most: bool,
     /// Relation that the results are checked for.
     #[serde(flatten)]
     pub relation: Relation,
@@ -48,7 +51,8 @@ impl StudyClaim {
 /// Names of the transport, the condition and the workload of a cell.
 pub type ClaimedCell = [String; 3];
 
-/// Relation of a claim. A claim with several places comes out if its relation holds in each.
+/// Relation of a claim. A claim with several places comes out if its relation holds in each, or in
+/// most of them ([`StudyClaim::in_most`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "relation", rename_all = "snake_case")]
 pub enum Relation {

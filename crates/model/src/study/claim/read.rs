@@ -45,11 +45,16 @@ pub fn read_claims(sections: Vec<Section<'_>>, study: &Study) -> Result<Vec<Stud
         let place = section.text("place")?.map(|(place, _)| place);
         let note = section.text("note")?.map(|(note, _)| note);
         let (relation, metric) = read_relation(&mut section, study, &entries)?;
+        let in_most = match relation {
+            Relation::NotSeen { .. } => false,
+            _ => section.flag("in_most")?.is_some_and(|(flag, _)| flag),
+        };
         section.end()?;
         claims.push(StudyClaim {
             text,
             place,
             note,
+            in_most,
             metric: metric.map_or_else(String::new, |it| it.name.to_owned()),
             relation,
         });

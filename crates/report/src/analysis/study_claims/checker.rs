@@ -34,6 +34,19 @@ fn outcome(holds: bool, is_contradicted: bool) -> ClaimOutcome {
     }
 }
 
+/// Outcome of a claim about most places: that of more than half of them. If half of them do not come out, no more than half do.
+fn in_most(outcomes: &[ClaimOutcome]) -> Option<ClaimOutcome> {
+    let number = |outcome| outcomes.iter().filter(|it| **it == outcome).count();
+    if 2 * number(ClaimOutcome::ComesOut) > outcomes.len() {
+        Some(ClaimOutcome::ComesOut)
+    } else if 2 * number(ClaimOutcome::DoesNot) >= outcomes.len().max(1) {
+        Some(ClaimOutcome::DoesNot)
+    } else {
+        let open = outcomes.iter().copied();
+        open.filter(|it| *it != ClaimOutcome::DoesNot).max()
+    }
+}
+
 /// Outcome of a value with this interval and these bounds.
 fn within(interval: Option<[f64; 2]>, bounds: [f64; 2]) -> ClaimOutcome {
     let Some([low, high]) = interval else {
@@ -79,15 +92,33 @@ impl<'a> Checker<'a> {
                 ("trend", lines.iter().map(check).collect())
             }
         };
-        let gravest = checks.iter().map(|check| check.outcome).max();
-        let outcome = gravest.unwrap_or(ClaimOutcome::NotSeen);
-        let mut alike = checks.iter().filter(|check| check.outcome == outcome);
-        let found = match (&claim.relation, alike.clone().count(), alike.next()) {
-            (Relation::NotSeen { why }, ..) => language::text(why).to_owned(),
-            (_, count, Some(first)) if checks.len() > 1 => {
-                tr!("{} of {}, such as {}", count, checks.len(), first.text)
+        let places = self.places(&checks);
+        let outcomes = places.iter();
+        let outcomes = outcomes.filter_map(|place| place.iter().map(|check| check.outcome).max());
+        let outcomes: Vec<ClaimOutcome> = outcomes.collect();
+        let decided = match claim.in_most {
+            true => in_most(&outcomes),
+            false => outcomes.iter().copied().max(),
+        };
+        let outcome = decided.unwrap_or(ClaimOutcome::NotSeen);
+        let (alike, others): (Vec<_>, Vec<_>) =
+            (places.iter().zip(&outcomes)).partition(|(_, of_place)| **of_place == outcome);
+        // The first check that decides a place with this outcome.
+        let first = |found: &[(&&[ClaimCheck], &ClaimOutcome)]| {
+            let (place, of_place) = found.first()?;
+            let check = place.iter().find(|check| check.outcome == **of_place)?;
+            Some(check.text.clone())
+        };
+        let found = match (&claim.relation, first(&alike)) {
+            (Relation::NotSeen { why }, _) => language::text(why).to_owned(),
+            (_, Some(first)) if places.len() > 1 => {
+                tr!("{} of {}, such as {}", alike.len(), places.len(), first)
             }
-            (_, _, first) => first.map_or_else(String::new, |first| first.text.clone()),
+            (_, first) => first.unwrap_or_default(),
+        };
+        let found = match first(&others).filter(|_| claim.in_most) {
+            Some(other) => tr!("{}; but {}", found, other),
+            None => found,
         };
         ClaimResult {
             text: claim.text.clone(),
@@ -95,10 +126,23 @@ impl<'a> Checker<'a> {
             note: claim.note.clone(),
             relation: relation.to_owned(),
             metric: metric.map(|it| it.name.to_owned()),
+            in_most: claim.in_most,
             outcome,
             found,
             checks,
         }
+    }
+
+    /// Groups the checks of a claim about most places by the place that they are of: an order and what is the same have a check
+    /// for each pair there. Of other claims each check decides by itself.
+    fn places<'c>(&self, checks: &'c [ClaimCheck]) -> Vec<&'c [ClaimCheck]> {
+        let places = match &self.claim.relation {
+            Relation::Order { places } if self.claim.in_most => places.len(),
+            Relation::Same { places, .. } if self.claim.in_most => places.len(),
+            _ => checks.len(),
+        };
+        let of_place = checks.len() / places.max(1);
+        checks.chunks(of_place.max(1)).collect()
     }
 
     fn better(&self) -> Better {

@@ -42,6 +42,7 @@ impl Ratio {
     pub fn lead_text(self) -> Option<String> {
         let value = self.value?;
         Some(match self.interval {
+            None => format!(": {}", tr!("{} (no interval)", number(value) + " ×")),
             // Of a wide one that begins at a factor of two, the beginning is shown.
             Some(ends) if !is_narrow(ends) && ends[0] < 2.0 => String::new(),
             ends => format!(": {}", ahead(value, ends)),
@@ -88,15 +89,18 @@ impl Ratio {
         Some((sign, digits / unit))
     }
 
-    /// Formats the value and the ends of its interval, which is left out where it is narrower than the digits.
+    /// Formats the value and the ends of its interval, which is left out where it is narrower than the digits. A value without
+    /// an interval, as of one round, says so; one with an interval that is too wide to be shown is left out.
     fn with_interval(self, text: impl Fn(f64) -> String, unit: &str) -> String {
-        let ends = self.interval.filter(|ends| is_narrow(*ends));
-        let Some((value, [low, high])) = self.value.zip(ends) else {
-            return tr!("too few rounds");
-        };
-        match [value, low, high].map(text) {
-            [value, low, high] if low == high => format!("{value}{unit}"),
-            [value, low, high] => format!("{value}{unit} [{low}, {high}]"),
+        match (self.value, self.interval) {
+            (Some(value), None) => tr!("{} (no interval)", text(value) + unit),
+            (Some(value), Some(ends)) if is_narrow(ends) => {
+                match [value, ends[0], ends[1]].map(text) {
+                    [value, low, high] if low == high => format!("{value}{unit}"),
+                    [value, low, high] => format!("{value}{unit} [{low}, {high}]"),
+                }
+            }
+            _ => tr!("too few rounds"),
         }
     }
 }

@@ -347,6 +347,7 @@ pub fn stated() -> RunData {
         place: Some("table 1".to_owned()),
         note: None,
         metric: "goodput_bps".to_owned(),
+        in_most: false,
         relation,
     };
     let losses_cost = Relation::Ratio {
