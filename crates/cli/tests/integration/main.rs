@@ -6,3 +6,4 @@ mod features;
 mod long_forms;
 mod module_cycles;
 mod provenance;
+mod schemas;
