@@ -10,8 +10,13 @@ use clap::{Command, CommandFactory as _};
 
 use crate::args::Args;
 
-/// Options of other programs, which messages name without them: those of Docker and of the node exporter.
-const FOREIGN: [&str; 3] = ["cap-add", "collector.textfile.directory", "device"];
+/// Options of other programs, which messages name without them: those of Docker, of the node exporter and of Cargo.
+const FOREIGN: [&str; 4] = [
+    "cap-add",
+    "collector.textfile.directory",
+    "device",
+    "features",
+];
 
 /// Commands of the program that its help does not have.
 const INTERNAL: [&str; 1] = ["agent"];
@@ -58,6 +63,8 @@ fn messages_name_only_commands_and_options_that_exist() {
         let text = fs::read_to_string(&file).expect("text");
         let lines = text.lines().zip(1..);
         for (line, number) in lines.filter(|(line, _)| !line.trim_start().starts_with("//")) {
+            // Templates have options in braces.
+            let line = line.replace("{--", "--").replace('}', "");
             for quoted in line.split('`').skip(1).step_by(2) {
                 let is_command = quoted.starts_with("regatta ");
                 if !is_command && !quoted.starts_with("--") {

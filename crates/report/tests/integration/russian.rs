@@ -43,7 +43,7 @@ fn allowed(data: &RunData) -> BTreeSet<String> {
         words.extend(latin_words(metric.unit.name()));
     }
     for trial in &data.trials {
-        words.extend(latin_words(&trial.reasons.concat()));
+        words.extend(latin_words(&(trial.reasons.concat() + " " + &trial.hint)));
         let facts = trial.measurements.facts.iter();
         facts.for_each(|(name, value)| words.extend(latin_words(&format!("{name} {value}"))));
     }

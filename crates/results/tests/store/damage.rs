@@ -36,11 +36,11 @@ fn invalid_files_are_reported_and_unchanged() {
     newer[60..64].copy_from_slice(&(schema::VERSION + 1).to_be_bytes());
     let error = open_bytes(&newer);
     assert!(
-        matches!(error, ResultsError::Newer { found: 8, .. }),
+        matches!(error, ResultsError::Newer { found: 9, .. }),
         "{error}"
     );
     assert!(error.to_string().starts_with(
-        "this file was written by a newer Regatta (schema 8, this one reads up to 7)"
+        "this file was written by a newer Regatta (schema 9, this one reads up to 8)"
     ));
 
     let mut foreign = sound.clone();

@@ -258,7 +258,7 @@ fn files_of_other_plans_and_versions_are_refused() {
         merge.refused
     );
 
-    for (version, schema) in [(1, "schema 1"), (8, "schema 8")] {
+    for (version, schema) in [(1, "schema 1"), (9, "schema 9")] {
         let path = copy.join(FILE_NAME);
         fs::copy(good[0].join(FILE_NAME), &path).unwrap();
         let connection = rusqlite::Connection::open(&path).unwrap();
