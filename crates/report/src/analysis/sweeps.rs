@@ -300,14 +300,12 @@ fn sentences(
         grouped(cells.filter(|(cell, _)| ranked.contains(cell)))
             .into_iter()
             .collect();
-    let is_ranked = |line: &String| lines.values().flatten().any(|(it, _)| it == line);
     let mut sentences = sweep_crossings::sentences(sweeps, family, result);
     let mut axes = family.axes.iter();
     let is_numeric = axes.any(|axis| sweeps.sweeps[*axis].unit.is_some());
     // Pairs that are the same everywhere, or undecided, in one sentence each.
     let (mut same, mut undecided) = (Vec::new(), Vec::new());
-    let of_ranked = result.lines.iter().filter(|it| is_ranked(it));
-    for (a, b) in of_ranked.tuple_combinations() {
+    for (a, b) in result.lines.iter().tuple_combinations() {
         let is_pair = |crossing: &SweepCrossing| {
             let pair = [&crossing.above, &crossing.below];
             pair == [a, b] || pair == [b, a]

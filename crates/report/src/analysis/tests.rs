@@ -395,3 +395,98 @@ fn a_crossing_has_the_value_of_the_other_parameter() {
         [(&[0][..], 1678.0), (&[1][..], 1450.0)]
     );
 }
+
+/// Returns the sentences of a sweep in which each transport has one goodput in Mbit/s at all values, by its position.
+fn sentences_of_constant(rates: &[f64]) -> Vec<String> {
+    let transports = &["a", "b", "c", "d", "e", "f"][..rates.len()];
+    let data = swept(transports, (DELAYS, ""), |transport, _, _| {
+        let position = transports.iter().position(|it| *it == transport);
+        Some(rates[position.unwrap_or_default()])
+    });
+    summarise(&data).sweeps.remove(0).sentences
+}
+
+#[test]
+fn pairs_that_are_the_same_at_all_values_share_a_sentence() {
+    let same = ["the same within 3 % everywhere: `a` and `b`"];
+    assert_eq!(sentences_of_constant(&[60.0, 60.0]), same);
+}
+
+/// Six transports have 15 pairs. With three that are the same, and two others that are, 11 pairs and one sentence are left.
+#[test]
+fn a_sweep_has_twelve_sentences_at_most() {
+    let sentences = sentences_of_constant(&[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
+    assert_eq!(sentences.len(), 13);
+    assert_eq!(
+        sentences[12],
+        "3 further sentences are in `summary.json`, as `sweeps`"
+    );
+    let sentences = sentences_of_constant(&[10.0, 10.0, 10.0, 40.0, 40.0, 60.0]);
+    assert_eq!(sentences.len(), 12);
+    assert!(!sentences[11].contains("further"), "{}", sentences[11]);
+}
+
+/// Values that go together are one axis, those of two parameters are not.
+#[test]
+fn an_axis_names_the_keys_that_go_together() {
+    let axes = |zip: &str| {
+        let sweep = |key: &str, values: &str| {
+            format!("[[sweep]]\nkey = 'condition.{key}'\nvalues = [{values}]\n{zip}\n")
+        };
+        let text = study("rounds = 2", &["a", "b"], &["p"])
+            + &sweep("delay", "'10ms', '20ms'")
+            + &sweep("loss", "'1%', '2%'");
+        let data = run(&text, |_, round| goodput(round, 50e6));
+        let axes = summarise(&data).sweeps.remove(0).axes.into_iter();
+        axes.map(|axis| (axis.key, axis.zipped)).collect::<Vec<_>>()
+    };
+    let [delay, loss] = ["condition.delay", "condition.loss"].map(str::to_owned);
+    assert_eq!(axes(""), [(delay.clone(), vec![]), (loss.clone(), vec![])]);
+    assert_eq!(axes("zip = 'pair'"), [(delay, vec![loss])]);
+}
+
+#[test]
+fn places_of_several_sweeps_have_their_condition() {
+    let text = study("rounds = 5", &["a", "b"], &["p", "q"])
+        + "[[sweep]]\nkey = 'condition.delay'\nvalues = ['10ms', '20ms']\n";
+    let data = run(&text, |[transport, condition, _], round| {
+        let is_first = (transport == "a") == condition.starts_with('p');
+        let rate = if is_first { 60e6 } else { 40e6 };
+        goodput(round, rate * noise(round, usize::from(transport == "a")))
+    });
+    let overall = overall(&data);
+    assert!(
+        overall.contains("each way under `p` with `work`"),
+        "{overall}"
+    );
+    assert!(
+        overall.contains("each way under `q` with `work`"),
+        "{overall}"
+    );
+}
+
+/// Cells are named by their values: an axis of which all values are meant is left out beside another one.
+#[test]
+fn cells_of_a_sweep_are_named_by_their_values() {
+    let text = study("rounds = 2", &["a"], &["p"])
+        + "[[sweep]]\nkey = 'condition.delay'\nvalues = ['10ms', '20ms', '30ms', '40ms', '50ms']\n"
+        + "[[sweep]]\nkey = 'condition.loss'\nvalues = ['1%', '2%']\n";
+    let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+    let named = |axes: &[usize], cells: &[&[u32]]| {
+        let cells = cells.iter().map(|cell| cell.to_vec()).collect();
+        sweep_places::text(&study.sweeps, axes, &cells)
+    };
+    let delays = "10 ms to 50 ms each way";
+    assert_eq!(named(&[0], &[&[0], &[1], &[2], &[3], &[4]]), delays);
+    assert_eq!(
+        named(&[0], &[&[1], &[2], &[3], &[4]]),
+        "20 ms to 50 ms each way"
+    );
+    let at_two_percent = [[0, 1], [1, 1], [2, 1], [3, 1], [4, 1]];
+    let at_two_percent: Vec<&[u32]> = at_two_percent.iter().map(|it| &it[..]).collect();
+    assert_eq!(named(&[0, 1], &at_two_percent), "2 % loss");
+    assert_eq!(
+        named(&[0, 1], &[&[0, 1], &[1, 1]]),
+        "10 ms and 20 ms each way, 2 % loss"
+    );
+}
