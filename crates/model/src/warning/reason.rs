@@ -71,13 +71,9 @@ phrases! {
     end_of_transfer() = "end of the transfer";
     answer_to_request() = "answer to a request";
     answer_over_control() = "answer of the receiver over control";
-    end_of_tls_handshake() = "end of the TLS handshake";
-    quic_handshake(peer: &str) = "QUIC handshake with `{peer}`";
     longer_connect_deadline() = "give a longer `{--connect-deadline}` | take a path with less loss";
     longer_deadline() = "give a longer `{--deadline}` | take a path with less loss";
     cannot_connect(peer: &str) = "cannot connect to `{peer}`";
-    quic_handshake_failed(peer: &str) = "the QUIC handshake with `{peer}` failed";
-    quic_connection_broke() = "the QUIC connection broke";
     gave_up(times: u64) = "gave up: a message had no acknowledgement after {times} retransmissions";
     no_transport(name: &str) = "there is no transport `{name}`";
     choose_one_of(names: Vec<String>) = "choose one of {names}";
