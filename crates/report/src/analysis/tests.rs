@@ -490,3 +490,24 @@ fn cells_of_a_sweep_are_named_by_their_values() {
         "10 ms and 20 ms each way, 2 % loss"
     );
 }
+
+/// Two transfers of one kind are compared under the conditions that no sweep has made.
+#[test]
+fn workloads_of_a_kind_are_compared_outside_of_sweeps() {
+    let sentences = |further: &str| {
+        let second = "[[workload]]\nkind = 'bulk'\nname = 'two'\n";
+        let text = study("rounds = 5", &["a"], &["p"]) + second + further;
+        let data = run(&text, |[_, _, workload], round| {
+            let is_second = workload == "two";
+            let rate = if is_second { 60e6 } else { 40e6 };
+            goodput(round, rate * noise(round, usize::from(is_second)))
+        });
+        summarise(&data).verdict.workloads
+    };
+    let found = sentences("");
+    assert_eq!(found.len(), 1);
+    let text = "`two` against `work` under `p`: `a` is 50.0 % faster than `work`";
+    assert!(found[0].starts_with(text), "{found:?}");
+    let swept = "[[sweep]]\nkey = 'condition.delay'\nvalues = ['10ms', '20ms']\n";
+    assert_eq!(sentences(swept), [""; 0]);
+}
