@@ -234,6 +234,10 @@ fn holm_adjusts_step_by_step() {
         let confidence = if got.significant { 0.9875 } else { 0.975 };
         close(got.confidence, confidence, 1e-15);
     }
+    // One claim of four tests: the level of the others is that of three.
+    let one = simultaneous(&[0.001, 0.2, 0.3, 0.4], 0.05);
+    close(one[0].confidence, 0.9875, 1e-15);
+    close(one[1].confidence, 1.0 - 0.05 / 3.0, 1e-15);
     let none = simultaneous(&[0.6, f64::NAN], 0.05);
     assert!(none.iter().all(|d| d.adjusted == 1.0 && !d.significant));
     assert!(simultaneous(&[], 0.05).is_empty());
