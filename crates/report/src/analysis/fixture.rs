@@ -71,6 +71,16 @@ pub fn goodput(round: u32, value: f64) -> TrialRecord {
     trial(round, Outcome::Measured, &[(id::GOODPUT_BPS, value)])
 }
 
+/// Returns a run of `a` and `b` in which the values of `a` grow from round to round, so that they vary too much for any
+/// number.
+pub fn too_varied(rounds: u32) -> RunData {
+    let study = study(&format!("rounds = {rounds}"), &["a", "b"], &["p"]);
+    run(&study, |[transport, ..], round| {
+        let of_a = 10e6 * f64::from(1 + round * round);
+        goodput(round, if transport == "a" { of_a } else { 20e6 })
+    })
+}
+
 /// Factors of the values of five rounds around one, from another round on for each `shift`: ratios of values with different
 /// shifts vary by less than a percent.
 pub fn noise(round: u32, shift: usize) -> f64 {

@@ -339,7 +339,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::{
-        fixture::{goodput, noise, run, study, trial},
+        fixture::{goodput, noise, run, study, too_varied, trial},
         summarise,
     };
 
@@ -551,20 +551,7 @@ mod tests {
 
     #[test]
     fn what_varies_too_much_looks_like_nothing() {
-        let data = run(
-            &study("rounds = 5", &["a", "b"], &["p"]),
-            |[transport, ..], round| {
-                let is_a = transport == "a";
-                goodput(
-                    round,
-                    if is_a {
-                        10e6 * f64::from(1 + round * round)
-                    } else {
-                        20e6
-                    },
-                )
-            },
-        );
+        let data = too_varied(5);
         assert_eq!(headline(&data)[0], "Undecided among `a` and `b`.");
     }
 

@@ -3,7 +3,7 @@
 use regatta_model::{Outcome, Study, metric::id};
 
 use super::{
-    fixture::{goodput, noise, run, study, trial},
+    fixture::{goodput, noise, run, study, too_varied, trial},
     *,
 };
 
@@ -52,20 +52,7 @@ fn an_undecided_group_has_what_its_rounds_would_find() {
 
 #[test]
 fn rounds_that_would_find_a_factor_of_three_are_too_few() {
-    let data = run(
-        &study("rounds = 3", &["a", "b"], &["p"]),
-        |[transport, ..], round| {
-            let is_a = transport == "a";
-            goodput(
-                round,
-                if is_a {
-                    10e6 * f64::from(1 + round * round)
-                } else {
-                    20e6
-                },
-            )
-        },
-    );
+    let data = too_varied(3);
     assert_eq!(
         summarise(&data).verdict.conditions[0].text,
         "Under `p`: undecided among `a` (21.5 Mbit/s) and `b` (20.0 Mbit/s); these are too few rounds. A new run of 12340 to 82801 rounds should decide it, or one with `--rounds decided`."

@@ -591,6 +591,8 @@ fn a_test_that_holds_at_any_stop_is_that_of_the_bayes_factor() {
     };
     ends(at(0.95), [-0.046_886_699_8, 3.206_886_699_8], 1e-9);
     ends(at(0.9), [0.125_822_197_8, 3.034_177_802_2], 1e-9);
+    assert_eq!(sleep.sequential_detectable(0.95, 1.5), None);
+    assert_eq!(sleep.sequential_detectable(1.5, 0.8), None);
     let [low, high] = sleep.sequential_interval(0.9).unwrap();
     let ratio = sleep.sequential_interval_of_ratio(0.9);
     ends(ratio, [low.exp(), high.exp()], 1e-12);
