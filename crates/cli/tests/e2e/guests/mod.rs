@@ -13,7 +13,7 @@ mod initial_window;
 pub mod losses;
 pub mod matrix;
 mod offloads;
-mod one;
+pub mod one;
 mod one_way_ends;
 mod small_trials;
 pub mod two;

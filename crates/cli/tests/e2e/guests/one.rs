@@ -235,9 +235,14 @@ fn nothing_of_a_guest_survives_kill_9_at_any_moment() {
 /// A guest ends within less than the time after which it would be given up.
 #[test]
 fn ctrl_c_ends_a_guest_and_keeps_finished_trials() {
+    assert_ctrl_c_keeps_finished_trials(&in_guest(SLOW, ""));
+}
+
+/// Interrupts the second of two trials of [`SLOW`] in guests, and resumes the run in others.
+#[track_caller]
+pub fn assert_ctrl_c_keeps_finished_trials(slow: &str) {
     let bench = Bench::new();
-    // Two trials, the second of which is interrupted.
-    let study = in_guest(SLOW, "").replacen("rounds = 2", "rounds = 1", 1);
+    let study = slow.replacen("rounds = 2", "rounds = 1", 1);
     bench.write("study.toml", &study);
     let mut run = Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
     run.until(|event| is(event, "trial_ended"));

@@ -1,12 +1,9 @@
 //! Tests of the bed `uml` with two guests: each host in a kernel of its own.
 
-use std::time::{Duration, Instant};
-
-use nix::sys::signal::Signal;
 use regatta_model::TrialRecord;
 use regatta_results::{Reader, RunState};
 
-use crate::help::{Bench, SLOW, SMALL, Watched, assert_ran, is, signal, trials};
+use crate::help::{Bench, SLOW, SMALL, assert_ran, trials};
 
 /// Returns a study in two guests.
 pub fn in_two_guests(study: &str) -> String {
@@ -96,28 +93,11 @@ fn invalid_options_of_two_guests_are_refused() {
 
 mod long_forms {
     use super::*;
+    use crate::guests::one::assert_ctrl_c_keeps_finished_trials;
 
     /// Guests end within less than the time after which they would be given up.
     #[test]
     fn ctrl_c_ends_two_guests_and_resume_makes_two_more() {
-        let bench = Bench::new();
-        // Two trials, the second of which is interrupted.
-        let study = in_two_guests(SLOW).replacen("rounds = 2", "rounds = 1", 1);
-        bench.write("study.toml", &study);
-        let mut run =
-            Watched::start(bench.regatta(&["run", "study.toml", "--out", "out", "--json"]));
-        run.until(|event| is(event, "trial_ended"));
-        signal(run.pid(), Signal::SIGINT);
-        let interrupted_at = Instant::now();
-        let done = run.finish();
-        assert!(
-            interrupted_at.elapsed() < Duration::from_secs(10),
-            "{done:#?}"
-        );
-        done.assert_stderr_contains("the run is partial");
-        bench.assert_nothing_left();
-        let done = bench.run(&["resume", "out"]);
-        assert_eq!(trials(&bench.path("out")).len(), 2, "{done:#?}");
-        bench.assert_nothing_left();
+        assert_ctrl_c_keeps_finished_trials(&in_two_guests(SLOW));
     }
 }
