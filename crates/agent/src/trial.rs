@@ -11,7 +11,7 @@ use std::{
 
 use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_model::{differing_sysctls, reason};
-use regatta_transport::{Driver, LiveCounters, NoteQueue, Stop, TransportError, TrialContext};
+use regatta_transport::{Driver, LiveCounters, Peer, Stop, TransportError, TrialContext};
 
 use crate::{
     disturbance::Disturbances,
@@ -27,7 +27,7 @@ pub(crate) struct Trial {
     /// Position in the plan.
     pub index: u32,
     stop: Stop,
-    notes: Arc<NoteQueue>,
+    peer: Arc<Peer>,
     start_tx: Option<Sender<SocketAddr>>,
 }
 
@@ -44,12 +44,12 @@ impl Trial {
     ) -> Result<Self, Failure> {
         let (start_tx, start_rx) = channel();
         let stop = Stop::new();
-        let notes = Arc::new(NoteQueue::default());
-        stop.on_stop(&notes);
+        let peer = Arc::new(Peer::default());
+        stop.on_stop(&peer);
         let trial = Self {
             index: order.trial,
             stop: stop.clone(),
-            notes: Arc::clone(&notes),
+            peer: Arc::clone(&peer),
             start_tx: Some(start_tx),
         };
         std::thread::Builder::new()
@@ -57,7 +57,7 @@ impl Trial {
             .spawn(move || {
                 let driver = order.transport.driver.clone();
                 let disturbances = Disturbances::watch(order.local);
-                let run = || run(&drivers, (&order, &terms), stop, notes, &start_rx, &sink);
+                let run = || run(&drivers, (&order, &terms), stop, peer, &start_rx, &sink);
                 // Nothing uses the shared state of the closure after a panic.
                 let result = catch_unwind(AssertUnwindSafe(run))
                     .unwrap_or_else(|panic| Err(Failure::from_panic(panic, &driver)));
@@ -76,7 +76,7 @@ impl Trial {
 
     /// Hands over a note of the other end.
     pub(crate) fn note(&self, note: Note) {
-        self.notes.put(note);
+        self.peer.note(note);
     }
 
     /// Aborts the trial; its thread reports with [`TrialEvent::Ended`] when it has ended.
@@ -116,7 +116,7 @@ fn run(
     drivers: &[&'static dyn Driver],
     (order, terms): (&TrialOrder, &Terms),
     stop: Stop,
-    notes: Arc<NoteQueue>,
+    peer: Arc<Peer>,
     start_rx: &Receiver<SocketAddr>,
     sink: &EventSink,
 ) -> Result<Box<SideReport>, Failure> {
@@ -129,7 +129,7 @@ fn run(
     let context = TrialContext {
         live: Arc::clone(&live),
         observer: Arc::clone(&observer) as Arc<_>,
-        notes,
+        peer,
         stop,
     };
     let session = driver.prepare(order, context)?;

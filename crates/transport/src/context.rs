@@ -1,7 +1,7 @@
 //! Interface between a session and the process that hosts it (the agent).
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc, Weak,
@@ -13,16 +13,11 @@ use std::{
 use regatta_control::Note;
 use regatta_model::Facts;
 
-use crate::{
-    clock::MonotonicTime,
-    opening::Purpose,
-    stop::{Abort, Stop},
-    sync::Watched,
-};
+use crate::{opening::Purpose, peer::Peer, stop::Stop};
 
 /// State that one end of one trial shares with the process that hosts it.
 ///
-/// The host makes one for each trial, keeps clones of `live`, `notes` and `stop`, and moves
+/// The host makes one for each trial, keeps clones of `live`, `peer` and `stop`, and moves
 /// this into [`crate::Driver::prepare`]. `testing::trial_context` makes one without an agent.
 #[derive(Clone)]
 pub struct TrialContext {
@@ -30,8 +25,8 @@ pub struct TrialContext {
     pub live: Arc<LiveCounters>,
     /// Listener of the host to events of the session.
     pub observer: Arc<dyn Observer>,
-    /// Notes from the other end; the host puts them in.
-    pub notes: Arc<NoteQueue>,
+    /// The other end, as its notes tell; the host writes them in.
+    pub peer: Arc<Peer>,
     /// Stop that the host raises to abort the trial: the session then returns
     /// [`crate::TransportError::Cancelled`], within a second.
     pub stop: Stop,
@@ -234,85 +229,5 @@ pub trait StatisticsSource: Send + Sync {
     /// connections the largest counts.
     fn metrics(&self) -> BTreeMap<&'static str, f64> {
         BTreeMap::new()
-    }
-}
-
-/// Notes from the other end, in order.
-#[derive(Debug, Default)]
-pub struct NoteQueue(Watched<Inbox>);
-
-#[derive(Debug, Default)]
-struct Inbox {
-    notes: VecDeque<Note>,
-    closed: bool,
-    /// Raised by the next note, or when the queue is closed.
-    arrival: Option<Stop>,
-}
-
-/// Most notes that are kept, more than a trial can have; the rest of a flood is dropped.
-const MAX_NOTES: usize = 64;
-
-impl NoteQueue {
-    /// Adds a note; called by the host.
-    pub fn put(&self, note: Note) {
-        self.change(|inbox| {
-            if inbox.notes.len() < MAX_NOTES {
-                inbox.notes.push_back(note);
-            }
-        });
-    }
-
-    /// Takes the oldest note, without waiting.
-    #[must_use]
-    pub fn try_take(&self) -> Option<Note> {
-        self.0.lock().notes.pop_front()
-    }
-
-    /// Waits for a note until the moment has come or [`NoteQueue::close`] was called.
-    #[must_use]
-    pub fn take_until(&self, moment: MonotonicTime) -> Option<Note> {
-        let taken = self.0.wait_for(moment, |inbox| {
-            let note = inbox.notes.pop_front();
-            (note.is_some() || inbox.closed).then_some(note)
-        });
-        taken.flatten()
-    }
-
-    /// Ends every wait, now and later.
-    pub fn close(&self) {
-        self.change(|inbox| inbox.closed = true);
-    }
-
-    /// Changes the inbox, and ends the waits for that.
-    fn change(&self, change: impl FnOnce(&mut Inbox)) {
-        let arrival = self.0.change(|inbox| {
-            change(inbox);
-            inbox.arrival.take()
-        });
-        if let Some(arrival) = arrival {
-            arrival.stop();
-        }
-    }
-
-    /// Returns a stop that the next note raises.
-    pub(crate) fn arrival(&self) -> Stop {
-        self.0.lock().arrival.get_or_insert_default().clone()
-    }
-
-    /// Takes the oldest note, for a task that takes turns with others. Without one it returns what the next note
-    /// raises, or `None` after [`NoteQueue::close`].
-    pub(crate) fn take_or_arrival(&self) -> Result<Note, Option<Stop>> {
-        let mut inbox = self.0.lock();
-        match (inbox.notes.pop_front(), inbox.closed) {
-            (Some(note), _) => Ok(note),
-            (None, true) => Err(None),
-            (None, false) => Err(Some(inbox.arrival.get_or_insert_default().clone())),
-        }
-    }
-}
-
-impl Abort for NoteQueue {
-    fn abort(&self) {
-        self.close();
     }
 }

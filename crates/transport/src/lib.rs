@@ -27,6 +27,7 @@ pub mod message;
 mod message_flow;
 pub mod opening;
 pub mod options;
+pub mod peer;
 mod probe;
 mod session;
 pub mod socket_option;
@@ -47,8 +48,8 @@ pub use clock::MonotonicTime;
 pub use content::noise::noise_file;
 pub use content::plan::message_content;
 pub use context::{
-    LiveCounters, NoteQueue, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext,
-    WindowEdge, WindowLimit, WindowLimited, WindowStatistics,
+    LiveCounters, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext, WindowEdge,
+    WindowLimit, WindowLimited, WindowStatistics,
 };
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
@@ -59,6 +60,7 @@ pub use exchange::stated::StatedExchange;
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
+pub use peer::{Peer, PeerEvent, PeerState};
 pub use probe::idle_messages_at_once;
 pub use regatta_process::loads_modules;
 pub use session::{MessageSession, StreamSession, TransferSession, complete_stack_facts};

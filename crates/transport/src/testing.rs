@@ -19,11 +19,12 @@ use regatta_model::{Bytes, OptionValue, Pattern, Probe, Transport, Workload, Wor
 pub use crate::applicable::capability;
 use crate::{
     context::{
-        LiveCounters, NoteQueue, Observer, ProtocolSample, StatisticsSource, TrialContext,
-        WindowEdge, WindowStatistics,
+        LiveCounters, Observer, ProtocolSample, StatisticsSource, TrialContext, WindowEdge,
+        WindowStatistics,
     },
     driver::{Driver, Result, TransportError},
     opening::Purpose,
+    peer::Peer,
     stop::Stop,
 };
 
@@ -34,13 +35,13 @@ pub struct Recorder {
     notes: Mutex<Vec<Note>>,
     transfer: Mutex<Option<Weak<dyn StatisticsSource>>>,
     samples: Mutex<Vec<ProtocolSample>>,
-    peer: Mutex<Option<Arc<NoteQueue>>>,
+    peer: Mutex<Option<Arc<Peer>>>,
 }
 
 impl Recorder {
-    /// Passes notes to the queue of the other end, from now on.
-    pub fn connect(&self, notes: &Arc<NoteQueue>) {
-        *self.peer.lock() = Some(Arc::clone(notes));
+    /// Passes notes on to the other end, from now on: to what that knows of this one.
+    pub fn connect(&self, peer: &Arc<Peer>) {
+        *self.peer.lock() = Some(Arc::clone(peer));
     }
 
     /// Returns the edges of the window so far.
@@ -93,7 +94,7 @@ impl Observer for Recorder {
     fn send_note(&self, note: Note) {
         self.notes.lock().push(note);
         if let Some(peer) = self.peer.lock().as_ref() {
-            peer.put(note);
+            peer.note(note);
         }
     }
 }
@@ -105,7 +106,7 @@ pub fn trial_context() -> (TrialContext, Arc<Recorder>) {
     let context = TrialContext {
         live: Arc::new(LiveCounters::default()),
         observer: Arc::clone(&recorder) as Arc<dyn Observer>,
-        notes: Arc::new(NoteQueue::default()),
+        peer: Arc::default(),
         stop: Stop::new(),
     };
     (context, recorder)
@@ -298,8 +299,8 @@ fn run_both(
     let (mut receiver_context, receiver_seen) = trial_context();
     sender_context.stop = both.child();
     receiver_context.stop = both.child();
-    sender_seen.connect(&receiver_context.notes);
-    receiver_seen.connect(&sender_context.notes);
+    sender_seen.connect(&receiver_context.peer);
+    receiver_seen.connect(&sender_context.peer);
     // Only the end that listens has the certificate's key, and it is prepared first.
     if receiver_order.connects() {
         std::mem::swap(

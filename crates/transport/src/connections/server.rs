@@ -182,7 +182,7 @@ impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Exchanges 
         let served = end.carrier.executor().join_all(tasks).await;
         let error = served.into_iter().find_map(Result::err);
         let state = server.state.into_inner();
-        if end.watch.sent().is_some() && error.is_none() {
+        if end.trial.context.peer.read(|peer| peer.sent.is_some()) && error.is_none() {
             end.watch.complete_window(state.answered);
         }
         Ok((state, error))

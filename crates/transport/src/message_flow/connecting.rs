@@ -2,12 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
-use regatta_control::Note;
-
-use super::{
-    Content, ReceivedNotes, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent,
-};
+use super::{Content, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     clock::MonotonicTime,
     driver::{Result, TransportError},
@@ -33,7 +28,7 @@ impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
     async fn carry(&self, end: &mut Connecting<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
         end.begin();
         let end = &*end;
-        let watch = Watch::Connecting(Arc::clone(&end.watch), Mutex::new(ReceivedNotes::default()));
+        let watch = Watch::Connecting(Arc::clone(&end.watch));
         let stops = (&end.transfer, &end.over);
         let work_here = (end.trial, *self, end.carrier.0.reliable());
         let shared = Shared::new(work_here, stops, end.started, watch);
@@ -126,15 +121,7 @@ fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered> {
 fn arrived_late(shared: &Shared<'_>) -> Option<u64> {
     let trial = shared.trial;
     let until = MonotonicTime::now() + LEAVING + trial.late_arrivals_within()? + LATE_ANSWER;
-    if let Some(arrived) = shared.noted(|notes| notes.arrived, |_| None) {
-        return Some(arrived);
-    }
-    while let Some(note) = trial.context.notes.take_until(until) {
-        if let Note::Arrived { messages } = note {
-            return Some(messages);
-        }
-    }
-    None
+    trial.context.peer.wait_for(until, |peer| peer.arrived)
 }
 
 /// Flow of a driver, with its receiver where data comes on it.

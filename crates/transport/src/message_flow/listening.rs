@@ -57,8 +57,8 @@ impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
         if sends {
             let acknowledged = shared.tally().acknowledged();
             let theirs = match outcome.is_complete {
-                true => acknowledged.or_else(|| Some(watch.theirs()?.1)),
-                false => watch.theirs_after_break(),
+                true => acknowledged.or_else(|| Some(shared.theirs()?.1)),
+                false => watch.told_after_break(|peer| Some(peer.received?.1)),
             };
             let theirs = theirs.unwrap_or_default();
             let sent = Sent {
@@ -167,7 +167,7 @@ fn arrived_of<E: MessageEndpoint>(
         // All have waited until nothing more can come.
         let left = match received.is_complete {
             true => None,
-            false => end.watch.left_after_break(received.flow),
+            false => (end.watch).told_after_break(|peer| peer.left.get(&received.flow).copied()),
         };
         let left = left.map_or(most, |(_, messages)| messages.min(most));
         arrived += received.sink.arrived_of(left);

@@ -20,7 +20,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use regatta_control::{Note, Role, TrialOrder};
+use regatta_control::{Role, TrialOrder};
 use regatta_model::{WorkloadKind, reason};
 
 pub(crate) use sending::{Agreed, agree};
@@ -100,20 +100,9 @@ impl Work {
     }
 }
 
-/// Notes of the listening end, as the connecting end has taken them.
-#[derive(Debug, Default)]
-struct ReceivedNotes {
-    /// Arrival of the note that everything is sent.
-    sent: Option<MonotonicTime>,
-    /// Arrival of the account of what came there, and the account.
-    theirs: Option<(MonotonicTime, Delivered)>,
-    /// Number of messages that had arrived there some time after the deadline.
-    arrived: Option<u64>,
-}
-
-/// Watch of an end: ends the transfer, and takes the notes that the other end sends over control.
+/// Watch of an end, which ends the transfer.
 enum Watch {
-    Connecting(Arc<SenderEnding>, Mutex<ReceivedNotes>),
+    Connecting(Arc<SenderEnding>),
     Listening(Arc<ReceiverEnding>),
 }
 
@@ -184,42 +173,9 @@ impl<'a> Shared<'a> {
         Delivered::received(&self.trial.context.live)
     }
 
-    /// Returns a value of the notes of the other end: at a connecting end by `connecting`, after taking those that
-    /// have arrived; at a listening end by `listening`, whose watch takes them.
-    fn noted<T>(
-        &self,
-        connecting: impl Fn(&ReceivedNotes) -> T,
-        listening: impl Fn(&ReceiverEnding) -> T,
-    ) -> T {
-        let notes = match &self.watch {
-            Watch::Listening(watch) => return listening(watch),
-            Watch::Connecting(_, notes) => notes,
-        };
-        let mut notes = notes.lock();
-        while let Some(note) = self.trial.context.notes.try_take() {
-            let now = MonotonicTime::now();
-            match note {
-                Note::Sent { .. } => _ = notes.sent.get_or_insert(now),
-                Note::Received { messages, bytes } => {
-                    notes
-                        .theirs
-                        .get_or_insert((now, Delivered { bytes, messages }));
-                }
-                Note::Arrived { messages } => notes.arrived = Some(messages),
-                Note::Left { .. } | Note::Closed => {}
-            }
-        }
-        connecting(&notes)
-    }
-
-    /// Returns the arrival of the note that the other end has sent everything.
-    fn sent_there(&self) -> Option<MonotonicTime> {
-        self.noted(|notes| notes.sent, |watch| Some(watch.sent()?.0))
-    }
-
-    /// Returns the arrival of the other end's account of what it got, and the account.
+    /// Returns when the other end told what it had got, and what it told.
     fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
-        self.noted(|notes| notes.theirs, |watch| watch.theirs())
+        self.trial.context.peer.read(|peer| peer.received)
     }
 
     /// Notes that a flow from this end has sent everything. For the last one, a note tells the other end.
@@ -247,7 +203,7 @@ impl<'a> Shared<'a> {
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) == 1;
         match &self.watch {
             _ if self.stop.is_stopped() => false,
-            Watch::Connecting(watch, _) if is_last => {
+            Watch::Connecting(watch) if is_last => {
                 watch.acknowledged(last_end, self.delivered());
                 true
             }

@@ -14,6 +14,7 @@ use crate::{
     executor::Executor,
     message::{Arrival, MessageFlow},
     opening::Purpose,
+    peer::Peer,
     stop::{Linked, Stop},
     trial::{
         LEAVING, MARGIN, NOTE_SLACK,
@@ -74,9 +75,10 @@ impl Ending {
         // Control does not take the path: what was sent before it may be under way still, or wait
         // in the sender's own queues, so as long as something comes more may come. This is only
         // for the case that all markers are lost.
-        let by_note = shared
-            .sent_there()
-            .map(|at| last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK);
+        let sent_there = shared.trial.context.peer.read(|peer| peer.sent);
+        let by_note = sent_there.map(|(at, _)| {
+            last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK
+        });
         let never = MonotonicTime::NEVER;
         by_marker.unwrap_or(never).min(by_note.unwrap_or(never))
     }
@@ -85,7 +87,7 @@ impl Ending {
 /// Messages that are still waited for after the deadline, at an end that listens: those that were
 /// under way then are not lost.
 struct Late<'a> {
-    watch: &'a ReceiverEnding,
+    peer: &'a Peer,
     flow: u16,
     at: MonotonicTime,
     /// Most messages that were sent on the flow by then.
@@ -97,13 +99,13 @@ struct Late<'a> {
 }
 
 impl<'a> Late<'a> {
-    fn new(shared: &Shared<'_>, watch: &'a ReceiverEnding, flow: u16) -> Self {
+    fn new(shared: &Shared<'a>, watch: &ReceiverEnding, flow: u16) -> Self {
         let (at, sent) = match watch.end() {
             Some(ReceiverEnd::Deadline { at, sent, .. }) => (at, sent),
             _ => (MonotonicTime::now(), 0),
         };
         Self {
-            watch,
+            peer: &shared.trial.context.peer,
             flow,
             at,
             sent: shared.sent_on_flow(sent),
@@ -112,16 +114,21 @@ impl<'a> Late<'a> {
         }
     }
 
+    /// Returns when nothing more left the sender's flow, and the number of messages that had left it.
+    fn flow_left(&self) -> Option<(MonotonicTime, u64)> {
+        self.peer.read(|peer| peer.left.get(&self.flow).copied())
+    }
+
     /// Returns the number of messages that left the sender: all that were sent, without a note
     /// about fewer.
     fn left(&self) -> u64 {
-        let left = self.watch.left(self.flow);
-        left.map_or(self.sent, |(_, messages)| messages.min(self.sent))
+        self.flow_left()
+            .map_or(self.sent, |(_, messages)| messages.min(self.sent))
     }
 
     /// Returns the moment from which nothing can arrive, by what is known now.
     fn moment(&self) -> MonotonicTime {
-        let last = match self.watch.left(self.flow) {
+        let last = match self.flow_left() {
             Some((at, _)) => at,
             None => self.at + LEAVING,
         };
@@ -138,8 +145,8 @@ impl<'a> Late<'a> {
 }
 
 impl Shared<'_> {
-    /// Returns a stop that is raised when something has changed that a receiver without arrivals looks at: a note of
-    /// the other end came, which holds as long as the link does, or the transfer was stopped.
+    /// Returns a stop that is raised when something has changed that a receiver without arrivals looks at: the
+    /// other end's state, which holds as long as the link does, or the transfer was stopped.
     fn change(&self) -> (Stop, Arc<Linked>) {
         // After its stop the transfer ends with the session at the latest.
         let parent = match self.stop.is_stopped() {
@@ -147,11 +154,7 @@ impl Shared<'_> {
             false => &self.stop,
         };
         let stop = parent.child();
-        let note = match &self.watch {
-            Watch::Listening(watch) => watch.change(),
-            Watch::Connecting(..) => self.trial.context.notes.arrival(),
-        };
-        let linked = note.link(&stop);
+        let linked = self.trial.context.peer.next_change().link(&stop);
         (stop, linked)
     }
 

@@ -100,7 +100,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
 
 /// Whether the deadline has stopped the transfer of an end that connects.
 fn is_over_by_deadline(shared: &Shared<'_>) -> bool {
-    matches!(&shared.watch, Watch::Connecting(watch, _) if watch.is_by_deadline())
+    matches!(&shared.watch, Watch::Connecting(watch) if watch.is_by_deadline())
 }
 
 /// Gives the messages that are in the flow at the deadline a while to leave it; notes how many have

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use regatta_control::{Note, Role};
+use regatta_control::Role;
 
 use super::{
     Flows, Shared,
@@ -130,17 +130,17 @@ async fn answer_while_closing<E: StreamEndpoint>(
     within: Duration,
 ) -> Result<Delivered> {
     let until = MonotonicTime::now() + within;
-    let (executor, notes) = (endpoint.executor(), &trial.context.notes);
-    trial.context.stop.on_stop(notes);
+    let (executor, peer) = (endpoint.executor(), &trial.context.peer);
     loop {
-        match notes.take_or_arrival() {
-            Ok(Note::Received { messages, bytes }) => return Ok(Delivered { bytes, messages }),
-            Ok(_) => {}
-            Err(Some(arrival)) if !until.has_passed() => {
-                executor.sleep_unless_stopped(until, &arrival).await;
-            }
-            Err(_) => return Err(trial.no_answer_over_control()),
+        // Before the state is looked at, so that no change of it is missed.
+        let change = peer.next_change();
+        if let Some((_, delivered)) = peer.read(|peer| peer.received) {
+            return Ok(delivered);
         }
+        if until.has_passed() || peer.is_over() {
+            return Err(trial.no_answer_over_control());
+        }
+        executor.sleep_unless_stopped(until, &change).await;
     }
 }
 

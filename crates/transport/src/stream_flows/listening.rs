@@ -55,7 +55,7 @@ impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
         findings: &mut Findings,
     ) -> MonotonicTime {
         let theirs = match !outcome.is_complete && shared.directions().0 {
-            true => end.watch.theirs_after_break(),
+            true => (end.watch).told_after_break(|peer| Some(peer.received?.1)),
             false => None,
         };
         findings.connection(shared.statistics.as_ref());

@@ -105,6 +105,7 @@ impl Trial {
     /// # Errors
     /// [`TransportError::Order`] for a token that is none.
     pub fn new(order: &TrialOrder, context: TrialContext) -> Result<Self> {
+        context.stop.on_stop(&context.peer);
         Ok(Self {
             token: Token::parse(&order.token)?,
             probe: ProbePlan::new(order),
@@ -184,13 +185,9 @@ impl Trial {
     /// [`TransportError::TimedOut`] without one, [`TransportError::Cancelled`] if the trial is aborted.
     pub fn answer_over_control(&self) -> Result<Delivered> {
         let until = MonotonicTime::now() + CONTROL_ANSWER;
-        self.context.stop.on_stop(&self.context.notes);
-        while let Some(note) = self.context.notes.take_until(until) {
-            if let Note::Received { messages, bytes } = note {
-                return Ok(Delivered { bytes, messages });
-            }
-        }
-        Err(self.no_answer_over_control())
+        let received = self.context.peer.wait_for(until, |peer| peer.received);
+        let (_, delivered) = received.ok_or_else(|| self.no_answer_over_control())?;
+        Ok(delivered)
     }
 
     pub(crate) fn no_answer_over_control(&self) -> TransportError {

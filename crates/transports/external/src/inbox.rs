@@ -1,11 +1,10 @@
-//! Queue of all events of a session: messages of its program, the program's end, notes of the other
+//! Queue of all events of a session: messages of its program, the program's end, steps of the other
 //! end, the host's abort.
 
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use regatta_control::Note;
-use regatta_transport::{Abort, MonotonicTime};
+use regatta_transport::{Abort, MonotonicTime, PeerEvent};
 
 use crate::{contract::FromProgram, error::ProgramError};
 
@@ -21,8 +20,8 @@ pub(crate) enum Event {
     Malformed(ProgramError),
     /// End of the program, with this exit code or by this signal.
     Ended(ExitStatus),
-    /// Note of the other end of the trial.
-    Note(Note),
+    /// Step of the other end of the trial.
+    Peer(PeerEvent),
     /// Stop of the trial, raised by the host.
     Aborted,
 }

@@ -1,6 +1,6 @@
-//! The receiver's watch: notes of the sender, and the end of the transfer.
+//! The receiver's watch: what the other end does, and the end of the transfer.
 
-use std::{collections::BTreeMap, mem, ops::Deref, sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use regatta_control::Note;
 
@@ -9,6 +9,7 @@ use crate::{
     clock::MonotonicTime,
     context::{TrialContext, WindowEdge},
     driver::Result,
+    peer::{PeerEvent, PeerState, Seen},
     stop::Stop,
     sync::Watched,
     trial::Trial,
@@ -42,23 +43,12 @@ pub(crate) enum ReceiverEnd {
 #[derive(Default)]
 struct ReceiverState {
     end: Option<ReceiverEnd>,
-    /// Arrival of the sender's note that it has sent everything, and the number of messages.
-    sent: Option<(MonotonicTime, u64)>,
-    /// Arrival of the notes of a sender stopped by the deadline that nothing more leaves a flow, by its
-    /// index, and the number of messages that have left.
-    left: BTreeMap<u16, (MonotonicTime, u64)>,
-    /// Arrival of the connecting end's account of what it got from this one, and the account.
-    theirs: Option<(MonotonicTime, Delivered)>,
-    /// Whether the connecting end has closed its connections.
-    closed: bool,
-    /// Whether the thread has ended: no further note is taken.
+    /// Whether the thread has ended: nothing that the other end does is noticed any more.
     thread_ended: bool,
     /// Stop of the transfer's flow, once that is there.
     transfer: Option<Stop>,
     /// Stop that is raised when the sender has sent everything.
     until_sent: Option<Stop>,
-    /// Stop that is raised when this state has changed.
-    change: Stop,
 }
 
 /// State of a transfer at its receiver, by which it can be ended from elsewhere.
@@ -74,76 +64,39 @@ pub(crate) struct ReceiverEnding {
 
 impl ReceiverEnding {
     fn watch(&self) {
+        let (peer, mut seen) = (&self.context.peer, Seen::default());
+        // Moment by which the packets with which the other end closed must have come.
         let mut closed_by = None;
-        while let Some(note) = self.next_note(&mut closed_by) {
-            self.on_note(note, &mut closed_by);
-            self.announce();
+        loop {
+            let until = closed_by.map_or(self.limit, |moment| self.limit.min(moment));
+            match peer.next_event(&mut seen, until) {
+                Some(PeerEvent::Stopped { messages }) => self.stop_at_deadline(messages),
+                Some(PeerEvent::Sent) => {
+                    let until_sent = self.state.lock().until_sent.clone();
+                    if let Some(until_sent) = until_sent {
+                        until_sent.stop();
+                    }
+                }
+                Some(PeerEvent::Closed) => {
+                    if !self.stop_if_closed() {
+                        closed_by = Some(MonotonicTime::now() + self.close_within);
+                    }
+                }
+                None if closed_by.take().is_some() && until.has_passed() => {
+                    // What a session waits for whose transfer the deadline has ended was lost.
+                    if self.state.lock().end.is_some() {
+                        self.session.stop();
+                    }
+                }
+                None => break,
+            }
         }
         if self.limit.has_passed() {
-            let mut state = self.state.lock();
-            state.end.get_or_insert(ReceiverEnd::TimedOut);
-            drop(state);
+            self.state
+                .change(|state| *state.end.get_or_insert(ReceiverEnd::TimedOut));
             self.session.stop();
         }
-        self.state.lock().thread_ended = true;
-        self.announce();
-    }
-
-    /// Ends the waits for a change of the state.
-    fn announce(&self) {
-        let change = self.state.change(|state| mem::take(&mut state.change));
-        change.stop();
-    }
-
-    fn on_note(&self, note: Note, closed_by: &mut Option<MonotonicTime>) {
-        let now = MonotonicTime::now();
-        match note {
-            Note::Sent {
-                messages,
-                deadline_reached: true,
-                ..
-            } => self.stop_at_deadline(now, messages),
-            Note::Sent { messages, .. } => {
-                let mut state = self.state.lock();
-                state.sent.get_or_insert((now, messages));
-                let until_sent = state.until_sent.clone();
-                drop(state);
-                if let Some(until_sent) = until_sent {
-                    until_sent.stop();
-                }
-            }
-            Note::Left { flow, messages } => {
-                self.state.lock().left.insert(flow, (now, messages));
-            }
-            Note::Received { messages, bytes } => {
-                self.state.lock().theirs = Some((now, Delivered { bytes, messages }));
-            }
-            Note::Closed => {
-                self.state.lock().closed = true;
-                if !self.stop_if_closed() {
-                    *closed_by = Some(now + self.close_within);
-                }
-            }
-            Note::Arrived { .. } => {}
-        }
-    }
-
-    /// Waits for a note. `closed_by` is the moment by which the packets with which the other end
-    /// closed must have come: a session whose transfer the deadline has ended is stopped then, as what it
-    /// waits for was lost.
-    fn next_note(&self, closed_by: &mut Option<MonotonicTime>) -> Option<Note> {
-        let notes = &self.context.notes;
-        if let Some(moment) = *closed_by {
-            let note = notes.take_until(moment.min(self.limit));
-            if note.is_some() {
-                return note;
-            }
-            *closed_by = None;
-            if moment.has_passed() && self.state.lock().end.is_some() {
-                self.session.stop();
-            }
-        }
-        notes.take_until(self.limit)
+        self.state.change(|state| state.thread_ended = true);
     }
 
     /// Ends the transfer: all that will be counted is counted. Returns false if it had ended
@@ -165,16 +118,15 @@ impl ReceiverEnding {
     /// Stops the session of a complete transfer whose other end has closed: it has the acknowledgement, so
     /// nothing that is under way still is needed. The packets that close would come later than the note, or never.
     fn stop_if_closed(&self) -> bool {
-        let state = self.state.lock();
-        let over = state.closed && matches!(state.end, Some(ReceiverEnd::Complete { .. }));
-        drop(state);
+        let over = self.is_complete() && self.context.peer.read(|peer| peer.closed.is_some());
         if over {
             self.session.stop();
         }
         over
     }
 
-    fn stop_at_deadline(&self, now: MonotonicTime, sent: u64) {
+    fn stop_at_deadline(&self, sent: u64) {
+        let now = MonotonicTime::now();
         let here = Delivered::received(&self.context.live);
         let deadline = ReceiverEnd::Deadline {
             at: now,
@@ -231,61 +183,26 @@ impl ReceiverEnding {
     pub(crate) fn stop_when_sent(&self, stop: &Stop) {
         let mut state = self.state.lock();
         state.until_sent = Some(stop.clone());
-        let late = state.sent.is_some();
         drop(state);
-        if late {
+        if self.context.peer.read(|peer| peer.sent.is_some()) {
             stop.stop();
         }
-    }
-
-    /// Returns a stop that is raised by the next note.
-    pub(crate) fn change(&self) -> Stop {
-        self.state.lock().change.clone()
-    }
-
-    /// Returns the arrival of the sender's note that it has sent everything, and the number of
-    /// messages that it sent.
-    pub(crate) fn sent(&self) -> Option<(MonotonicTime, u64)> {
-        self.state.lock().sent
-    }
-
-    /// Returns the arrival of the note that nothing more leaves a flow of a sender that the deadline
-    /// stopped, and the number of messages that have left it.
-    pub(crate) fn left(&self, flow: u16) -> Option<(MonotonicTime, u64)> {
-        self.state.lock().left.get(&flow).copied()
-    }
-
-    /// Returns the arrival of the connecting end's account of what it got from this one, and the
-    /// account.
-    pub(crate) fn theirs(&self) -> Option<(MonotonicTime, Delivered)> {
-        self.state.lock().theirs
     }
 
     /// Waits for the outcome of a transfer whose flow has ended before all was there: the
     /// note of a sender that its deadline stopped can come later than the end of the flow.
     pub(crate) fn end_after_break(&self) -> Option<ReceiverEnd> {
-        self.wait_for_note(|state| state.end)
-    }
-
-    /// Waits for [`Self::left`] when the flow has ended: the note can come later than that.
-    pub(crate) fn left_after_break(&self, flow: u16) -> Option<(MonotonicTime, u64)> {
-        self.wait_for_note(|state| state.left.get(&flow).copied())
-    }
-
-    /// Waits for the account of the connecting end, stopped at its deadline, of what it had got
-    /// from this one.
-    pub(crate) fn theirs_after_break(&self) -> Option<Delivered> {
-        Some(self.wait_for_note(|state| state.theirs)?.1)
-    }
-
-    /// Waits for a part of the state that a note sets, at most [`BREAK_PATIENCE`].
-    fn wait_for_note<T>(&self, part: impl Fn(&ReceiverState) -> Option<T>) -> Option<T> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
-        let value = self.state.wait_for(until, |state| {
-            let value = part(state);
-            (value.is_some() || state.thread_ended).then_some(value)
+        let end = self.state.wait_for(until, |state| {
+            (state.end.is_some() || state.thread_ended).then_some(state.end)
         });
-        value.flatten()
+        end.flatten()
+    }
+
+    /// Waits for a part of what the other end, stopped at its deadline, tells when the flow has ended: its note can
+    /// come later than that.
+    pub(crate) fn told_after_break<T>(&self, part: impl Fn(&PeerState) -> Option<T>) -> Option<T> {
+        (self.context.peer).wait_for(MonotonicTime::now() + BREAK_PATIENCE, part)
     }
 
     /// Returns the outcome of the transfer, if it has ended.
@@ -299,7 +216,7 @@ impl ReceiverEnding {
     }
 }
 
-/// The receiver's watch. Dropping it closes the queue of notes and ends its thread.
+/// The receiver's watch. Dropping it ends every wait for the other end, and its thread.
 pub(crate) struct ReceiverWatch {
     ending: Arc<ReceiverEnding>,
     thread: WatchThread,
@@ -319,7 +236,6 @@ impl ReceiverWatch {
     /// closed its connections and this one does not notice.
     pub(crate) fn new(trial: &Trial) -> Result<Self> {
         let context = &trial.context;
-        context.stop.on_stop(&context.notes);
         let ending = Arc::new(ReceiverEnding {
             state: Watched::default(),
             context: context.clone(),
@@ -335,7 +251,7 @@ impl ReceiverWatch {
 
 impl Drop for ReceiverWatch {
     fn drop(&mut self) {
-        self.ending.context.notes.close();
+        self.ending.context.peer.end_waits();
         self.thread.join();
     }
 }

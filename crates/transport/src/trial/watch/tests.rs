@@ -48,16 +48,16 @@ fn is_over_when_complete_and_closed(closed_first: bool) {
     let mut order = testing::order_for(Role::Receiver, "any", 1, 1);
     order.path.longest_one_way = Duration::from_secs(60);
     let (context, _) = testing::trial_context();
-    let notes = Arc::clone(&context.notes);
+    let peer = Arc::clone(&context.peer);
     let trial = Trial::new(&order, context).expect("a trial");
     let watch = ReceiverWatch::new(&trial).expect("a thread can be started");
     if closed_first {
-        notes.put(Note::Closed);
+        peer.note(Note::Closed);
     }
     assert!(watch.complete(Delivered::default()));
     if !closed_first {
         assert!(!trial.stop.is_stopped(), "the other end may ask again");
-        notes.put(Note::Closed);
+        peer.note(Note::Closed);
     }
     let soon = MonotonicTime::now() + Duration::from_secs(30);
     assert!(trial.stop.wait_until(soon));

@@ -201,7 +201,6 @@ impl Session for ProgramSession {
 
     fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport> {
         let mut this = *self;
-        this.trial.context.stop.on_stop(&this.trial.context.notes);
         let result = match (this.trial.order.connects(), peer) {
             (true, Some(peer)) => this.send(peer),
             (true, None) => Err(ProgramFailure::Transport(TransportError::order(
@@ -210,8 +209,8 @@ impl Session for ProgramSession {
             (false, _) => this.receive(),
         };
         this.trial.context.live.set_phase(Phase::Done);
-        // Ends the thread that waits for notes.
-        this.trial.context.notes.close();
+        // Ends the thread that waits for the other end.
+        this.trial.context.peer.end_waits();
         let is_stopped = || this.trial.context.stop.is_stopped();
         let mut report = result.map_err(|failure| match is_stopped() {
             true => TransportError::Cancelled,

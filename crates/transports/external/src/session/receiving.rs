@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use regatta_control::{AgentTimes, Note, SideReport};
-use regatta_transport::{Findings, MonotonicTime, Phase, StatedProbe, TransportError, WindowEdge};
+use regatta_control::{AgentTimes, SideReport};
+use regatta_transport::{
+    Findings, MonotonicTime, PeerEvent, Phase, StatedProbe, TransportError, WindowEdge, peer::Seen,
+};
 
 use super::ProgramSession;
 use crate::{
@@ -34,7 +36,7 @@ impl ProgramSession {
         let probing = probing.map_or(Duration::ZERO, |it| it + self.trial.order.connect_deadline);
         let within = START_LIMIT + probing + self.trial.order.longest_transfer() + MARGIN;
         let until = MonotonicTime::now() + within;
-        self.listen_for_notes(until)?;
+        self.listen_to_peer(until)?;
 
         let mut started = None;
         // Whether the program's messages have times.
@@ -82,20 +84,17 @@ impl ProgramSession {
                     }
                     break (done, ended, done_read.max(ended));
                 }
-                Event::Note(Note::Sent {
-                    deadline_reached: true,
-                    ..
-                }) if stopped.is_none() => {
+                Event::Peer(PeerEvent::Stopped { .. }) if stopped.is_none() => {
                     stopped = Some(self.stop()?);
                 }
-                Event::Note(Note::Sent { .. }) => {
+                Event::Peer(PeerEvent::Sent | PeerEvent::Stopped { .. }) => {
                     sender_is_done = true;
                     if self.abandons && stopped.is_none() {
                         let under_way = self.trial.order.path.longest_one_way.min(ABANDON_LIMIT);
                         ask_at = Some(MonotonicTime::now() + under_way + ABANDON_SLACK);
                     }
                 }
-                Event::Note(Note::Closed) => closed = true,
+                Event::Peer(PeerEvent::Closed) => closed = true,
                 Event::Message(
                     message @ (FromProgram::Ready { .. }
                     | FromProgram::Description(_)
@@ -110,11 +109,12 @@ impl ProgramSession {
         self.check(&done, stopped.is_some() || self.abandons)?;
         self.trial.send_note(self.first(done.bytes).received_note());
         if stopped.is_none() && !sender_is_done {
-            self.await_sender(until, done.bytes)?;
+            // Until it has the acknowledgement, or was stopped before that came.
+            self.await_event(until, |event| event != PeerEvent::Closed)?;
         }
         if self.is_answered() && !closed {
             // The program answers until then.
-            self.await_note(until, |note| *note == Note::Closed)?;
+            self.await_event(until, |event| event == PeerEvent::Closed)?;
         }
         let mut report = self.receiver_report(started.unwrap_or(ended), ended, done);
         report.agent_times = Some(AgentTimes {
@@ -139,19 +139,19 @@ impl ProgramSession {
         Ok(now)
     }
 
-    /// Starts a thread that puts the other end's notes into the program's inbox.
-    fn listen_for_notes(&self, until: MonotonicTime) -> Result<(), ProgramFailure> {
+    /// Starts a thread that puts the other end's steps into the program's inbox.
+    fn listen_to_peer(&self, until: MonotonicTime) -> Result<(), ProgramFailure> {
         let inbox = Arc::clone(self.program.inbox());
-        let notes = Arc::clone(&self.trial.context.notes);
-        let put_notes = move || {
-            while let Some(note) = notes.take_until(until) {
-                if !inbox.put(Event::Note(note)) {
+        let (peer, mut seen) = (Arc::clone(&self.trial.context.peer), Seen::default());
+        let put_events = move || {
+            while let Some(event) = peer.next_event(&mut seen, until) {
+                if !inbox.put(Event::Peer(event)) {
                     return;
                 }
             }
         };
-        let thread = thread::Builder::new().name("program-notes".to_owned());
-        let spawned = thread.spawn(put_notes).map(drop);
+        let thread = thread::Builder::new().name("program-peer".to_owned());
+        let spawned = thread.spawn(put_events).map(drop);
         spawned.map_err(|error| ProgramFailure::Transport(TransportError::thread(error)))
     }
 
@@ -166,31 +166,17 @@ impl ProgramSession {
         self.content.check(done.bytes, done.crc32)
     }
 
-    /// Waits until the sender has the acknowledgement, or was stopped before that came.
-    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), ProgramFailure> {
-        let note = self.await_note(until, |note| matches!(note, Note::Sent { .. }))?;
-        if let Note::Sent {
-            deadline_reached: true,
-            ..
-        } = note
-        {
-            // The first answer may have come before the sender waited for it.
-            self.trial.send_note(self.first(bytes).received_note());
-        }
-        Ok(())
-    }
-
-    /// Waits for this note of the sender.
-    fn await_note(
+    /// Waits for this step of the sender.
+    fn await_event(
         &self,
         until: MonotonicTime,
-        is_wanted: fn(&Note) -> bool,
-    ) -> Result<Note, ProgramFailure> {
+        is_wanted: fn(PeerEvent) -> bool,
+    ) -> Result<(), ProgramFailure> {
         loop {
             match self.program.next(until) {
-                Ok(Some(Event::Note(note))) if is_wanted(&note) => return Ok(note),
+                Ok(Some(Event::Peer(event))) if is_wanted(event) => return Ok(()),
                 Ok(Some(_)) => {}
-                // It has done its part; the sender's note decides.
+                // It has done its part; the sender's step decides.
                 Err(ProgramFailure::Program(ProgramError::Ended { .. })) => {}
                 Err(failure) => return Err(failure),
                 Ok(None) => {

@@ -245,7 +245,7 @@ fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     let session = external()
         .prepare(&order, context.clone())
         .expect("it is ready");
-    context.notes.put(Note::Received {
+    context.peer.note(Note::Received {
         messages: 0,
         bytes: 0,
     });

@@ -130,8 +130,8 @@ fn run_until(
 ) -> (Ended, Ended) {
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
-    sender_seen.connect(&receiver_context.notes);
-    receiver_seen.connect(&sender_context.notes);
+    sender_seen.connect(&receiver_context.peer);
+    receiver_seen.connect(&sender_context.peer);
     let stops = [sender_context.stop.clone(), receiver_context.stop.clone()];
     let receiver = driver()
         .prepare(&order(Role::Receiver), receiver_context)

@@ -98,8 +98,8 @@ regatta_test_contract::test_cases! { flows_that_are_not_of_the_trial_do_not_keep
 fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running(name: &str) {
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
-    sender_seen.connect(&receiver_context.notes);
-    receiver_seen.connect(&sender_context.notes);
+    sender_seen.connect(&receiver_context.peer);
+    receiver_seen.connect(&sender_context.peer);
     let order = |role| testing::order_for(role, name, 100_000, 1000);
     let receiver = driver(name)
         .prepare(&order(Role::Receiver), receiver_context)

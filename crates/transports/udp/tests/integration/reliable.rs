@@ -43,8 +43,8 @@ fn run(messages: u64, loss: f64, change: impl Fn(&mut TrialOrder)) -> Run {
     };
     let (sender_context, sender_seen) = testing::trial_context();
     let (receiver_context, receiver_seen) = testing::trial_context();
-    sender_seen.connect(&receiver_context.notes);
-    receiver_seen.connect(&sender_context.notes);
+    sender_seen.connect(&receiver_context.peer);
+    receiver_seen.connect(&sender_context.peer);
     let receiver_stop = receiver_context.stop.clone();
     let receiver = reliable()
         .prepare(&order(Role::Receiver), receiver_context)

@@ -67,8 +67,8 @@ fn run_without_close(driver: &dyn Driver, change: fn(&mut TrialOrder)) {
     let name = driver.descriptor().name;
     let (context, seen) = trial_context();
     let (sender_context, sender_seen) = trial_context();
-    sender_seen.connect(&context.notes);
-    seen.connect(&sender_context.notes);
+    sender_seen.connect(&context.peer);
+    seen.connect(&sender_context.peer);
     let order = |role| {
         let mut order = order_for(role, name, SIZE, 1000);
         order.path.mtu_bytes = 1500;

@@ -44,8 +44,8 @@ fn listening_end_ignores_other_protocols(driver: &dyn Driver) {
     let listens = receiver.listen_address().expect("an address");
     order = order_for(Role::Sender, name, 100_000, 1000);
     let (sender_context, sender_seen) = trial_context();
-    sender_seen.connect(&context.notes);
-    seen.connect(&sender_context.notes);
+    sender_seen.connect(&context.peer);
+    seen.connect(&sender_context.peer);
     let sender = driver.prepare(&order, sender_context).expect("a sender");
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let (sender, receiver) = thread::scope(|scope| {

@@ -130,8 +130,8 @@ fn the_probe_outlives_the_deadline_until_its_answers_are_there(driver: &dyn Driv
     };
     let (sender_context, sender_seen) = trial_context();
     let (receiver_context, receiver_seen) = trial_context();
-    sender_seen.connect(&receiver_context.notes);
-    receiver_seen.connect(&sender_context.notes);
+    sender_seen.connect(&receiver_context.peer);
+    receiver_seen.connect(&sender_context.peer);
     let receiver = driver
         .prepare(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
