@@ -253,6 +253,7 @@ pub fn an_abandoned_transfer_reports_delivered_bytes(driver: &dyn Driver) {
     assert_eq!(sent, 300.0, "{what}");
     check_metrics(&[(&ran.receiver, "messages_delivered", sent - lost)], what);
     check_warning(sender, "abandoned", what);
+    check_fact(sender, "acknowledgement", "control", what);
 }
 
 /// A transfer of more than fits into the deadline stops at both ends, which agree about what was

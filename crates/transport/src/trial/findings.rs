@@ -113,6 +113,8 @@ impl Findings {
     pub fn abandoned(&mut self, role: Role) {
         self.fact("finish", "abandon");
         if role == Role::Sender {
+            // What arrived is told over control, after the transfer's end.
+            self.acknowledgement(false);
             self.warn(warning::abandoned());
         }
     }

@@ -313,9 +313,6 @@ impl ProgramSession {
         findings.count(id::MESSAGES_SENT, messages);
         if let Some(done) = sent.done {
             findings.lost(messages - delivered.messages, messages);
-            if self.abandons {
-                findings.fact("acknowledgement", "control");
-            }
             self.add(&mut findings.0, started, done);
         }
         if self.abandons {
