@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use regatta_control::{Host, Progress};
 use regatta_engine::{Ending, Event, TrialProgress, unix_ns};
 use regatta_model::{
-    Direction, Measurements, Outcome, Study, Text, TrialRecord, metric, units::signed_nanoseconds,
+    Direction, Measurements, Outcome, Study, Text, TrialRecord, Workload, metric,
+    units::signed_nanoseconds,
 };
 
 use regatta_report::html;
@@ -32,8 +33,8 @@ pub struct StateBuilder {
     positions: HashMap<[String; 3], usize>,
     /// Outcome and value of each round, by the position of the cell.
     rounds: Vec<BTreeMap<u32, (Outcome, Option<f64>)>>,
-    /// Direction of each workload.
-    directions: BTreeMap<String, Direction>,
+    /// Workloads of the study, by name.
+    workloads: BTreeMap<String, Workload>,
     ends: [End; 2],
 }
 
@@ -169,7 +170,8 @@ impl StateBuilder {
             return;
         };
         self.ends[report.host as usize].on_progress(report.progress);
-        let direction = self.directions.get(&trial.workload).copied();
+        let workload = self.workloads.get(&trial.workload);
+        let direction = workload.map(|it| it.kind.direction());
         let direction = direction.unwrap_or(Direction::Forward);
         let [client, server] = &self.ends;
         let (sender, receiver, receivers) = match direction {
@@ -215,9 +217,7 @@ impl StateBuilder {
 
     fn begin_cells(&mut self, study: &Study) {
         let workloads = study.workloads.iter();
-        self.directions = workloads
-            .map(|it| (it.name.clone(), it.kind.direction()))
-            .collect();
+        self.workloads = workloads.map(|it| (it.name.clone(), it.clone())).collect();
         let styles = html::colours_and_marks(study);
         let mut cells = Vec::new();
         for workload in &study.workloads {
@@ -269,7 +269,10 @@ impl StateBuilder {
         };
         let cell = &mut self.run.cells[position];
         let rounds = &mut self.rounds[position];
-        let value = regatta_report::value_of(trial, &cell.metric, true);
+        let Some(workload) = self.workloads.get(&trial.workload) else {
+            return;
+        };
+        let value = regatta_report::value_of(trial, workload, (&cell.metric, true));
         rounds.insert(trial.round, (trial.outcome, value));
         cell.outcomes.clear();
         for (outcome, _) in rounds.values() {

@@ -351,6 +351,20 @@ impl WorkloadKind {
         }
     }
 
+    /// Returns the bytes of a transfer that ends when they are delivered, in both directions where both have them; `None` of
+    /// one that ends otherwise.
+    #[must_use]
+    pub fn whole_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Bulk { size, options, .. } if options.duration.is_none() => {
+                let directions = 1 + u64::from(options.direction == Direction::Both);
+                Some(size.0.saturating_mul(directions))
+            }
+            Self::StopAndWait { size, .. } => Some(size.0),
+            _ => None,
+        }
+    }
+
     /// Returns the largest message, and whether a transport of datagrams sends it as one: a message
     /// has to be one, but the requests and responses of small exchanges may be cut.
     #[must_use]

@@ -98,7 +98,7 @@ fn cell(
         autocorrelation: autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL),
         trend_ratio: slope.map(|slope| (slope * (logs.len() - 1) as f64).exp_m1()),
         reasons: reasons(trials),
-        metrics: descriptions(trials, primary),
+        metrics: descriptions(trials, work, primary),
         clock_errors_ns: clock_errors(&measured, work),
         ranked_by: study.rank_by.clone(),
     }
@@ -131,7 +131,11 @@ fn reasons(trials: &[&TrialRecord]) -> Vec<CountedReason> {
     counted.collect()
 }
 
-fn descriptions(trials: &[&TrialRecord], primary: &str) -> BTreeMap<String, MetricSummary> {
+fn descriptions(
+    trials: &[&TrialRecord],
+    workload: &Workload,
+    primary: &str,
+) -> BTreeMap<String, MetricSummary> {
     let measured = trials.iter().filter(|it| it.outcome == Outcome::Measured);
     // Of more than a hundred metrics a trial has few.
     let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -145,7 +149,7 @@ fn descriptions(trials: &[&TrialRecord], primary: &str) -> BTreeMap<String, Metr
         let is_primary = metric.name == primary;
         let of_all: Vec<f64> = match is_primary || super::is_compared(metric.name) {
             true => {
-                let values = values_of(trials, metric.name, is_primary).into_iter();
+                let values = values_of(trials, workload, (metric.name, is_primary)).into_iter();
                 values.map(|(_, value)| value).collect()
             }
             false => Vec::new(),
@@ -217,7 +221,7 @@ fn possible(unit: Unit, [low, high]: [f64; 2]) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{messages, trial};
+    use crate::analysis::fixture::{bulk, messages, trial};
 
     #[test]
     fn a_delay_has_the_largest_error_of_the_clocks() {
@@ -242,7 +246,7 @@ mod tests {
             trial(1, Outcome::Failed, &[]),
         ];
         let mean = |primary| {
-            let described = descriptions(&trials.each_ref(), primary);
+            let described = descriptions(&trials.each_ref(), &bulk(), primary);
             described[id::WHOLE_TRANSFER_RATIO].mean
         };
         assert_eq!(mean(id::WHOLE_TRANSFER_RATIO), 0.5);

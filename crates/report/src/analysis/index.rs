@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{Condition, TrialRecord};
+use regatta_model::{Condition, TrialRecord, Workload};
 use regatta_stats::blocks_differ;
 
 use super::{CONFIDENCE, DIFFERENCE_METRICS, claimed_metrics, mean::MeanKind, values::values_of};
@@ -54,13 +54,15 @@ impl<'a> Index<'a> {
             .chain(primary)
             .chain(study.claims.iter().map(|claim| claim.metric.as_str()))
             .collect();
-        let primary_of: BTreeMap<&str, &str> = (study.workloads.iter())
-            .map(|it| (it.name.as_str(), study.primary_metric(it)))
+        let workloads: BTreeMap<&str, &Workload> = (study.workloads.iter())
+            .map(|it| (it.name.as_str(), it))
             .collect();
         let values = (trials.iter())
-            .map(|(cell, trials)| {
-                let primary = primary_of.get(cell[2]).copied();
-                (*cell, values_by_metric(&metrics, primary, trials))
+            .filter_map(|(cell, trials)| {
+                let workload = *workloads.get(cell[2])?;
+                let primary = Some(study.primary_metric(workload));
+                let values = values_by_metric(&metrics, primary, trials, workload);
+                Some((*cell, values))
             })
             .collect();
         let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
@@ -140,14 +142,17 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Returns the values of some metrics of some trials, whose work is ranked by the metric `primary`.
+/// Returns the values of some metrics of some trials of a workload that is ranked by the metric `primary`.
 pub fn values_by_metric<'a>(
     metrics: &BTreeSet<&'a str>,
     primary: Option<&str>,
     trials: &[&TrialRecord],
+    workload: &Workload,
 ) -> MetricValues<'a> {
-    let of_metric =
-        |metric: &&'a str| (*metric, values_of(trials, metric, primary == Some(*metric)));
+    let of_metric = |metric: &&'a str| {
+        let is_primary = primary == Some(*metric);
+        (*metric, values_of(trials, workload, (*metric, is_primary)))
+    };
     let mut values: MetricValues<'_> = metrics.iter().map(of_metric).collect();
     values.retain(|_, values| !values.is_empty());
     for values in values.values_mut() {
@@ -219,7 +224,7 @@ mod tests {
     use regatta_model::{Outcome, metric::id};
 
     use super::*;
-    use crate::analysis::fixture::trial;
+    use crate::analysis::fixture::{bulk, trial};
 
     /// By hand: the rounds 1 and 3 have both; √(4 · 8) and √(1 · 4).
     #[test]
@@ -251,7 +256,7 @@ mod tests {
             });
             let trials: Vec<TrialRecord> = trials.collect();
             let trials: Vec<&TrialRecord> = trials.iter().collect();
-            let mut values = values_by_metric(&metrics, primary, &trials);
+            let mut values = values_by_metric(&metrics, primary, &trials, &bulk());
             values.remove(id::REQUESTS_PER_SECOND)
         };
         let primary = Some(id::REQUESTS_PER_SECOND);

@@ -1,11 +1,12 @@
 //! Values with which trials enter means and comparisons, those included that failed.
 
-use regatta_model::{Better, Outcome, TrialRecord, metric::id};
+use regatta_model::{Better, Outcome, Text, TrialRecord, Workload, metric::id};
 
 use super::{
     comparison::better,
     failures::{best_goodput_bps, is_little},
 };
+use crate::data::reached_deadline;
 
 /// Returns the worst value of a metric: a rate of zero, or a time without end.
 fn worst(metric: &str) -> Option<f64> {
@@ -16,12 +17,33 @@ fn worst(metric: &str) -> Option<f64> {
     }
 }
 
-/// Returns the value of a metric with which a trial enters means and comparisons: of a measured trial its own, of one
-/// that failed or timed out, or was measured without the metric, the worst if the work is ranked by this metric
-/// (`is_primary`), or if it is the goodput.
+/// Returns the time that a transfer by size would take in whole at the rate that it had until its deadline stopped it: until
+/// then all took equally long, the slow and the fast. `None` of any other trial.
+fn whole_time_ns(trial: &TrialRecord, workload: &Workload) -> Option<f64> {
+    let whole = workload.kind.whole_bytes()? as f64;
+    let measurements = &trial.measurements;
+    let get = |name: &str| measurements.metrics.get(name).copied();
+    let time_ns = get(id::TRANSFER_TIME_NS).filter(|_| reached_deadline(trial))?;
+    let sends_once = measurements.facts.get("retransmission").map(Text::as_str) == Some("none");
+    let done = match sends_once {
+        true => get(id::BYTES_SENT)?,
+        false => get(id::BYTES_DELIVERED)?,
+    };
+    Some(time_ns * (whole / done).max(1.0))
+}
+
+/// Returns the value of a metric with which a trial enters means and comparisons: of a measured trial its own, but of one
+/// that the deadline stopped the time of the whole transfer; of one that failed or timed out, or was measured without the
+/// metric, the worst if the work is ranked by this metric (`is_primary`), or if it is the goodput.
 #[must_use]
-pub fn value_of(trial: &TrialRecord, metric: &str, is_primary: bool) -> Option<f64> {
+pub fn value_of(
+    trial: &TrialRecord,
+    workload: &Workload,
+    (metric, is_primary): (&str, bool),
+) -> Option<f64> {
+    let whole = (metric == id::TRANSFER_TIME_NS).then(|| whole_time_ns(trial, workload));
     let value = trial.measurements.metrics.get(metric).copied();
+    let value = whole.flatten().or(value);
     let value = value.filter(|value| value.is_finite() && *value >= 0.0);
     match trial.outcome {
         Outcome::Measured => value.or_else(|| worst(metric).filter(|_| is_primary)),
@@ -34,13 +56,17 @@ pub fn value_of(trial: &TrialRecord, metric: &str, is_primary: bool) -> Option<f
 
 /// Returns the values of a metric with which the trials of a cell enter means and comparisons, by round ([`value_of`]); that
 /// of a trial that delivered little ([`is_little`]) is the worst as well.
-pub fn values_of(trials: &[&TrialRecord], metric: &str, is_primary: bool) -> Vec<(u32, f64)> {
+pub fn values_of(
+    trials: &[&TrialRecord],
+    workload: &Workload,
+    (metric, is_primary): (&str, bool),
+) -> Vec<(u32, f64)> {
     let best_bps = best_goodput_bps(trials);
     let counts_failures = is_primary || metric == id::GOODPUT_BPS;
     let value = |trial: &&TrialRecord| {
         let value = match counts_failures && is_little(trial, best_bps) {
             true => worst(metric),
-            false => value_of(trial, metric, is_primary),
+            false => value_of(trial, workload, (metric, is_primary)),
         };
         Some((trial.round, value?))
     };
@@ -50,7 +76,7 @@ pub fn values_of(trials: &[&TrialRecord], metric: &str, is_primary: bool) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{stopped, trial};
+    use crate::analysis::fixture::{bulk, messages, stopped, trial};
     use Outcome::{Failed, Invalid, Measured, TimedOut, Unsupported};
 
     #[test]
@@ -73,13 +99,39 @@ mod tests {
         ] {
             let metrics: Vec<(&str, f64)> = value.map(|it| (metric, it)).into_iter().collect();
             let trial = trial(0, outcome, &metrics);
-            let found = [true, false].map(|is_primary| value_of(&trial, metric, is_primary));
+            let found =
+                [true, false].map(|is_primary| value_of(&trial, &bulk(), (metric, is_primary)));
             assert_eq!(
                 found,
                 [if_primary, otherwise],
                 "{outcome:?} {metric} {value:?}"
             );
         }
+    }
+
+    /// 250 of 1000 bytes in 2 s: the whole takes 8 s.
+    #[test]
+    fn a_transfer_that_the_deadline_stopped_has_the_time_of_the_whole() {
+        let metrics = |delivered| {
+            [
+                (id::TRANSFER_TIME_NS, 2e9),
+                (id::BYTES_DELIVERED, delivered),
+                (id::BYTES_SENT, 500.0),
+            ]
+        };
+        let time = |trial: &TrialRecord, workload: &Workload| {
+            value_of(trial, workload, (id::TRANSFER_TIME_NS, true))
+        };
+        let mut slow = stopped(0, &metrics(250.0));
+        assert_eq!(time(&slow, &bulk()), Some(8e9));
+        assert_eq!(time(&slow, &messages()), Some(2e9), "it has no size");
+        let whole = trial(0, Outcome::Measured, &metrics(250.0));
+        assert_eq!(time(&whole, &bulk()), Some(2e9), "udp lost the rest");
+        let nothing = stopped(0, &metrics(0.0));
+        assert_eq!(time(&nothing, &bulk()), Some(f64::INFINITY));
+        let sends_once = ("retransmission".to_owned(), "none".to_owned());
+        slow.measurements.facts.extend([sends_once]);
+        assert_eq!(time(&slow, &bulk()), Some(4e9), "what it lost is done");
     }
 
     #[test]
@@ -95,7 +147,7 @@ mod tests {
             stopped(4, &rates(9.0, 40.0)),
             trial(5, Measured, &rates(9.0, 30.0)),
         ];
-        let of = |metric, is_primary| values_of(&trials.each_ref(), metric, is_primary);
+        let of = |metric, is_primary| values_of(&trials.each_ref(), &bulk(), (metric, is_primary));
         let goodput = [(3, 100.0), (4, 0.0), (5, 9.0)];
         assert_eq!(of(id::GOODPUT_BPS, false), goodput);
         assert_eq!(of(id::GOODPUT_BPS, true), goodput);

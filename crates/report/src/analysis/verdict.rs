@@ -148,7 +148,14 @@ fn limits(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Vec<String> {
     let plain = by_encryption(stacks, &compared(group)).map(|[plain, _]| plain);
     let plain = plain.map(|plain| tr!("without encryption: {}", list(&plain)));
     let stopped = stopped(group);
-    let stopped = (!stopped.is_empty()).then(|| tr!("ended by the deadline: {}", stopped));
+    let is_time = group.metric.name == id::TRANSFER_TIME_NS;
+    let stopped = (!stopped.is_empty()).then(|| match is_time {
+        true => tr!(
+            "ended by the deadline, with the time of the whole at the rate until then: {}",
+            stopped
+        ),
+        false => tr!("ended by the deadline: {}", stopped),
+    });
     (not_ranked.chain(plain))
         .chain(not_known(stacks, &compared(group)))
         .chain(stopped)

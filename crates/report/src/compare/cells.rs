@@ -51,8 +51,12 @@ impl<'a> Indexed<'a> {
     /// Returns the values of a metric in every trial of a cell that was started, by round, ascending.
     fn values(&self, cell: CellKey<'_>, (metric, primary): (&str, bool)) -> Vec<(u32, f64)> {
         let trials = self.trials.get(&cell).map_or(&[][..], Vec::as_slice);
-        let mut values =
-            values_by_metric(&BTreeSet::from([metric]), primary.then_some(metric), trials);
+        let mut workloads = self.data.header.study.workloads.iter();
+        let Some(workload) = workloads.find(|it| it.name == cell[2]) else {
+            return Vec::new();
+        };
+        let (metrics, primary) = (BTreeSet::from([metric]), primary.then_some(metric));
+        let mut values = values_by_metric(&metrics, primary, trials, workload);
         values.remove(metric).unwrap_or_default()
     }
 
