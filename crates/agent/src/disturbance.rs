@@ -6,11 +6,9 @@ use std::{
 };
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use regatta_control::FailureKind;
+use regatta_control::{Problem, ProblemKind};
 use regatta_model::reason;
 use regatta_telemetry::{LinkWatch, interface_of};
-
-use crate::failure::Failure;
 
 /// Number of times that this process was told to go on after it was stopped.
 static CONTINUED: AtomicU64 = AtomicU64::new(0);
@@ -44,11 +42,11 @@ impl Disturbances {
     }
 
     /// Returns the result of a trial, which is a failure if it was disturbed.
-    pub(crate) fn judge<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+    pub(crate) fn judge<T>(&self, result: Result<T, Problem>) -> Result<T, Problem> {
         self.failure().map_or(result, Err)
     }
 
-    fn failure(&self) -> Option<Failure> {
+    fn failure(&self) -> Option<Problem> {
         let (reason, hint) = if CONTINUED.load(Ordering::Relaxed) != self.continued {
             (
                 reason::own_process_stopped(),
@@ -64,10 +62,6 @@ impl Disturbances {
                 reason::look_at_interface(),
             )
         };
-        Some(Failure {
-            kind: FailureKind::Disturbed,
-            reasons: vec![reason.into()],
-            hint: hint.into(),
-        })
+        Some(Problem::new(ProblemKind::Disturbed, [reason], hint))
     }
 }

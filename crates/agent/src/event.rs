@@ -2,9 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use regatta_control::{Note, Progress, SideReport};
-
-use crate::failure::Failure;
+use regatta_control::{Note, Problem, Progress, SideReport};
 
 /// Function that takes the events of a trial, from any thread.
 pub(crate) type EventSink = Arc<dyn Fn(TrialEvent) + Send + Sync>;
@@ -21,5 +19,5 @@ pub(crate) enum TrialEvent {
     /// Note for the other end, to be passed on.
     Note(Note),
     /// The thread has ended.
-    Ended(Result<Box<SideReport>, Failure>),
+    Ended(Result<Box<SideReport>, Problem>),
 }

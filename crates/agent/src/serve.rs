@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::{FailureKind, FromAgent, PROTOCOL_VERSION, ToAgent, TrialOrder};
+use regatta_control::{FromAgent, PROTOCOL_VERSION, Problem, ProblemKind, ToAgent, TrialOrder};
 use regatta_model::HostFacts;
 use regatta_process::write_line;
 use regatta_telemetry::{host_facts, monotonic_ns};
@@ -18,7 +18,6 @@ use regatta_transport::Driver;
 use crate::{
     error::AgentError,
     event::TrialEvent,
-    failure::Failure,
     input::Lines,
     served::{Served, ServedLimits, Terms},
     trial::Trial,
@@ -189,10 +188,10 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    fn begin(&mut self, mut order: Box<TrialOrder>) -> Result<Trial, Failure> {
+    fn begin(&mut self, mut order: Box<TrialOrder>) -> Result<Trial, Problem> {
         if let Some(current) = &self.current {
             let reason = format!("trial {} is still under way", current.trial.index);
-            return Err(Failure::new(reason, "abort it first"));
+            return Err(Problem::failed(reason, "abort it first"));
         }
         let terms = match &self.served {
             None => Terms::default(),
@@ -208,13 +207,8 @@ impl<W: Write> Agent<W> {
         Trial::spawn(Arc::clone(&self.drivers), order, terms, sink)
     }
 
-    fn fail(&mut self, trial: u32, failure: Failure) -> Result<(), AgentError> {
-        self.send(&FromAgent::Failed {
-            trial,
-            kind: failure.kind,
-            reasons: failure.reasons,
-            hint: failure.hint,
-        })
+    fn fail(&mut self, trial: u32, problem: Problem) -> Result<(), AgentError> {
+        self.send(&FromAgent::Failed { trial, problem })
     }
 
     fn on_trial(&mut self, number: u64, event: TrialEvent) -> Result<(), AgentError> {
@@ -228,7 +222,7 @@ impl<W: Write> Agent<W> {
                 self.current = None;
                 match result {
                     // An aborted trial has no report, but what disturbed it may be why it was aborted.
-                    Err(failure) if aborted && failure.kind == FailureKind::Disturbed => {
+                    Err(failure) if aborted && failure.kind == ProblemKind::Disturbed => {
                         self.fail(trial, failure)?;
                         self.send(&FromAgent::Aborted { trial })
                     }

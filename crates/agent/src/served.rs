@@ -9,12 +9,10 @@ use std::{
     time::Duration,
 };
 
-use regatta_control::{FailureKind, TrialOrder};
+use regatta_control::{Problem, TrialOrder};
 use regatta_model::{Bytes, Pattern, Phrase, PortRange, WorkloadKind, reason};
 use regatta_transport::{FILE_OPTIONS, LiveCounters, Stop};
 use serde::{Deserialize, Serialize};
-
-use crate::failure::Failure;
 
 /// Longest time between two samples: the quota of bytes is compared at each.
 const LONGEST_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -53,7 +51,7 @@ impl Quota {
         &self,
         live: &LiveCounters,
         stop: &Stop,
-        on_exceeded: impl FnOnce(Failure),
+        on_exceeded: impl FnOnce(Problem),
     ) {
         let used = self.used.load(Ordering::Relaxed);
         if used.saturating_add(Self::count(live)) <= self.max_bytes {
@@ -72,19 +70,15 @@ impl Quota {
     }
 
     /// Returns the failure of a trial that the quota has ended.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<Problem> {
         let most = Bytes(self.max_bytes);
         let is_exceeded = self.is_exceeded.load(Ordering::Relaxed);
         is_exceeded.then(|| refused(reason::server_allows(most)))
     }
 }
 
-fn refused(reason: Phrase) -> Failure {
-    Failure {
-        kind: FailureKind::Failed,
-        reasons: vec![reason.into()],
-        hint: reason::ask_for_less().into(),
-    }
+fn refused(reason: Phrase) -> Problem {
+    Problem::failed(reason, reason::ask_for_less())
 }
 
 /// Limits with the bytes that are used.
@@ -107,7 +101,7 @@ impl Served {
     ///
     /// # Errors
     /// An order that a client may not give.
-    pub(crate) fn admit(&self, order: &mut TrialOrder) -> Result<Terms, Failure> {
+    pub(crate) fn admit(&self, order: &mut TrialOrder) -> Result<Terms, Problem> {
         // An end that connects would send to any address that a client names.
         if order.connects() {
             return Err(refused(reason::server_only_listens()));

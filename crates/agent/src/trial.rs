@@ -9,14 +9,14 @@ use std::{
     },
 };
 
-use regatta_control::{Note, SideReport, TrialOrder};
+use regatta_control::{Note, Problem, SideReport, TrialOrder};
 use regatta_model::{differing_sysctls, reason};
 use regatta_transport::{Driver, LiveCounters, Peer, Stop, TransportError, TrialContext};
 
 use crate::{
     disturbance::Disturbances,
     event::{EventSink, TrialEvent},
-    failure::Failure,
+    failure,
     observer::TrialObserver,
     processors, report,
     served::Terms,
@@ -41,7 +41,7 @@ impl Trial {
         order: Box<TrialOrder>,
         terms: Terms,
         sink: EventSink,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Problem> {
         let (start_tx, start_rx) = channel();
         let stop = Stop::new();
         let peer = Arc::new(Peer::default());
@@ -60,7 +60,7 @@ impl Trial {
                 let run = || run(&drivers, (&order, &terms), stop, peer, &start_rx, &sink);
                 // Nothing uses the shared state of the closure after a panic.
                 let result = catch_unwind(AssertUnwindSafe(run))
-                    .unwrap_or_else(|panic| Err(Failure::from_panic(panic, &driver)));
+                    .unwrap_or_else(|panic| Err(failure::of_panic(panic, &driver)));
                 sink(TrialEvent::Ended(disturbances.judge(result)));
             })
             .map_err(TransportError::thread)?;
@@ -91,7 +91,7 @@ impl Trial {
 fn find(
     drivers: &[&'static dyn Driver],
     order: &TrialOrder,
-) -> Result<&'static dyn Driver, Failure> {
+) -> Result<&'static dyn Driver, Problem> {
     let transport = &order.transport;
     let Some(&driver) = drivers
         .iter()
@@ -99,7 +99,7 @@ fn find(
     else {
         let mut names: Vec<_> = drivers.iter().map(|d| d.descriptor().name).collect();
         names.sort_unstable();
-        return Err(Failure::new(
+        return Err(Problem::failed(
             reason::no_transport(&transport.driver),
             reason::choose_one_of(names.into_iter().map(str::to_owned).collect()),
         ));
@@ -119,7 +119,7 @@ fn run(
     peer: Arc<Peer>,
     start_rx: &Receiver<SocketAddr>,
     sink: &EventSink,
-) -> Result<Box<SideReport>, Failure> {
+) -> Result<Box<SideReport>, Problem> {
     let driver = find(drivers, order)?;
     let processors = processors::limit(order)?;
     let live = Arc::new(LiveCounters::default());

@@ -11,7 +11,7 @@ use regatta_process::{readable, write_line};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    error::{BedError, Reported},
+    error::BedError,
     launch::{Errors, Input, LaunchedProcess, Launcher},
     messages::{Answer, ToDaemon},
 };
@@ -79,18 +79,13 @@ impl DaemonProcess {
                 return Err(BedError::TimedOut(within));
             }
             Err(source) => {
-                let status = self.process.ended(EXIT_LIMIT);
-                let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-                return Err(BedError::DaemonEnded { status, source });
+                let exit = self.process.ended(EXIT_LIMIT);
+                return Err(BedError::DaemonEnded { exit, source });
             }
         };
         match serde_json::from_str(&line) {
             Ok(Answer::Done { result }) => Ok(result),
-            Ok(Answer::Failed { reasons, hint }) => Err(BedError::Refused {
-                what,
-                source: Reported::chain(&reasons).ok_or(BedError::Protocol { line })?,
-                hint,
-            }),
+            Ok(Answer::Failed(source)) => Err(BedError::Refused { what, source }),
             Err(_) => Err(BedError::Protocol { line }),
         }
     }

@@ -1,57 +1,17 @@
 //! Errors of a bed.
 
-use std::{fmt, io, process::ExitCode, time::Duration};
+use std::{error::Error, fmt, io, process::ExitCode, time::Duration};
 
-use regatta_model::{Text, causes};
+use nix::{
+    errno::Errno,
+    sys::resource::{RLIM_INFINITY, Resource, getrlimit},
+};
+use regatta_model::{Problem, ProblemKind, Text, causes, reason, reasons};
 
-use crate::session::SessionError;
-
-/// Chain of causes that another process reported, outermost first.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Reported {
-    message: String,
-    source: Option<Box<Reported>>,
-}
-
-impl Reported {
-    /// Makes a chain of its messages; `None` if there are none.
-    #[must_use]
-    pub fn chain(reasons: &[String]) -> Option<Self> {
-        let (last, others) = reasons.split_last()?;
-        let chain = Self::from(&**last);
-        let others = others.iter().rev().cloned();
-        Some(others.fold(chain, Self::wrapped_in))
-    }
-
-    /// Returns a chain in which this is the cause of `message`.
-    pub(crate) fn wrapped_in(self, message: String) -> Self {
-        Self {
-            message,
-            source: Some(Box::new(self)),
-        }
-    }
-
-    /// Names the host whose process reported this.
-    pub(crate) fn of(self, host: &str) -> Self {
-        Self {
-            message: format!("{host}: {}", self.message),
-            ..self
-        }
-    }
-}
-
-impl From<&str> for Reported {
-    fn from(message: &str) -> Self {
-        Self {
-            message: message.to_owned(),
-            source: None,
-        }
-    }
-}
+use crate::{exit::Exit, session::SessionError};
 
 /// Returns an error and its causes in one line.
-pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
+pub(crate) fn in_one_line(error: &dyn Error) -> String {
     causes(error).join(": ")
 }
 
@@ -70,7 +30,7 @@ pub(crate) fn exit_code<E: fmt::Display>(result: Result<(), E>, doing: &str) -> 
 #[derive(Debug, thiserror::Error)]
 pub enum BedError {
     /// The daemon or an agent could not be started.
-    #[error("cannot start `{what}`")]
+    #[error("{}", reason::cannot_start(.what))]
     Spawn {
         /// The command.
         what: String,
@@ -86,18 +46,18 @@ pub enum BedError {
         source: io::Error,
     },
     /// The daemon ended, or its pipe broke.
-    #[error("the path daemon ended{status}")]
+    #[error("{}", path_daemon_ended(.exit.as_ref()))]
     DaemonEnded {
-        /// ` (exit status: 1)`, or nothing.
-        status: String,
+        /// End of its process; `None` if that still runs.
+        exit: Option<Exit>,
         /// Error of the pipe.
         source: io::Error,
     },
     /// The daemon gave no answer.
-    #[error("the path daemon gave no answer within {0:?}")]
+    #[error("{}", reason::path_daemon_silent(*.0))]
     TimedOut(Duration),
     /// A host does not answer.
-    #[error("cannot reach {host}")]
+    #[error("{}", reason::cannot_reach(.host))]
     Host {
         /// Name of the host.
         host: String,
@@ -105,7 +65,7 @@ pub enum BedError {
         source: io::Error,
     },
     /// No session with a host could be opened.
-    #[error("cannot reach {host}")]
+    #[error("{}", reason::cannot_reach(.host))]
     Session {
         /// Name of the host.
         host: String,
@@ -115,7 +75,7 @@ pub enum BedError {
         hint: Text,
     },
     /// The daemon's answer is not in its protocol.
-    #[error("the path daemon answered `{line}`, which this version does not understand")]
+    #[error("{}", reason::path_daemon_not_understood(.line))]
     Protocol {
         /// The answer, as it was received.
         line: String,
@@ -125,33 +85,91 @@ pub enum BedError {
     Refused {
         /// Request that failed.
         what: &'static str,
-        /// The daemon's causes.
-        source: Reported,
-        /// Command or setting that helps; may be empty.
-        hint: Text,
+        /// Kind, causes and hint, as the daemon reported them.
+        source: Problem,
     },
 }
 
 impl BedError {
-    /// Makes the error of a request that cannot be done.
+    /// Makes the error of a request that this machine cannot do.
     pub(crate) fn refused(
         what: &'static str,
-        source: impl Into<Reported>,
+        reason: impl Into<Text>,
         hint: impl Into<Text>,
     ) -> Self {
-        Self::Refused {
-            what,
-            source: source.into(),
-            hint: hint.into(),
-        }
+        let source = Problem::new(ProblemKind::Unsupported, [reason], hint);
+        Self::Refused { what, source }
+    }
+
+    /// Whether this machine cannot do what was asked for, rather than something having failed.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Refused { source, .. } if source.kind == ProblemKind::Unsupported)
     }
 
     /// Returns a command or setting that helps; empty if none is known.
     #[must_use]
     pub fn hint(&self) -> Text {
         match self {
-            Self::Refused { hint, .. } | Self::Session { hint, .. } => hint.clone(),
+            Self::Refused { source, .. } => source.hint.clone(),
+            Self::Session { hint, .. } => hint.clone(),
             _ => Text::default(),
         }
     }
+
+    /// Returns the causes, outermost first; of a request that was refused only why.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<Text> {
+        let what = match self {
+            Self::Refused { source, .. } => return source.reasons(),
+            Self::Spawn { what, .. } => reason::cannot_start(what).into(),
+            Self::DaemonEnded { exit, .. } => path_daemon_ended(exit.as_ref()),
+            Self::TimedOut(within) => reason::path_daemon_silent(*within).into(),
+            Self::Host { host, .. } | Self::Session { host, .. } => {
+                reason::cannot_reach(host).into()
+            }
+            Self::Protocol { line } => reason::path_daemon_not_understood(line).into(),
+            Self::Namespace { .. } => self.to_string().into(),
+        };
+        let causes = Error::source(self).map_or_else(Vec::new, reasons);
+        [what].into_iter().chain(causes).collect()
+    }
+}
+
+/// Returns the reason for a path daemon that has ended.
+fn path_daemon_ended(exit: Option<&Exit>) -> Text {
+    match exit {
+        Some(exit) => reason::path_daemon_ended_with(exit.text()).into(),
+        None => reason::path_daemon_ended().into(),
+    }
+}
+
+/// Returns the hint for a limit of this process, if one caused an error: nothing else helps against it. Such a limit says
+/// nothing of what the machine can do.
+#[must_use]
+pub fn limit_hint(error: &(dyn Error + 'static)) -> Option<Text> {
+    let errno = error.downcast_ref().and_then(io::Error::raw_os_error);
+    let hint = match errno.map(Errno::from_raw) {
+        Some(Errno::EMFILE) => reason::more_open_files(),
+        Some(Errno::EAGAIN) if is_limited(Resource::RLIMIT_NPROC) => reason::more_threads(),
+        Some(Errno::EFBIG) => reason::larger_files(),
+        _ => return limit_hint(error.source()?),
+    };
+    Some(hint.into())
+}
+
+/// Returns the problem that an error is to another process: what a limit of this process causes is not `kind` but a failure,
+/// with the hint for the limit.
+#[must_use]
+pub fn problem(kind: ProblemKind, error: &(dyn Error + 'static), hint: impl Into<Text>) -> Problem {
+    match limit_hint(error) {
+        Some(hint) => Problem::new(ProblemKind::Failed, reasons(error), hint),
+        None => Problem::new(kind, reasons(error), hint),
+    }
+}
+
+/// Whether a resource of this process has a limit.
+#[must_use]
+pub fn is_limited(resource: Resource) -> bool {
+    getrlimit(resource).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
 }

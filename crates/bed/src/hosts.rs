@@ -167,10 +167,9 @@ impl Launcher for SessionLauncher {
                 io::ErrorKind::TimedOut,
                 format!("its path daemon gave no answer within {within:?}"),
             )),
-            (BedError::Refused { what, source, hint }, _) => BedError::Refused {
+            (BedError::Refused { what, source }, _) => BedError::Refused {
                 what,
-                source: source.of(&self.host),
-                hint,
+                source: source.of_host(&self.host),
             },
             (other, _) => other,
         }

@@ -12,13 +12,13 @@ use std::{
 
 use nix::sched::CloneFlags;
 use regatta_process::{
-    Executable, Preparation, STOPPED, end_within, ended_within, exit_text, is_stopped,
-    out_of_memory_kills,
+    Executable, Preparation, end_within, ended_within, is_stopped, out_of_memory_kills,
 };
 
 use crate::{
     clocks::RemoteClock,
     error::BedError,
+    exit::Exit,
     program::{self, Program, ProgramOrder},
 };
 
@@ -91,11 +91,10 @@ impl<T: Write + Send + Debug> Input for T {}
 pub trait LaunchedProcess: Send + Debug {
     /// Returns the number of the process at its launcher's host.
     fn id(&self) -> u32;
-    /// Waits for at most `within` and returns the exit status as text; `None` if the process
-    /// still runs.
-    fn ended(&mut self, within: Duration) -> Option<String>;
-    /// Kills the process and waits for its end. Returns [`STOPPED`] if somebody else had stopped it.
-    fn kill(&mut self) -> Option<String>;
+    /// Waits for at most `within` and returns the end of the process; `None` if it still runs.
+    fn ended(&mut self, within: Duration) -> Option<Exit>;
+    /// Kills the process and waits for its end. Returns [`Exit::Stopped`] if somebody else had stopped it.
+    fn kill(&mut self) -> Option<Exit>;
 }
 
 /// Child of this process.
@@ -121,15 +120,15 @@ impl LaunchedProcess for ChildProcess {
         self.child.id()
     }
 
-    fn ended(&mut self, within: Duration) -> Option<String> {
+    fn ended(&mut self, within: Duration) -> Option<Exit> {
         let ended = ended_within(&mut self.child, within).ok().flatten();
-        ended.map(|status| exit_text(status, self.kills_before))
+        ended.map(|status| Exit::new(status, self.kills_before))
     }
 
-    fn kill(&mut self) -> Option<String> {
+    fn kill(&mut self) -> Option<Exit> {
         let was_stopped = is_stopped(self.child.id());
         end_within(&mut self.child, Duration::ZERO);
-        was_stopped.then(|| STOPPED.to_owned())
+        was_stopped.then_some(Exit::Stopped)
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use regatta_control::Host;
 pub use regatta_forwarder::{LinkCounters, UnsupportedCounters};
 use regatta_model::{
-    Condition, Emulator, LossBy, Offloads, PathSetup, Phrase, Placement, PortRange, Text, phrase,
+    Condition, Emulator, LossBy, Offloads, PathSetup, Phrase, Placement, PortRange, Problem, phrase,
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::capture::CaptureOrder;
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 11;
+pub(crate) const DAEMON_PROTOCOL_VERSION: u32 = 12;
 
 /// Requests of the controller, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -126,7 +126,7 @@ pub(crate) enum Probe {
     /// Answer such questions.
     #[serde(rename = "tell_time")]
     AnswerClock,
-    /// End the check and send the evidence that this machine disturbed it, if there is some (`Option<String>`).
+    /// End the check and send the evidence that this machine disturbed it, if there is some (`Option<Phrase>`).
     Close,
 }
 
@@ -146,12 +146,7 @@ pub(crate) enum Answer<T> {
     /// The request is done.
     Done { result: T },
     /// The request could not be served.
-    Failed {
-        /// The causes, outermost first.
-        reasons: Vec<String>,
-        /// Command or setting that helps; may be empty.
-        hint: Text,
-    },
+    Failed(Problem),
 }
 
 /// Result of [`ToDaemon::Hello`]: the namespaces exist.

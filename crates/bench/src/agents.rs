@@ -265,7 +265,9 @@ fn converse(
                     reports => reports,
                 };
             }
-            FromAgent::Failed { reasons, .. } => return Err(failed(role, reasons.join(": "))),
+            FromAgent::Failed { problem, .. } => {
+                return Err(failed(role, problem.in_one_line().to_string()));
+            }
             FromAgent::Aborted { .. } => return Err(failed(role, "it was aborted".to_owned())),
         }
     }

@@ -69,7 +69,7 @@ pub fn kernel(chosen: &Chosen) -> Result<Option<Image>> {
         Err(error) => error,
     };
     // A limit of this process is no mistake of the study.
-    let is_mistake = kernel.is_some() && limit_hint(anyhow::Chain::new(&error)).is_none();
+    let is_mistake = kernel.is_some() && limit_hint(&error).is_none();
     let read = chosen.read.as_ref();
     let read = read.filter(|it| is_mistake && it.file.study.guest.kernel == *kernel);
     let in_file = read.and_then(|read| {
@@ -82,7 +82,7 @@ pub fn kernel(chosen: &Chosen) -> Result<Option<Image>> {
 /// Without a kernel there is no guest; a wrong one was named.
 pub fn no_kernel(error: ImageError) -> Failure {
     let (hint, is_bad_input) = (error.hint(), error.is_bad_input());
-    let failure = match limit_hint(anyhow::Chain::new(&error)) {
+    let failure = match limit_hint(&error) {
         None if is_bad_input => Failure::bad(error),
         _ => Failure::unsupported(error),
     };

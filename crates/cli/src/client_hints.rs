@@ -69,6 +69,15 @@ pub fn of_path(hint: &Text) -> String {
     with_options(hint, &options)
 }
 
+/// Returns a hint of an error about the directory of the results, which the client calls by another option.
+pub fn of_saved(hint: &Text) -> String {
+    let options = Options {
+        renamed: &[("--out", "--save")],
+        ..client()
+    };
+    with_options(hint, &options)
+}
+
 fn with_options(hint: &Text, options: &Options) -> String {
     let phrase = hint.phrase();
     let rendered = phrase.and_then(|phrase| phrase.render(TemplatePart::Message, options));
@@ -130,6 +139,15 @@ mod tests {
         assert_eq!(
             of_client(&"leave `--bed` alone".into()),
             "leave `--bed` alone"
+        );
+    }
+
+    #[test]
+    fn hints_of_results_name_the_directory_of_the_client() {
+        let hint = of_saved(&reason::resume_or_other_directory("results").into());
+        assert_eq!(
+            hint,
+            "run `regatta resume results` to go on with it, or choose another directory with `--save`"
         );
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::{Timestamp, tz::TimeZone};
 use nix::errno::Errno;
-use regatta_model::shell::quoted;
+use regatta_model::{reason, shell::quoted};
 use regatta_results::{DEFAULT_DIRECTORY, FILE_NAME, ResultsError, leftover};
 
 use crate::exit::{Failure, OrFailure as _, Result};
@@ -45,10 +45,7 @@ pub fn check(requested: Option<&Path>) -> Result<()> {
         None => check_writable(dir),
         Some(found) if found == FILE_NAME => Err(Failure::input(
             format!("`{shown}` holds the results of a run already"),
-            format!(
-                "run `regatta resume {}` to go on with it, or choose another directory with `--out`",
-                quoted(dir)
-            ),
+            reason::resume_or_other_directory(&quoted(dir)),
         )),
         Some(found) => Err(Failure::bad(ResultsError::AlreadyExists {
             dir: dir.to_owned(),
@@ -78,7 +75,9 @@ fn check_writable(dir: &Path) -> Result<()> {
             Ok(_) if above == dir => {
                 let trial = above.join(format!(".regatta-{}", std::process::id()));
                 let tried = try_to_make(&trial).bad();
-                return tried.cannot("write to the directory", dir).hint(ANOTHER);
+                return tried
+                    .cannot("write to the directory", dir)
+                    .hint(reason::other_directory());
             }
             Ok(_) => return with_context(dir, try_to_make(missing)),
         }
@@ -149,15 +148,12 @@ pub fn absolute(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Hint for a directory that cannot be used.
-const ANOTHER: &str = "choose another directory with `--out`";
-
 /// Names the directory in the error of an operation that makes it.
 fn with_context(dir: &Path, result: io::Result<()>) -> Result<()> {
     result
         .bad()
         .cannot("make the result directory", dir)
-        .hint(ANOTHER)
+        .hint(reason::other_directory())
 }
 
 #[cfg(test)]

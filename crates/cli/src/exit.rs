@@ -1,16 +1,12 @@
 //! Exit codes, and errors for the user.
 
 use std::{
-    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use nix::{
-    errno::Errno,
-    sys::resource::{RLIM_INFINITY, Resource, getrlimit},
-};
-use regatta_bed::BedError;
+use nix::sys::resource::Resource;
+use regatta_bed::{BedError, is_limited};
 use regatta_engine::{EngineError, ShardsError};
 use regatta_live::LiveError;
 use regatta_model::{
@@ -79,7 +75,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 pub struct Failure {
     code: Code,
     error: anyhow::Error,
-    hint: String,
+    hint: Text,
 }
 
 impl From<&Failure> for Code {
@@ -121,7 +117,7 @@ pub trait OrFailure<T>: Sized {
     }
 
     /// As [`Failure::hint`].
-    fn hint(self, hint: impl Into<String>) -> Result<T> {
+    fn hint(self, hint: impl Into<Text>) -> Result<T> {
         self.or_failure().map_err(|failure| failure.hint(hint))
     }
 }
@@ -139,7 +135,7 @@ impl Failure {
     }
 
     /// Creates an error about bad usage or bad input.
-    pub fn input(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn input(message: impl Into<String>, hint: impl Into<Text>) -> Self {
         Self {
             code: Code::Input,
             error: anyhow::Error::msg(message.into()),
@@ -149,7 +145,7 @@ impl Failure {
 
     /// Returns the error with its causes in one line, and the hint.
     pub fn message_and_hint(&self) -> (String, String) {
-        (format!("{:#}", self.error), self.hint.clone())
+        (format!("{:#}", self.error), self.hint.to_string())
     }
 
     /// Creates an error about bad input from an error of some crate.
@@ -182,7 +178,7 @@ impl Failure {
     /// nothing about the machine: what it has caused is a failure.
     pub fn unsupported(error: impl Into<anyhow::Error>) -> Self {
         let error = error.into();
-        let code = match limit_hint(error.chain()) {
+        let code = match limit_hint(error.as_ref()) {
             None => Code::Unsupported,
             Some(_) => Code::Failed,
         };
@@ -202,7 +198,7 @@ impl Failure {
     }
 
     /// Adds a hint, unless the cause has a better one.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Text>) -> Self {
         if self.hint.is_empty() {
             self.hint = hint.into();
         }
@@ -215,16 +211,9 @@ impl Failure {
         self
     }
 
-    /// Replaces the hint by that of another command.
-    pub fn with_hint(mut self, hint: String) -> Self {
-        self.hint = hint;
-        self
-    }
-
-    /// Names `option` in the hint where it names `--out`, for a command whose directory has another
-    /// option.
-    pub fn with_directory_option(mut self, option: &str) -> Self {
-        self.hint = self.hint.replace("`--out`", &format!("`{option}`"));
+    /// Replaces the hint by what `in_command` makes of it: the same hint with the options of the command that shows it.
+    pub fn with_options(mut self, in_command: fn(&Text) -> String) -> Self {
+        self.hint = in_command(&self.hint).into();
         self
     }
 
@@ -266,27 +255,12 @@ pub fn did_you_mean(name: &str, known: &[&str]) -> String {
 }
 
 /// Returns the hint for a limit of this process, if one is the cause.
-pub fn limit_hint<'a>(
-    mut causes: impl Iterator<Item = &'a (dyn std::error::Error + 'static)>,
-) -> Option<Text> {
-    causes.find_map(|cause| {
-        let is = |errno: Errno| {
-            cause
-                .downcast_ref::<io::Error>()
-                .is_some_and(|error| error.raw_os_error() == Some(errno as i32))
-                // Of an error in another process only the message is known.
-                || cause.to_string().ends_with(&format!("(os error {})", errno as i32))
-        };
-        if is(Errno::EMFILE) {
-            Some("allow more open files with `ulimit -n 1024`, then try again".into())
-        } else if is(Errno::EAGAIN) && is_limited(Resource::RLIMIT_NPROC) {
-            Some(reason::more_threads().into())
-        } else if is(Errno::EFBIG) || (is_sqlite(cause) && is_limited(Resource::RLIMIT_FSIZE)) {
-            Some("allow larger files with `ulimit -f unlimited`, then try again".into())
-        } else {
-            None
-        }
-    })
+pub fn limit_hint(error: &(dyn std::error::Error + 'static)) -> Option<Text> {
+    let is_too_large = || {
+        let mut causes = anyhow::Chain::new(error);
+        causes.any(is_sqlite) && is_limited(Resource::RLIMIT_FSIZE)
+    };
+    regatta_bed::limit_hint(error).or_else(|| is_too_large().then(|| reason::larger_files().into()))
 }
 
 /// Whether a cause is an error of SQLite without a name of its own: for a file that may not grow,
@@ -295,15 +269,11 @@ fn is_sqlite(cause: &(dyn std::error::Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(ResultsError::Sqlite { .. }))
 }
 
-fn is_limited(resource: Resource) -> bool {
-    getrlimit(resource).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
-}
-
 /// Returns the hint of the innermost cause that has one.
-fn hint_of(error: &anyhow::Error) -> String {
+fn hint_of(error: &anyhow::Error) -> Text {
     // Nothing else helps against such a limit, whatever else could be advised.
-    if let Some(hint) = limit_hint(error.chain()) {
-        return hint.to_string();
+    if let Some(hint) = limit_hint(error.as_ref()) {
+        return hint;
     }
     let hints = error.chain().filter_map(own_hint);
     hints
@@ -313,21 +283,21 @@ fn hint_of(error: &anyhow::Error) -> String {
 }
 
 /// Returns the hint of an error itself.
-fn own_hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+fn own_hint(cause: &(dyn std::error::Error + 'static)) -> Option<Text> {
     if let Some(error) = cause.downcast_ref::<BedError>() {
-        Some(error.hint().to_string())
-    } else if let Some(EngineError::Guest { hint, .. }) = cause.downcast_ref() {
-        Some(hint.clone())
+        Some(error.hint())
+    } else if let Some(EngineError::Guest(problem)) = cause.downcast_ref() {
+        Some(problem.hint.clone())
     } else if let Some(error) = cause.downcast_ref::<ReportError>() {
         error.hint()
     } else if let Some(error) = cause.downcast_ref::<ShardsError>() {
-        Some(error.hint())
+        Some(error.hint().into())
     } else if let Some(error) = cause.downcast_ref::<GuestMistake>() {
-        Some(error.hint.to_string())
+        Some(error.hint.to_string().into())
     } else if let Some(error) = cause.downcast_ref::<CompareError>() {
-        Some(error.hint().to_owned())
+        Some(error.hint().into())
     } else if let Some(error) = cause.downcast_ref::<LiveError>() {
-        Some(error.hint().to_owned())
+        Some(error.hint().into())
     } else {
         cause.downcast_ref().and_then(ResultsError::hint)
     }
@@ -337,7 +307,7 @@ fn own_hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
 /// otherwise a failure.
 pub fn no_bed(error: BedError) -> Failure {
     let failure = match error {
-        BedError::Refused { .. } => Failure::unsupported(error),
+        error if error.is_unsupported() => Failure::unsupported(error),
         error => Failure::failed(error),
     };
     failure
@@ -355,6 +325,10 @@ pub fn own_executable() -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use nix::errno::Errno;
+
     use super::*;
 
     #[test]
@@ -372,13 +346,10 @@ mod tests {
     #[test]
     fn resource_limit_error_has_its_own_hint() {
         let own = anyhow::Error::from(io::Error::from(Errno::EMFILE)).context("cannot open `x`");
-        let foreign = anyhow::Error::msg("Too many open files (os error 24)");
-        for error in [own, foreign] {
-            let hint = limit_hint(error.chain()).expect("a hint");
-            assert!(hint.contains("ulimit -n"), "{hint}");
-        }
+        let hint = limit_hint(own.as_ref()).expect("a hint");
+        assert!(hint.contains("ulimit -n"), "{hint}");
         let other = anyhow::Error::from(io::Error::from(Errno::ENOENT));
-        assert_eq!(limit_hint(other.chain()), None);
+        assert_eq!(limit_hint(other.as_ref()), None);
     }
 
     #[test]

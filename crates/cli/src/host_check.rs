@@ -172,7 +172,8 @@ fn check_path(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> 
         ))?;
         return Ok(Code::Failed);
     }
-    let check = bed.check_path(&condition).map_err(no_bed)?;
+    let mut check = bed.check_path(&condition).map_err(no_bed)?;
+    check.spoiled = check.spoiled.map(|why| why.in_english());
     printer.text(&path(&check, is_shaped))?;
     printer.json(json!({
         "event": "path",

@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_bed::{
-    BedError, Errors, Input, LaunchedProcess, StopRequest,
+    BedError, Errors, Exit, Input, LaunchedProcess, StopRequest,
     hosts::{self, Connect, HostEnd, SessionLauncher},
     session::{Opening, SILENCE, Session, SessionError},
 };
@@ -339,14 +339,14 @@ impl Receiver {
     /// Waits for the end of the receiver. Returns its message if it failed.
     pub fn end(mut self) -> Option<String> {
         let status = self.process.ended(RECEIVE_TIMEOUT);
-        if status.as_deref() == Some("exit status: 0") {
+        if status.as_ref().is_some_and(Exit::is_success) {
             return None;
         }
         self.process.kill();
         let stderr = stderr_text(self.errors);
         Some(match status {
             _ if !stderr.is_empty() => stderr,
-            Some(status) => status,
+            Some(status) => status.to_string(),
             None => format!("it did not end within {}", format_duration(RECEIVE_TIMEOUT)),
         })
     }

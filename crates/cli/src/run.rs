@@ -11,7 +11,7 @@ use regatta_bed::{
 };
 use regatta_engine::{Done, Ending, EngineError, Plan, Run, RunOptions, StopRule, guest::GuestRun};
 use regatta_model::{
-    BedKind, Clock, OptionValue, Shard, Study, TrialRecord, causes, shell::quoted,
+    BedKind, Clock, OptionValue, ProblemKind, Shard, Study, TrialRecord, causes, shell::quoted,
     units::format_duration,
 };
 use regatta_report::pdf::{Form, Paper};
@@ -21,7 +21,7 @@ use regatta_transport::FILE_OPTIONS;
 use crate::{
     args::{FailOn, ResumeArgs, RunArgs, ViewArgs},
     attach, checks, describe, directory,
-    exit::{self, Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
+    exit::{Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
     interrupt::Held,
     listen::{JsonLines, Listeners, Progress, ProgressFile, StoreListener, Tally},
     output::{self, Colour, OutputError, counted},
@@ -317,14 +317,11 @@ fn make_bed(
 /// A run that broke before its start.
 fn not_started(error: EngineError) -> Failure {
     match error {
-        // A limit of this process says nothing about the machine.
-        EngineError::Guest {
-            unsupported: true,
-            ref source,
-            ..
-        } if exit::limit_hint(anyhow::Chain::new(source)).is_none() => Failure::unsupported(error)
-            .context("cannot make the bed")
-            .hint("`regatta doctor` shows what this machine lacks"),
+        EngineError::Guest(ref problem) if problem.kind == ProblemKind::Unsupported => {
+            Failure::unsupported(error)
+                .context("cannot make the bed")
+                .hint("`regatta doctor` shows what this machine lacks")
+        }
         // Another run has taken the results directory since it was looked at.
         EngineError::Listener { source }
             if matches!(

@@ -11,10 +11,11 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, PortRange, Text, Transport, Tuning, Workload,
+    Direction, HostFacts, Measurements, PortRange, Transport, Tuning, Workload,
     metric::EndMetrics,
     units::{nanos, optional_nanos},
 };
+pub use regatta_model::{Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this crate. A change that an older peer would misread raises it.
@@ -321,20 +322,6 @@ pub struct Progress {
     pub cpu_ns: Option<u64>,
 }
 
-/// Reason for which an end has no report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// This transport, or one of its options, cannot run on this host.
-    Unsupported,
-    /// Something broke.
-    Failed,
-    /// The other end gave no answer in time.
-    TimedOut,
-    /// Somebody outside stopped the process, or took its interface down, which says nothing of the transport.
-    Disturbed,
-}
-
 /// Messages from the controller to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -473,12 +460,9 @@ pub enum FromAgent {
     Failed {
         /// Position in the plan.
         trial: u32,
-        /// Kind of failure.
-        kind: FailureKind,
-        /// The causes, outermost first.
-        reasons: Vec<Text>,
-        /// Command or setting that may help; may be empty.
-        hint: Text,
+        /// The reason.
+        #[serde(flatten)]
+        problem: Problem,
     },
     /// Answer to [`ToAgent::Abort`].
     Aborted {

@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use regatta_bed::{Input, LaunchedProcess, TestBed, write_line};
 use regatta_control::{FromAgent, Host, PROTOCOL_VERSION, ToAgent};
-use regatta_model::HostFacts;
+use regatta_model::{HostFacts, Phrase, Text, reason};
 
 use crate::{
     error::EngineError,
@@ -50,7 +50,7 @@ pub(crate) enum Signal {
 pub(crate) enum AgentOutput {
     Message(Box<FromAgent>),
     /// A line that is not a message of the protocol.
-    Malformed(String),
+    Malformed(Phrase),
     /// End of the agent's output.
     Ended,
 }
@@ -74,7 +74,7 @@ pub(crate) struct AgentExit {
     /// Whether somebody outside of the run ended or stopped it.
     pub is_from_outside: bool,
     /// Exit status of the process, and its last lines of output.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Text>,
 }
 
 impl Agent {
@@ -158,8 +158,7 @@ impl Agent {
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    let within = limits::HELLO.as_secs();
-                    (0, Err(format!("no hello within {within} s")))
+                    (0, Err(reason::no_hello(limits::HELLO).into()))
                 }
             };
             let agent = starting.remove(index);
@@ -169,7 +168,7 @@ impl Agent {
                     let host = bed.name(agent.host).to_owned();
                     let mut reasons = vec![reason];
                     reasons.extend(agent.reap().reasons);
-                    let reason = reasons.join(": ");
+                    let reason = reason::chain(reasons);
                     failed.get_or_insert(EngineError::NoAgent { host, reason });
                 }
             }
@@ -178,11 +177,11 @@ impl Agent {
     }
 
     /// Takes the first output of the agent, which is to be its hello.
-    fn receive_hello(&mut self, output: AgentOutput) -> Result<(), String> {
+    fn receive_hello(&mut self, output: AgentOutput) -> Result<(), Text> {
         let message = match output {
             AgentOutput::Message(message) => *message,
-            AgentOutput::Malformed(reason) => return Err(reason),
-            AgentOutput::Ended => return Err("it ended before its hello".to_owned()),
+            AgentOutput::Malformed(reason) => return Err(reason.into()),
+            AgentOutput::Ended => return Err(reason::ended_before_hello().into()),
         };
         match message {
             FromAgent::Hello {
@@ -195,10 +194,11 @@ impl Agent {
                 self.facts = facts;
                 Ok(())
             }
-            FromAgent::Hello { protocol, .. } => Err(format!(
-                "it speaks version {protocol} of the control protocol, this is version {PROTOCOL_VERSION}"
-            )),
-            other => Err(format!("it sent {other:?} before its hello")),
+            FromAgent::Hello { protocol, .. } => {
+                let [theirs, ours] = [protocol, PROTOCOL_VERSION].map(u64::from);
+                Err(reason::other_protocol(theirs, ours).into())
+            }
+            other => Err(reason::other_before_hello(&format!("{other:?}")).into()),
         }
     }
 
@@ -245,10 +245,10 @@ fn read_answers(output: File, host: Host, generation: u32, signals: &Sender<Sign
     let _ = each_line(output, LONGEST_LINE, |line| {
         send(match serde_json::from_slice(line) {
             Ok(message) => AgentOutput::Message(Box::new(message)),
-            Err(error) => AgentOutput::Malformed(format!(
-                "it wrote `{}`, which is not an answer: {error}",
-                beginning(line, 200)
-            )),
+            Err(error) => {
+                let line = beginning(line, 200);
+                AgentOutput::Malformed(reason::not_an_answer(&line, &error.to_string()))
+            }
         })
     });
     send(AgentOutput::Ended);

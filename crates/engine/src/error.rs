@@ -1,6 +1,7 @@
 //! Errors that stop a run before its end.
 
-use regatta_bed::{BedError, Reported, guest::GuestError};
+use regatta_bed::{BedError, guest::GuestError};
+use regatta_model::{Problem, Text, reason, reasons};
 
 use crate::{event::ListenerError, plan::TooManyTrials};
 
@@ -14,12 +15,12 @@ pub enum EngineError {
     #[error("the bed failed")]
     Bed(#[from] BedError),
     /// An agent could not be started.
-    #[error("cannot start an agent on host `{host}`: {reason}")]
+    #[error("{}", reason::cannot_start_agent(.host, .reason.clone()))]
     NoAgent {
         /// Name of the host: `a`, `b` or that of the hosts file.
         host: String,
         /// Error and its causes, one after another.
-        reason: String,
+        reason: Text,
     },
     /// A thread could not be started.
     #[error("cannot start a thread")]
@@ -44,15 +45,7 @@ pub enum EngineError {
     GuestMessage(#[from] serde_json::Error),
     /// The guest could not be started, or the run in it could not go on.
     #[error("the guest cannot run the study")]
-    Guest {
-        /// Error and its causes.
-        source: Reported,
-        /// Command or setting that helps; may be empty.
-        hint: String,
-        /// Whether this machine or kernel cannot do what was asked, rather than something having
-        /// failed.
-        unsupported: bool,
-    },
+    Guest(#[source] Problem),
     /// The run was stopped before it had begun.
     #[error("stopped by the user before anything was measured")]
     Stopped,
@@ -65,14 +58,15 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Makes an error of the causes that a guest reported, outermost first.
-    pub(crate) fn guest(reasons: &[String], hint: String, unsupported: bool) -> Self {
-        let source =
-            Reported::chain(reasons).unwrap_or_else(|| Reported::from("it gave no reason"));
-        Self::Guest {
-            source,
-            hint,
-            unsupported,
+    /// Returns the causes, outermost first.
+    pub(crate) fn reasons(&self) -> Vec<Text> {
+        match self {
+            Self::Bed(error) => error.reasons(),
+            Self::Guest(problem) => problem.reasons(),
+            Self::NoAgent { host, reason } => {
+                vec![reason::cannot_start_agent(host, reason.clone()).into()]
+            }
+            _ => reasons(self),
         }
     }
 }

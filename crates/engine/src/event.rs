@@ -76,11 +76,17 @@ impl Event {
     pub fn in_english(&self) -> Cow<'_, Self> {
         let mut event = Cow::Borrowed(self);
         match self {
-            Self::RunStarted { .. } | Self::TrialEnded { .. } | Self::RunEnded { .. } => {}
+            Self::RunStarted { .. }
+            | Self::PathChecked { .. }
+            | Self::TrialEnded { .. }
+            | Self::RunEnded { .. } => {}
             _ => return event,
         }
         match event.to_mut() {
             Self::RunStarted { header, .. } => header.bed = header.bed.in_english(),
+            Self::PathChecked { check } => {
+                check.spoiled = check.spoiled.as_ref().map(Text::in_english)
+            }
             Self::TrialEnded { trial } => {
                 let facts = trial.measurements.facts.values_mut();
                 for text in facts.chain(&mut trial.reasons).chain([&mut trial.hint]) {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_bed::BedError;
-use regatta_control::{FailureKind, Host, Role};
+use regatta_control::{Host, Problem, ProblemKind, Role};
 use regatta_model::{Outcome, Phrase, Text, Workload, phrase, reason};
 
 use crate::agent::AgentExit;
@@ -12,17 +12,15 @@ use crate::agent::AgentExit;
 pub(crate) enum TrialFailure {
     Stopped,
     /// An agent is missing and none could be started, with the causes.
-    NoAgent(String),
+    NoAgent(Text),
     /// An agent has ended, or cannot be written to.
     Died(Host),
     /// An agent wrote something that is no answer.
-    Malformed(Host, String),
+    Malformed(Host, Phrase),
     /// An end reported that it failed.
     Failed {
         host: Host,
-        kind: FailureKind,
-        reasons: Vec<Text>,
-        hint: Text,
+        problem: Problem,
     },
     /// The path did not follow the trial.
     Path(BedError),
@@ -77,39 +75,26 @@ fn explain_failure(
     };
     let exit_reasons = |host: Host| {
         let exit = exits.get(&host);
-        let reasons = exit.map_or(&[][..], |exit| &exit.reasons).iter();
-        reasons.map(|it| it.as_str().into()).collect()
+        exit.map_or_else(Vec::new, |exit| exit.reasons.clone())
     };
     let failed = |parts: [Vec<Text>; 2]| (Outcome::Failed, parts.concat(), Text::default());
     Some(match failure {
         TrialFailure::Stopped => return None,
-        TrialFailure::NoAgent(why) => failed([vec![why.into()], Vec::new()]),
+        TrialFailure::NoAgent(why) => failed([vec![why], Vec::new()]),
         TrialFailure::Died(host) => failed([vec![about(host, reason::died)], exit_reasons(host)]),
         TrialFailure::Malformed(host, what) => failed([
             vec![about(host, reason::broke_protocol), what.into()],
             exit_reasons(host),
         ]),
-        TrialFailure::Failed {
-            kind: FailureKind::Unsupported,
-            reasons,
-            hint,
-            ..
-        } => (Outcome::Unsupported, reasons, hint),
-        TrialFailure::Failed {
-            host,
-            kind: FailureKind::Disturbed,
-            reasons: why,
-            hint,
-        } => {
-            let disturbed = about(host, reason::disturbed);
-            (Outcome::Invalid, [vec![disturbed], why].concat(), hint)
-        }
-        TrialFailure::Failed {
-            host,
-            kind,
-            reasons: why,
-            hint,
-        } => {
+        TrialFailure::Failed { host, problem } => {
+            let (kind, why, hint) = (problem.kind, problem.reasons(), problem.hint);
+            if kind == ProblemKind::Unsupported {
+                return Some((Outcome::Unsupported, why, hint));
+            }
+            if kind == ProblemKind::Disturbed {
+                let disturbed = about(host, reason::disturbed);
+                return Some((Outcome::Invalid, [vec![disturbed], why].concat(), hint));
+            }
             let other = host.other();
             let (outcome, mut reasons) = match exits.get(&other) {
                 // An end often fails because the other one has died or hangs; then that is the cause.
@@ -122,7 +107,7 @@ fn explain_failure(
                     reasons.push(about(host, reason::then_failed));
                     (Outcome::Failed, reasons)
                 }
-                None if kind == FailureKind::TimedOut => {
+                None if kind == ProblemKind::TimedOut => {
                     (Outcome::TimedOut, vec![about(host, reason::failed)])
                 }
                 None => (Outcome::Failed, vec![about(host, reason::failed)]),
@@ -132,7 +117,7 @@ fn explain_failure(
         }
         TrialFailure::Path(error) => {
             let what = reason::path_not_begun().into();
-            failed([vec![what, error.to_string().into()], Vec::new()])
+            failed([vec![what], error.reasons()])
         }
         TrialFailure::Silent {
             hosts,
@@ -228,9 +213,7 @@ mod tests {
     fn a_failure_names_the_other_end_that_hung_or_died() {
         let failed = || TrialFailure::Failed {
             host: Host::Server,
-            kind: FailureKind::TimedOut,
-            reasons: vec!["nothing came".into()],
-            hint: Text::default(),
+            problem: Problem::new(ProblemKind::TimedOut, ["nothing came"], ""),
         };
         for (killed, end) in [(true, "hung"), (false, "died")] {
             let (_, reasons, _) = explain(

@@ -175,8 +175,8 @@ pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> 
     let step = step.map(Duration::from_nanos);
     if let Some(why) = &check.spoiled {
         return Some(match step {
-            None => warning::path_not_checked(condition, why),
-            Some(step) => warning::path_not_checked_from_step(condition, step, why),
+            None => warning::path_not_checked(condition, why.clone()),
+            Some(step) => warning::path_not_checked_from_step(condition, step, why.clone()),
         });
     }
     if check.within {

@@ -7,8 +7,8 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
-use regatta_bed::{LaunchedProcess, is_from_outside};
-use regatta_model::shell::printable;
+use regatta_bed::{Exit, LaunchedProcess};
+use regatta_model::{Text, reason, shell::printable};
 
 use crate::{error::EngineError, limits};
 
@@ -49,22 +49,22 @@ pub(crate) fn beginning(line: &[u8], characters: usize) -> String {
 pub(crate) struct ProcessEnd {
     /// Whether it was killed, as it did not end by itself.
     pub killed: bool,
-    /// Exit status, or the reason for which it did not end, if that is known.
-    pub text: Option<String>,
+    /// How it ended, or why it did not, if that is known.
+    pub exit: Option<Exit>,
 }
 
 impl ProcessEnd {
     /// Whether somebody outside of the run ended or stopped the process.
     pub(crate) fn is_from_outside(&self) -> bool {
-        self.text.as_deref().is_some_and(is_from_outside)
+        self.exit.as_ref().is_some_and(Exit::is_from_outside)
     }
 
     /// Returns a sentence about the end, if anything is known.
-    pub(crate) fn description(&self) -> Option<String> {
-        let text = self.text.as_ref()?;
+    pub(crate) fn description(&self) -> Option<Text> {
+        let text = self.exit.as_ref()?.text();
         Some(match self.killed {
-            true => text.clone(),
-            false => format!("its process ended with {text}"),
+            true => text,
+            false => reason::process_ended_with(text).into(),
         })
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn end(mut process: Box<dyn LaunchedProcess>) -> ProcessEnd {
     let status = process.ended(limits::EXIT_LIMIT);
     ProcessEnd {
         killed: status.is_none(),
-        text: status.or_else(|| process.kill()),
+        exit: status.or_else(|| process.kill()),
     }
 }
 
@@ -108,8 +108,8 @@ impl LastLines {
     }
 
     /// Returns the lines as one text, if there are any.
-    pub(crate) fn description(&self) -> Option<String> {
+    pub(crate) fn description(&self) -> Option<Text> {
         let lines: Vec<&str> = self.lines.iter().map(String::as_str).collect();
-        (!lines.is_empty()).then(|| format!("its last lines of output: {}", lines.join(" / ")))
+        (!lines.is_empty()).then(|| reason::last_lines(&lines.join(" / ")).into())
     }
 }

@@ -16,6 +16,7 @@ mod metric_values;
 pub mod named;
 pub mod outcome;
 pub mod port_range;
+mod problem;
 pub mod record;
 pub mod shard;
 pub mod shell;
@@ -39,6 +40,7 @@ pub use metric_values::MetricValues;
 pub use named::Named;
 pub use outcome::Outcome;
 pub use port_range::PortRange;
+pub use problem::{Problem, ProblemKind, reasons};
 pub use record::{
     AskedAchieved, HOST_NAME, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series,
     TrialRecord,

@@ -121,7 +121,7 @@ pub struct PathCheck {
     /// Evidence that the machine did not let the check measure; such a check is repeated, and its
     /// result is not used.
     #[serde(default)]
-    pub spoiled: Option<String>,
+    pub spoiled: Option<Text>,
     /// Quantities of the path that were measured.
     pub quantities: Vec<AskedAchieved>,
 }

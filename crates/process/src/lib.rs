@@ -12,7 +12,7 @@ mod tree;
 mod wait;
 
 pub use contained::{ContainedProcess, Pipes};
-pub use exit::{STOPPED, exit_text, is_from_outside, is_stopped, out_of_memory_kills};
+pub use exit::{is_stopped, out_of_memory_kills};
 pub use line::write_line;
 pub use modules::loads_modules;
 pub use own::{become_subreaper, die_with_parent, set_name};

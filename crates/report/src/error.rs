@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use regatta_model::Text;
+
 /// Error of a report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
@@ -43,10 +45,10 @@ impl ReportError {
 
     /// Returns a hint on what to type next, if something can be done.
     #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Text> {
         match self {
             Self::Results { source, .. } => source.hint(),
-            Self::Write { path, source } => Some(regatta_results::export_hint(path, source)),
+            Self::Write { path, source } => Some(regatta_results::export_hint(path, source).into()),
             Self::Page(_) | Self::Json(_) => None,
         }
     }

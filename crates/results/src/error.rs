@@ -7,7 +7,7 @@ use std::{
 };
 
 use nix::errno::Errno;
-use regatta_model::shell::quoted;
+use regatta_model::{Phrase, Text, reason, reasons, shell::quoted};
 
 use crate::{DEFAULT_DIRECTORY, FILE_NAME, LOCK_LIMIT, schema};
 
@@ -36,7 +36,7 @@ pub enum ResultsError {
         found: String,
     },
     /// Results file that does not exist.
-    #[error("there is no results file at `{}`", path.display())]
+    #[error("{}", reason::no_results_file(&path.display().to_string()))]
     Missing {
         /// Path that was tried.
         path: PathBuf,
@@ -44,39 +44,35 @@ pub enum ResultsError {
         runs: Vec<PathBuf>,
     },
     /// The path does not exist.
-    #[error("there is no file or directory `{}`", path.display())]
+    #[error("{}", reason::no_such_path(&path.display().to_string()))]
     NotFound {
         /// Path that was named.
         path: PathBuf,
     },
     /// The path is of another kind.
-    #[error("`{}` is {found}, not {wanted}", path.display())]
+    #[error("{}", other_kind(path, .found, .wanted))]
     OtherKind {
         /// Path that was named.
         path: PathBuf,
         /// Kind of file that is there: `a directory`.
-        found: &'static str,
+        found: Phrase,
         /// Kind of file that must be there: `a results file`.
-        wanted: &'static str,
+        wanted: Phrase,
     },
     /// Run that was ended before its header was saved.
-    #[error("`{}` holds no run: it was ended before anything was saved", path.display())]
+    #[error("{}", reason::holds_no_run(&path.display().to_string()))]
     Empty {
         /// Path of the results file.
         path: PathBuf,
     },
     /// File that is no results file, or whose beginning is destroyed.
-    #[error("`{}` is not a results file of Regatta, or its beginning is damaged", path.display())]
+    #[error("{}", reason::not_results(&path.display().to_string()))]
     NotResults {
         /// Path of the file.
         path: PathBuf,
     },
     /// File of a later version.
-    #[error(
-        "this file was written by a newer Regatta (schema {found}, this one reads up to {}): `{}`",
-        schema::VERSION,
-        path.display()
-    )]
+    #[error("{}", newer(path, *.found))]
     Newer {
         /// Path of the file.
         path: PathBuf,
@@ -84,7 +80,7 @@ pub enum ResultsError {
         found: i32,
     },
     /// Results file of which parts are lost or wrong.
-    #[error("`{}` is damaged: {what}", path.display())]
+    #[error("{}", reason::damaged_results(&path.display().to_string(), .what))]
     Damaged {
         /// Path of the file.
         path: PathBuf,
@@ -231,17 +227,42 @@ impl ResultsError {
         self
     }
 
+    /// Returns the causes, outermost first.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<Text> {
+        let shown = |path: &Path| path.display().to_string();
+        vec![match self {
+            Self::Missing { path, .. } => reason::no_results_file(&shown(path)).into(),
+            Self::NotFound { path } => reason::no_such_path(&shown(path)).into(),
+            Self::OtherKind {
+                path,
+                found,
+                wanted,
+            } => other_kind(path, found, wanted).into(),
+            Self::Empty { path } => reason::holds_no_run(&shown(path)).into(),
+            Self::NotResults { path } => reason::not_results(&shown(path)).into(),
+            Self::Newer { path, found } => newer(path, *found).into(),
+            Self::Damaged { path, what } => reason::damaged_results(&shown(path), what).into(),
+            _ => return reasons(self),
+        }]
+    }
+
     /// Returns a hint on what to type next; `None` if there is nothing to advise.
     #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Text> {
         Some(match self {
             Self::AlreadyExists { dir, found } if found == FILE_NAME => {
-                let dir = quoted(dir);
-                format!("run `regatta resume {dir}` to go on with it, or choose another directory with `--out`")
+                reason::resume_or_other_directory(&quoted(dir)).into()
             }
-            Self::AlreadyExists { .. } => {
-                "choose another directory with `--out`, or move that file away".to_owned()
-            }
+            Self::AlreadyExists { .. } => reason::other_directory_or_move().into(),
+            Self::DiskFull { begun: false, .. } => reason::free_space_or_other_directory().into(),
+            _ => self.hint_without_options()?.into(),
+        })
+    }
+
+    /// Returns a hint that is the same in every command.
+    fn hint_without_options(&self) -> Option<String> {
+        Some(match self {
             Self::Missing { runs, .. } => match &runs[..] {
                 [] => {
                     "give the directory that `regatta run` named at its end; a run that is still beginning, or that was ended before it had begun, has saved nothing: wait, or start it again".to_owned()
@@ -267,10 +288,6 @@ impl ResultsError {
             }
             Self::InUse { dir } => {
                 format!("wait for it; `regatta report {}` works meanwhile", quoted(dir))
-            }
-            Self::DiskFull { begun: false, .. } => {
-                "free some space and run the study again, or choose another directory with `--out`"
-                    .to_owned()
             }
             Self::DiskFull { path, .. } => {
                 let dir = quoted(parent(path));
@@ -311,13 +328,25 @@ impl ResultsError {
                 "free some space in the directory for temporary files, or set `TMPDIR` to another"
                     .to_owned()
             }
-            Self::DuplicateTrial { .. }
+            Self::AlreadyExists { .. }
+            | Self::DuplicateTrial { .. }
             | Self::UnusableTrial { .. }
             | Self::Sqlite { .. }
             | Self::Io { .. }
             | Self::Csv(_) => return None,
         })
     }
+}
+
+/// Returns the reason for a path of another kind.
+fn other_kind(path: &Path, found: &Phrase, wanted: &Phrase) -> Phrase {
+    reason::other_kind(&path.display().to_string(), found.clone(), wanted.clone())
+}
+
+/// Returns the reason for a file of a later version.
+fn newer(path: &Path, found: i32) -> Phrase {
+    let [found, most] = [found, schema::VERSION].map(|version| version.unsigned_abs().into());
+    reason::newer_results(found, most, &path.display().to_string())
 }
 
 /// Returns the hint for a file made from the results that could not be written.

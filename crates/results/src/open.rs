@@ -9,6 +9,7 @@ use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
 };
+use regatta_model::reason;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
@@ -31,10 +32,10 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Resul
     if !metadata.is_file() {
         return Err(ResultsError::OtherKind {
             path: path.to_owned(),
-            wanted: "a results file",
+            wanted: reason::a_results_file(),
             found: match metadata.is_dir() {
-                true => "a directory",
-                false => "a device, a pipe or a socket",
+                true => reason::a_directory(),
+                false => reason::a_device(),
             },
         });
     }
@@ -68,8 +69,8 @@ pub(crate) fn missing(path: &Path) -> ResultsError {
         Ok(metadata) if !metadata.is_dir() => {
             return ResultsError::OtherKind {
                 path: dir.to_owned(),
-                found: "a file",
-                wanted: "the directory of a run",
+                found: reason::a_file(),
+                wanted: reason::directory_of_run(),
             };
         }
         Ok(_) => {}

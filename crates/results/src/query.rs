@@ -210,7 +210,7 @@ impl RunFile {
                 step_at_ns: u64::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
                 checked_unix_ns: row.get(2)?,
                 within: row.get(3)?,
-                spoiled: row.get(5)?,
+                spoiled: row.get::<_, Option<String>>(5)?.map(Text::from),
                 quantities: Vec::new(),
             });
             Ok(())

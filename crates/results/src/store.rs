@@ -156,7 +156,7 @@ impl Store {
                     check.checked_unix_ns,
                     check.within,
                     i64::try_from(check.step_at_ns).unwrap_or(i64::MAX),
-                    check.spoiled,
+                    check.spoiled.as_deref(),
                 ],
             )?;
             let id = transaction.last_insert_rowid();

@@ -189,8 +189,9 @@ fn run_in_guest(directory: &Path, cases: &[String], clock: Clock) -> Result<(), 
             Some(GuestMessage::Ended { code }) => {
                 break format!("the guest's program ended with {code}");
             }
-            Some(GuestMessage::Failed { reasons, hint, .. }) => {
-                break format!("the guest failed: {}; {hint}", reasons.join(": "));
+            Some(GuestMessage::Failed(problem)) => {
+                let (reasons, hint) = (problem.in_one_line(), problem.hint);
+                break format!("the guest failed: {reasons}; {hint}");
             }
             None => break format!("no case ended within {LONGEST_CASE:?}"),
         }

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, error::Error, io, net::SocketAddr, time::Duration};
 
-use regatta_control::{FailureKind, SideReport, TrialOrder};
-use regatta_model::{OptionValue, Phrase, Text, Workload, WorkloadKind, causes, reason};
+use regatta_control::{ProblemKind, SideReport, TrialOrder};
+use regatta_model::{OptionValue, Phrase, Problem, Text, Workload, WorkloadKind, reason, reasons};
 
 use crate::{
     applicable,
@@ -254,19 +254,18 @@ impl TransportError {
 
     /// Returns the kind of failure for the control protocol.
     #[must_use]
-    pub const fn kind(&self) -> FailureKind {
+    pub const fn kind(&self) -> ProblemKind {
         match self {
-            Self::Unsupported(_) => FailureKind::Unsupported,
-            Self::TimedOut { .. } => FailureKind::TimedOut,
-            _ => FailureKind::Failed,
+            Self::Unsupported(_) => ProblemKind::Unsupported,
+            Self::TimedOut { .. } => ProblemKind::TimedOut,
+            _ => ProblemKind::Failed,
         }
     }
 
     /// Returns the causes, outermost first.
     #[must_use]
     pub fn reasons(&self) -> Vec<Text> {
-        let mut causes = causes(self).into_iter().map(Text::from);
-        causes.next();
+        let causes = self.source().map_or_else(Vec::new, reasons);
         let mut reasons: Vec<Text> = [self.text()].into_iter().chain(causes).collect();
         reasons.dedup();
         reasons
@@ -305,6 +304,24 @@ impl TransportError {
             Self::Thread { .. } => reason::more_threads().into(),
             _ => Text::default(),
         }
+    }
+}
+
+impl From<TransportError> for Problem {
+    fn from(error: TransportError) -> Self {
+        Self::new(error.kind(), error.reasons(), error.hint())
+    }
+}
+
+impl From<Unsupported> for Problem {
+    fn from(unsupported: Unsupported) -> Self {
+        TransportError::from(unsupported).into()
+    }
+}
+
+impl From<OptionError> for Problem {
+    fn from(error: OptionError) -> Self {
+        TransportError::from(error).into()
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_control::{FailureKind, Role, TrialOrder};
+use regatta_control::{ProblemKind, Role, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
 use regatta_test_support::processes::{is_running, running_with};
 
@@ -138,22 +138,22 @@ fn example_answers_messages_and_the_probe() {
 #[test]
 fn failing_program_fails_only_its_trial() {
     let failing = Script::new("failing", "echo 'out of disk' >&2\nexit 3");
-    fails_only_its_trial(&failing.0, FailureKind::Failed, "out of disk");
+    fails_only_its_trial(&failing.0, ProblemKind::Failed, "out of disk");
 }
 
 #[test]
 fn missing_program_fails_only_its_trial() {
     let missing = Path::new("/no/such/driver");
-    fails_only_its_trial(missing, FailureKind::Failed, "option `program`");
+    fails_only_its_trial(missing, ProblemKind::Failed, "option `program`");
 }
 
 #[test]
 fn unsupported_program_fails_only_its_trial() {
     let unsupported = Script::new("unsupported", "echo 'not on this host' >&2\nexit 77");
-    fails_only_its_trial(&unsupported.0, FailureKind::Unsupported, "not on this host");
+    fails_only_its_trial(&unsupported.0, ProblemKind::Unsupported, "not on this host");
 }
 
-fn fails_only_its_trial(program: &Path, kind: FailureKind, message: &str) {
+fn fails_only_its_trial(program: &Path, kind: ProblemKind, message: &str) {
     let mut agent = Agent::greeted();
     let [receiver, _] = both(0, program, 1000);
     agent.send(&regatta_control::ToAgent::Prepare {

@@ -13,7 +13,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use regatta_control::{FailureKind, FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
+use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, ProblemKind, Role, SideReport, ToAgent};
 use regatta_model::OptionValue;
 use regatta_test_support::processes::is_running;
 
@@ -127,13 +127,13 @@ fn trials_that_cannot_run_fail_and_the_next_one_runs() {
     let mut agent = Agent::greeted();
     prepare(&mut agent, order(1, Role::Sender, "carrier-pigeon", &tls));
     let (kind, reasons, hint) = agent.receive_failure();
-    assert_eq!(kind, FailureKind::Failed);
+    assert_eq!(kind, ProblemKind::Failed);
     assert_eq!(reasons, ["there is no transport `carrier-pigeon`"]);
     assert!(hint.contains("`test-work`"), "{hint}");
 
     prepare(&mut agent, order(2, Role::Sender, "test-unsupported", &tls));
     let (kind, reasons, hint) = agent.receive_failure();
-    assert_eq!(kind, FailureKind::Unsupported);
+    assert_eq!(kind, ProblemKind::Unsupported);
     assert_eq!(reasons, ["the kernel has no `test`"]);
     assert_eq!(hint, "modprobe test");
 
@@ -143,7 +143,7 @@ fn trials_that_cannot_run_fail_and_the_next_one_runs() {
         with_option(wrong, "cpu_sm", OptionValue::Number(1)),
     );
     let (kind, reasons, hint) = agent.receive_failure();
-    assert_eq!(kind, FailureKind::Failed);
+    assert_eq!(kind, ProblemKind::Failed);
     assert!(reasons[1].contains("no option `cpu_sm`"), "{reasons:?}");
     assert_eq!(hint, "did you mean `cpu_ms`?");
 
@@ -158,7 +158,7 @@ fn trials_that_cannot_run_fail_and_the_next_one_runs() {
             agent.prepare(panics);
         }
         let (kind, reasons, _) = agent.receive_failure();
-        assert_eq!(kind, FailureKind::Failed);
+        assert_eq!(kind, ProblemKind::Failed);
         assert_eq!(reasons[0], "the driver `test-panic` panicked");
         assert!(reasons[1].starts_with("it panicked"), "{reasons:?}");
     }
@@ -262,7 +262,7 @@ fn an_end_that_was_stopped_for_a_while_says_so_when_it_is_aborted() {
     kill(process, Signal::SIGCONT).expect("it is our child");
     agent.send(&ToAgent::Abort { trial: 1 });
     let (kind, reasons, _) = agent.receive_failure();
-    assert_eq!(kind, FailureKind::Disturbed, "{reasons:?}");
+    assert_eq!(kind, ProblemKind::Disturbed, "{reasons:?}");
     assert!(matches!(agent.receive(), FromAgent::Aborted { trial: 1 }));
     // The next trial is none of those that were disturbed.
     agent.prepare(order(2, Role::Receiver, "test-waiting", &tls()));

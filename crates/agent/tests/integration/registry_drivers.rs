@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use regatta_control::{FailureKind, Role, SideReport, ToAgent, TrialOrder};
+use regatta_control::{ProblemKind, Role, SideReport, ToAgent, TrialOrder};
 use regatta_model::{Bytes, Pattern, Series, WorkloadKind};
 use regatta_transport::Carries;
 
@@ -127,7 +127,7 @@ fn run(name: &'static str, test: impl FnOnce(&'static str, Carries)) {
         order: Box::new(receiver),
     });
     let (kind, reasons, _) = agent.receive_failure();
-    assert_eq!(kind, FailureKind::Unsupported, "{reasons:?}");
+    assert_eq!(kind, ProblemKind::Unsupported, "{reasons:?}");
 }
 
 fn series<'a>(report: &'a SideReport, name: &str) -> Option<&'a Series> {

@@ -8,7 +8,8 @@ use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 use nix::sched::CloneFlags;
 use regatta_control::Host;
 use regatta_model::{
-    BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange, Text,
+    BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange, Problem, ProblemKind,
+    Text,
 };
 use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
@@ -19,7 +20,7 @@ use crate::{
     capture::{CaptureOrder, CaptureSummary},
     clocks::HostClocks,
     daemon_process::DaemonProcess,
-    error::{BedError, Reported},
+    error::BedError,
     guest::PATH_WIRE,
     hosts::{self, HostEnd, Shaping},
     launch::{self, AGENT, Errors, Launched, Launcher, Local},
@@ -461,8 +462,12 @@ fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<()
     for condition in conditions {
         if let Some(refusal) = path_daemon::refusal(condition, path) {
             let reason = format!("condition `{}` is not supported by netem", condition.name);
-            let source = Reported::from(&*refusal.to_string()).wrapped_in(reason);
-            return Err(BedError::refused("be made", source, hint));
+            let reasons = [reason, refusal.to_string()];
+            let source = Problem::new(ProblemKind::Unsupported, reasons, hint);
+            return Err(BedError::Refused {
+                what: "be made",
+                source,
+            });
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::{mem, time::Duration};
 
 use regatta_control::Host;
-use regatta_model::{Condition, PathCheck};
+use regatta_model::{Condition, PathCheck, Phrase, Text, reason};
 use regatta_stats::clocks::{OffsetInterval, OffsetReading};
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub(crate) fn read_clocks(bed: &mut Bed) -> Result<Option<OffsetReading>, BedErr
 }
 
 /// Ends the check at both hosts, and returns their evidence that a machine disturbed it.
-fn close(bed: &mut Bed) -> Result<(Option<String>, Option<String>), BedError> {
+fn close(bed: &mut Bed) -> Result<(Option<Phrase>, Option<Phrase>), BedError> {
     probe(bed, [Probe::Close, Probe::Close])
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn check(bed: &mut Bed, condition: &Condition) -> Result<PathCheck, B
     let (measured, spoiled) = measure(bed, &condition, check::ROUND_TRIPS)?;
     let losses = check::LossPosition::of(bed.form());
     let mut check = check::judge(&condition, losses, &measured);
-    check.spoiled = spoiled.filter(|_| !check.within);
+    check.spoiled = spoiled.filter(|_| !check.within).map(Text::from);
     Ok(check)
 }
 
@@ -100,7 +100,7 @@ fn measure(
     bed: &mut Bed,
     condition: &Condition,
     most: u64,
-) -> Result<(Measured, Option<String>), BedError> {
+) -> Result<(Measured, Option<Phrase>), BedError> {
     let checked_unix_ns = unix_ns().cast_signed();
     open(bed, Some(condition))?;
     let (round_trips, ()) = probe(bed, [Probe::RoundTrips { most }, Probe::Return { most }])?;
@@ -110,8 +110,7 @@ fn measure(
         false => [train(bed, 0)?, train(bed, 1)?],
     };
     let (a, b) = close(bed)?;
-    let named =
-        |host, why: Option<String>| why.map(|why| format!("host `{}`: {why}", bed.name(host)));
+    let named = |host, why: Option<Phrase>| why.map(|why| reason::on_host(bed.name(host), why));
     let spoiled = named(Host::Client, a).or_else(|| named(Host::Server, b));
     let measured = Measured {
         checked_unix_ns,

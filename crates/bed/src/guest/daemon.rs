@@ -29,16 +29,20 @@ use nix::{
     unistd::{ForkResult, Pid, fork},
 };
 use parking_lot::Mutex;
-use regatta_model::{Clock, causes};
-use regatta_process::{die_with_parent, exit_text, out_of_memory_kills, wait_and_reap, write_line};
+use regatta_model::{Clock, Problem, ProblemKind, Text, reason};
+use regatta_process::{die_with_parent, out_of_memory_kills, wait_and_reap, write_line};
 
 use super::{
     INIT_COMMAND,
     guest_side::{EXCHANGE, MESSAGES, exchange},
     mounts,
-    order::{GuestMessage, Instructions, KERNEL_ENDED, Order, PROTOCOL_VERSION},
+    order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
-use crate::path_daemon::{DaemonError, enter_user_namespace};
+use crate::{
+    error::problem,
+    exit::Exit,
+    path_daemon::{DaemonError, enter_user_namespace},
+};
 
 /// Lines of the console that explain an end.
 const LAST_LINES: usize = 8;
@@ -68,24 +72,27 @@ enum GuestDaemonError {
 }
 
 impl GuestDaemonError {
-    /// Whether the cause is that this machine lacks something.
-    const fn is_unsupported(&self) -> bool {
-        matches!(
-            self,
-            Self::Namespaces(_) | Self::Namespace { .. } | Self::Mounts(_) | Self::Kernel { .. }
-        )
+    /// Returns the kind: unsupported if the cause is that this machine lacks something.
+    const fn kind(&self) -> ProblemKind {
+        match self {
+            Self::Namespaces(_)
+            | Self::Namespace { .. }
+            | Self::Mounts(_)
+            | Self::Kernel { .. } => ProblemKind::Unsupported,
+            _ => ProblemKind::Failed,
+        }
     }
 
-    fn hint(&self) -> String {
+    fn hint(&self) -> Text {
         match self {
-            Self::Namespaces(error) => error.hint().to_string(),
+            Self::Namespaces(error) => error.hint(),
             Self::Mounts(error) if error.source.raw_os_error() == Some(libc::ENOSYS) => {
                 "use Linux 5.12 or newer".into()
             }
             Self::Namespace { .. } | Self::Mounts(_) => {
                 "run as root, or in a container start it with `--cap-add SYS_ADMIN`".into()
             }
-            _ => String::new(),
+            _ => Text::default(),
         }
     }
 }
@@ -108,11 +115,11 @@ pub fn main() -> ExitCode {
 }
 
 fn fail(error: &GuestDaemonError) {
-    forward(&GuestMessage::Failed {
-        reasons: causes(error),
-        hint: error.hint(),
-        unsupported: error.is_unsupported(),
-    });
+    forward(&GuestMessage::Failed(problem(
+        error.kind(),
+        error,
+        error.hint(),
+    )));
 }
 
 /// Writes `message` to the controller; if the controller has ended, this process is about to end
@@ -259,36 +266,34 @@ fn run(order: &Order, wires: &[i32]) -> Result<(), GuestDaemonError> {
     Ok(())
 }
 
-/// Returns the message to the controller about the guest's end. `kills_before` is that of [`exit_text`].
+/// Returns the message to the controller about the guest's end. `kills_before` is that of [`Exit::new`].
 fn verdict(status: Option<ExitStatus>, kills_before: u64, console: &[String]) -> GuestMessage {
     let code = fs::read_to_string(exchange("status")).ok();
     if let Some(code) = code.and_then(|text| text.trim().parse().ok()) {
         return GuestMessage::Ended { code };
     }
     let mut reasons = vec![match fs::read_to_string(exchange("failed")) {
-        Ok(reason) => format!("the guest could not be made ready: {}", reason.trim()),
-        Err(_) => "the guest ended before its program did".to_owned(),
+        Ok(reason) => reason::guest_not_ready(reason.trim()),
+        Err(_) => reason::guest_ended_early(),
     }];
     // A kernel that does not work here ends by itself.
     let was_killed = status
         .and_then(|status| status.signal())
-        .is_some_and(|signal| matches!(signal, libc::SIGKILL | libc::SIGTERM | libc::SIGINT));
-    if let Some(status) = status {
-        let end = exit_text(status, kills_before);
-        reasons.push(format!("{KERNEL_ENDED} {end}"));
+        .is_some_and(|signal| matches!(signal, libc::SIGKILL | libc::SIGINT));
+    let exit = status.map(|status| Exit::new(status, kills_before));
+    let kind = match &exit {
+        Some(exit) if exit.is_from_outside() => ProblemKind::Disturbed,
+        _ if was_killed => ProblemKind::Failed,
+        _ => ProblemKind::Unsupported,
+    };
+    if let Some(exit) = exit {
+        reasons.push(reason::kernel_ended_with(exit.text()));
     }
     let from = console.len().saturating_sub(LAST_LINES);
     if !console.is_empty() {
-        reasons.push(format!(
-            "the last lines of its console: {}",
-            console[from..].join(" / ")
-        ));
+        reasons.push(reason::console_lines(&console[from..].join(" / ")));
     }
-    GuestMessage::Failed {
-        reasons,
-        hint: String::new(),
-        unsupported: !was_killed,
-    }
+    GuestMessage::Failed(Problem::new(kind, reasons, ""))
 }
 
 fn read_console(console: impl BufRead, console_lines: &mpsc::Sender<String>) {

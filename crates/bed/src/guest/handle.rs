@@ -10,13 +10,16 @@ use std::{
     time::Duration,
 };
 
-use regatta_process::{Preparation, descendants, end_within, ended_within, is_stopped, write_line};
+use regatta_model::{Problem, ProblemKind, reason};
+use regatta_process::{
+    Preparation, descendants, end_within, ended_within, is_stopped, out_of_memory_kills, write_line,
+};
 
 use super::{
     DAEMON_COMMAND,
-    order::{DAEMON_ENDED, GuestMessage, Instructions, Order, PROTOCOL_VERSION},
+    order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
-use crate::{error::BedError, launch};
+use crate::{error::BedError, exit::Exit, launch};
 
 /// Time that a daemon has to end by itself before it is killed.
 const EXIT_LIMIT: Duration = Duration::from_millis(500);
@@ -42,6 +45,8 @@ pub enum GuestError {
 #[derive(Debug)]
 pub struct Guest {
     child: Child,
+    /// [`out_of_memory_kills`] when the daemon was started.
+    kills_before: u64,
     /// Standard input of the daemon; closing it ends the daemon.
     orders: Option<ChildStdin>,
     messages: Receiver<GuestMessage>,
@@ -81,6 +86,7 @@ impl Guest {
         // From here on dropping it ends the process.
         let mut guest = Self {
             child,
+            kills_before: out_of_memory_kills(),
             orders,
             messages,
             reader: None,
@@ -124,12 +130,16 @@ impl Guest {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 let status = ended_within(&mut self.child, EXIT_LIMIT).ok().flatten();
-                let status = status.map_or_else(String::new, |status| format!(" ({status})"));
-                Some(GuestMessage::Failed {
-                    reasons: vec![format!("{DAEMON_ENDED}{status}")],
-                    hint: String::new(),
-                    unsupported: false,
-                })
+                let exit = status.map(|status| Exit::new(status, self.kills_before));
+                let reason = match &exit {
+                    Some(exit) => reason::guest_daemon_ended_with(exit.text()),
+                    None => reason::guest_daemon_ended(),
+                };
+                let kind = match exit.is_some_and(|exit| exit.is_from_outside()) {
+                    true => ProblemKind::Disturbed,
+                    false => ProblemKind::Failed,
+                };
+                Some(GuestMessage::Failed(Problem::new(kind, [reason], "")))
             }
         }
     }

@@ -33,7 +33,7 @@ pub use guest_side::{
 pub use handle::{Guest, GuestError};
 pub use image::{CONGESTION_CONTROLS, Image, ImageError, VIRTUAL_KERNEL_HINT, find};
 pub use init::main as init_main;
-pub use order::{GuestMessage, Order, ended_from_outside};
+pub use order::{GuestMessage, Order};
 pub use regatta_model::Clock;
 pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 

@@ -2,12 +2,11 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use regatta_model::Clock;
-use regatta_process::{STOPPED, is_from_outside};
+use regatta_model::{Clock, Problem};
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages; all ends are the same program, so a difference is a bug.
-pub(super) const PROTOCOL_VERSION: u32 = 3;
+pub(super) const PROTOCOL_VERSION: u32 = 4;
 
 /// Settings of a guest: its kernel, its clock and memory, and the program that it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,60 +79,10 @@ pub enum GuestMessage {
         code: i32,
     },
     /// The guest could not be started, or ended before the program did. Last message of a guest.
-    Failed {
-        /// The causes, outermost first.
-        reasons: Vec<String>,
-        /// Command or setting that helps; may be empty.
-        hint: String,
-        /// Whether this machine cannot run guests at all.
-        unsupported: bool,
-    },
-}
-
-/// Begins the reason that says how a guest's kernel ended.
-pub(super) const KERNEL_ENDED: &str = "its kernel ended with";
-
-/// Begins the reason that says how a guest's daemon ended.
-pub(super) const DAEMON_ENDED: &str = "the guest's daemon ended";
-
-/// Whether somebody killed or stopped the guest, or its daemon, by the reasons of its end.
-#[must_use]
-pub fn ended_from_outside(reasons: &[String]) -> bool {
-    let is_of_end = |it: &&String| {
-        *it == STOPPED || it.starts_with(KERNEL_ENDED) || it.starts_with(DAEMON_ENDED)
-    };
-    let mut ends = reasons.iter().filter(is_of_end);
-    ends.any(|it| is_from_outside(it))
+    Failed(Problem),
 }
 
 impl GuestMessage {
     /// Time from one [`GuestMessage::Heartbeat`] to the next.
     pub const HEARTBEAT: Duration = Duration::from_secs(2);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guest_that_somebody_killed_is_told_from_one_that_crashed() {
-        for (reason, expected) in [
-            ("its kernel ended with signal: 9 (SIGKILL)", true),
-            ("the guest's daemon ended (signal: 15 (SIGTERM))", true),
-            (
-                "its kernel ended with signal: 6 (SIGABRT) (core dumped)",
-                false,
-            ),
-            ("its kernel ended with exit status: 1", false),
-            (STOPPED, true),
-            (
-                "its kernel ended with signal: 9 (SIGKILL), as the kernel killed a process for want of memory",
-                false,
-            ),
-            ("the last lines of its console: killed (SIGKILL)", false),
-        ] {
-            let reasons = ["the guest ended before its program did", reason].map(str::to_owned);
-            assert_eq!(ended_from_outside(&reasons), expected, "{reason}");
-        }
-    }
 }

@@ -35,7 +35,9 @@ use real::RealPath;
 use regatta_control::Host;
 pub(crate) use regatta_forwarder::clock::{monotonic_ns, unix_ns};
 use regatta_forwarder::{ForwarderError, clock};
-use regatta_model::{Condition, Emulator, HostTuning, Offloads, PathCheck, PathSetup, causes};
+use regatta_model::{
+    Condition, Emulator, HostTuning, Offloads, PathCheck, PathSetup, ProblemKind, Text,
+};
 use regatta_process::{die_with_parent, write_line};
 use serde::Serialize;
 use serde_json::Value;
@@ -43,6 +45,7 @@ use userspace::UserspacePath;
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
+    error::problem,
     messages::{
         Answer, DAEMON_PROTOCOL_VERSION, End, HelloReply, LinkCounters, PathCounters, PathForm,
         Probe, Shaping, ToDaemon,
@@ -71,10 +74,7 @@ pub fn main() -> ExitCode {
         let Ok(line) = line else { break };
         let answer = match serve(&mut daemon, &line) {
             Ok(result) => Answer::Done { result },
-            Err(error) => Answer::Failed {
-                reasons: causes(&error),
-                hint: error.hint(),
-            },
+            Err(error) => Answer::Failed(problem(ProblemKind::Unsupported, &error, error.hint())),
         };
         if write_line(&mut io::stdout().lock(), &answer).is_err() {
             break;
@@ -289,7 +289,7 @@ impl Daemon {
         let mut check = check::run(condition, losses, [a, b], ADDRESSES)?;
         // A disturbance widens what is found; what is within its tolerance all the same is sound.
         let evidence = pauses.finish(&self.path.counters()?);
-        check.spoiled = evidence.filter(|_| !check.within);
+        check.spoiled = evidence.filter(|_| !check.within).map(Text::from);
         Ok(check)
     }
 

@@ -17,7 +17,7 @@ use std::{
 use nix::{fcntl::OFlag, unistd::pipe2};
 use parking_lot::{Condvar, Mutex};
 use regatta_model::shell::printable;
-use regatta_process::{Preparation, STOPPED, StopRequest};
+use regatta_process::{Preparation, StopRequest};
 
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     clocks::RemoteClock,
+    exit::Exit,
     launch::{Errors, Launched, LaunchedProcess},
 };
 
@@ -68,7 +69,7 @@ struct Process {
     /// Ends of pipes to those who read the process's output.
     output: Option<File>,
     errors: Option<File>,
-    ended: Option<String>,
+    ended: Option<Exit>,
 }
 
 impl Session {
@@ -370,8 +371,11 @@ impl State {
             Kind::Output => &mut process.output,
             Kind::Errors => &mut process.errors,
             Kind::Ended => {
-                let status = String::from_utf8_lossy(&frame.content);
-                process.ended = Some(printable(&status));
+                process.ended = Some(match serde_json::from_slice(&frame.content) {
+                    Ok(Exit::Unknown(reason)) => Exit::Unknown(printable(&reason).into()),
+                    Ok(exit) => exit,
+                    Err(error) => Exit::Unknown(error.to_string().into()),
+                });
                 self.changed.notify_all();
                 return;
             }
@@ -414,7 +418,7 @@ impl LaunchedProcess for ProcessHandle {
     }
 
     /// Waits as specified by [`LaunchedProcess`]. A process has also ended if its session has.
-    fn ended(&mut self, within: Duration) -> Option<String> {
+    fn ended(&mut self, within: Duration) -> Option<Exit> {
         let state = &self.session.state;
         let is_running = |processes: &mut Processes| {
             let process = processes.running.get(&self.number);
@@ -424,10 +428,11 @@ impl LaunchedProcess for ProcessHandle {
         (state.changed).wait_while_for(&mut processes, is_running, within);
         let process = processes.running.get(&self.number);
         let status = process.and_then(|process| process.ended.clone());
-        status.or_else(|| processes.ended.clone())
+        let lost = || Some(Exit::Unknown(processes.ended.as_deref()?.into()));
+        status.or_else(lost)
     }
 
-    fn kill(&mut self) -> Option<String> {
+    fn kill(&mut self) -> Option<Exit> {
         let kill = Frame::new(Kind::Kill, self.number, []);
         let sent = self.session.outgoing.send(kill).is_ok();
         // One that cannot be killed there is not waited for here.
@@ -435,7 +440,7 @@ impl LaunchedProcess for ProcessHandle {
         // Whoever reads its output sees the end.
         let mut processes = self.session.state.processes.lock();
         processes.running.remove(&self.number);
-        ended.filter(|text| text == STOPPED)
+        ended.filter(|exit| *exit == Exit::Stopped)
     }
 }
 

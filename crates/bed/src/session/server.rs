@@ -15,8 +15,8 @@ use nix::sched::CloneFlags;
 use parking_lot::Mutex;
 use regatta_model::shell::printable;
 use regatta_process::{
-    Executable, Preparation, STOPPED, await_end, become_subreaper, descendants, ended_within,
-    exit_text, is_stopped, kill_descendants, kill_descendants_but, on_end, out_of_memory_kills,
+    Executable, Preparation, await_end, become_subreaper, descendants, ended_within, is_stopped,
+    kill_descendants, kill_descendants_but, on_end, out_of_memory_kills,
 };
 
 use super::{
@@ -25,6 +25,7 @@ use super::{
     guard::Guard,
 };
 use crate::{
+    exit::Exit,
     launch::{self, AGENT},
     path_daemon::INTERFACE_GUARD_COMMAND,
 };
@@ -151,14 +152,20 @@ struct Served {
 }
 
 impl Served {
-    /// Waits for the end of the process; returns it as text.
-    fn wait(mut self) -> String {
+    /// Waits for the end of the process and returns it.
+    fn wait(mut self) -> Exit {
         match self.child.wait() {
-            Ok(_) if self.was_stopped => STOPPED.to_owned(),
-            Ok(status) => exit_text(status, self.kills_before),
-            Err(error) => error.to_string(),
+            Ok(_) if self.was_stopped => Exit::Stopped,
+            Ok(status) => Exit::new(status, self.kills_before),
+            Err(error) => Exit::Unknown(error.to_string().into()),
         }
     }
+}
+
+/// Returns the frame about the end of a process.
+fn ended_frame(number: u32, exit: &Exit) -> Frame {
+    let content = serde_json::to_vec(exit).expect("an exit is JSON");
+    Frame::new(Kind::Ended, number, content)
 }
 
 /// Processes by number, those that have not been reaped.
@@ -203,7 +210,10 @@ pub(crate) fn serve(
                     for kind in [Kind::Output, Kind::Errors] {
                         outgoing.send(Frame::new(kind, number, []))?;
                     }
-                    outgoing.send(Frame::new(Kind::Ended, number, error.to_string()))?;
+                    outgoing.send(ended_frame(
+                        number,
+                        &Exit::Unknown(error.to_string().into()),
+                    ))?;
                 }
             },
             Kind::Input => {
@@ -305,7 +315,7 @@ fn start(
         // Absent once the session is over.
         let served = children.lock().remove(&number);
         if let Some(served) = served {
-            let _ = outgoing.send(Frame::new(Kind::Ended, number, served.wait()));
+            let _ = outgoing.send(ended_frame(number, &served.wait()));
         }
     })?;
     Ok(input)

@@ -31,7 +31,7 @@ use self::{
 use crate::{
     args::ClientArgs,
     client_events::{ClientEvent, Ended, Failed, Interval, RateUnit, SCHEMA_VERSION, Started},
-    directory, exact,
+    client_hints, directory, exact,
     exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
     interrupt::Held,
     line_output::LineOutput,
@@ -72,7 +72,8 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     let (file, text) = study::study(args, &address.host, family)?;
     let plan = Plan::new(&file.study).bad()?;
     let held = Held::new()?;
-    let results = Results::new(args)?;
+    let of_saved = |failure: Failure| failure.with_options(client_hints::of_saved);
+    let results = Results::new(args).map_err(of_saved)?;
     let output = LineOutput::open(args.logfile.as_deref(), args.title.clone())?;
     let options = RunOptions {
         run_id: run::new_id(),
@@ -88,7 +89,7 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
         move |progress| progress_screen.borrow_mut().progress(progress),
     ));
     held.stop_with(run.stopper(), results.at_once())?;
-    let measured = measure(args, run, &screen, &results, (&address, &token));
+    let measured = measure(args, run, &screen, &results, (&address, &token)).map_err(of_saved);
     let has_ended = measured.is_ok();
     let result = measured.and_then(|(ending, tally)| match ending {
         Ending::Complete => Ok(tally.verdict_without_gates()),
@@ -227,9 +228,8 @@ struct Results {
 impl Results {
     fn new(args: &ClientArgs) -> Result<Self> {
         if let Some(dir) = &args.save {
-            let directory = directory::check(Some(dir))
-                .and_then(|()| directory::make(Some(dir), "client"))
-                .map_err(|failure| failure.with_directory_option("--save"))?;
+            directory::check(Some(dir))?;
+            let directory = directory::make(Some(dir), "client")?;
             return Ok(Self {
                 directory: Some(directory),
                 is_requested: true,

@@ -57,8 +57,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let conditions = std::slice::from_ref(&condition);
     let mut bed =
         Bed::up(BedKind::Netns, setup, conditions, &executable, &new_id()).map_err(|error| {
-            let hint = client_hints::of_path(&error.hint());
-            let failure = no_bed(error).with_hint(hint);
+            let failure = no_bed(error).with_options(client_hints::of_path);
             failure.hint("`regatta doctor` shows what this machine lacks")
         })?;
     let seed = args.seed.unwrap_or_else(rand::random);

@@ -5,9 +5,10 @@ use std::{path::Path, process::ExitCode};
 use regatta_bed::{
     Bed, BedError,
     guest::{FILES, payload, send_message},
+    problem,
 };
 use regatta_model::{
-    BedKind, Clock, Guests, Measurements, RunPart, TrialRecord, causes, metric::id,
+    BedKind, Clock, Guests, Measurements, ProblemKind, RunPart, TrialRecord, metric::id,
 };
 
 use super::messages::{FromGuest, RunOrder};
@@ -36,10 +37,13 @@ pub fn serve(rule: StopRule) -> ExitCode {
                 GuestRunError::Engine(EngineError::Bed(error)) => Some(error),
                 _ => None,
             };
+            let kind = match bed.is_some_and(BedError::is_unsupported) {
+                true => ProblemKind::Unsupported,
+                false => ProblemKind::Failed,
+            };
+            let hint = bed.map(BedError::hint).unwrap_or_default();
             let message = FromGuest::Failed {
-                reasons: causes(&error),
-                hint: bed.map_or_else(String::new, |error| error.hint().to_string()),
-                unsupported: matches!(bed, Some(BedError::Refused { .. })),
+                problem: problem(kind, &error, hint),
                 guest_gone: matches!(
                     bed,
                     Some(

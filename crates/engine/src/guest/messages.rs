@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::Study;
+use regatta_model::{Problem, Study};
 use serde::{Deserialize, Serialize};
 
 use crate::{TrialProgress, event::Event, plan::Done};
@@ -40,12 +40,8 @@ pub(super) enum FromGuest {
     },
     /// The run cannot start or go on.
     Failed {
-        /// The causes, outermost first.
-        reasons: Vec<String>,
-        /// Command or setting that helps; may be empty.
-        hint: String,
-        /// Whether this machine cannot do what was asked, rather than something having failed.
-        unsupported: bool,
+        /// The reason.
+        problem: Problem,
         /// Whether the cause is a guest that no longer answers: others can go on with the run.
         guest_gone: bool,
     },

@@ -6,9 +6,11 @@ use std::{
 };
 
 use regatta_bed::{
-    OnStop, STOPPED,
+    Exit, OnStop,
     guest::{Guest, GuestMessage},
 };
+
+use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
 
 use crate::process_output::LastLines;
 
@@ -38,16 +40,7 @@ pub(super) struct SecondGuest {
     /// Time of the last message, once the guest is ready.
     pub(super) last_message: Option<Instant>,
     /// Time and cause of the guest's end.
-    pub(super) ended: Option<(Instant, SecondGuestEnd)>,
-}
-
-/// Reasons why the other guest ended early.
-#[derive(Clone)]
-pub(super) struct SecondGuestEnd {
-    /// The causes, outermost first.
-    pub(super) reasons: Vec<String>,
-    /// Whether this machine cannot run guests at all.
-    pub(super) unsupported: bool,
+    pub(super) ended: Option<(Instant, Problem)>,
 }
 
 /// Running guest.
@@ -108,7 +101,7 @@ impl Watch {
     }
 
     /// Reads the other guest's messages; returns its end, if it has ended early or is silent.
-    pub(super) fn receive_second(&mut self) -> Option<SecondGuestEnd> {
+    pub(super) fn receive_second(&mut self) -> Option<Problem> {
         loop {
             let second = self.second.as_mut()?;
             if let Some((at, end)) = &second.ended {
@@ -116,12 +109,10 @@ impl Watch {
                 return (at.elapsed() > FINAL_REPORT_TIMEOUT).then(|| end.clone());
             }
             let Some(message) = second.guest.receive(Duration::ZERO) else {
-                return is_silent(second.last_message).then(|| SecondGuestEnd {
-                    reasons: self.explain_hung(&hung("the receiver's guest", SILENCE), Vec::new()),
-                    unsupported: false,
-                });
+                let hung = reason::guest_hung(reason::receivers_guest(), SILENCE);
+                return is_silent(second.last_message).then(|| self.explain_hung(hung, Vec::new()));
             };
-            let (reasons, unsupported) = match message {
+            let (kind, causes) = match message {
                 GuestMessage::Heartbeat => {
                     second.last_message = Some(Instant::now());
                     continue;
@@ -137,39 +128,34 @@ impl Watch {
                     continue;
                 }
                 GuestMessage::Ended { code } => {
-                    let reason = format!("its program ended with exit status {code}");
-                    (vec![reason], false)
+                    let reason = reason::its_program_ended_with(&code.to_string());
+                    (ProblemKind::Failed, vec![reason.into()])
                 }
-                GuestMessage::Failed {
-                    reasons,
-                    unsupported,
-                    ..
-                } => (reasons, unsupported),
+                GuestMessage::Failed(problem) => (problem.kind, problem.reasons()),
             };
-            let end = SecondGuestEnd {
-                reasons: self.explain("the receiver's guest ended", reasons),
-                unsupported,
-            };
+            let reasons = self.explain(reason::receivers_guest_ended(), causes);
+            let end = Problem::new(kind, reasons, "");
             self.second.as_mut()?.ended = Some((Instant::now(), end));
         }
     }
 
     /// Returns that a guest hung, that somebody stopped one where that is so, further causes, and the last lines.
-    pub(super) fn explain_hung(&self, what: &str, mut causes: Vec<String>) -> Vec<String> {
+    pub(super) fn explain_hung(&self, what: Phrase, mut causes: Vec<Text>) -> Problem {
         let second = self.second.as_ref().map(|second| &second.guest);
-        if [&self.guest]
-            .into_iter()
-            .chain(second)
-            .any(Guest::is_stopped)
-        {
-            causes.insert(0, STOPPED.to_owned());
-        }
-        self.explain(what, causes)
+        let mut guests = [&self.guest].into_iter().chain(second);
+        let kind = match guests.any(Guest::is_stopped) {
+            true => {
+                causes.insert(0, Exit::Stopped.text());
+                ProblemKind::Disturbed
+            }
+            false => ProblemKind::Failed,
+        };
+        Problem::new(kind, self.explain(what, causes), "")
     }
 
     /// Returns what happened, its causes, and the last lines of the output.
-    pub(super) fn explain(&self, what: &str, causes: Vec<String>) -> Vec<String> {
-        let first = [what.to_owned()].into_iter().chain(causes);
+    pub(super) fn explain(&self, what: Phrase, causes: Vec<Text>) -> Vec<Text> {
+        let first = [what.into()].into_iter().chain(causes);
         first.chain(self.last_lines.description()).collect()
     }
 }
@@ -177,9 +163,4 @@ impl Watch {
 /// Whether a guest that sends heartbeats has sent none for [`SILENCE`].
 pub(super) fn is_silent(last_message: Option<Instant>) -> bool {
     last_message.is_some_and(|last_message| last_message.elapsed() > SILENCE)
-}
-
-pub(super) fn hung(what: &str, silence: Duration) -> String {
-    let seconds = silence.as_secs();
-    format!("{what} hung: it sent nothing for {seconds} s, and was ended")
 }

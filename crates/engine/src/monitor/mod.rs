@@ -12,10 +12,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_bed::{Input, Launched, LaunchedProcess, write_line};
+use regatta_bed::{Exit, Input, Launched, LaunchedProcess, write_line};
 use regatta_model::{
-    HostSamples,
+    HostSamples, Text,
     host_sample::{MonitorLine, MonitorRequest},
+    reason,
 };
 
 pub(crate) use of_run::HostMonitors;
@@ -46,7 +47,7 @@ struct Gathered {
     /// Number of samples so far.
     samples: u64,
     /// Reason for which no more samples come.
-    ended: Option<String>,
+    ended: Option<Text>,
 }
 
 impl HostMonitor {
@@ -106,14 +107,14 @@ impl HostMonitor {
 
     /// Returns the reason for which no more samples come; `None` while they do.
     #[must_use]
-    pub fn ended(&self) -> Option<String> {
+    pub fn ended(&self) -> Option<Text> {
         self.gathered.lock().ended.clone()
     }
 
     /// Ends the process, if need be by killing it, and returns the samples that were not taken yet,
-    /// and the exit status as text unless it was killed.
+    /// and the end of the process unless it was killed.
     #[must_use]
-    pub fn stop(self) -> (Vec<HostSamples>, Option<String>) {
+    pub fn stop(self) -> (Vec<HostSamples>, Option<Exit>) {
         let Self {
             requests,
             process,
@@ -126,7 +127,7 @@ impl HostMonitor {
         // The process has ended, so its output is closed and the reader ends.
         let _ = reader.join();
         let samples = std::mem::take(&mut gathered.lock().batches);
-        (samples, end.text.filter(|_| !end.killed))
+        (samples, end.exit.filter(|_| !end.killed))
     }
 }
 
@@ -140,29 +141,29 @@ fn write_requests(mut input: Box<dyn Input>, requests: &Receiver<MonitorRequest>
 }
 
 /// Reads samples until no more come, and returns the reason.
-fn read_samples(output: File, host: &str, gathered: &Mutex<Gathered>) -> String {
+fn read_samples(output: File, host: &str, gathered: &Mutex<Gathered>) -> Text {
     let mut malformed = None;
     let read = each_line(output, LONGEST_LINE, |line| {
         let added = serde_json::from_slice(line)
-            .map_err(|error| error.to_string())
+            .map_err(|error| Text::from(error.to_string()))
             .and_then(|line| gathered.lock().add(host, line));
-        malformed = added.err().map(|error| {
-            let text = beginning(line, 100);
-            format!("it wrote `{text}`, which is not a sample: {error}")
-        });
+        malformed = added
+            .err()
+            .map(|error| reason::not_a_sample(&beginning(line, 100), error));
         malformed.is_none()
     });
     match (malformed, read) {
         (Some(reason), _) => reason,
-        (None, Ok(())) => "its output ended".to_owned(),
-        (None, Err(error)) => format!("its output cannot be read: {error}"),
+        (None, Ok(())) => reason::output_ended(),
+        (None, Err(error)) => reason::output_unreadable(&error.to_string()),
     }
+    .into()
 }
 
 impl Gathered {
     /// Adds a sample to the last batch, if it is of the same trial and has the same names, or to a
     /// new one.
-    fn add(&mut self, host: &str, line: MonitorLine) -> Result<(), String> {
+    fn add(&mut self, host: &str, line: MonitorLine) -> Result<(), Text> {
         let MonitorLine {
             names,
             trial,
@@ -172,11 +173,8 @@ impl Gathered {
             self.names = names;
         }
         if sample.values.len() != self.names.len() {
-            return Err(format!(
-                "it has {} values for {} names",
-                sample.values.len(),
-                self.names.len()
-            ));
+            let [values, names] = [sample.values.len(), self.names.len()].map(|n| n as u64);
+            return Err(reason::values_without_names(values, names).into());
         }
         self.samples += 1;
         match self.batches.last_mut() {

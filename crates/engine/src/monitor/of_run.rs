@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use regatta_bed::TestBed;
 use regatta_control::Host;
 use regatta_model::{
-    HostSamples, Phrase, Warning, causes, host_sample::MonitorRequest, phrase, units::nanoseconds,
-    warning,
+    HostSamples, Phrase, Text, Warning, host_sample::MonitorRequest, phrase, reason,
+    units::nanoseconds, warning,
 };
 
 use super::HostMonitor;
@@ -128,17 +128,17 @@ impl MonitoredHost {
                 return None;
             }
             Ok(Some(launched)) => HostMonitor::start(name_in_header(self.host), launched, || {})
-                .map_err(|error| causes(&error).join(": ")),
-            Err(error) => Err(causes(&error).join(": ")),
+                .map_err(|error| error.reasons()),
+            Err(error) => Err(error.reasons()),
         };
         match started {
             Ok(monitor) => {
                 self.monitor = Some(monitor);
                 None
             }
-            Err(reason) => {
+            Err(reasons) => {
                 self.failures += 1;
-                self.warn(warning::monitor_not_started, &reason)
+                self.warn(warning::monitor_not_started, reason::chain(reasons))
             }
         }
     }
@@ -151,15 +151,15 @@ impl MonitoredHost {
             0 => self.failures + 1,
             _ => 0,
         };
-        let (last, status) = monitor.stop();
+        let (last, exit) = monitor.stop();
         samples.extend(last);
-        if let Some(status) = status {
-            reason.push_str(&format!(", its process ended with {status}"));
+        if let Some(exit) = exit {
+            reason = reason::monitor_exited(reason, exit.text()).into();
         }
-        self.warn(warning::monitor_ended, &reason)
+        self.warn(warning::monitor_ended, reason)
     }
 
-    fn warn(&mut self, made: fn(Phrase, &str) -> Warning, reason: &str) -> Option<Event> {
+    fn warn(&mut self, made: fn(Phrase, Text) -> Warning, reason: Text) -> Option<Event> {
         if std::mem::replace(&mut self.warned, true) {
             return None;
         }

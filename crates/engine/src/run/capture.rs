@@ -94,9 +94,8 @@ impl TrialRunner<'_> {
             return Ok(());
         };
         if let Some(error) = refused {
-            let cause = std::error::Error::source(&error);
-            let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
-            let warning = warning::no_capture(&cause, error.hint());
+            let why = reason::chain(error.reasons());
+            let warning = warning::no_capture(why, error.hint());
             record.measurements.warnings.push(warning);
             return Ok(());
         }
@@ -222,7 +221,7 @@ fn missing(summary: &CaptureSummary) -> Option<Warning> {
         missed, failure, ..
     } = summary;
     match failure {
-        Some(failure) => Some(warning::capture_ended(*missed, failure)),
+        Some(failure) => Some(warning::capture_ended(*missed, failure.clone())),
         None => (*missed > 0).then(|| warning::capture_misses(*missed)),
     }
 }

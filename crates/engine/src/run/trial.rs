@@ -12,7 +12,7 @@ use regatta_bed::{
     guest::{seed_random_numbers, wait_for_long_timers, wait_for_short_timers, wait_for_timers},
 };
 use regatta_control::{
-    FailureKind, FromAgent, Host, PathHints, Progress, Role, SideReport, ToAgent, TrialOrder,
+    FromAgent, Host, PathHints, ProblemKind, Progress, Role, SideReport, ToAgent, TrialOrder,
 };
 use regatta_model::{
     Condition, Outcome, Text, TrialRecord, WorkloadKind, causes, metric::id, reason,
@@ -193,8 +193,9 @@ impl TrialRunner<'_> {
         match self.ensure_agents() {
             // The run started with two agents, so one that cannot be replaced is this trial's
             // misfortune; the next trial tries again.
-            Err(error @ EngineError::NoAgent { .. }) => {
-                return Ok(Err(TrialFailure::NoAgent(error.to_string())));
+            Err(EngineError::NoAgent { host, reason }) => {
+                let why = reason::cannot_start_agent(&host, reason).into();
+                return Ok(Err(TrialFailure::NoAgent(why)));
             }
             ready => ready?,
         }
@@ -220,9 +221,8 @@ impl TrialRunner<'_> {
         for host in [Host::Server, Host::Client] {
             self.prepare(trial, host, &token)?;
         }
-        let silent = "it sent no address to connect to";
-        (self.await_ready(trial)?)
-            .ok_or_else(|| TrialFailure::Malformed(Host::Server, silent.to_owned()))
+        let silent = || TrialFailure::Malformed(Host::Server, reason::sent_no_address());
+        self.await_ready(trial)?.ok_or_else(silent)
     }
 
     /// Exchanges messages with both ends from the start of the transfer until both have finished. Returns
@@ -265,7 +265,7 @@ impl TrialRunner<'_> {
                     reports.insert(host.role(workload), *report);
                 }
                 Some((host, answer)) => {
-                    let reason = format!("it sent {answer:?} in mid-trial");
+                    let reason = reason::sent_in_trial(&format!("{answer:?}"));
                     return Err(TrialFailure::Malformed(host, reason));
                 }
                 None => {
@@ -389,7 +389,7 @@ impl TrialRunner<'_> {
                     from
                 }
                 Ok(Some((from, answer))) => {
-                    let reason = format!("it sent {answer:?} before the start");
+                    let reason = reason::sent_before_start(&format!("{answer:?}"));
                     return Err(TrialFailure::Malformed(from, reason));
                 }
                 Ok(None) => {
@@ -447,17 +447,7 @@ impl TrialRunner<'_> {
                 AgentOutput::Message(message) => *message,
             };
             return match message {
-                FromAgent::Failed {
-                    kind,
-                    reasons,
-                    hint,
-                    ..
-                } => Err(TrialFailure::Failed {
-                    host,
-                    kind,
-                    reasons,
-                    hint,
-                }),
+                FromAgent::Failed { problem, .. } => Err(TrialFailure::Failed { host, problem }),
                 message => Ok(Some((host, message))),
             };
         }
@@ -544,18 +534,12 @@ impl TrialRunner<'_> {
                         FromAgent::Aborted { trial: of } if of == trial => {
                             awaiting.remove(&host);
                         }
-                        FromAgent::Failed {
-                            trial: of,
-                            kind: kind @ (FailureKind::Unsupported | FailureKind::Disturbed),
-                            reasons,
-                            hint,
-                        } if of == trial && failure.may_be_caused_elsewhere() => {
-                            *failure = TrialFailure::Failed {
-                                host,
-                                kind,
-                                reasons,
-                                hint,
-                            };
+                        FromAgent::Failed { trial: of, problem }
+                            if of == trial
+                                && failure.may_be_caused_elsewhere()
+                                && takes_precedence(problem.kind) =>
+                        {
+                            *failure = TrialFailure::Failed { host, problem };
                         }
                         _ => {}
                     },
@@ -575,6 +559,11 @@ impl TrialRunner<'_> {
             .filter_map(|host| Some((host, self.agents.remove(&host)?.reap())))
             .collect()
     }
+}
+
+/// Whether a failure of this kind explains one of the other end.
+const fn takes_precedence(kind: ProblemKind) -> bool {
+    matches!(kind, ProblemKind::Unsupported | ProblemKind::Disturbed)
 }
 
 fn trial_of(message: &FromAgent) -> Option<u32> {

@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_bed::{
-    BedError, Host, Launched, LaunchedProcess, LinkCounters, PathCounters, TestBed,
+    BedError, Exit, Host, Launched, LaunchedProcess, LinkCounters, PathCounters, TestBed,
     capture::{CaptureOrder, CaptureSummary},
 };
 use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
@@ -106,7 +106,7 @@ pub(crate) struct FakeBed {
     pub spawned: BTreeMap<&'static str, u32>,
     pub check_within: bool,
     /// Reasons why the next path checks are spoiled, the last one first.
-    pub checks_spoiled: Vec<String>,
+    pub checks_spoiled: Vec<Text>,
     pub counters: PathCounters,
     /// Shares of late packets that the path counts in the next trials, the last one first; 0 after
     /// them.
@@ -253,12 +253,14 @@ impl LaunchedProcess for FakeProcess {
         0
     }
 
-    fn ended(&mut self, _within: Duration) -> Option<String> {
+    fn ended(&mut self, _within: Duration) -> Option<Exit> {
         let output = self.output.lock();
-        output.is_none().then(|| self.status.lock().to_string())
+        output
+            .is_none()
+            .then(|| Exit::Unknown((*self.status.lock()).into()))
     }
 
-    fn kill(&mut self) -> Option<String> {
+    fn kill(&mut self) -> Option<Exit> {
         self.output.lock().take();
         None
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use regatta_bed::{Launched, LaunchedProcess};
+use regatta_bed::{Exit, Launched, LaunchedProcess};
 use regatta_model::host_sample::MonitorRequest;
 
 /// Behaviour of a fake monitor.
@@ -36,14 +36,14 @@ impl LaunchedProcess for Process {
         0
     }
 
-    fn ended(&mut self, within: Duration) -> Option<String> {
+    fn ended(&mut self, within: Duration) -> Option<Exit> {
         let (ended, changed) = &*self.0;
         let mut ended = ended.lock();
         changed.wait_while_for(&mut ended, |ended| !*ended, within);
-        ended.then(|| "exit status: 0".to_owned())
+        ended.then(|| Exit::Unknown("exit status: 0".into()))
     }
 
-    fn kill(&mut self) -> Option<String> {
+    fn kill(&mut self) -> Option<Exit> {
         *self.0.0.lock() = true;
         self.0.1.notify_all();
         None

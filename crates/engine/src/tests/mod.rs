@@ -14,8 +14,8 @@ use std::{
 };
 
 use regatta_bed::Host;
-use regatta_control::{FailureKind, FromAgent, PROTOCOL_VERSION, ToAgent};
-use regatta_model::{Link, Outcome, Ratio, RunPart, Step, Text, TrialRecord, Until};
+use regatta_control::{FromAgent, PROTOCOL_VERSION, Problem, ProblemKind, ToAgent};
+use regatta_model::{Link, Outcome, Ratio, RunPart, Step, TrialRecord, Until};
 
 use crate::{
     Done, Ending, EngineError, Event, Listener, ListenerError, Plan, Run, RunOptions, StopRule,
@@ -350,9 +350,11 @@ fn an_end_that_was_disturbed_makes_its_trial_invalid() {
     let trial = receiver_that(|trial| {
         Action::Send(FromAgent::Failed {
             trial,
-            kind: FailureKind::Disturbed,
-            reasons: vec!["the interface `eth1` of this end was down during the trial".into()],
-            hint: Text::default(),
+            problem: Problem::new(
+                ProblemKind::Disturbed,
+                ["the interface `eth1` of this end was down during the trial"],
+                "",
+            ),
         })
     });
     assert_eq!(trial.outcome, Outcome::Invalid);
@@ -368,9 +370,7 @@ fn a_failure_is_attributed_to_the_crashed_end() {
         Box::new(move |message| match (host, message) {
             (Host::Client, ToAgent::Start { trial, .. }) => vec![Action::Send(FromAgent::Failed {
                 trial,
-                kind: FailureKind::Failed,
-                reasons: vec!["connection reset by peer".into()],
-                hint: Text::default(),
+                problem: Problem::new(ProblemKind::Failed, ["connection reset by peer"], ""),
             })],
             (Host::Server, ToAgent::Abort { .. }) => vec![Action::Exit],
             (_, message) => script(message),
@@ -394,9 +394,11 @@ fn unsupported_is_found_once_and_recorded_in_every_round() {
         Box::new(move |message| match message {
             ToAgent::Prepare { order } => vec![Action::Send(FromAgent::Failed {
                 trial: order.trial,
-                kind: FailureKind::Unsupported,
-                reasons: vec!["the kernel has no `hybla`".into()],
-                hint: "run `modprobe tcp_hybla`".into(),
+                problem: Problem::new(
+                    ProblemKind::Unsupported,
+                    ["the kernel has no `hybla`"],
+                    "run `modprobe tcp_hybla`",
+                ),
             })],
             message => script(message),
         })
@@ -571,9 +573,7 @@ fn a_trial_that_failed_with_the_path_daemon_is_not_recorded() {
         Box::new(move |message| match message {
             ToAgent::Prepare { order } => vec![Action::Send(FromAgent::Failed {
                 trial: order.trial,
-                kind: FailureKind::Failed,
-                reasons: vec!["cannot bind to `10.60.0.1:0`".into()],
-                hint: Text::default(),
+                problem: Problem::new(ProblemKind::Failed, ["cannot bind to `10.60.0.1:0`"], ""),
             })],
             message => script(message),
         })
@@ -636,9 +636,7 @@ fn a_refusal_replaces_an_earlier_failure_that_it_caused() {
     let failed = |trial, kind, reason: &str| {
         Action::Send(FromAgent::Failed {
             trial,
-            kind,
-            reasons: vec![reason.into()],
-            hint: Text::default(),
+            problem: Problem::new(kind, [reason], ""),
         })
     };
     let mut bed = FakeBed::new(Box::new(move |host, _| {
@@ -647,14 +645,14 @@ fn a_refusal_replaces_an_earlier_failure_that_it_caused() {
             (ToAgent::Start { trial, .. }, Host::Client) => {
                 vec![failed(
                     *trial,
-                    FailureKind::Failed,
+                    ProblemKind::Failed,
                     "cannot send: broken pipe",
                 )]
             }
             (ToAgent::Start { .. }, Host::Server) => Vec::new(),
             (ToAgent::Abort { trial }, Host::Server) => {
                 let reason = "the server allows 1 MB for one client";
-                let mut acts = vec![failed(*trial, FailureKind::Unsupported, reason)];
+                let mut acts = vec![failed(*trial, ProblemKind::Unsupported, reason)];
                 acts.extend(script(message));
                 acts
             }

@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use regatta_bed::Host;
-use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Outcome, Text};
+use regatta_control::{FromAgent, Problem, ProblemKind, ToAgent};
+use regatta_model::Outcome;
 
 use super::run;
 use crate::{
@@ -36,9 +36,11 @@ fn bed(fail: bool) -> FakeBed {
             let acts = if fail {
                 vec![Action::Send(FromAgent::Failed {
                     trial: order.trial,
-                    kind: FailureKind::Failed,
-                    reasons: vec![format!("no memory on {}", host.name()).into()],
-                    hint: Text::default(),
+                    problem: Problem::new(
+                        ProblemKind::Failed,
+                        [format!("no memory on {}", host.name())],
+                        "",
+                    ),
                 })]
             } else {
                 script(message)

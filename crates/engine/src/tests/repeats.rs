@@ -1,6 +1,6 @@
 //! Tests of trials and path checks that are made again.
 
-use regatta_control::{FailureKind, FromAgent, ToAgent};
+use regatta_control::{FromAgent, Problem, ProblemKind, ToAgent};
 use regatta_model::{Outcome, Text, TrialRecord};
 
 use super::{EventRecorder, run, run_from};
@@ -61,9 +61,9 @@ fn an_invalid_trial_is_repeated_at_the_end_of_its_round_at_most_twice() {
 #[test]
 fn no_other_outcome_is_repeated() {
     for kind in [
-        FailureKind::Failed,
-        FailureKind::TimedOut,
-        FailureKind::Unsupported,
+        ProblemKind::Failed,
+        ProblemKind::TimedOut,
+        ProblemKind::Unsupported,
     ] {
         let plan = Plan::new(&study(1, 1, 1)).unwrap();
         let mut bed = FakeBed::new(Box::new(move |_, _| {
@@ -71,9 +71,7 @@ fn no_other_outcome_is_repeated() {
             Box::new(move |message| match message {
                 ToAgent::Prepare { order } => vec![Action::Send(FromAgent::Failed {
                     trial: order.trial,
-                    kind,
-                    reasons: vec!["no".into()],
-                    hint: Text::default(),
+                    problem: Problem::new(kind, ["no"], ""),
                 })],
                 message => script(message),
             })
@@ -90,7 +88,7 @@ fn a_disturbed_check_is_repeated_at_most_twice() {
         let is_check = |event: &&Event| matches!(event, Event::PathChecked { .. });
         recorded.events.iter().filter(is_check).count()
     };
-    let spoiled = |times: usize| vec!["it was late".to_owned(); times];
+    let spoiled = |times: usize| vec![Text::from("it was late"); times];
     let mut bed = FakeBed::healthy();
     bed.checks_spoiled = spoiled(1);
     let (_, recorded) = run(&mut bed, &plan);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use regatta_control::{FailureKind, FromAgent, ToAgent};
-use regatta_model::{Text, TrialRecord};
+use regatta_control::{FromAgent, Problem, ProblemKind, ToAgent};
+use regatta_model::TrialRecord;
 
 use super::{EventRecorder, run_from};
 use crate::{
@@ -20,9 +20,7 @@ fn failing(trials: BTreeSet<u32>) -> FakeBed {
             ToAgent::Prepare { order } if trials.contains(&order.trial) => {
                 vec![Action::Send(FromAgent::Failed {
                     trial: order.trial,
-                    kind: FailureKind::Failed,
-                    reasons: vec!["no".into()],
-                    hint: Text::default(),
+                    problem: Problem::new(ProblemKind::Failed, ["no"], ""),
                 })]
             }
             message => script(message),

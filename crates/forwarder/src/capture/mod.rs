@@ -21,6 +21,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use regatta_model::{Text, reason};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, Verdict};
@@ -55,7 +56,7 @@ pub struct CaptureSummary {
     /// Size of the file in bytes.
     pub bytes: u64,
     /// Cause of a failed write, if one failed; the file holds what was written before.
-    pub failure: Option<String>,
+    pub failure: Option<Text>,
 }
 
 /// Time between two looks at the forwarder's reports: waking this thread would cost the forwarder a system call for each
@@ -242,7 +243,7 @@ impl Recorder {
     pub fn finish(self) -> CaptureSummary {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| CaptureSummary {
-            failure: Some("the thread that wrote the capture ended".to_owned()),
+            failure: Some(reason::capture_thread_ended().into()),
             ..CaptureSummary::default()
         })
     }
@@ -303,7 +304,7 @@ impl Writer {
             packets: self.packets.iter().sum(),
             missed: self.missed.iter().sum(),
             bytes: self.written,
-            failure: self.failure.map(|error| error.to_string()),
+            failure: self.failure.map(|error| error.to_string().into()),
         }
     }
 

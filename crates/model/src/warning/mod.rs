@@ -1,6 +1,7 @@
 //! Warnings of runs: their codes, one template or more for each, and the functions that fill them in. This is the only
 //! place with their wording; that in Russian is in the report.
 
+mod error;
 pub mod fact;
 pub mod phrase;
 pub mod reason;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::{
+    error::ERRORS,
     fact::FACTS,
     phrase::PHRASES,
     reason::REASONS,
@@ -167,9 +169,9 @@ warnings! {
             hint "run `ethtool -K {interface} tso off gso off gro off`";
     }
     "host_not_monitored" {
-        monitor_not_started(host: Phrase, reason: &str) =
+        monitor_not_started(host: Phrase, reason: Text) =
             "for a part of the run there are no samples of {host}, because its monitor cannot be started: {reason}";
-        monitor_ended(host: Phrase, reason: &str) =
+        monitor_ended(host: Phrase, reason: Text) =
             "for a part of the run there are no samples of {host}, because of its monitor: {reason}";
     }
     "clocks_not_known" as CLOCKS_NOT_KNOWN, "The offset between the hosts' clocks is not known well enough for the delay that a workload measures." {
@@ -178,10 +180,10 @@ warnings! {
             hint "ask for a path with a longer delay, or synchronise the clocks of both hosts and shorten the trial";
     }
     "capture_incomplete" {
-        no_capture(reason: &str, remedy: Text) =
+        no_capture(reason: Text, remedy: Text) =
             "there is no capture: {reason}",
             hint "{remedy}";
-        capture_ended(missing: u64, reason: &str) =
+        capture_ended(missing: u64, reason: Text) =
             "the capture ends early, without {missing} packets: {reason}",
             hint "make room | capture less of each packet with `{--capture}=64B`";
         capture_misses(missing: u64) =
@@ -208,10 +210,10 @@ warnings! {
             hint "compare transports within a round; look at the checks in the report for when it changed";
     }
     "path_not_checked" {
-        path_not_checked(condition: &str, reason: &str) =
+        path_not_checked(condition: &str, reason: Text) =
             "the path of `{condition}` could not be checked, as the machine was too busy: {reason}",
             hint "leave the machine alone during the run; trials that it spoils are found and repeated";
-        path_not_checked_from_step(condition: &str, step: Duration, reason: &str) =
+        path_not_checked_from_step(condition: &str, step: Duration, reason: Text) =
             "the path of `{condition}` from {step} on could not be checked, as the machine was too busy: {reason}",
             hint "leave the machine alone during the run; trials that it spoils are found and repeated";
     }
@@ -392,7 +394,7 @@ warnings! {
             hint "`{earlier}` does not say its statistic: report `{current}`, or another one of \"What a program may tell\" in docs/external-drivers.md";
     }
     "external_end" {
-        external_end(side: Phrase, how: &str) = "when all was done, the {side}'s program {how}";
+        external_end(side: Phrase, how: Text) = "when all was done, the {side}'s program {how}";
     }
 
     // Of the results file.
@@ -413,7 +415,7 @@ warnings! {
             hint "compare transports within rounds, each of which ran on one node, or run all parts on equal nodes";
     }
     "part_left_out" {
-        part_left_out(path: &str, reason: &str) =
+        part_left_out(path: &str, reason: Text) =
             "`{path}` cannot be merged: {reason}",
             hint "run the trials again that are missing for it";
     }

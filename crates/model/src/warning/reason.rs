@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+pub use super::error::*;
 use super::{
     template::{Phrase, phrases},
     text::Text,
@@ -44,6 +45,12 @@ phrases! {
     stopped_with_error() = "it stopped with an error";
     ended_silently() = "its process ended without saying why, as after `kill -9` or a power cut";
     trials_missing(missing: u64, trials: u64) = "{missing} of {trials} trials are in none of the merged files";
+
+    // Directories of results.
+    resume_or_other_directory(run: &str) = "run `regatta resume {run}` to go on with it | choose another directory with `{--out}`";
+    other_directory() = "choose another directory with `{--out}`";
+    other_directory_or_move() = "choose another directory with `{--out}` | move that file away";
+    free_space_or_other_directory() = "free some space and run the study again | choose another directory with `{--out}`";
 
     // Figures that cannot be.
     path_far_too_late(part: Ratio, late: Duration) = "the path was far outside its tolerance: {part} of the packets left it more than {late} late";

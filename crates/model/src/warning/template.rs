@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FACTS, PHRASES, REASONS, WARNINGS};
+use super::{ERRORS, FACTS, PHRASES, REASONS, WARNINGS};
 use crate::units::{BitRate, Bytes, Ratio, format_duration, nanoseconds};
 
 /// Template with the values of its arguments.
@@ -116,7 +116,7 @@ impl Template {
 
     /// Returns all templates.
     pub fn all() -> impl Iterator<Item = &'static Self> {
-        let tables = [WARNINGS, PHRASES, REASONS, FACTS];
+        let tables = [WARNINGS, PHRASES, REASONS, ERRORS, FACTS];
         tables.into_iter().flatten()
     }
 

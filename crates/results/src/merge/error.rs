@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use regatta_model::{Warning, causes, warning};
+use regatta_model::{Phrase, Text, Warning, reason, warning};
 
 use crate::{ResultsError, schema};
 
@@ -13,19 +13,16 @@ pub enum Refusal {
     #[error(transparent)]
     Results(#[from] ResultsError),
     /// Tables of another version.
-    #[error(
-        "its tables are of schema {found}, and only files of schema {} are merged: an earlier version of Regatta made its figures by other rules",
-        schema::VERSION
-    )]
+    #[error("{}", other_schema(*.found))]
     OtherSchema {
         /// Version of its tables.
         found: i32,
     },
     /// Run without the digest of its plan: a version without shards began it.
-    #[error("it does not say of which plan it is: an earlier version of Regatta began it")]
+    #[error("{}", reason::no_plan())]
     NoPlan,
     /// Run of another plan.
-    #[error("it is of another plan, of the study `{study}`, than `{}`", than.display())]
+    #[error("{}", reason::other_plan(.study, &shown(.than)))]
     OtherPlan {
         /// Name of its study.
         study: String,
@@ -33,14 +30,38 @@ pub enum Refusal {
         than: PathBuf,
     },
     /// Merged file.
-    #[error("it is merged already")]
+    #[error("{}", reason::merged_already())]
     Merged,
     /// Copy of a file that is named too.
-    #[error("it is the same run as `{}`", as_other.display())]
+    #[error("{}", reason::same_run(&shown(.as_other)))]
     Twice {
         /// The other file.
         as_other: PathBuf,
     },
+}
+
+impl Refusal {
+    /// Returns the causes, outermost first.
+    fn reasons(&self) -> Vec<Text> {
+        vec![match self {
+            Self::Results(error) => return error.reasons(),
+            Self::OtherSchema { found } => other_schema(*found).into(),
+            Self::NoPlan => reason::no_plan().into(),
+            Self::OtherPlan { study, than } => reason::other_plan(study, &shown(than)).into(),
+            Self::Merged => reason::merged_already().into(),
+            Self::Twice { as_other } => reason::same_run(&shown(as_other)).into(),
+        }]
+    }
+}
+
+/// Returns the reason for tables of another version.
+fn other_schema(found: i32) -> Phrase {
+    let [found, only] = [found, schema::VERSION].map(|version| version.unsigned_abs().into());
+    reason::other_schema(found, only)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// File that cannot be merged.
@@ -75,7 +96,7 @@ impl Refused {
     /// Returns the warning of a merged file that this one was left out.
     pub(super) fn warning(&self) -> Warning {
         let path = self.path.display().to_string();
-        warning::part_left_out(&path, &causes(&self.refusal).join(": "))
+        warning::part_left_out(&path, reason::chain(self.refusal.reasons()))
     }
 }
 

@@ -109,7 +109,7 @@ fn a_wrong_path_is_distinguished_from_an_empty_run() {
     fs::remove_dir_all(path("odd")).unwrap();
     let above = Reader::open(dir.path()).unwrap_err();
     let expected = format!("name the run in it: `{}`", path("run").display());
-    assert_eq!(above.hint(), Some(expected));
+    assert_eq!(above.hint(), Some(expected.into()));
 }
 
 /// Changes a stored run behind our back.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use regatta_model::Text;
 use regatta_transport::Stop;
 use sha2::{Digest as _, Sha256};
 
@@ -65,7 +66,7 @@ pub(crate) fn finish(
     description: &Description,
     command: &Command,
     within: Duration,
-) -> Option<String> {
+) -> Option<Text> {
     if !description.can(REPEAT) {
         return program.finish(within);
     }
@@ -175,7 +176,7 @@ mod tests {
             start(&self.command, &Stop::new()).unwrap()
         }
 
-        fn finish(&self, program: Program, within: Duration) -> Option<String> {
+        fn finish(&self, program: Program, within: Duration) -> Option<Text> {
             finish(program, &self.description, &self.command, within)
         }
     }

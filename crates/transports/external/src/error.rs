@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use regatta_model::units::format_duration;
+use regatta_model::{Phrase, reason, units::format_duration};
 use regatta_transport::TransportError;
 
 /// Error of a program.
@@ -15,7 +15,7 @@ pub(crate) enum ProgramError {
     #[error("it {how} before it was done")]
     Ended {
         /// `ended with exit code 1`, `was ended by signal 9`.
-        how: String,
+        how: Phrase,
         /// Its last lines on standard error.
         #[source]
         stderr: Option<StderrTail>,
@@ -64,8 +64,15 @@ pub(crate) enum ProgramError {
 
 /// Last lines that a program wrote to standard error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("its last lines of standard error: `{0}`")]
+#[error("{}", self.phrase())]
 pub(crate) struct StderrTail(pub String);
+
+impl StderrTail {
+    /// Returns the lines with what they are.
+    pub(crate) fn phrase(&self) -> Phrase {
+        reason::last_stderr(&self.0)
+    }
+}
 
 /// Reason why a program cannot be used any further.
 #[derive(Debug, thiserror::Error)]

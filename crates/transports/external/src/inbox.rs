@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use regatta_model::{Phrase, reason};
 use regatta_transport::{Abort, MonotonicTime, PeerEvent};
 
 use crate::{contract::FromProgram, error::ProgramError};
@@ -26,15 +27,23 @@ pub(crate) enum Event {
     Aborted,
 }
 
-/// Exit status of a process; its text says what the process did: `ended with exit code 1`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
+/// Exit status of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
     /// Exit code.
-    #[strum(to_string = "ended with exit code {0}")]
     Code(i32),
     /// Signal that ended the process.
-    #[strum(to_string = "was ended by signal {0}")]
     Signal(i32),
+}
+
+impl ExitStatus {
+    /// Returns what the process did: `ended with exit code 1`.
+    pub(crate) fn phrase(self) -> Phrase {
+        match self {
+            Self::Code(code) => reason::exit_code(&code.to_string()),
+            Self::Signal(signal) => reason::exit_signal(&signal.to_string()),
+        }
+    }
 }
 
 #[derive(Debug, Default)]

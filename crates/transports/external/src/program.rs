@@ -149,7 +149,7 @@ impl Program {
     ///
     /// # Errors
     /// Why the program has no further use, if it has not answered within `within`.
-    pub(crate) fn end_trial(mut self, within: Duration) -> Result<Self, String> {
+    pub(crate) fn end_trial(mut self, within: Duration) -> Result<Self, Text> {
         let until = MonotonicTime::now() + within;
         let mut answers = self.send(&ToProgram::End).map(|()| true);
         while let Ok(true) = answers {
@@ -159,11 +159,11 @@ impl Program {
                 Err(failure) => Err(failure),
             };
         }
-        let seconds = within.as_secs();
         Err(match answers {
-            Ok(_) => format!("did not answer `end` with `over` within {seconds} s"),
+            Ok(_) => reason::end_not_answered(within).into(),
             Err(_) => {
-                (self.finish(LAST_OUTPUT_TIMEOUT)).unwrap_or_else(|| "ended with the trial".into())
+                let ended = self.finish(LAST_OUTPUT_TIMEOUT);
+                ended.unwrap_or_else(|| reason::ended_with_trial().into())
             }
         })
     }
@@ -257,24 +257,23 @@ impl Program {
             let reason = reason.map_or_else(|| none().into(), |line| Text::from(line.as_str()));
             return TransportError::unsupported(reason, hint.unwrap_or_default()).into();
         }
-        let (how, stderr) = (status.to_string(), self.stderr_tail());
+        let (how, stderr) = (status.phrase(), self.stderr_tail());
         ProgramFailure::Program(ProgramError::Ended { how, stderr })
     }
 
     /// Closes the program's input and lets it end by itself; returns a description of its end if
     /// that was not a success. The program is killed after `within` at the latest.
-    pub(crate) fn finish(mut self, within: Duration) -> Option<String> {
+    pub(crate) fn finish(mut self, within: Duration) -> Option<Text> {
         self.input = None;
         let how = match self.inbox.wait_for_exit(MonotonicTime::now() + within) {
             Some(ExitStatus::Code(0)) => return None,
-            Some(status) => status.to_string(),
-            None => format!(
-                "did not end within {} s of its input's end",
-                within.as_secs()
-            ),
+            Some(status) => status.phrase(),
+            None => reason::not_ended_after_input(within),
         };
-        let stderr = self.stderr_tail();
-        Some(stderr.map_or(how.clone(), |stderr| format!("{how}; {stderr}")))
+        Some(match self.stderr_tail() {
+            Some(stderr) => reason::with_stderr(how.into(), stderr.phrase()).into(),
+            None => how.into(),
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use regatta_control::{
-    FailureKind, FromAgent, PROTOCOL_VERSION, PathHints, Role, SideReport, TlsMaterial, ToAgent,
+    FromAgent, PROTOCOL_VERSION, PathHints, ProblemKind, Role, SideReport, TlsMaterial, ToAgent,
     TrialOrder,
 };
 use regatta_model::{Bytes, OptionValue, Pattern, Probe, Text, Transport, Workload, WorkloadKind};
@@ -124,14 +124,9 @@ impl Agent {
     }
 
     /// Waits for the next message, which must be a failure.
-    pub fn receive_failure(&self) -> (FailureKind, Vec<Text>, Text) {
+    pub fn receive_failure(&self) -> (ProblemKind, Vec<Text>, Text) {
         match self.receive() {
-            FromAgent::Failed {
-                kind,
-                reasons,
-                hint,
-                ..
-            } => (kind, reasons, hint),
+            FromAgent::Failed { problem, .. } => (problem.kind, problem.reasons(), problem.hint),
             other => panic!("{other:?} instead of a failure"),
         }
     }
@@ -265,7 +260,7 @@ fn start(role: Role, tx: &Sender<(Role, Message)>) -> Agent {
 }
 
 /// Result of one end of a trial: its report, or the kind, causes and hint of its failure.
-pub type End = Result<SideReport, (FailureKind, Vec<Text>, Text)>;
+pub type End = Result<SideReport, (ProblemKind, Vec<Text>, Text)>;
 
 impl Pair {
     pub fn greeted() -> Self {
@@ -353,12 +348,9 @@ impl Pair {
                     continue;
                 }
                 Some(FromAgent::Finished { report, .. }) => Ok(*report),
-                Some(FromAgent::Failed {
-                    kind,
-                    reasons,
-                    hint,
-                    ..
-                }) => Err((kind, reasons, hint)),
+                Some(FromAgent::Failed { problem, .. }) => {
+                    Err((problem.kind, problem.reasons(), problem.hint))
+                }
                 other => panic!("{other:?} from the {}", role.name()),
             };
             waiting.retain(|&waiting| waiting != role);

@@ -7,7 +7,7 @@ use std::{
 
 use regatta_control::Host;
 use regatta_forwarder::clock;
-use regatta_model::Condition;
+use regatta_model::{Condition, Phrase};
 use serde_json::Value;
 
 use super::{
@@ -59,7 +59,7 @@ impl Part {
 
     /// Ends this end's part in the check and returns the evidence, if there is some, that this
     /// machine disturbed the measurement.
-    pub(crate) fn close(&mut self, links: &[LinkCounters; 2]) -> Option<String> {
+    pub(crate) fn close(&mut self, links: &[LinkCounters; 2]) -> Option<Phrase> {
         self.prober = None;
         self.pauses.take().and_then(|pauses| pauses.finish(links))
     }
@@ -242,7 +242,6 @@ mod tests {
         };
         assert_eq!(part.close(&[late; 2]), None);
         part.pauses = Some(PauseWatch::start().expect("a thread"));
-        let evidence = part.close(&[late; 2]).expect("evidence");
-        assert!(!evidence.is_empty());
+        assert!(part.close(&[late; 2]).is_some());
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use regatta_forwarder::clock;
+use regatta_model::{Phrase, Ratio, reason};
 
 use crate::{
     messages::LinkCounters,
@@ -101,7 +102,7 @@ impl PauseWatch {
 
     /// Stops the watch and returns the evidence, if there is some, against the check that was made
     /// meanwhile; `links` is what the path counted in it.
-    pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<String> {
+    pub(crate) fn finish(self, links: &[LinkCounters; 2]) -> Option<Phrase> {
         drop(self.keep_running);
         let paused = self.thread.join().unwrap_or_default();
         let of = self.begun.elapsed();
@@ -116,38 +117,34 @@ fn evidence(
     of: Duration,
     links: &[LinkCounters; 2],
     others: f64,
-) -> Option<String> {
+) -> Option<Phrase> {
     let share = paused.as_secs_f64() / of.as_secs_f64().max(1e-9);
     if share > MAX_PAUSED {
-        return Some(format!(
-            "it paused for {:.1} ms of {:.1} s",
-            paused.as_secs_f64() * 1e3,
-            of.as_secs_f64()
+        let tenths =
+            |time: Duration, per_second: f64| (time.as_secs_f64() * per_second).round() as u64;
+        return Some(reason::check_paused(
+            Duration::from_micros(tenths(paused, 1e4) * 100),
+            Duration::from_millis(tenths(of, 10.0) * 100),
         ));
     }
     let delivered: u64 = links.iter().map(|link| link.delivered).sum();
     let late: u64 = links.iter().map(|link| link.late_packets).sum();
     let late = late as f64 / delivered.max(1) as f64;
     if late > MAX_LATE {
-        return Some(format!(
-            "{:.1} % of the check's packets left too late",
-            late * 100.0
-        ));
+        return Some(reason::check_packets_late(to_digits(late, 3)));
     }
     let refused: u64 = links.iter().map(|link| link.refused_drops).sum();
     let refused = refused as f64 / (delivered + refused).max(1) as f64;
     if refused > MAX_REFUSED {
-        return Some(format!(
-            "{:.2} % of the check's packets were lost because it did not keep up",
-            refused * 100.0
-        ));
+        return Some(reason::check_packets_refused(to_digits(refused, 4)));
     }
-    (others > MAX_BUSY).then(|| {
-        format!(
-            "other processes used {:.0} % of the processors",
-            others * 100.0
-        )
-    })
+    (others > MAX_BUSY).then(|| reason::processors_busy(to_digits(others, 2)))
+}
+
+/// Returns a part rounded to decimals.
+fn to_digits(part: f64, digits: i32) -> Ratio {
+    let scale = 10_f64.powi(digits);
+    Ratio((part * scale).round() / scale)
 }
 
 #[cfg(test)]
@@ -166,15 +163,24 @@ mod tests {
         };
         let five_ms = Duration::from_millis(5);
         assert_eq!(evidence(five_ms, second, &links(10), 0.5), None);
+        let says = |found: Option<Phrase>, expected: &str| {
+            assert_eq!(
+                found.map(|found| found.to_string()).as_deref(),
+                Some(expected)
+            );
+        };
         let paused = evidence(Duration::from_millis(6), second, &links(0), 0.0);
-        assert_eq!(paused.as_deref(), Some("it paused for 6.0 ms of 1.0 s"));
+        says(paused, "it paused for 6 ms of 1 s");
         let late = evidence(Duration::ZERO, second, &links(11), 0.0);
-        assert!(late.is_some_and(|late| late.starts_with("1.1 %")));
+        says(late, "1.1 % of the check's packets left too late");
         let mut refusing = links(0);
         refusing[1].refused_drops = 20;
         let refused = evidence(Duration::ZERO, second, &refusing, 0.0);
-        assert!(refused.is_some_and(|refused| refused.starts_with("0.99 %")));
+        says(
+            refused,
+            "0.99 % of the check's packets were lost because it did not keep up",
+        );
         let busy = evidence(Duration::ZERO, second, &links(0), 0.6);
-        assert!(busy.is_some_and(|busy| busy.ends_with("60 % of the processors")));
+        says(busy, "other processes used 60 % of the processors");
     }
 }

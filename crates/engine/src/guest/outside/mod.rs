@@ -16,15 +16,17 @@ use std::{
 
 use regatta_bed::{
     SECOND_GUEST_COMMAND, StopRequest,
-    guest::{Guest, GuestError, GuestMessage, Image, Order, ended_from_outside, wires},
+    guest::{Guest, GuestError, GuestMessage, Image, Order, wires},
 };
-use regatta_model::{Clock, Guests, Outcome, RunHeader, Study, Text, phrase, warning};
+use regatta_model::{
+    Clock, Guests, Outcome, Problem, ProblemKind, RunHeader, Study, phrase, reason, warning,
+};
 
 use self::progress::{AfterEnd, Progress};
 use super::{
     memory_mib,
     messages::{FromGuest, RunOrder},
-    watch::{LAST_LINES, SILENCE, SecondGuest, SecondGuestEnd, Watch, hung, is_silent},
+    watch::{LAST_LINES, SILENCE, SecondGuest, Watch, is_silent},
 };
 use crate::{
     error::EngineError,
@@ -72,7 +74,7 @@ enum End {
     /// The run is over.
     Over(Ending),
     /// The guest ended, or was ended, before its run.
-    Early(Vec<String>),
+    Early(Problem),
 }
 
 impl GuestRun {
@@ -145,23 +147,20 @@ impl GuestRun {
             let end = self.follow(&mut watch, &mut progress, listener, progress_listener);
             // A guest that hangs goes before anything else is begun.
             drop(watch);
-            let reasons = match end? {
+            let problem = match end? {
                 End::Over(ending) => return Ok(ending),
-                End::Early(reasons) => reasons,
+                End::Early(problem) => problem,
             };
             match progress.after(self.has_begun()) {
-                AfterEnd::Fails => {
-                    return Err(EngineError::guest(&reasons, String::new(), false));
-                }
+                AfterEnd::Fails => return Err(EngineError::Guest(problem)),
                 AfterEnd::Repeats => continue,
                 AfterEnd::HasFailed { index, since } => {
                     // One that somebody killed says nothing about the transport: the trial is repeated.
-                    let outcome = match ended_from_outside(&reasons) {
-                        true => Outcome::Invalid,
-                        false => Outcome::Failed,
+                    let outcome = match problem.kind {
+                        ProblemKind::Disturbed => Outcome::Invalid,
+                        _ => Outcome::Failed,
                     };
-                    let reasons = reasons.into_iter().map(Text::from);
-                    let failed = (outcome, reasons.collect(), Text::default());
+                    let failed = (outcome, problem.reasons(), problem.hint);
                     if let Some(trial) = self.plan.trial(index) {
                         let record = self.plan.record(&trial, since, failed);
                         progress.failed(&self.plan, &record);
@@ -291,13 +290,9 @@ impl GuestRun {
             }
             if let Some(end) = watch.receive_second() {
                 if !progress.has_started() {
-                    let SecondGuestEnd {
-                        reasons,
-                        unsupported,
-                    } = end;
-                    return Err(EngineError::guest(&reasons, String::new(), unsupported));
+                    return Err(EngineError::Guest(end));
                 }
-                return Ok(End::Early(end.reasons));
+                return Ok(End::Early(end));
             }
             let Some(message) = watch.receive() else {
                 let silence = match watch.until <= Instant::now() {
@@ -305,8 +300,8 @@ impl GuestRun {
                     false if is_silent(watch.last_message) => SILENCE,
                     false => continue,
                 };
-                let hung = hung("the guest", silence);
-                return Ok(End::Early(watch.explain_hung(&hung, Vec::new())));
+                let hung = reason::guest_hung(reason::the_guest(), silence);
+                return Ok(End::Early(watch.explain_hung(hung, Vec::new())));
             };
             if watch.last_message.is_some() {
                 watch.last_message = Some(Instant::now());
@@ -334,33 +329,24 @@ impl GuestRun {
                         }
                     }
                     FromGuest::Failed {
-                        reasons,
+                        problem,
                         guest_gone: true,
-                        ..
                     } if watch.second.is_some() && progress.has_started() => {
-                        let what = "the receiver's guest hung, and was ended";
-                        return Ok(End::Early(watch.explain_hung(what, reasons)));
+                        let what = reason::receivers_guest_hung();
+                        return Ok(End::Early(watch.explain_hung(what, problem.reasons())));
                     }
-                    FromGuest::Failed {
-                        reasons,
-                        hint,
-                        unsupported,
-                        ..
-                    } => return Err(EngineError::guest(&reasons, hint, unsupported)),
+                    FromGuest::Failed { problem, .. } => return Err(EngineError::Guest(problem)),
                 },
                 GuestMessage::Ended { code } => {
-                    let what = format!("the guest's program ended with exit status {code}");
-                    return Ok(End::Early(watch.explain(&what, Vec::new())));
+                    let what = reason::guest_program_ended_with(&code.to_string());
+                    let reasons = watch.explain(what, Vec::new());
+                    return Ok(End::Early(Problem::new(ProblemKind::Failed, reasons, "")));
                 }
-                GuestMessage::Failed {
-                    reasons,
-                    hint,
-                    unsupported,
-                } => {
+                GuestMessage::Failed(problem) => {
                     if start.is_none() && !self.has_begun() {
-                        return Err(EngineError::guest(&reasons, hint, unsupported));
+                        return Err(EngineError::Guest(problem));
                     }
-                    return Ok(End::Early(reasons));
+                    return Ok(End::Early(problem));
                 }
             }
         }

@@ -231,7 +231,7 @@ impl Session for ProgramSession {
         if let Some(how) = end
             && !is_stopped()
         {
-            let warning = warning::external_end(phrase::side(side), &how);
+            let warning = warning::external_end(phrase::side(side), how);
             report.measurements.warnings.push(warning);
         }
         Ok(report)

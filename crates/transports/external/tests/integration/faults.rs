@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::{FailureKind, Note, Role, SideReport, TrialOrder};
+use regatta_control::{Note, ProblemKind, Role, SideReport, TrialOrder};
 use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
 use regatta_test_support::processes::running_with;
 use regatta_transport::{
@@ -43,7 +43,7 @@ fn receive(script: &Script) -> Result<SideReport, TransportError> {
 /// Returns the causes of an error, which must be a failure, in one line.
 fn failure<T>(result: Result<T, TransportError>) -> String {
     let error = result.err().expect("it must fail");
-    assert_eq!(error.kind(), FailureKind::Failed, "{error:?}");
+    assert_eq!(error.kind(), ProblemKind::Failed, "{error:?}");
     error.reasons().join(": ")
 }
 
@@ -98,7 +98,7 @@ fn a_program_that_cannot_run_here_is_unsupported_with_its_reason_and_hint() {
         Script::new("echo 'no SCTP here' >&2; echo 'hint: run `modprobe sctp`' >&2; exit 77"),
     ] {
         let error = prepare(Role::Sender, &script.path()).err().expect("77");
-        assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+        assert_eq!(error.kind(), ProblemKind::Unsupported, "{error:?}");
         assert_eq!(error.to_string(), "no SCTP here");
         assert_eq!(error.hint(), "run `modprobe sctp`");
     }
@@ -251,7 +251,7 @@ fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     });
     let error = session.run(Some("127.0.0.1:9".parse().expect("an address")));
     let error = error.expect_err("nothing was connected");
-    assert_eq!(error.kind(), FailureKind::TimedOut, "{error:?}");
+    assert_eq!(error.kind(), ProblemKind::TimedOut, "{error:?}");
     contains(&error.to_string(), "no connection within 300 ms");
     assert!(
         begun.elapsed() < SOON + order.connect_deadline,
@@ -424,7 +424,7 @@ fn workloads_outside_the_contract_are_unsupported(kind: WorkloadKind) {
         .prepare(&order, trial_context().0)
         .err()
         .expect("unsupported");
-    assert_eq!(error.kind(), FailureKind::Unsupported, "{error:?}");
+    assert_eq!(error.kind(), ProblemKind::Unsupported, "{error:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use regatta_control::{FailureKind, Role, TrialOrder};
+use regatta_control::{ProblemKind, Role, TrialOrder};
 use regatta_model::{Finish, OptionValue, Pattern, WorkloadKind};
 use regatta_test_contract::{contract, exchanges};
 use regatta_transport::{
@@ -68,7 +68,7 @@ fn supported(name: &str) -> Option<&'static dyn Driver> {
     let order = order_for(Role::Sender, driver.descriptor().name, 1, 1);
     let error = driver.prepare(&order, trial_context().0).err();
     let error = error.expect("what is unsupported cannot be prepared");
-    assert_eq!(error.kind(), FailureKind::Unsupported, "{name}");
+    assert_eq!(error.kind(), ProblemKind::Unsupported, "{name}");
     assert_eq!(error.hint(), unsupported.hint, "{name}");
     None
 }
@@ -218,7 +218,7 @@ fn an_abandoned_transfer_is_measured_on_what_arrived_and_flagged(name: &str) {
     let pair = match pair {
         Ok(pair) => pair,
         Err(error) => {
-            assert_eq!(error.kind(), FailureKind::Unsupported, "{name}: {error:?}");
+            assert_eq!(error.kind(), ProblemKind::Unsupported, "{name}: {error:?}");
             return;
         }
     };
@@ -262,7 +262,7 @@ fn aioquic_is_left_alone_with_its_own_profile() {
 }
 
 /// Runs a pair that must not connect, and returns its sender's failure.
-fn refused(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> (FailureKind, String) {
+fn refused(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> (ProblemKind, String) {
     let name = driver.descriptor().name;
     let end = |role| {
         let mut order = order_for(role, name, 1000, 1000);
@@ -291,7 +291,7 @@ fn a_wrong_token_is_refused_and_named(name: &str) {
             order.token = "00".repeat(16);
         }
     });
-    assert_eq!(kind, FailureKind::Failed, "{name}: {reason}");
+    assert_eq!(kind, ProblemKind::Failed, "{name}: {reason}");
     assert!(
         !driver.descriptor().encrypted || reason.contains("this is not the trial's token"),
         "{name}: {reason}"
@@ -314,13 +314,13 @@ fn a_wrong_certificate_is_refused_and_named(name: &str) {
             order.tls.certificate_der_base64.clone_from(&other);
         }
     });
-    assert_eq!(kind, FailureKind::Failed, "{name}: {reason}");
+    assert_eq!(kind, ProblemKind::Failed, "{name}: {reason}");
     assert!(reason.contains("certificate"), "{name}: {reason}");
     // The right certificate under another name.
     let (kind, reason) = refused(driver, |order| {
         order.tls.server_name = "elsewhere.invalid".to_owned();
     });
-    assert_eq!(kind, FailureKind::Failed, "{name}: {reason}");
+    assert_eq!(kind, ProblemKind::Failed, "{name}: {reason}");
 }
 
 fn base64(der: &[u8]) -> String {
@@ -338,7 +338,7 @@ fn a_program_that_is_not_installed_is_unsupported_with_a_hint() {
                 let order = order_for(Role::Sender, name, 1, 1);
                 let error = driver.prepare(&order, trial_context().0).err();
                 let error = error.expect("what is unsupported cannot be prepared");
-                assert_eq!(error.kind(), FailureKind::Unsupported, "{name}");
+                assert_eq!(error.kind(), ProblemKind::Unsupported, "{name}");
                 assert_eq!(error.hint(), unsupported.hint, "{name}");
             }
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_control::{FailureKind, Role};
+use regatta_control::{ProblemKind, Role};
 use regatta_model::{Direction, OptionValue, WorkloadKind};
 use regatta_test_contract::contract;
 use regatta_transport::{Driver, TransportError, testing};
@@ -132,7 +132,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_unsupported() {
         .prepare(&order, testing::trial_context().0)
         .err()
         .expect("it cannot be prepared");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert_eq!(error.kind(), ProblemKind::Unsupported);
 }
 
 regatta_test_contract::test_cases! { tls_reports_negotiated_parameters_and_cipher:

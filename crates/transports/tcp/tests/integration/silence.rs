@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::{FailureKind, Role};
+use regatta_control::{ProblemKind, Role};
 use regatta_transport::{Driver, TransportError, testing};
 use socket2::{Domain, Socket, Type};
 
@@ -54,7 +54,7 @@ fn never_connected_sender_times_out(name: &str, peer: SocketAddr) {
             .expect("a sender");
         let begun = Instant::now();
         let error = sender.run(Some(peer)).expect_err("nobody answers");
-        assert_eq!(error.kind(), FailureKind::TimedOut, "{name}");
+        assert_eq!(error.kind(), ProblemKind::TimedOut, "{name}");
         // Without the port, which differs between trials.
         assert_eq!(error.to_string(), "no connection within 300 ms", "{name}");
         assert!(begun.elapsed() < Duration::from_secs(2), "{name}");

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use regatta_control::{FailureKind, Note, Role, TrialOrder};
+use regatta_control::{Note, ProblemKind, Role, TrialOrder};
 use regatta_model::OptionValue;
 use regatta_test_contract::contract;
 use regatta_transport::{
@@ -108,7 +108,7 @@ fn framed_udp_message_beyond_the_limit_is_unsupported() {
     let error = testing::run_pair(&udp_framed(), 65_487, 65_487, |_| {})
         .err()
         .expect("it does not fit");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert_eq!(error.kind(), ProblemKind::Unsupported);
     assert!(error.hint().contains("65486"), "{}", error.hint());
 }
 
@@ -194,7 +194,7 @@ fn a_message_longer_than_a_datagram_is_unsupported(driver: &dyn Driver) {
         .prepare(&order, testing::trial_context().0)
         .err()
         .expect("it cannot be carried");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert_eq!(error.kind(), ProblemKind::Unsupported);
     assert!(error.hint().contains("65507"), "{}", error.hint());
 }
 

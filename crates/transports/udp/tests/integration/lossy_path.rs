@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
+use regatta_control::{ProblemKind, Role, SideReport, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Pattern, WorkloadKind};
 use regatta_transport::{Driver, TransportError, testing};
 
@@ -208,7 +208,7 @@ mod real_time {
             }
         });
         let error = sender.expect_err("there was no connection");
-        assert_eq!(error.kind(), FailureKind::TimedOut);
+        assert_eq!(error.kind(), ProblemKind::TimedOut);
         assert_eq!(error.to_string(), "no connection within 500 ms");
         assert!(error.hint().contains("deadline"), "{}", error.hint());
         assert!(begun.elapsed() < Duration::from_secs(4));

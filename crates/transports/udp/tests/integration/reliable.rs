@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_control::{FailureKind, Role, SideReport, TrialOrder};
+use regatta_control::{ProblemKind, Role, SideReport, TrialOrder};
 use regatta_model::OptionValue;
 use regatta_transport::{Driver, ProtocolSample, TransportError, testing};
 
@@ -111,7 +111,7 @@ fn giving_up_fails_with_its_reason() {
     let error = done.sender.expect_err("it gives up");
     assert!(begun.elapsed() < Duration::from_secs(10));
     match error.kind() {
-        FailureKind::Failed => assert_eq!(
+        ProblemKind::Failed => assert_eq!(
             error.to_string(),
             "gave up: a message had no acknowledgement after 2 retransmissions"
         ),
@@ -127,7 +127,7 @@ fn unanswered_conn_times_out() {
         order.transport.options.extend([max_wait]);
     });
     let error = done.sender.expect_err("nobody answers");
-    assert_eq!(error.kind(), FailureKind::TimedOut);
+    assert_eq!(error.kind(), ProblemKind::TimedOut);
     assert_eq!(error.to_string(), "no answer to 16 CONN within 300 ms");
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_control::{FailureKind, TrialOrder};
+use regatta_control::{ProblemKind, TrialOrder};
 use regatta_model::{Bytes, OptionValue, WorkloadKind};
 use regatta_test_contract::contract;
 use regatta_transport::{
@@ -111,7 +111,7 @@ fn messages_up_to_the_longest_arrive_and_longer_ones_are_unsupported(driver: &dy
     }
     let refused = run_pair(driver, 10 * (longest + 1), longest + 1, in_datagrams);
     let error = refused.err().expect("one byte too long");
-    assert_eq!(error.kind(), FailureKind::Unsupported, "{name}");
+    assert_eq!(error.kind(), ProblemKind::Unsupported, "{name}");
     let limit = format!("at most {longest} B");
     assert!(error.hint().contains(&limit), "{name}: {}", error.hint());
 }

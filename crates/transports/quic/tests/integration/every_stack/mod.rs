@@ -20,7 +20,7 @@ mod strangers;
 
 use std::{net::UdpSocket, time::Duration};
 
-use regatta_control::{FailureKind, Role, TrialOrder};
+use regatta_control::{ProblemKind, Role, TrialOrder};
 use regatta_model::OptionValue;
 use regatta_transport::{
     Driver,
@@ -60,7 +60,7 @@ fn a_peer_that_never_answers_is_timed_out(driver: &dyn Driver) {
         let (context, _) = trial_context();
         let sender = driver.prepare(&order, context).expect("a sender");
         let error = sender.run(Some(peer)).expect_err("nobody answers");
-        assert_eq!(error.kind(), FailureKind::TimedOut, "{error}");
+        assert_eq!(error.kind(), ProblemKind::TimedOut, "{error}");
         assert_eq!(error.to_string(), "no connection within 400 ms");
     }
 }

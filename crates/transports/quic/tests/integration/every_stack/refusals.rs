@@ -3,7 +3,7 @@
 use std::thread;
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use regatta_control::{FailureKind, Role};
+use regatta_control::{ProblemKind, Role};
 use regatta_transport::{
     Driver, TransportError,
     testing::{SERVER_NAME, order_for, trial_context},
@@ -67,6 +67,6 @@ fn a_path_with_too_small_packets_is_unsupported(driver: &dyn Driver) {
         .prepare(&order, context)
         .err()
         .expect("QUIC needs more");
-    assert_eq!(error.kind(), FailureKind::Unsupported);
+    assert_eq!(error.kind(), ProblemKind::Unsupported);
     assert!(!error.hint().is_empty());
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_control::{FailureKind, Role};
+use regatta_control::{ProblemKind, Role};
 use regatta_transport::{
     Driver,
     testing::{order_for, trial_context},
@@ -91,6 +91,6 @@ fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Dr
         over.store(true, Ordering::Relaxed);
         error
     });
-    assert_eq!(error.kind(), FailureKind::TimedOut, "{name}");
+    assert_eq!(error.kind(), ProblemKind::TimedOut, "{name}");
     assert_eq!(error.to_string(), "no connection within 400 ms", "{name}");
 }
