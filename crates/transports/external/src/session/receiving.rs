@@ -64,6 +64,9 @@ impl ProgramSession {
                     has_times &= at_ns.is_some();
                     started = Some(event_time("connected", at_ns, MonotonicTime(0))?);
                 }
+                Event::Message(FromProgram::ProbeRetransmitted { packets }) => {
+                    self.probe_retransmitted(packets)?;
+                }
                 Event::Message(FromProgram::Progress { bytes }) if started.is_some() => {
                     self.count(bytes)?;
                 }
@@ -167,7 +170,7 @@ impl ProgramSession {
     }
 
     /// Waits until the sender has the acknowledgement, or was stopped before that came.
-    fn await_sender(&self, until: MonotonicTime, bytes: u64) -> Result<(), ProgramFailure> {
+    fn await_sender(&mut self, until: MonotonicTime, bytes: u64) -> Result<(), ProgramFailure> {
         let note = self.await_note(until, |note| matches!(note, Note::Sent { .. }))?;
         if let Note::Sent {
             deadline_reached: true,
@@ -182,13 +185,16 @@ impl ProgramSession {
 
     /// Waits for this note of the sender.
     fn await_note(
-        &self,
+        &mut self,
         until: MonotonicTime,
         is_wanted: fn(&Note) -> bool,
     ) -> Result<Note, ProgramFailure> {
         loop {
             match self.program.next(until) {
                 Ok(Some(Event::Note(note))) if is_wanted(&note) => return Ok(note),
+                Ok(Some(Event::Message(FromProgram::ProbeRetransmitted { packets }))) => {
+                    self.probe_retransmitted(packets)?;
+                }
                 Ok(Some(_)) => {}
                 // It has done its part; the sender's note decides.
                 Err(ProgramFailure::Program(ProgramError::Ended { .. })) => {}
@@ -212,6 +218,9 @@ impl ProgramSession {
         // The check holds for every byte, or the trial has failed.
         findings.delivery(self.first(done.bytes), 0, None);
         self.add(&mut findings.0, started, done);
+        if let Some(probe) = &self.probe {
+            probe.report_listening(&mut findings);
+        }
         findings.0
     }
 }
