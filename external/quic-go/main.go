@@ -298,12 +298,37 @@ func sleepUntil(due int64) {
 	time.Sleep(time.Duration(due - monotonicNs()))
 }
 
+// retransmitted counts the packets of the probe's connection that quic-go declares lost from `start` on.
+type retransmitted struct {
+	connection *quic.Conn
+	before     uint64
+	told       uint64
+}
+
+func (r *retransmitted) start() {
+	r.before = r.connection.ConnectionStats().PacketsLost
+	r.say()
+}
+
+// tell reports the number if it has changed.
+func (r *retransmitted) tell() {
+	if r.connection.ConnectionStats().PacketsLost-r.before != r.told {
+		r.say()
+	}
+}
+
+func (r *retransmitted) say() {
+	r.told = r.connection.ConnectionStats().PacketsLost - r.before
+	say(map[string]any{"type": "probe_retransmitted", "packets": r.told})
+}
+
 // probe is the connection of the probe at the connecting end.
 type probe struct {
-	plan      *probePlan
-	stream    *quic.Stream
-	connected int64
-	over      atomic.Int64
+	plan          *probePlan
+	stream        *quic.Stream
+	retransmitted retransmitted
+	connected     int64
+	over          atomic.Int64
 }
 
 // dialer has what is prepared before a connect call.
@@ -335,8 +360,8 @@ func (d *dialer) dial(peer netip.Addr, port uint16, connected func()) (*quic.Con
 // openProbe connects the probe, and has its messages before the transfer answered one after another.
 func openProbe(o *order, port uint16) *probe {
 	dialer := o.dialer()
-	_, stream := dialer.dial(o.Peer, port, func() {})
-	p := &probe{plan: o.Probe, stream: stream}
+	connection, stream := dialer.dial(o.Peer, port, func() {})
+	p := &probe{plan: o.Probe, stream: stream, retransmitted: retransmitted{connection: connection}}
 	write(stream, tokenBytes(o.Probe.Token))
 	message, idle := make([]byte, o.Probe.MessageBytes), answers{to: "idle_probe", told: monotonicNs()}
 	for range o.Probe.IdleMessages {
@@ -362,6 +387,7 @@ func (p *probe) start(connected int64) {
 		return
 	}
 	p.connected = connected
+	p.retransmitted.start()
 	go func() {
 		message := make([]byte, p.plan.MessageBytes)
 		for number := int64(0); ; number++ {
@@ -378,6 +404,8 @@ func (p *probe) start(connected int64) {
 			if _, err := io.ReadFull(p.stream, answer); err != nil {
 				return
 			}
+			// Before the answers: with the last of them the agent has everything.
+			p.retransmitted.tell()
 			load.add(p.due(number), monotonicNs())
 			if p.over.Load() != 0 || *p.plan.IntervalNs > int64(progressInterval) {
 				load.tell()
@@ -623,7 +651,7 @@ func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 		connection *quic.Conn
 		stream     *quic.Stream
 	}
-	admitted := make(chan flow)
+	admitted, isAdmitted := make(chan flow), make(chan struct{})
 	token := tokenBytes(o.Token)
 	var probeToken []byte
 	if o.Probe != nil {
@@ -639,7 +667,15 @@ func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 			return
 		}
 		if subtle.ConstantTimeCompare(opening, probeToken) == 1 {
-			// The probe's messages go back as they come.
+			// The probe's messages go back as they come; what is sent again counts from the transfer's beginning.
+			go func() {
+				<-isAdmitted
+				count := retransmitted{connection: connection}
+				count.start()
+				for range time.Tick(progressInterval) {
+					count.tell()
+				}
+			}()
 			_, _ = io.Copy(stream, stream)
 			return
 		}
@@ -664,6 +700,7 @@ func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 		}
 	}()
 	flowed := <-admitted
+	close(isAdmitted)
 	return flowed.connection, flowed.stream
 }
 

@@ -8,7 +8,7 @@ use hdrhistogram::{
     serialization::{Serializer as _, V2Serializer},
 };
 use regatta_control::TrialOrder;
-use regatta_model::{Histogram, Probe, ProbePlacement, Series};
+use regatta_model::{Histogram, Phrase, Probe, ProbePlacement, Series};
 
 use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
 
@@ -394,9 +394,8 @@ pub(crate) struct Probed {
     pub delays: Delays,
     /// Who sends a lost message again, under load.
     pub retransmission: Option<String>,
-    /// Packets that this end of the flow's connection sent again after the warm-up, under load; `None` where it is not
-    /// known.
-    pub retransmitted: Option<u64>,
+    /// Packets that this end of the flow's connection sent again after the warm-up, or why that is not known; under load.
+    pub retransmitted: Option<Result<u64, Phrase>>,
     /// Error that broke the flow before its end, if any.
     pub error: Option<TransportError>,
 }

@@ -135,6 +135,8 @@ pub enum Combination {
     Receiver,
     /// Sum over the ends that have a value.
     Sum,
+    /// Sum of both ends; absent where one has no value, since that is not zero.
+    SumOfBoth,
     /// [`Self::Sum`] where both ends send, else [`Self::Sender`].
     SenderOrSum,
     /// [`Self::Sum`] where both ends send, else [`Self::Receiver`].
@@ -161,6 +163,7 @@ impl Combination {
                 (Some(sender), Some(receiver)) => Some(sender + receiver),
                 _ => sender.or(receiver),
             },
+            Self::SumOfBoth => Some(sender? + receiver?),
             Self::SenderOrLeast => sender.into_iter().chain(receiver).reduce(f64::min),
         }
     }
@@ -277,6 +280,14 @@ mod tests {
             assert!(metric.name.ends_with(suffix), "{}", metric.name);
             assert!(metric.definition.ends_with('.'), "{}", metric.name);
         }
+    }
+
+    #[test]
+    fn a_sum_of_both_ends_is_absent_where_one_does_not_know() {
+        let of = |sender, receiver| Combination::SumOfBoth.combine(sender, receiver, false);
+        assert_eq!(of(Some(2.0), Some(3.0)), Some(5.0));
+        assert_eq!(of(Some(2.0), None), None);
+        assert_eq!(of(None, Some(3.0)), None);
     }
 
     /// A stem with several statistics, or a series, that is a metric without one would be read as either of them.

@@ -69,8 +69,8 @@ super::metrics! {
         "Messages that measure the round-trip delay under load, with a scheduled departure in the time of goodput (see `round_trip_delay_mean_ns`); those are among them that the transport did not take in time.";
     PROBE_MESSAGES_LOST = "probe_messages_lost" [Count, Lower] "probe messages without answer":
         "Of these, the ones without an answer. After the end of the transfer answers are waited for as long as the path can hold a message and its answer, and 250 ms more for a retransmission.";
-    PROBE_PACKETS_RETRANSMITTED = "probe_packets_retransmitted" [Count, Lower, Sum] "probe packets sent again":
-        "Packets of the probe's own connection that its two ends had to send again since the beginning of the time of goodput (see `round_trip_delay_mean_ns`), where their stack counts them: TCP's retransmissions, packets that QUIC declares lost. What they carried arrived a round trip later or more. 0 where the transport sends nothing again; not known for a probe on a stream of the transfer's connection, and where the stack does not count.";
+    PROBE_PACKETS_RETRANSMITTED = "probe_packets_retransmitted" [Count, Lower, SumOfBoth] "probe packets sent again":
+        "Packets of the probe's own connection that its two ends had to send again since the beginning of the time of goodput (see `round_trip_delay_mean_ns`), where their stack counts them: TCP's retransmissions, packets that QUIC declares lost. What they carried arrived a round trip later or more. 0 where the transport sends nothing again. Absent where one end does not know it, as the fact `probe.packets_retransmitted` says: where a stack or an external program does not count, and for a probe on a stream of the transfer's connection, whose packets carry the transfer as well and are counted together.";
     SERIES_TIME_NS = "series_time_ns" [Nanoseconds, Neither] "time in the series":
         "Of a series (`every`): from the beginning of its first round to the beginning of this trial, by the clock of the run, which is virtual in virtual time.";
     SERIES_PERIOD = "series_period" [Count, Neither] "period of the series":

@@ -33,6 +33,8 @@ phrases! {
     certificate_unreadable() = "it cannot be read";
     not_stated() = "the driver does not state it";
     program_does_not_tell() = "the program does not tell";
+    stack_does_not_count() = "the stack does not count";
+    packets_carry_the_transfer() = "the packets of the connection carry the transfer as well";
 
     // Windows and packets.
     part_of_packets(packets: Argument) = "{packets} packets";

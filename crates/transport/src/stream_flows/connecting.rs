@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use regatta_control::Role;
+use regatta_model::fact;
 
 use super::{
     Flows, Shared,
@@ -243,8 +244,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
             Some(probe) => {
                 let opened = &mut opened;
                 let carrying = move || async move { self.part(flow, opened).await };
-                // The connection's count is that of the transfer.
-                let counter = Counter::Unknown;
+                let counter = Counter::Unknown(fact::packets_carry_the_transfer());
                 let mut flow = StreamFlow::new((), probe);
                 let probing = move || async move { self.end.probe_on(&mut flow, counter).await };
                 let executor = self.end.carrier.executor();

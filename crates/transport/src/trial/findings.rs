@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
-    Bytes, Facts, Histogram, Phrase, ProbePlacement, Text, Warning, WorkloadKind,
+    Bytes, Facts, Histogram, Phrase, ProbePlacement, Text, Warning, WorkloadKind, fact,
     metric::{DelayMetrics, id},
     phrase,
     units::format_duration,
@@ -305,7 +305,7 @@ impl Findings {
         self.delays(names, &delays);
         self.count(id::PROBE_MESSAGES_SENT, delays.sent());
         self.count(id::PROBE_MESSAGES_LOST, delays.unanswered());
-        self.probe_retransmitted(probed.retransmitted);
+        self.probe_retransmitted(probed.retransmitted.clone());
         if delays.answers() > 0 {
             let series = delays.series(names.distribution);
             self.0.measurements.series.push(series);
@@ -317,10 +317,19 @@ impl Findings {
         }
     }
 
-    /// Adds the number of packets of the probe's connection that this end sent again, where it is known.
-    pub(crate) fn probe_retransmitted(&mut self, packets: Option<u64>) {
-        let packets = packets.map(|packets| packets as f64);
-        self.metric(id::PROBE_PACKETS_RETRANSMITTED, packets);
+    /// Adds the number of packets of the probe's connection that this end sent again, or why it is not known. Absent without
+    /// a probe under load.
+    pub(crate) fn probe_retransmitted(&mut self, packets: Option<Result<u64, Phrase>>) {
+        match packets {
+            Some(Ok(packets)) => self.count(id::PROBE_PACKETS_RETRANSMITTED, packets),
+            Some(Err(reason)) => {
+                self.fact(
+                    "probe.packets_retransmitted",
+                    fact::not_known(reason.into()),
+                );
+            }
+            None => {}
+        }
     }
 
     /// Adds the receiver's metrics of the transfer.

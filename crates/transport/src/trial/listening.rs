@@ -9,6 +9,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use regatta_control::SideReport;
+use regatta_model::Phrase;
 
 use super::{
     Carried, Trial,
@@ -79,8 +80,8 @@ pub(crate) struct Listening<'a, C> {
     admission: Mutex<Admission>,
     /// Moment from which the probe under load is measured: the end of the transfer's warm-up.
     measured_since: AtomicI64,
-    /// Packets of the probe's connection that this end has sent again since then.
-    retransmitted: Mutex<Option<u64>>,
+    /// Packets of the probe's connection that this end has sent again since then, or why that is not known.
+    retransmitted: Mutex<Option<Result<u64, Phrase>>>,
 }
 
 /// End of a transfer as its receiver knows it.
@@ -220,7 +221,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         let echoing = self.carrier.echo(self.trial, probe, over, &answering);
         echoing.await;
         if probe.purpose == Purpose::LoadProbe {
-            *self.retransmitted.lock() = retransmissions.count();
+            *self.retransmitted.lock() = Some(retransmissions.count());
         }
     }
 
@@ -277,7 +278,7 @@ impl<'a, C: Carrier> Listening<'a, C> {
         findings.span(started, ended);
         let admission = self.admission();
         findings.refused(admission.refused + admission.failed);
-        findings.probe_retransmitted(*self.retransmitted.lock());
+        findings.probe_retransmitted(self.retransmitted.lock().take());
         self.trial.context.live.set_phase(Phase::Done);
         findings.0
     }

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use regatta_model::fact;
+
 use super::{
     Trial,
     carrier::{Admission, Admitted, Carrier, ProbeFlow},
@@ -154,7 +156,10 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
         if !self.0.reliable() {
             return Counter::Never("messages");
         }
-        flow.statistics().map_or(Counter::Unknown, Counter::Stack)
+        (flow.statistics()).map_or_else(
+            || Counter::Unknown(fact::stack_does_not_count()),
+            Counter::Stack,
+        )
     }
 
     async fn echo(

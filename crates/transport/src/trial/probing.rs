@@ -109,7 +109,7 @@ pub(crate) async fn under_load<F: ProbeFlow>(
     let scheduled = (over, &mut schedule);
     let probing = scheduled_messages((trial, executor), flow, scheduled, &mut delays, &departing);
     let error = probing.await.err();
-    let retransmitted = retransmissions.count();
+    let retransmitted = Some(retransmissions.count());
     schedule.note_held_back(&mut delays);
     Probed {
         delays,

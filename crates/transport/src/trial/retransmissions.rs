@@ -5,7 +5,12 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use regatta_model::{Phrase, fact};
+
 use crate::context::StatisticsSource;
+
+/// Value of the fact `probe.retransmission` where the transport sends a lost message again.
+pub(crate) const BY_THE_TRANSPORT: &str = "by the transport";
 
 /// Source of the number of packets that one end of a connection has sent again.
 pub(crate) enum Counter {
@@ -13,8 +18,8 @@ pub(crate) enum Counter {
     Never(&'static str),
     /// Statistics of the connection, by its stack.
     Stack(Arc<dyn StatisticsSource>),
-    /// Nothing counts them.
-    Unknown,
+    /// Nothing counts them, for this reason.
+    Unknown(Phrase),
 }
 
 /// Number of packets of the probe's connection that one end has sent again since a moment.
@@ -37,7 +42,7 @@ impl Retransmissions {
 
     /// Begins to count anew.
     pub(crate) fn restart(&self) {
-        if let Some(total) = self.total() {
+        if let Ok(total) = self.total() {
             self.before.store(total, Ordering::Relaxed);
         }
     }
@@ -46,21 +51,26 @@ impl Retransmissions {
     pub(crate) fn fact(&self) -> String {
         match self.counter {
             Counter::Never(units) => format!("none: {units}"),
-            Counter::Stack(_) | Counter::Unknown => "by the transport".to_owned(),
+            Counter::Stack(_) | Counter::Unknown(_) => BY_THE_TRANSPORT.to_owned(),
         }
     }
 
-    /// Returns the number; `None` where it is not known.
-    pub(crate) fn count(&self) -> Option<u64> {
+    /// Returns the number.
+    ///
+    /// # Errors
+    /// The reason why it is not known.
+    pub(crate) fn count(&self) -> Result<u64, Phrase> {
         let before = self.before.load(Ordering::Relaxed);
         self.total().map(|total| total.saturating_sub(before))
     }
 
-    fn total(&self) -> Option<u64> {
+    fn total(&self) -> Result<u64, Phrase> {
         match &self.counter {
-            Counter::Never(_) => Some(0),
-            Counter::Stack(statistics) => statistics.sample()?.retransmitted_packets,
-            Counter::Unknown => None,
+            Counter::Never(_) => Ok(0),
+            Counter::Stack(statistics) => (statistics.sample())
+                .and_then(|sample| sample.retransmitted_packets)
+                .ok_or_else(fact::stack_does_not_count),
+            Counter::Unknown(reason) => Err(reason.clone()),
         }
     }
 }
@@ -91,19 +101,20 @@ mod tests {
     fn retransmissions_are_those_since_the_last_restart() {
         let connection = Arc::new(Again(AtomicU64::new(2)));
         let retransmissions = Retransmissions::new(Counter::Stack(connection.clone()));
-        assert_eq!(retransmissions.count(), Some(0));
+        assert_eq!(retransmissions.count(), Ok(0));
         connection.0.store(5, Ordering::Relaxed);
-        assert_eq!(retransmissions.count(), Some(3));
+        assert_eq!(retransmissions.count(), Ok(3));
         retransmissions.restart();
         connection.0.store(6, Ordering::Relaxed);
-        assert_eq!(retransmissions.count(), Some(1));
+        assert_eq!(retransmissions.count(), Ok(1));
     }
 
     #[test]
     fn what_nobody_counts_is_not_zero() {
-        assert_eq!(Retransmissions::new(Counter::Unknown).count(), None);
+        let untold = Retransmissions::new(Counter::Unknown(fact::program_does_not_tell()));
+        assert_eq!(untold.count(), Err(fact::program_does_not_tell()));
         let never = Retransmissions::new(Counter::Never("messages"));
-        assert_eq!(never.count(), Some(0));
+        assert_eq!(never.count(), Ok(0));
         assert_eq!(never.fact(), "none: messages");
     }
 }

@@ -5,12 +5,9 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Trial,
-    findings::Findings,
-    retransmissions::{Counter, Retransmissions},
-    watch::SenderEnd,
-};
+use regatta_model::{Phrase, fact};
+
+use super::{Trial, findings::Findings, retransmissions, watch::SenderEnd};
 use crate::{
     clock::MonotonicTime,
     context::LiveCounters,
@@ -27,6 +24,8 @@ pub struct StatedProbe {
     load: Delays,
     /// Moment at which the schedule under load begins.
     since: MonotonicTime,
+    /// Packets of the probe's connection that this end has sent again since then; absent where the process does not tell.
+    retransmitted: Option<u64>,
 }
 
 impl StatedProbe {
@@ -40,6 +39,7 @@ impl StatedProbe {
             idle: Delays::default(),
             load: Delays::default(),
             since: MonotonicTime::NEVER,
+            retransmitted: None,
         })
     }
 
@@ -118,6 +118,12 @@ impl StatedProbe {
         Ok(())
     }
 
+    /// Replaces the number of packets of the probe's connection that this end has sent again since its transfer's connection
+    /// could carry data.
+    pub fn set_retransmitted(&mut self, packets: u64) {
+        self.retransmitted = Some(packets);
+    }
+
     fn count(&self, delay_ns: i64) {
         let delay = u64::try_from(delay_ns).unwrap_or(0);
         self.live.probe_delay_ns.fetch_add(delay, Ordering::Relaxed);
@@ -131,11 +137,11 @@ impl StatedProbe {
             let due = self.next();
             self.load.depart(due);
         }
-        let retransmission = Retransmissions::new(Counter::Unknown).fact();
+        let retransmitted = self.retransmitted();
         let probed = |delays| Probed {
             delays,
-            retransmission: Some(retransmission.clone()),
-            retransmitted: None,
+            retransmission: Some(retransmissions::BY_THE_TRANSPORT.to_owned()),
+            retransmitted: retransmitted.clone(),
             error: None,
         };
         if self.plan.idle_messages > 0 {
@@ -144,6 +150,17 @@ impl StatedProbe {
         if self.plan.under_load {
             findings.load_probe(trial, &probed(self.load), (self.since, end));
         }
+    }
+
+    /// Adds the metrics of the probe at the listening end.
+    pub fn report_listening(&self, findings: &mut Findings) {
+        findings.probe_retransmitted(self.retransmitted());
+    }
+
+    /// Returns the packets that this end has sent again, or why they are not known; absent without messages under load.
+    fn retransmitted(&self) -> Option<Result<u64, Phrase>> {
+        let retransmitted = self.retransmitted.ok_or_else(fact::program_does_not_tell);
+        self.plan.under_load.then_some(retransmitted)
     }
 }
 
@@ -193,11 +210,23 @@ mod tests {
         assert!(probe.add(scheduled, scheduled + delay).is_ok());
         let at = scheduled + interval + Duration::from_millis(1);
         assert!(!probe.is_complete(at));
+        let end = SenderEnd::Acknowledged {
+            at,
+            delivered: Delivered::default(),
+        };
+        let mut untold = Findings::default();
+        probe.report_listening(&mut untold);
+        probe.set_retransmitted(2);
         let mut findings = Findings::default();
-        let delivered = Delivered::default();
-        let end = SenderEnd::Acknowledged { at, delivered };
         probe.report(&trial, &end, &mut findings);
+        let untold = untold.0.measurements;
+        assert!(!untold.metrics.contains_key("probe_packets_retransmitted"));
+        assert_eq!(
+            untold.facts["probe.packets_retransmitted"],
+            "not known: the program does not tell"
+        );
         let metrics = findings.0.measurements.metrics;
+        assert_eq!(metrics["probe_packets_retransmitted"], 2.0);
         assert_eq!(metrics["round_trip_delay_idle_p50_ns"], 3e6);
         assert_eq!(metrics["round_trip_delay_p50_ns"], 5e6);
         assert_eq!(metrics["probe_messages_sent"], 2.0);

@@ -178,6 +178,11 @@ pub(crate) enum FromProgram {
         /// Departure of each, scheduled for `probe`, and arrival of its answer, on `CLOCK_MONOTONIC`.
         times_ns: Vec<[i64; 2]>,
     },
+    /// Packets of the probe's connection that the stack of this end has sent again.
+    ProbeRetransmitted {
+        /// Packets since this end's `connected`.
+        packets: u64,
+    },
     /// Answer to `probe`: the probe's connection can carry data, and all its messages before the transfer are answered.
     Probed,
     /// This end is done.

@@ -3,6 +3,7 @@
 
 use regatta_model::{Outcome, TrialRecord};
 
+use super::virtual_time::head;
 use crate::help::{cell, shared_trials};
 
 /// Number of messages of a trial over `udp`, each in one packet.
@@ -376,6 +377,7 @@ interval = "5ms"
 fn every_probe_message_is_answered_or_a_lost_datagram() {
     let trials = shared_trials("cli-losses-probed", PROBED);
     assert_eq!(trials.len(), 15);
+    let mut tcp_retransmitted = 0.0;
     for trial in &trials {
         assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
         let context = format!("{} in round {}", trial.transport, trial.round);
@@ -384,19 +386,50 @@ fn every_probe_message_is_answered_or_a_lost_datagram() {
         assert!(!is_broken, "{context}: {:?}", trial.measurements.warnings);
         let lost = metric(trial, "probe_messages_lost");
         let retransmission = trial.measurements.facts["probe.retransmission"].as_str();
+        let again = metric(trial, "probe_packets_retransmitted");
         if trial.transport == "tcp" {
             assert_eq!(
                 (retransmission, lost),
                 ("by the transport", 0.0),
                 "{context}"
             );
+            tcp_retransmitted += again;
             continue;
         }
         assert!(retransmission.starts_with("none: "), "{context}");
+        assert_eq!(again, 0.0, "{context}");
         let sent = metric(trial, "probe_messages_sent");
         assert!(lost < sent / 2.0, "{context}: {lost} of {sent}");
         // 30 ms, 100 full packets at 20 Mbit/s, and what waits on the way back.
         let longest = metric(trial, "round_trip_delay_max_ns");
         assert!(longest < 95e6, "{context}: {longest}");
+    }
+    // Virtual time: the same losses in each run.
+    println!("packets of TCP's probe that were sent again: {tcp_retransmitted}");
+    assert!(tcp_retransmitted > 0.0);
+}
+
+/// Transports that send a lost message of the probe again, over a path that loses none.
+#[test]
+fn nothing_of_a_probe_is_sent_again_without_losses() {
+    let transports = ["tcp", "tcp-tls", "mptcp", "sctp", "udp-reliable"];
+    let mut study = head("probed-without-losses");
+    for transport in transports {
+        study += &format!("[[transport]]\ndriver = \"{transport}\"\n");
+    }
+    study += "[[condition]]\nname = \"clean\"\nrtt = \"30ms\"\nrate = \"20Mbit/s\"\nqueue = \"1MB\"\n\
+        [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"500kB\"\n\
+        [workload.probe]\nidle_messages = 0\ninterval = \"5ms\"\n";
+    let trials = shared_trials("cli-probed-without-losses", &study);
+    for transport in transports {
+        let trial = cell(&trials, transport, "bulk", "clean");
+        assert_eq!(trial.outcome, Outcome::Measured, "{trial:#?}");
+        let sent = metric(trial, "probe_messages_sent");
+        assert!(sent > 10.0, "{transport}: {sent}");
+        assert_eq!(
+            metric(trial, "probe_packets_retransmitted"),
+            0.0,
+            "{transport}"
+        );
     }
 }

@@ -252,6 +252,15 @@ impl ProgramSession {
         }
     }
 
+    /// Notes the number of packets of the probe's connection that this end's stack has sent again.
+    fn probe_retransmitted(&mut self, packets: u64) -> Result<(), ProgramFailure> {
+        let probe = self.probe.as_mut().ok_or_else(|| {
+            ProgramFailure::invalid("it reports packets of a probe that its order does not have")
+        })?;
+        probe.set_retransmitted(packets);
+        Ok(())
+    }
+
     /// Returns the first `bytes` of the content with the number of complete messages in them.
     fn first(&self, bytes: u64) -> Delivered {
         let messages = self.content.messages(bytes);

@@ -66,6 +66,9 @@ impl ProgramSession {
                     has_times &= at_ns.is_some();
                     started = Some(event_time("connected", at_ns, MonotonicTime(0))?);
                 }
+                Event::Message(FromProgram::ProbeRetransmitted { packets }) => {
+                    self.probe_retransmitted(packets)?;
+                }
                 Event::Message(FromProgram::Progress { bytes }) if started.is_some() => {
                     self.count(bytes)?;
                 }
@@ -168,13 +171,16 @@ impl ProgramSession {
 
     /// Waits for this step of the sender.
     fn await_event(
-        &self,
+        &mut self,
         until: MonotonicTime,
         is_wanted: fn(PeerEvent) -> bool,
     ) -> Result<(), ProgramFailure> {
         loop {
             match self.program.next(until) {
                 Ok(Some(Event::Peer(event))) if is_wanted(event) => return Ok(()),
+                Ok(Some(Event::Message(FromProgram::ProbeRetransmitted { packets }))) => {
+                    self.probe_retransmitted(packets)?;
+                }
                 Ok(Some(_)) => {}
                 // It has done its part; the sender's step decides.
                 Err(ProgramFailure::Program(ProgramError::Ended { .. })) => {}
@@ -198,6 +204,9 @@ impl ProgramSession {
         // The check holds for every byte, or the trial has failed.
         findings.delivery(self.first(done.bytes), 0, None);
         self.add(&mut findings.0, started, done);
+        if let Some(probe) = &self.probe {
+            probe.report_listening(&mut findings);
+        }
         findings.0
     }
 }

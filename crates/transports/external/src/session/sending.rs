@@ -65,6 +65,11 @@ impl ProgramSession {
                 Event::Message(FromProgram::Answers { to, times_ns }) if connected.is_some() => {
                     self.add_answers(to, &times_ns, MonotonicTime::NEVER)?;
                 }
+                Event::Message(FromProgram::ProbeRetransmitted { packets })
+                    if connected.is_some() =>
+                {
+                    self.probe_retransmitted(packets)?;
+                }
                 Event::Message(FromProgram::Progress { bytes }) if connected.is_some() => {
                     self.count(bytes)?;
                 }
@@ -183,6 +188,9 @@ impl ProgramSession {
             match self.program.next(until)? {
                 Some(Event::Message(FromProgram::Answers { to, times_ns })) => {
                     self.add_answers(to, &times_ns, sent.ended)?;
+                }
+                Some(Event::Message(FromProgram::ProbeRetransmitted { packets })) => {
+                    self.probe_retransmitted(packets)?;
                 }
                 Some(_) => {}
                 None => break,

@@ -131,6 +131,25 @@ fn probes_are_answered() {
     contract::probes_are_answered(&Example);
 }
 
+/// Both ends of the example know what TCP sends again of the probe.
+#[test]
+fn retransmissions_of_the_probe_are_reported() {
+    let pair = race(1_000_000, 10_000, |order| {
+        order.workload.probe.under_load = true;
+        order.workload.probe.interval = Duration::from_millis(1);
+    });
+    for end in [pair.sender, pair.receiver] {
+        let measured = end
+            .unwrap_or_else(|error| panic!("{:?}", error.reasons()))
+            .measurements;
+        let facts = &measured.facts;
+        assert!(
+            measured.metrics.contains_key("probe_packets_retransmitted"),
+            "{facts:?}"
+        );
+    }
+}
+
 /// Bytes of a transfer that cannot end by itself.
 const ENDLESS: u64 = 40_000_000_000_000;
 

@@ -323,6 +323,11 @@ fn stop_and_wait() -> WorkloadKind {
 /// Runs a sender of ten messages of stop-and-wait with a probe before it that says these lines, in Python, after
 /// `connected`; `now` is a function, and `t` the time of `connected`.
 fn asked(lines: &str) -> Result<SideReport, TransportError> {
+    asked_with_probe(lines, false)
+}
+
+/// As [`asked`], with the probe under load as well if `under_load`.
+fn asked_with_probe(lines: &str, under_load: bool) -> Result<SideReport, TransportError> {
     let description = DESCRIPTION.replace(
         "[\"bulk\"]",
         "[\"stop-and-wait\"],\"capabilities\":[\"probe\"]",
@@ -348,6 +353,9 @@ fn asked(lines: &str) -> Result<SideReport, TransportError> {
     order.deadline = SOON;
     order.workload.kind = stop_and_wait();
     order.workload.probe.idle_messages = 1;
+    order.workload.probe.under_load = under_load;
+    // None is due before the program is done.
+    order.workload.probe.interval = SOON;
     let session = external().prepare(&order, trial_context().0)?;
     session.run(Some("127.0.0.1:9".parse().expect("an address")))
 }
@@ -370,6 +378,44 @@ fn stated_answers_are_measured() {
     assert!(metrics.contains_key("round_trip_delay_idle_p50_ns"));
     let agent = report.agent_times.expect("its own times");
     assert!(agent.shortest_answer_ns.is_some_and(|ns| ns <= 1));
+}
+
+/// The last number that a program states of the probe counts; without one it is not known, and not zero.
+#[test]
+fn stated_retransmissions_of_the_probe_are_measured() {
+    let said = |lines: &str| {
+        let report = asked_with_probe(
+            &format!(
+                "say(type=\"answers\", to=\"requests\", times_ns=[[t + i, t + i + 1] for i in range(10)])\n\
+                 {lines}say(type=\"done\", bytes=1000, at_ns=now(), crc32={})",
+                answers_crc32()
+            ),
+            true,
+        );
+        let measured = report.unwrap_or_else(|error| panic!("{:?}", error.reasons()));
+        let (metrics, facts) = (measured.measurements.metrics, measured.measurements.facts);
+        let why_not = facts.get("probe.packets_retransmitted");
+        (
+            metrics.get("probe_packets_retransmitted").copied(),
+            why_not.map(|text| text.as_str().to_owned()),
+        )
+    };
+    let not_known = "not known: the program does not tell".to_owned();
+    assert_eq!(said(""), (None, Some(not_known)));
+    let lines = "say(type=\"probe_retransmitted\", packets=0)\nsay(type=\"probe_retransmitted\", packets=3)\n";
+    assert_eq!(said(lines), (Some(3.0), None));
+}
+
+#[test]
+fn retransmissions_of_no_probe_are_refused() {
+    let script = printing(&[
+        "{\"type\":\"connected\"}",
+        "{\"type\":\"probe_retransmitted\",\"packets\":1}",
+    ]);
+    contains(
+        &failure(receive(&script)),
+        "it reports packets of a probe that its order does not have",
+    );
 }
 
 regatta_test_contract::test_cases! { impossible_answers_are_refused:
