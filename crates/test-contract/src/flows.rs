@@ -7,7 +7,7 @@ use regatta_model::{BulkOptions, Direction, Finish, Opening, Pattern, Verify, Wo
 use regatta_transport::Driver;
 
 use crate::contract::{
-    check_deadline_warning, check_digests, check_metrics, check_warning, metric, pair,
+    check_deadline_warning, check_digests, check_fact, check_metrics, check_warning, metric, pair,
 };
 
 /// Time after which the deadline ends a transfer that would take longer.
