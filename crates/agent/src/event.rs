@@ -10,7 +10,7 @@ pub(crate) type EventSink = Arc<dyn Fn(TrialEvent) + Send + Sync>;
 /// Messages from a trial's threads to the loop of [`crate::serve`].
 #[derive(Debug)]
 pub(crate) enum TrialEvent {
-    /// The trial is prepared; a receiver listens on this address.
+    /// The trial is prepared; a server listens on this address.
     Ready(Option<SocketAddr>),
     /// The transfer begins.
     Began,

@@ -67,7 +67,7 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Lets the sender connect; returns whether there was one that waited.
+    /// Lets the client connect; returns whether there was one that waited.
     pub(crate) fn start(&mut self, peer: SocketAddr) -> bool {
         self.start_tx
             .take()

@@ -264,8 +264,8 @@ impl TrialOrder {
 /// Results of one end of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideReport {
-    /// Monotonic clock of this end at the first connect call (sender) or the acceptance of the
-    /// first flow (receiver), in nanoseconds.
+    /// Monotonic clock of this end at the first connect call (client) or the acceptance of the
+    /// first flow (server), in nanoseconds.
     pub started_monotonic_ns: i64,
     /// Monotonic clock at the end of the transfer: arrival of the acknowledgement, or deadline.
     pub ended_monotonic_ns: i64,
@@ -343,11 +343,11 @@ pub enum ToAgent {
         /// Order of the trial.
         order: Box<TrialOrder>,
     },
-    /// Order to the sender, once both ends are ready, to connect and send.
+    /// Order to the client, once both ends are ready, to connect.
     Start {
         /// Position in the plan.
         trial: u32,
-        /// Address on which the receiver listens.
+        /// Address on which the server listens.
         peer: SocketAddr,
     },
     /// Note of the other end of this trial, passed on unread.
@@ -426,7 +426,7 @@ pub enum FromAgent {
     Ready {
         /// Position in the plan.
         trial: u32,
-        /// Address on which the receiver listens; absent for the sender.
+        /// Address on which the server listens; absent for the client.
         listen: Option<SocketAddr>,
     },
     /// Note for the other end of this trial, to be passed on.

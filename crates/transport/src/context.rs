@@ -44,11 +44,11 @@ impl fmt::Debug for TrialContext {
 /// An edge of the transfer window, over which CPU time, memory and interface counters are charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowEdge {
-    /// Sender: just before the first connect call. Receiver: a flow has arrived that may be the
-    /// transfer's, before any work for it. May come more than once, as a listening end cannot know
+    /// Client: just before the first connect call. Server: a flow has arrived that may be the
+    /// transfer's, before any work for it. May come more than once, as a server cannot know
     /// a flow's purpose before it has read from it: **the last one counts**.
     Start,
-    /// Sender: the acknowledgement has arrived, or the deadline has. Receiver: all that will be
+    /// Client: the acknowledgement has arrived, or the deadline has. Server: all that will be
     /// counted is counted and the acknowledgement is sent. Comes once, and not in a trial that
     /// failed.
     End,

@@ -77,7 +77,7 @@ pub trait Driver: Send + Sync {
         Ok(())
     }
 
-    /// Makes one end of one trial. A receiver listens when this returns; a sender has sent
+    /// Makes one end of one trial. A server listens when this returns; a client has sent
     /// nothing.
     ///
     /// # Errors
@@ -87,11 +87,11 @@ pub trait Driver: Send + Sync {
 
 /// One end of one trial.
 pub trait Session: Send {
-    /// Returns the address on which a receiver listens; `None` at a sender.
+    /// Returns the address on which a server listens; `None` at a client.
     fn listen_address(&self) -> Option<SocketAddr>;
 
-    /// Runs this end to the end, blocking: the host gives it a thread of its own. A receiver is
-    /// run as soon as it is prepared, a sender when both are, with the receiver's address.
+    /// Runs this end to the end, blocking: the host gives it a thread of its own. A server is
+    /// run as soon as it is prepared, a client when both are, with the server's address.
     ///
     /// # Errors
     /// The error that keeps this end from a measurement; always in bounded time.

@@ -71,6 +71,6 @@ pub use trial::{
     Trial,
     findings::Findings,
     stated_probe::StatedProbe,
-    watch::{Delivered, SenderEnd},
+    watch::{ClientEnd, Delivered},
 };
 pub use window::{WindowRange, WindowSizes, tcp_buffer_bytes};

@@ -69,7 +69,7 @@ pub trait MessageFlow: Send {
 }
 
 /// One end of a driver of messages in one trial: it listens from the moment when it is made for a
-/// receiver's order.
+/// server's order.
 pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// Flow of messages that the endpoint makes.
     type Flow: MessageFlow;
@@ -80,7 +80,7 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     /// Returns what runs this end's futures.
     fn executor(&self) -> &Self::Executor;
 
-    /// Returns the address on which the endpoint listens; `None` at a sender.
+    /// Returns the address on which the endpoint listens; `None` at a client.
     fn listen_address(&self) -> Option<SocketAddr>;
 
     /// Returns the size of the largest message that the transport carries, in bytes.

@@ -96,7 +96,7 @@ pub trait Work<E>: Send + Sized {
     /// [`TransportError::Unsupported`] for what this transport cannot carry or run.
     fn new(order: &TrialOrder, endpoint: &E) -> Result<Self>;
 
-    /// Returns the address on which the endpoint listens; `None` at a sender.
+    /// Returns the address on which the endpoint listens; `None` at a client.
     fn listen_address(endpoint: &E) -> Option<SocketAddr>;
 
     /// Runs one end.

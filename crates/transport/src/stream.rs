@@ -146,7 +146,7 @@ pub trait StreamConnection: Send + Sync {
 pub(crate) type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
 
 /// One end of a driver of streams in one trial: it listens from the moment when it is made for a
-/// receiver's order.
+/// server's order.
 pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// Connection that the endpoint makes.
     type Connection: StreamConnection;
@@ -157,7 +157,7 @@ pub trait StreamEndpoint: Send + Sync + Sized + 'static {
     /// Returns what runs this end's futures.
     fn executor(&self) -> &Self::Executor;
 
-    /// Returns the address on which the endpoint listens; `None` at a sender.
+    /// Returns the address on which the endpoint listens; `None` at a client.
     fn listen_address(&self) -> Option<SocketAddr>;
 
     /// Connects; returns when the connection can carry data. `purpose` is

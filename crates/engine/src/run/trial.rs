@@ -179,7 +179,7 @@ impl TrialRunner<'_> {
         })
     }
 
-    /// Prepares agents, path and both ends. Returns the address on which the receiver listens, and
+    /// Prepares agents, path and both ends. Returns the address on which the server listens, and
     /// the time since which the path counts.
     fn make_ready(
         &mut self,

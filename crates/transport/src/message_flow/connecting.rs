@@ -15,7 +15,7 @@ use crate::{
         findings::Findings,
         message_control,
         messages::Messages,
-        watch::{Delivered, SenderEnd},
+        watch::{ClientEnd, Delivered},
     },
 };
 
@@ -53,8 +53,8 @@ impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
         let (sends, receives) = shared.directions();
         let ours = ended.end.delivered();
         let handed_over = match ended.end {
-            SenderEnd::Deadline { sent, .. } => sent,
-            SenderEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
+            ClientEnd::Deadline { sent, .. } => sent,
+            ClientEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
         };
         if ended.by_deadline() && receives {
             trial.send_note(ours.received_note());

@@ -19,7 +19,7 @@ use crate::{
         listening::{Listening, ListeningWork, Outcome},
         messages::Messages,
         wait_queue::{WaitQueue, serve_in_turns},
-        watch::{Delivered, ReceiverEnd},
+        watch::{Delivered, ServerEnd},
     },
 };
 
@@ -41,7 +41,7 @@ impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
         findings: &mut Findings,
     ) -> MonotonicTime {
         let (trial, watch) = (end.trial, &end.watch);
-        if let Some(ReceiverEnd::Deadline { sent, .. }) = watch.end()
+        if let Some(ServerEnd::Deadline { sent, .. }) = watch.end()
             && trial.late_arrivals_within().is_some()
             && shared.directions().1
         {

@@ -34,7 +34,7 @@ use crate::{
     trial::{
         Trial,
         warm_up::WarmUp,
-        watch::{Delivered, ReceiverEnding, SenderEnding},
+        watch::{ClientEnding, Delivered, ServerEnding},
     },
 };
 use bulk::Bulk;
@@ -102,8 +102,8 @@ impl Work {
 
 /// Watch of an end, which ends the transfer.
 enum Watch {
-    Connecting(Arc<SenderEnding>),
-    Listening(Arc<ReceiverEnding>),
+    Connecting(Arc<ClientEnding>),
+    Listening(Arc<ServerEnding>),
 }
 
 /// State shared by the flows of one end.

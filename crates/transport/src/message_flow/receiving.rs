@@ -21,7 +21,7 @@ use crate::{
         distribution::Distribution,
         findings::Deliveries,
         message_control::{self, Control},
-        watch::{Delivered, ReceiverEnd, ReceiverEnding},
+        watch::{Delivered, ServerEnd, ServerEnding},
     },
 };
 use regatta_model::reason;
@@ -99,9 +99,9 @@ struct Late<'a> {
 }
 
 impl<'a> Late<'a> {
-    fn new(shared: &Shared<'a>, watch: &ReceiverEnding, flow: u16) -> Self {
+    fn new(shared: &Shared<'a>, watch: &ServerEnding, flow: u16) -> Self {
         let (at, sent) = match watch.end() {
-            Some(ReceiverEnd::Deadline { at, sent, .. }) => (at, sent),
+            Some(ServerEnd::Deadline { at, sent, .. }) => (at, sent),
             _ => (MonotonicTime::now(), 0),
         };
         Self {

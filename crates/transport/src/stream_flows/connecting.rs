@@ -29,7 +29,7 @@ use crate::{
         findings::Findings,
         retransmissions::Counter,
         streams::{StreamFlow, Streams, open_stream},
-        watch::{Delivered, SenderEnd},
+        watch::{ClientEnd, Delivered},
     },
 };
 
@@ -105,20 +105,20 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
 async fn delivered_there<E: StreamEndpoint>(
     endpoint: &E,
     shared: &Shared<'_>,
-    end: &SenderEnd,
+    end: &ClientEnd,
 ) -> Result<Delivered> {
     let trial = shared.trial;
     match end {
-        SenderEnd::Deadline { delivered, .. } => {
+        ClientEnd::Deadline { delivered, .. } => {
             if shared.directions().1 {
                 trial.send_note(delivered.received_note());
             }
             trial.answer_over_control()
         }
-        SenderEnd::Acknowledged { .. } if shared.abandons() => {
+        ClientEnd::Acknowledged { .. } if shared.abandons() => {
             answer_while_closing(trial, endpoint, CONTROL_ANSWER).await
         }
-        SenderEnd::Acknowledged { .. } => Ok(shared.tally().acknowledged),
+        ClientEnd::Acknowledged { .. } => Ok(shared.tally().acknowledged),
     }
 }
 

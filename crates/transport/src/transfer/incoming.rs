@@ -21,7 +21,7 @@ use crate::{
     trial::{
         findings::Deliveries,
         warm_up::WarmUp,
-        watch::{Delivered, ReceiverEnding},
+        watch::{Delivered, ServerEnding},
     },
 };
 
@@ -33,7 +33,7 @@ pub struct Incoming {
     live: Arc<LiveCounters>,
     warm_up: Arc<WarmUp>,
     /// Transfer that ends with its last byte: closing the connections is no part of it.
-    completion: Option<Arc<ReceiverEnding>>,
+    completion: Option<Arc<ServerEnding>>,
     state: Mutex<State>,
 }
 
@@ -76,7 +76,7 @@ impl Incoming {
         content: Content,
         live: &Arc<LiveCounters>,
         warm_up: &Arc<WarmUp>,
-        completion: Option<Arc<ReceiverEnding>>,
+        completion: Option<Arc<ServerEnding>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             plan: content.plan,

@@ -34,7 +34,7 @@ use crate::{
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,
-    trial::{Trial, warm_up::WarmUp, watch::SenderEnding},
+    trial::{Trial, warm_up::WarmUp, watch::ClientEnding},
 };
 
 pub use incoming::{Incoming, IncomingPart};
@@ -43,9 +43,9 @@ pub use outgoing::{Outgoing, OutgoingPart};
 pub const LONGEST_OFFER: usize = 16 << 10;
 
 /// One end of a driver of transfers in one trial: it listens from the moment when it is made for a
-/// receiver's order.
+/// server's order.
 pub trait TransferEndpoint: Send + Sync + Sized + 'static {
-    /// Endpoint of the flows of the probes and the control stream. A receiver's listening address is the
+    /// Endpoint of the flows of the probes and the control stream. The server's address is the
     /// trial's.
     type Flows: StreamEndpoint;
 
@@ -103,15 +103,15 @@ pub struct Connections {
     /// Observer and warm-up of a receiver, for which the first connection opens the window.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
     /// Watch of a sender's transfer, which begins its deadline with the first connection.
-    transfer: Option<Arc<SenderEnding>>,
+    transfer: Option<Arc<ClientEnding>>,
     times: Mutex<Times>,
 }
 
 #[derive(Default)]
 struct Times {
-    /// Arrival of the first connection, at a receiver.
+    /// Arrival of the first connection, at a server.
     first: Option<MonotonicTime>,
-    /// Set-up times of the connections, at a sender.
+    /// Set-up times of the connections, at a client.
     set_up: Vec<Duration>,
 }
 
@@ -120,7 +120,7 @@ impl Connections {
     fn new(
         trial: &Trial,
         window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
-        transfer: Option<Arc<SenderEnding>>,
+        transfer: Option<Arc<ClientEnding>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             all: Arc::new(AllConnections::new(trial.order.role.name())),

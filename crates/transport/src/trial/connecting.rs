@@ -15,7 +15,7 @@ use super::{
     findings::Findings,
     probing,
     retransmissions::{Counter, Retransmissions},
-    watch::{Delivered, SenderEnd, SenderWatch},
+    watch::{ClientEnd, ClientWatch, Delivered},
 };
 use crate::{
     clock::MonotonicTime,
@@ -74,7 +74,7 @@ pub(crate) struct Connecting<'a, C: Carrier> {
     pub peer: SocketAddr,
     /// Stop of the transfer, raised at the deadline.
     pub transfer: Stop,
-    pub watch: SenderWatch,
+    pub watch: ClientWatch,
     /// Moment from which the transfer's time counts.
     pub started: MonotonicTime,
     /// Stop that is raised when the work is over.
@@ -154,7 +154,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
             trial,
             carrier,
             peer,
-            watch: SenderWatch::new(&trial.context, &transfer, deadlines)?,
+            watch: ClientWatch::new(&trial.context, &transfer, deadlines)?,
             transfer,
             started: MonotonicTime::NEVER,
             over: Stop::new(),
@@ -255,7 +255,7 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         let measured_since = self.measured_since();
         let is_connected = self.watch.is_connected();
         match self.watch.finish() {
-            Some(SenderEnd::Deadline { .. }) if !is_connected => Err(trial.no_connection()),
+            Some(ClientEnd::Deadline { .. }) if !is_connected => Err(trial.no_connection()),
             Some(end) => Ok(Ended {
                 trial,
                 carrier: self.carrier,
@@ -279,7 +279,7 @@ pub(crate) struct Ended<'a, C: Carrier> {
     pub carrier: &'a C,
     pub started: MonotonicTime,
     measured_since: MonotonicTime,
-    pub end: SenderEnd,
+    pub end: ClientEnd,
     pub set_up: Vec<Duration>,
     probe: Probe<C::Flow>,
 }
@@ -292,7 +292,7 @@ impl<C: Carrier> Ended<'_, C> {
 
     /// Whether the deadline ended the transfer.
     pub(crate) fn by_deadline(&self) -> bool {
-        matches!(self.end, SenderEnd::Deadline { .. })
+        matches!(self.end, ClientEnd::Deadline { .. })
     }
 
     /// Returns the bytes and messages delivered to the other end: by its acknowledgement, or by its

@@ -13,7 +13,7 @@ use regatta_model::{
 
 use super::{
     Trial,
-    watch::{Delivered, SenderEnd},
+    watch::{ClientEnd, Delivered},
 };
 use crate::{
     clock::MonotonicTime,
@@ -142,12 +142,12 @@ impl Findings {
         &mut self,
         trial: &Trial,
         started: MonotonicTime,
-        end: &SenderEnd,
+        end: &ClientEnd,
         delivered: Phrase,
     ) {
         self.span(started, end.at());
         self.metric(id::TRANSFER_TIME_NS, (end.at() - started) as f64);
-        if matches!(end, SenderEnd::Deadline { .. }) {
+        if matches!(end, ClientEnd::Deadline { .. }) {
             let (deadline, kind) = (trial.order.deadline, &trial.order.workload.kind);
             let shorter = kind.shorter();
             self.warn(warning::deadline_reached(deadline, delivered, shorter));
@@ -165,11 +165,11 @@ impl Findings {
         &mut self,
         trial: &Trial,
         (started, size): (MonotonicTime, u64),
-        end: &SenderEnd,
+        end: &ClientEnd,
         delivered: Delivered,
         set_up: Option<Duration>,
     ) {
-        self.acknowledgement(matches!(end, SenderEnd::Acknowledged { .. }));
+        self.acknowledgement(matches!(end, ClientEnd::Acknowledged { .. }));
         self.time(id::SET_UP_TIME_MEAN_NS, set_up);
         let (bytes, all) = (Bytes(delivered.bytes), Bytes(size));
         let delivered = match &trial.order.workload.kind {
@@ -289,7 +289,7 @@ impl Findings {
         &mut self,
         trial: &Trial,
         probed: &Probed,
-        (since, end): (MonotonicTime, &SenderEnd),
+        (since, end): (MonotonicTime, &ClientEnd),
     ) {
         let delays = probed.delays.scheduled_within(since, end.at());
         let placement = trial.probe.placement;
@@ -311,7 +311,7 @@ impl Findings {
             self.0.measurements.series.push(series);
         }
         // The deadline ends the probe's flow too.
-        let by_deadline = matches!(end, SenderEnd::Deadline { .. });
+        let by_deadline = matches!(end, ClientEnd::Deadline { .. });
         if let Some(error) = probed.error.as_ref().filter(|_| !by_deadline) {
             self.warn(warning::probe_broken(error.text()));
         }

@@ -16,7 +16,7 @@ use super::{
     carrier::{Admission, Admitted, Carrier},
     findings::Findings,
     retransmissions::Retransmissions,
-    watch::{Delivered, ReceiverEnd, ReceiverWatch},
+    watch::{Delivered, ServerEnd, ServerWatch},
 };
 use crate::{
     clock::MonotonicTime,
@@ -70,7 +70,7 @@ pub(super) async fn run<'a, C: Carrier, W: ListeningWork<'a, C>>(
 pub(crate) struct Listening<'a, C> {
     pub trial: &'a Trial,
     pub carrier: &'a C,
-    pub watch: ReceiverWatch,
+    pub watch: ServerWatch,
     /// Stop of the transfer: its deadline raises it.
     pub transfer: Stop,
     /// Stop that is raised when the transfer is over.
@@ -94,7 +94,7 @@ pub(crate) struct Outcome {
 
 impl<'a, C: Carrier> Listening<'a, C> {
     fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self> {
-        let watch = ReceiverWatch::new(trial)?;
+        let watch = ServerWatch::new(trial)?;
         trial.context.live.set_phase(Phase::Idle);
         Ok(Self {
             trial,
@@ -237,9 +237,9 @@ impl<'a, C: Carrier> Listening<'a, C> {
     /// That error, of a transfer that had no end.
     fn outcome(&self, error: Option<TransportError>) -> Result<Outcome> {
         let (at, delivered, is_complete) = match self.watch.end_after_break() {
-            Some(ReceiverEnd::Complete { at, delivered }) => (at, delivered, true),
-            Some(ReceiverEnd::Deadline { at, delivered, .. }) => (at, delivered, false),
-            Some(ReceiverEnd::TimedOut) => return Err(self.trial.timed_out()),
+            Some(ServerEnd::Complete { at, delivered }) => (at, delivered, true),
+            Some(ServerEnd::Deadline { at, delivered, .. }) => (at, delivered, false),
+            Some(ServerEnd::TimedOut) => return Err(self.trial.timed_out()),
             None => {
                 let error = error.unwrap_or(TransportError::Closed { flow: "transfer" });
                 return Err(self.trial.explain(error));
@@ -259,11 +259,11 @@ impl<'a, C: Carrier> Listening<'a, C> {
         error: TransportError,
     ) -> Result<SideReport> {
         match self.watch.end() {
-            Some(ReceiverEnd::Deadline { at, .. }) => {
+            Some(ServerEnd::Deadline { at, .. }) => {
                 findings.delivery(Delivered::default(), 0, None);
                 Ok(self.report(findings, at, at))
             }
-            Some(ReceiverEnd::TimedOut) => Err(self.trial.timed_out()),
+            Some(ServerEnd::TimedOut) => Err(self.trial.timed_out()),
             _ => Err(self.trial.explain(error)),
         }
     }

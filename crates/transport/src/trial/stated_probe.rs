@@ -7,7 +7,7 @@ use std::{
 
 use regatta_model::{Phrase, fact};
 
-use super::{Trial, findings::Findings, retransmissions, watch::SenderEnd};
+use super::{Trial, findings::Findings, retransmissions, watch::ClientEnd};
 use crate::{
     clock::MonotonicTime,
     context::LiveCounters,
@@ -132,7 +132,7 @@ impl StatedProbe {
 
     /// Adds the metrics of the probe, of a transfer that ended so. Messages that were due before that and have no answer are
     /// lost.
-    pub fn report(mut self, trial: &Trial, end: &SenderEnd, findings: &mut Findings) {
+    pub fn report(mut self, trial: &Trial, end: &ClientEnd, findings: &mut Findings) {
         while !self.is_complete(end.at()) {
             let due = self.next();
             self.load.depart(due);
@@ -210,7 +210,7 @@ mod tests {
         assert!(probe.add(scheduled, scheduled + delay).is_ok());
         let at = scheduled + interval + Duration::from_millis(1);
         assert!(!probe.is_complete(at));
-        let end = SenderEnd::Acknowledged {
+        let end = ClientEnd::Acknowledged {
             at,
             delivered: Delivered::default(),
         };

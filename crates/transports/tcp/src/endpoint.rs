@@ -44,7 +44,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes an endpoint; at a receiver it listens when this returns.
+    /// Makes an endpoint; at a server it listens when this returns.
     pub(crate) fn new(order: &TrialOrder, layer: Layer) -> Result<Self> {
         Self::with(Sockets::new(order), order, layer)
     }

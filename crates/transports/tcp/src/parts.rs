@@ -16,7 +16,7 @@ pub use crate::{
 /// One end of plain TCP connections.
 pub type PlainEndpoint = Endpoint;
 
-/// Makes an endpoint that is set up by the options; at a receiver it listens when this returns.
+/// Makes an endpoint that is set up by the options; at a server it listens when this returns.
 ///
 /// # Errors
 /// Any error of the setup.

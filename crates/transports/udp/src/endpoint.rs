@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Makes an endpoint; at a receiver it listens when this returns.
+    /// Makes an endpoint; at a server it listens when this returns.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let listens = !order.connects();
         let listener = listens.then(|| Listener::new(order)).transpose()?;

@@ -3,8 +3,8 @@
 //! Each end has one such thread, which sleeps nearly all the time. The transfer's own threads do
 //! not check a clock for the deadline; a [`Stop`](crate::stop::Stop) wakes them.
 
-mod receiver;
-mod sender;
+mod client;
+mod server;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +16,9 @@ use std::{
 
 use regatta_control::Note;
 
-pub(crate) use receiver::{ReceiverEnd, ReceiverEnding, ReceiverWatch};
-pub use sender::SenderEnd;
-pub(crate) use sender::{SenderEnding, SenderWatch};
+pub use client::ClientEnd;
+pub(crate) use client::{ClientEnding, ClientWatch};
+pub(crate) use server::{ServerEnd, ServerEnding, ServerWatch};
 
 use crate::{
     context::LiveCounters,

@@ -4,23 +4,23 @@ use std::{sync::Arc, time::Duration};
 
 use regatta_control::{Note, Role};
 
-use super::{Delivered, ReceiverWatch, SenderEnd, SenderWatch};
+use super::{ClientEnd, ClientWatch, Delivered, ServerWatch};
 use crate::{clock::MonotonicTime, stop::Stop, testing, trial::Trial};
 
 const CONNECT: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_millis(20);
 
 /// Arms a watch, does what is given with it, and returns when the transfer was ended after its start.
-fn ended_after(act: impl FnOnce(&SenderWatch, MonotonicTime)) -> Duration {
+fn ended_after(act: impl FnOnce(&ClientWatch, MonotonicTime)) -> Duration {
     let (context, _) = testing::trial_context();
     let transfer = Stop::new();
-    let watch = SenderWatch::new(&context, &transfer, (CONNECT, DEADLINE))
+    let watch = ClientWatch::new(&context, &transfer, (CONNECT, DEADLINE))
         .expect("a thread can be started");
     let started = watch.arm();
     act(&watch, started);
     assert!(transfer.wait_until(started + Duration::from_secs(30)));
     match watch.finish() {
-        Some(SenderEnd::Deadline { at, .. }) => at.since(started),
+        Some(ClientEnd::Deadline { at, .. }) => at.since(started),
         other => panic!("{other:?}"),
     }
 }
@@ -50,7 +50,7 @@ fn is_over_when_complete_and_closed(closed_first: bool) {
     let (context, _) = testing::trial_context();
     let peer = Arc::clone(&context.peer);
     let trial = Trial::new(&order, context).expect("a trial");
-    let watch = ReceiverWatch::new(&trial).expect("a thread can be started");
+    let watch = ServerWatch::new(&trial).expect("a thread can be started");
     if closed_first {
         peer.note(Note::Closed);
     }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use regatta_control::{AgentTimes, Note, Role, SideReport};
 use regatta_model::{metric::id, warning};
 use regatta_transport::{
-    Delivered, Findings, MonotonicTime, Phase, SenderEnd, StatedExchange, StatedProbe,
+    ClientEnd, Delivered, Findings, MonotonicTime, Phase, StatedExchange, StatedProbe,
     TransportError, WindowEdge,
 };
 
@@ -301,8 +301,8 @@ impl ProgramSession {
         let (at, messages) = (sent.ended, self.content.messages(bytes));
         let delivered = self.first(sent.delivered);
         let end = match &sent.done {
-            Some(_) => SenderEnd::Acknowledged { at, delivered },
-            None => SenderEnd::Deadline {
+            Some(_) => ClientEnd::Acknowledged { at, delivered },
+            None => ClientEnd::Deadline {
                 at,
                 sent: live,
                 delivered: Delivered::default(),

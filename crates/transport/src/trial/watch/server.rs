@@ -1,4 +1,4 @@
-//! The receiver's watch: what the other end does, and the end of the transfer.
+//! The server's watch: what the other end does, and the end of the transfer.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -21,39 +21,39 @@ const BREAK_PATIENCE: Duration = Duration::from_secs(3);
 /// Time that the packets with which the connecting end closed may take, beside the path's longest delay.
 const CLOSE_SLACK: Duration = Duration::from_millis(500);
 
-/// Outcome of a transfer at its receiver.
+/// Outcome of a transfer at its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReceiverEnd {
+pub(crate) enum ServerEnd {
     /// All that will be counted is counted.
     Complete {
         at: MonotonicTime,
         delivered: Delivered,
     },
-    /// The sender's deadline came first: `delivered` was here by then, and `sent` messages were
+    /// The client's deadline came first: `delivered` was here by then, and `sent` messages were
     /// sent.
     Deadline {
         at: MonotonicTime,
         delivered: Delivered,
         sent: u64,
     },
-    /// No note of the sender came for too long.
+    /// No note of the client came for too long.
     TimedOut,
 }
 
 #[derive(Default)]
-struct ReceiverState {
-    end: Option<ReceiverEnd>,
+struct ServerState {
+    end: Option<ServerEnd>,
     /// Whether the thread has ended: nothing that the other end does is noticed any more.
     thread_ended: bool,
     /// Stop of the transfer's flow, once that is there.
     transfer: Option<Stop>,
-    /// Stop that is raised when the sender has sent everything.
+    /// Stop that is raised when the client has sent everything.
     until_sent: Option<Stop>,
 }
 
-/// State of a transfer at its receiver, by which it can be ended from elsewhere.
-pub(crate) struct ReceiverEnding {
-    state: Watched<ReceiverState>,
+/// State of a transfer at its server, by which it can be ended from elsewhere.
+pub(crate) struct ServerEnding {
+    state: Watched<ServerState>,
     context: TrialContext,
     session: Stop,
     /// Moment until which this end waits for the other.
@@ -62,7 +62,7 @@ pub(crate) struct ReceiverEnding {
     close_within: Duration,
 }
 
-impl ReceiverEnding {
+impl ServerEnding {
     fn watch(&self) {
         let (peer, mut seen) = (&self.context.peer, Seen::default());
         // Moment by which the packets with which the other end closed must have come.
@@ -93,7 +93,7 @@ impl ReceiverEnding {
         }
         if self.limit.has_passed() {
             self.state
-                .change(|state| *state.end.get_or_insert(ReceiverEnd::TimedOut));
+                .change(|state| *state.end.get_or_insert(ServerEnd::TimedOut));
             self.session.stop();
         }
         self.state.change(|state| state.thread_ended = true);
@@ -106,7 +106,7 @@ impl ReceiverEnding {
         if state.end.is_some() {
             return false;
         }
-        state.end = Some(ReceiverEnd::Complete {
+        state.end = Some(ServerEnd::Complete {
             at: MonotonicTime::now(),
             delivered,
         });
@@ -128,7 +128,7 @@ impl ReceiverEnding {
     fn stop_at_deadline(&self, sent: u64) {
         let now = MonotonicTime::now();
         let here = Delivered::received(&self.context.live);
-        let deadline = ReceiverEnd::Deadline {
+        let deadline = ServerEnd::Deadline {
             at: now,
             delivered: here,
             // The count does not include the batch under way yet.
@@ -141,14 +141,12 @@ impl ReceiverEnding {
         });
         let observer = &self.context.observer;
         match before {
-            Some(ReceiverEnd::TimedOut) => return,
+            Some(ServerEnd::TimedOut) => return,
             None => {
                 observer.on_window(WindowEdge::End);
                 observer.send_note(here.received_note());
             }
-            Some(
-                ReceiverEnd::Complete { delivered, .. } | ReceiverEnd::Deadline { delivered, .. },
-            ) => {
+            Some(ServerEnd::Complete { delivered, .. } | ServerEnd::Deadline { delivered, .. }) => {
                 observer.send_note(delivered.received_note());
                 // Everything had been counted before the deadline.
                 observer.send_note(Note::Arrived {
@@ -167,7 +165,7 @@ impl ReceiverEnding {
         }
     }
 
-    /// Has the sender's deadline raise `stop` from now on, and not the stop of the whole session.
+    /// Has the client's deadline raise `stop` from now on, and not the stop of the whole session.
     pub(crate) fn transfer(&self, stop: &Stop) {
         let mut state = self.state.lock();
         state.transfer = Some(stop.clone());
@@ -178,8 +176,8 @@ impl ReceiverEnding {
         }
     }
 
-    /// Raises `stop` when the sender's note comes that it has sent everything: for a workload whose
-    /// receiver cannot know by itself which message was the last.
+    /// Raises `stop` when the client's note comes that it has sent everything: for a workload whose
+    /// server cannot know by itself which message was the last.
     pub(crate) fn stop_when_sent(&self, stop: &Stop) {
         let mut state = self.state.lock();
         state.until_sent = Some(stop.clone());
@@ -190,8 +188,8 @@ impl ReceiverEnding {
     }
 
     /// Waits for the outcome of a transfer whose flow has ended before all was there: the
-    /// note of a sender that its deadline stopped can come later than the end of the flow.
-    pub(crate) fn end_after_break(&self) -> Option<ReceiverEnd> {
+    /// note of a client that its deadline stopped can come later than the end of the flow.
+    pub(crate) fn end_after_break(&self) -> Option<ServerEnd> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
         let end = self.state.wait_for(until, |state| {
             (state.end.is_some() || state.thread_ended).then_some(state.end)
@@ -206,37 +204,37 @@ impl ReceiverEnding {
     }
 
     /// Returns the outcome of the transfer, if it has ended.
-    pub(crate) fn end(&self) -> Option<ReceiverEnd> {
+    pub(crate) fn end(&self) -> Option<ServerEnd> {
         self.state.lock().end
     }
 
-    /// Whether the transfer has come to its end before its sender's deadline.
+    /// Whether the transfer has come to its end before its client's deadline.
     pub(crate) fn is_complete(&self) -> bool {
-        matches!(self.end(), Some(ReceiverEnd::Complete { .. }))
+        matches!(self.end(), Some(ServerEnd::Complete { .. }))
     }
 }
 
-/// The receiver's watch. Dropping it ends every wait for the other end, and its thread.
-pub(crate) struct ReceiverWatch {
-    ending: Arc<ReceiverEnding>,
+/// The server's watch. Dropping it ends every wait for the other end, and its thread.
+pub(crate) struct ServerWatch {
+    ending: Arc<ServerEnding>,
     thread: WatchThread,
 }
 
-impl Deref for ReceiverWatch {
-    type Target = Arc<ReceiverEnding>;
+impl Deref for ServerWatch {
+    type Target = Arc<ServerEnding>;
 
-    fn deref(&self) -> &Arc<ReceiverEnding> {
+    fn deref(&self) -> &Arc<ServerEnding> {
         &self.ending
     }
 }
 
-impl ReceiverWatch {
+impl ServerWatch {
     /// Starts the thread. The session is stopped when no note comes until the trial's limit, at the
-    /// sender's deadline if that comes before the transfer's flow, and when the connecting end has
+    /// client's deadline if that comes before the transfer's flow, and when the connecting end has
     /// closed its connections and this one does not notice.
     pub(crate) fn new(trial: &Trial) -> Result<Self> {
         let context = &trial.context;
-        let ending = Arc::new(ReceiverEnding {
+        let ending = Arc::new(ServerEnding {
             state: Watched::default(),
             context: context.clone(),
             session: trial.stop.clone(),
@@ -244,12 +242,12 @@ impl ReceiverWatch {
             close_within: trial.order.path.longest_one_way + CLOSE_SLACK,
         });
         let watched = Arc::clone(&ending);
-        let thread = WatchThread::start("receiver-watch", move || watched.watch())?;
+        let thread = WatchThread::start("server-watch", move || watched.watch())?;
         Ok(Self { ending, thread })
     }
 }
 
-impl Drop for ReceiverWatch {
+impl Drop for ServerWatch {
     fn drop(&mut self) {
         self.ending.context.peer.end_waits();
         self.thread.join();

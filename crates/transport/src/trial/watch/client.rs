@@ -1,4 +1,4 @@
-//! The sender's watch: deadlines, and the edges of the transfer window.
+//! The client's watch: deadlines, and the edges of the transfer window.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -12,17 +12,17 @@ use crate::{
     sync::Watched,
 };
 
-/// Outcome of a transfer at its sender.
+/// Outcome of a transfer at its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SenderEnd {
-    /// The receiver's acknowledgement arrived.
+pub enum ClientEnd {
+    /// The acknowledgement arrived, or everything that the server sent.
     Acknowledged {
         /// Moment of its arrival.
         at: MonotonicTime,
         /// Bytes and messages that it acknowledges, or had come to this end.
         delivered: Delivered,
     },
-    /// The deadline came first, and a note to the receiver was sent: `sent` was handed over by then, and
+    /// The deadline came first, and a note to the server was sent: `sent` was handed over by then, and
     /// `delivered` had come to this end, where the other one sends as well.
     Deadline {
         /// Moment of the deadline.
@@ -34,7 +34,7 @@ pub enum SenderEnd {
     },
 }
 
-impl SenderEnd {
+impl ClientEnd {
     /// Returns the moment of the end.
     #[must_use]
     pub const fn at(&self) -> MonotonicTime {
@@ -52,17 +52,17 @@ impl SenderEnd {
 }
 
 #[derive(Default)]
-struct SenderState {
+struct ClientState {
     started: Option<MonotonicTime>,
     /// Moment from which the transfer could carry data.
     connected: Option<MonotonicTime>,
-    end: Option<SenderEnd>,
+    end: Option<ClientEnd>,
     finished: bool,
 }
 
-/// State of a transfer at its sender, by which it can be ended from elsewhere.
-pub(crate) struct SenderEnding {
-    state: Watched<SenderState>,
+/// State of a transfer at its client, by which it can be ended from elsewhere.
+pub(crate) struct ClientEnding {
+    state: Watched<ClientState>,
     context: TrialContext,
     transfer: Stop,
     /// Longest time from the first connect call until the transfer can carry data.
@@ -71,7 +71,7 @@ pub(crate) struct SenderEnding {
     deadline: Duration,
 }
 
-impl SenderEnding {
+impl ClientEnding {
     fn watch(&self) {
         let mut state = self.state.lock();
         while !state.finished && state.end.is_none() {
@@ -83,7 +83,7 @@ impl SenderEnding {
             if deadline.has_passed() {
                 let live = &self.context.live;
                 let sent = Delivered::sent(live);
-                state.end = Some(SenderEnd::Deadline {
+                state.end = Some(ClientEnd::Deadline {
                     at: deadline,
                     sent,
                     delivered: Delivered::received(live),
@@ -96,7 +96,7 @@ impl SenderEnding {
     }
 
     fn stop_at_deadline(&self, sent: Delivered) {
-        // The note goes first: what the receiver has when it comes is what counts.
+        // The note goes first: what the server has when it comes is what counts.
         self.context.observer.send_note(sent.sent_note(true));
         self.context.observer.on_window(WindowEdge::End);
         self.transfer.stop();
@@ -141,7 +141,7 @@ impl SenderEnding {
         if state.end.is_some() {
             return;
         }
-        state.end = Some(SenderEnd::Acknowledged { at, delivered });
+        state.end = Some(ClientEnd::Acknowledged { at, delivered });
         drop(state);
         self.context.observer.on_window(WindowEdge::End);
         self.state.notify();
@@ -149,33 +149,33 @@ impl SenderEnding {
 
     /// Whether the deadline has stopped the transfer.
     pub(crate) fn is_by_deadline(&self) -> bool {
-        matches!(self.state.lock().end, Some(SenderEnd::Deadline { .. }))
+        matches!(self.state.lock().end, Some(ClientEnd::Deadline { .. }))
     }
 }
 
-/// The sender's watch. Dropping it ends its thread.
-pub(crate) struct SenderWatch {
-    ending: Arc<SenderEnding>,
+/// The client's watch. Dropping it ends its thread.
+pub(crate) struct ClientWatch {
+    ending: Arc<ClientEnding>,
     thread: WatchThread,
 }
 
-impl Deref for SenderWatch {
-    type Target = Arc<SenderEnding>;
+impl Deref for ClientWatch {
+    type Target = Arc<ClientEnding>;
 
-    fn deref(&self) -> &Arc<SenderEnding> {
+    fn deref(&self) -> &Arc<ClientEnding> {
         &self.ending
     }
 }
 
-impl SenderWatch {
-    /// Starts the thread; the time to connect runs from [`SenderEnding::arm`], the deadline from
-    /// [`SenderEnding::connected`].
+impl ClientWatch {
+    /// Starts the thread; the time to connect runs from [`ClientEnding::arm`], the deadline from
+    /// [`ClientEnding::connected`].
     pub(crate) fn new(
         context: &TrialContext,
         transfer: &Stop,
         (connect_deadline, deadline): (Duration, Duration),
     ) -> Result<Self> {
-        let ending = Arc::new(SenderEnding {
+        let ending = Arc::new(ClientEnding {
             state: Watched::default(),
             context: context.clone(),
             transfer: transfer.clone(),
@@ -183,12 +183,12 @@ impl SenderWatch {
             deadline,
         });
         let watched = Arc::clone(&ending);
-        let thread = WatchThread::start("sender-watch", move || watched.watch())?;
+        let thread = WatchThread::start("client-watch", move || watched.watch())?;
         Ok(Self { ending, thread })
     }
 
     /// Ends the thread; returns the outcome of the transfer, if it has ended.
-    pub(crate) fn finish(mut self) -> Option<SenderEnd> {
+    pub(crate) fn finish(mut self) -> Option<ClientEnd> {
         self.end_thread();
         self.state.lock().end
     }
@@ -199,7 +199,7 @@ impl SenderWatch {
     }
 }
 
-impl Drop for SenderWatch {
+impl Drop for ClientWatch {
     fn drop(&mut self) {
         self.end_thread();
     }
