@@ -14,6 +14,7 @@ use nix::{
     unistd::Pid,
 };
 use regatta_control::TrialOrder;
+use regatta_model::reason;
 use regatta_process::descendants;
 use regatta_transport::{TransportError, Unsupported};
 
@@ -36,7 +37,7 @@ pub(crate) fn limit(order: &TrialOrder) -> Result<Option<String>, TransportError
     let allowed = ALLOWED.get_or_init(|| allowed().unwrap_or_default());
     let chosen = choose(allowed, order.cpus, order.connects())?;
     set(chosen).map_err(|errno| {
-        let failed = TransportError::io("cannot choose the processors of this end");
+        let failed = TransportError::io(reason::cannot_choose_processors());
         failed(errno.into())
     })?;
     IS_LIMITED.store(order.cpus.is_some(), Ordering::Relaxed);
@@ -63,8 +64,8 @@ fn choose(allowed: &[usize], cpus: Option<u32>, connects: bool) -> Result<&[usiz
     chosen.ok_or_else(|| {
         let most = allowed.len();
         Unsupported::new(
-            format!("this host has fewer processors than {count}: {most}"),
-            format!("write `cpus = {most}`, or leave `cpus` out"),
+            reason::fewer_processors(count as u64, most as u64),
+            reason::write_processors(most as u64),
         )
     })
 }

@@ -139,7 +139,7 @@ pub enum TransportError {
     #[error("{what}")]
     Order {
         /// Fault of the order.
-        what: Text,
+        what: Phrase,
     },
     /// An option of the transport is wrong.
     #[error("{}", reason::wrong_option())]
@@ -149,7 +149,7 @@ pub enum TransportError {
     Io {
         /// Action that failed: ``cannot connect to `10.0.0.2` ``. Without a port: it differs
         /// between trials, so that equal failures could not be recognised.
-        what: Text,
+        what: Phrase,
         /// Error of the system.
         source: io::Error,
     },
@@ -163,7 +163,7 @@ pub enum TransportError {
     #[error("{what}")]
     Stack {
         /// Action that failed.
-        what: Text,
+        what: Phrase,
         /// Error of the stack.
         source: Box<dyn Error + Send + Sync>,
     },
@@ -174,10 +174,10 @@ pub enum TransportError {
         flow: &'static str,
     },
     /// The other end gave no answer in time.
-    #[error("{}", reason::not_in_time(.what.clone(), *.within))]
+    #[error("{}", reason::not_in_time(.what.clone().into(), *.within))]
     TimedOut {
         /// Event that was waited for.
-        what: Text,
+        what: Phrase,
         /// Time that was waited.
         within: Duration,
         /// Setting that limits the wait.
@@ -187,7 +187,7 @@ pub enum TransportError {
     #[error("{what}")]
     Protocol {
         /// The violation.
-        what: Text,
+        what: Phrase,
     },
     /// The host of the session raised [`TrialContext::stop`].
     #[error("{}", reason::trial_aborted())]
@@ -201,24 +201,28 @@ impl TransportError {
     }
 
     /// Makes the error of an order that no host can carry out.
-    pub fn order(what: impl Into<Text>) -> Self {
-        Self::Order { what: what.into() }
+    #[must_use]
+    pub const fn order(what: Phrase) -> Self {
+        Self::Order { what }
     }
 
     /// Makes the error of a violation of the protocol by the other end.
-    pub fn protocol(what: impl Into<Text>) -> Self {
-        Self::Protocol { what: what.into() }
+    #[must_use]
+    pub const fn protocol(what: Phrase) -> Self {
+        Self::Protocol { what }
     }
 
     /// Makes the error of an event that did not come within this time, which the deadline of the transfer limits.
-    pub fn timed_out(what: impl Into<Text>, within: Duration) -> Self {
+    #[must_use]
+    pub fn timed_out(what: Phrase, within: Duration) -> Self {
         Self::timed_out_by(TimeLimit::Deadline, what, within)
     }
 
     /// Makes the error of an event that did not come within this time, which `limit` limits.
-    pub fn timed_out_by(limit: TimeLimit, what: impl Into<Text>, within: Duration) -> Self {
+    #[must_use]
+    pub fn timed_out_by(limit: TimeLimit, what: Phrase, within: Duration) -> Self {
         Self::TimedOut {
-            what: what.into(),
+            what,
             // To a tenth of a second: it differs between trials, so that equal failures could not be recognised.
             within: Duration::from_millis((within.as_secs_f64() * 10.0).round() as u64 * 100),
             limit,
@@ -226,13 +230,13 @@ impl TransportError {
     }
 
     /// Makes the error of an event that has not come since `begun`.
-    pub fn timed_out_since(what: impl Into<Text>, begun: MonotonicTime) -> Self {
+    #[must_use]
+    pub fn timed_out_since(what: Phrase, begun: MonotonicTime) -> Self {
         Self::timed_out(what, MonotonicTime::now().since(begun))
     }
 
     /// Makes an error of the system; to be used with `map_err`.
-    pub fn io(what: impl Into<Text>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
+    pub fn io(what: Phrase) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { what, source }
     }
 
@@ -242,10 +246,7 @@ impl TransportError {
     }
 
     /// Makes an error of a stack; to be used with `map_err`.
-    pub fn stack<E: Into<Box<dyn Error + Send + Sync>>>(
-        what: impl Into<Text>,
-    ) -> impl FnOnce(E) -> Self {
-        let what = what.into();
+    pub fn stack<E: Into<Box<dyn Error + Send + Sync>>>(what: Phrase) -> impl FnOnce(E) -> Self {
         move |source| Self::Stack {
             what,
             source: source.into(),
@@ -279,12 +280,12 @@ impl TransportError {
             Self::Order { what }
             | Self::Io { what, .. }
             | Self::Stack { what, .. }
-            | Self::Protocol { what } => what.clone(),
+            | Self::Protocol { what } => what.clone().into(),
             Self::Option(_) => reason::wrong_option().into(),
             Self::Thread { .. } => reason::no_thread().into(),
             Self::Closed { flow } => closed_early(flow).into(),
             Self::TimedOut { what, within, .. } => {
-                reason::not_in_time(what.clone(), *within).into()
+                reason::not_in_time(what.clone().into(), *within).into()
             }
             Self::Cancelled => reason::trial_aborted().into(),
         }
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn hint_of_a_time_out_names_the_setting_that_limits_it() {
         let hint = |limit| {
-            let error = TransportError::timed_out_by(limit, "connection", Duration::ZERO);
+            let error = TransportError::timed_out_by(limit, reason::connection(), Duration::ZERO);
             error.hint().to_owned()
         };
         assert!(hint(TimeLimit::ConnectDeadline).contains("`--connect-deadline`"));

@@ -1,6 +1,7 @@
 //! First bytes of every data flow: the trial's token and the purpose of the flow.
 
 use crate::driver::{Result, TransportError};
+use regatta_model::{Phrase, reason};
 
 /// Purpose of a flow between the two ends of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,13 +17,13 @@ pub enum Purpose {
 impl Purpose {
     const ALL: [Self; 3] = [Self::IdleProbe, Self::LoadProbe, Self::Transfer];
 
-    /// Returns the name of the purpose, for errors.
+    /// Returns the purpose for errors.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn phrase(self) -> Phrase {
         match self {
-            Self::IdleProbe => "idle probe",
-            Self::LoadProbe => "probe under load",
-            Self::Transfer => "transfer",
+            Self::IdleProbe => reason::idle_probe(),
+            Self::LoadProbe => reason::load_probe(),
+            Self::Transfer => reason::transfer(),
         }
     }
 }
@@ -46,8 +47,7 @@ impl Token {
     pub fn parse(text: &str) -> Result<Self> {
         let is_right = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let token = u128::from_str_radix(text, 16).ok().filter(|_| is_right);
-        let wrong = "the trial's token is not 32 hexadecimal digits";
-        let token = token.ok_or_else(|| TransportError::order(wrong))?;
+        let token = token.ok_or_else(|| TransportError::order(reason::wrong_token()))?;
         Ok(Self(token.to_be_bytes()))
     }
 }

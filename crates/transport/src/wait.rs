@@ -9,6 +9,8 @@ use std::{
     sync::Arc,
 };
 
+use regatta_model::{Phrase, reason};
+
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::{
@@ -132,13 +134,13 @@ fn poll(polled: &mut [libc::pollfd], until: MonotonicTime) -> io::Result<usize> 
 /// [`StreamEndpoint::accept`]: crate::StreamEndpoint::accept
 pub fn for_next<T>(
     listener: &impl AsRawFd,
-    what: &str,
+    what: Phrase,
     until: MonotonicTime,
     stop: &Stop,
     take: &mut impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let begun = MonotonicTime::now();
-    let failed = || TransportError::io(format!("cannot wait for a {what}"));
+    let failed = || TransportError::io(reason::cannot_wait_for(what.clone()));
     // The listening socket cannot be woken by the stop, which belongs to one flow.
     let event = StopEvent::new(stop).map_err(failed())?;
     while !stop.is_stopped() {
@@ -150,7 +152,7 @@ pub fn for_next<T>(
             ready_or_stopped(listener, libc::POLLIN, until, Some(&event)).map_err(failed())?;
         // The moment has come, or the wait has ended as if it had.
         if !ready && !stop.is_stopped() {
-            return Err(TransportError::timed_out_since(what.to_owned(), begun));
+            return Err(TransportError::timed_out_since(what, begun));
         }
     }
     Err(TransportError::Cancelled)
@@ -189,7 +191,9 @@ mod tests {
         let accepted: Result<(), _> = thread::scope(|scope| {
             let accepting = scope.spawn(|| {
                 let until = MonotonicTime::NEVER;
-                for_next(&listener, "peer", until, &stop, &mut || Ok(None))
+                for_next(&listener, reason::connection(), until, &stop, &mut || {
+                    Ok(None)
+                })
             });
             stop.stop();
             accepting.join().expect("no panic")
@@ -205,7 +209,8 @@ mod tests {
             let accepting = scope.spawn(|| {
                 let (until, stop) = (MonotonicTime::NEVER, Stop::new());
                 let mut take = || Ok(None);
-                let waiting = async { for_next(&listener, "peer", until, &stop, &mut take) };
+                let waiting =
+                    async { for_next(&listener, reason::connection(), until, &stop, &mut take) };
                 Blocking.block_on(Blocking.wait_unless_stopped(&over, waiting))
             });
             over.stop();

@@ -19,7 +19,7 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, OptionValue, StackFacts, Text, stack};
+use regatta_model::{Facts, OptionValue, StackFacts, Text, reason, stack};
 use regatta_transport::{
     Abort, Blocking, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample,
     Purpose, Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint,
@@ -86,7 +86,7 @@ impl Endpoint {
         let listener = if order.connects() {
             None
         } else {
-            Some(listen().map_err(TransportError::io("cannot listen"))?)
+            Some(listen().map_err(TransportError::io(reason::cannot_listen()))?)
         };
         Ok(Self {
             listener,
@@ -118,8 +118,9 @@ impl StreamEndpoint for Endpoint {
         until: MonotonicTime,
         stop: &Stop,
     ) -> Result<Connection, TransportError> {
-        let socket = TcpStream::connect_timeout(&peer, until.remaining())
-            .map_err(TransportError::io(format!("cannot connect to `{peer}`")))?;
+        let socket = TcpStream::connect_timeout(&peer, until.remaining()).map_err(
+            TransportError::io(reason::cannot_connect(&peer.to_string())),
+        )?;
         Connection::new(socket, stop)
     }
 
@@ -131,7 +132,7 @@ impl StreamEndpoint for Endpoint {
     ) -> Result<Accepted<Connection>, TransportError> {
         let Some((listener, _)) = &self.listener else {
             return Err(TransportError::Protocol {
-                what: "this end does not listen".into(),
+                what: reason::this_end_does_not_listen(),
             });
         };
         let begun = MonotonicTime::now();
@@ -148,10 +149,10 @@ impl StreamEndpoint for Endpoint {
                         return Err(TransportError::Cancelled);
                     }
                     if until.has_passed() {
-                        return Err(TransportError::timed_out_since("connection", begun));
+                        return Err(TransportError::timed_out_since(reason::connection(), begun));
                     }
                 }
-                Err(error) => return Err(TransportError::io("cannot accept")(error)),
+                Err(error) => return Err(TransportError::io(reason::cannot_accept())(error)),
             }
         }
     }
@@ -202,7 +203,7 @@ impl Connection {
         socket
             .set_nonblocking(false)
             .and_then(|()| socket.set_nodelay(true))
-            .map_err(TransportError::io("cannot set up the connection"))?;
+            .map_err(TransportError::io(reason::cannot_set_up_connection()))?;
         let socket = Arc::new(Socket(socket));
         stop.on_stop(&socket);
         Ok(Self {
@@ -218,7 +219,7 @@ impl StreamConnection for Connection {
     async fn open_stream(&self) -> Result<Stream, TransportError> {
         if self.taken.swap(true, Ordering::Relaxed) {
             return Err(TransportError::Protocol {
-                what: "a TCP connection has one stream".into(),
+                what: reason::one_tcp_stream(),
             });
         }
         Ok(Stream(Arc::clone(&self.socket)))
@@ -251,7 +252,7 @@ impl ByteStream for Stream {
         socket
             .write_all(header)
             .and_then(|()| socket.write_all(payload))
-            .map_err(TransportError::io("cannot send"))
+            .map_err(TransportError::io(reason::cannot_send()))
     }
 
     async fn flush(&mut self) -> Result<(), TransportError> {
@@ -264,7 +265,7 @@ impl ByteStream for Stream {
         until: MonotonicTime,
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<Received, TransportError> {
-        let failed = || TransportError::io("cannot receive");
+        let failed = || TransportError::io(reason::cannot_receive());
         // A time limit of zero would mean none.
         let limit = (until != MonotonicTime::NEVER)
             .then(|| until.remaining().max(Duration::from_micros(1)));
@@ -285,7 +286,7 @@ impl ByteStream for Stream {
         self.0
             .0
             .shutdown(Shutdown::Write)
-            .map_err(TransportError::io("cannot finish sending"))
+            .map_err(TransportError::io(reason::cannot_finish_sending()))
     }
 }
 

@@ -19,7 +19,7 @@ use std::{
 };
 
 use regatta_control::{Note, SideReport, TrialOrder};
-use regatta_model::{HostFacts, OptionValue};
+use regatta_model::{HostFacts, OptionValue, reason};
 use regatta_telemetry::process;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, MonotonicTime, OptionDefinition, OptionKind, Session,
@@ -200,12 +200,12 @@ impl Session for TestSession {
                     .args(["-c", "setsid sleep 1000 & echo $!; wait"])
                     .stdout(Stdio::piped())
                     .spawn()
-                    .map_err(TransportError::io("cannot start `sh`"))?;
+                    .map_err(TransportError::io(reason::cannot_start("sh")))?;
                 let mut line = String::new();
                 if let Some(output) = shell.stdout.take() {
                     BufReader::new(output)
                         .read_line(&mut line)
-                        .map_err(TransportError::io("cannot read"))?;
+                        .map_err(TransportError::io(reason::cannot_receive()))?;
                 }
                 self.context.observer.send_note(Note::Sent {
                     messages: u64::from(shell.id()),

@@ -119,7 +119,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
             match stream.receive(scratch, until, &mut take).await? {
                 Received::Bytes(_) => {}
                 Received::TimedOut => {
-                    let what = "answer to a request";
+                    let what = reason::answer_to_request();
                     return Err(TransportError::timed_out_since(what, begun));
                 }
                 Received::Closed => return Err(TransportError::Closed { flow: "connection" }),
@@ -127,7 +127,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
         }
         let completed = MonotonicTime::now();
         if !expected.sound {
-            let what = "the answer is not the one that was asked for";
+            let what = reason::wrong_answer();
             return Err(TransportError::protocol(what));
         }
         if self.work.handshake == Handshake::EarlyData {
@@ -151,9 +151,7 @@ impl<E: StreamEndpoint> Client<'_, E> {
         let until = MonotonicTime::now() + self.trial.order.path.round_trip_delay + TICKET_SLACK;
         // A stack without a task of its own takes the ticket in when it is asked for data.
         match stream.receive(scratch, until, &mut |_: &[u8]| {}).await? {
-            Received::Bytes(_) => Err(TransportError::protocol(
-                "the answer is longer than the one that was asked for",
-            )),
+            Received::Bytes(_) => Err(TransportError::protocol(reason::answer_too_long())),
             Received::TimedOut | Received::Closed => Ok(()),
         }
     }

@@ -12,7 +12,7 @@ mod server;
 
 use bytes::Bytes;
 use regatta_control::TrialOrder;
-use regatta_model::{Handshake, Pattern, WorkloadKind};
+use regatta_model::{Handshake, Pattern, WorkloadKind, reason};
 
 use crate::{
     content::plan::message_content,
@@ -48,16 +48,16 @@ impl Exchanges {
         } = order.workload.kind
         else {
             let name = order.workload.kind.name();
-            let what = format!("`{name}` makes no short connections");
+            let what = reason::no_short_connections(name);
             return Err(TransportError::order(what));
         };
         let longest = request.max(response);
         if longest.0 > LONGEST {
-            let what = format!("an exchange of `{longest}` is longer than 256 MiB");
+            let what = reason::exchange_too_long(longest);
             return Err(TransportError::order(what));
         }
         if response.0 == 0 {
-            let what = "an answer of zero bytes has no first byte";
+            let what = reason::empty_answer();
             return Err(TransportError::order(what));
         }
         Ok(Self {

@@ -8,6 +8,7 @@ use crate::{
     stream::{ByteStream, read_exact, send_now},
     trial::watch::Delivered,
 };
+use regatta_model::reason;
 
 /// Length of the totals and of the check in a frame, in bytes.
 pub(crate) const TOTALS_BYTES: usize = 8 + 8 + 4;
@@ -58,7 +59,7 @@ impl Acknowledgement {
 
     fn decode(bytes: &[u8; BYTES]) -> Result<Self> {
         let delivered = decode_totals(bytes, HEAD.len()).filter(|_| bytes.starts_with(HEAD));
-        let wrong = || TransportError::protocol("the receiver's acknowledgement is damaged");
+        let wrong = || TransportError::protocol(reason::acknowledgement_damaged());
         Ok(Self {
             delivered: delivered.ok_or_else(wrong)?,
             digest: number_at(bytes, HEAD.len() + 16),
@@ -82,7 +83,7 @@ impl Acknowledgement {
         if got == bytes {
             return Ok(());
         }
-        let wrong = format!("the receiver acknowledged {got} of {bytes} bytes");
+        let wrong = reason::wrong_acknowledgement(got, bytes);
         Err(TransportError::protocol(wrong))
     }
 
@@ -91,9 +92,9 @@ impl Acknowledgement {
         if self.digest == digest {
             return Ok(());
         }
-        Err(TransportError::protocol(format!(
-            "what arrived is not what was sent: its digest is {:08x}, not {digest:08x}",
-            self.digest
+        Err(TransportError::protocol(reason::other_digest(
+            &format!("{:08x}", self.digest),
+            &format!("{digest:08x}"),
         )))
     }
 }

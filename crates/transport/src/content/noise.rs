@@ -73,7 +73,7 @@ impl Noise {
         let there = fs::metadata(&path).is_ok_and(|file| file.size() == size);
         if !there && let Err(error) = make(&path, size) {
             if error.raw_os_error() != Some(libc::ENOSPC) {
-                let what = format!("cannot make the file `{shown}`");
+                let what = reason::cannot_make_file(&shown);
                 return Err(TransportError::io(what)(error));
             }
             let size = regatta_model::Bytes(size);
@@ -83,7 +83,7 @@ impl Noise {
             ));
         }
         let file =
-            File::open(&path).map_err(TransportError::io(format!("cannot open `{shown}`")))?;
+            File::open(&path).map_err(TransportError::io(reason::cannot_open_file(&shown)))?;
         Ok(Self { file, path })
     }
 
@@ -99,7 +99,7 @@ impl Noise {
     pub(crate) fn read(&self, memory: &mut BytesMut, offset: u64, length: usize) -> Result<Bytes> {
         memory.resize(length, 0);
         let read = self.file.read_exact_at(memory, offset);
-        let failed = || format!("cannot read `{}`", self.path.display());
+        let failed = || reason::cannot_read_file(&self.path.display().to_string());
         read.map_err(|error| TransportError::io(failed())(error))?;
         Ok(memory.split().freeze())
     }

@@ -1,7 +1,7 @@
 //! Parts of a bulk transfer, one for each flow.
 
 use regatta_control::Role;
-use regatta_model::{BulkOptions, Direction};
+use regatta_model::{BulkOptions, Direction, reason};
 
 use super::plan::Plan;
 use crate::driver::{Result, TransportError};
@@ -68,5 +68,5 @@ impl Part {
 /// # Errors
 /// [`TransportError::Order`] for more than 65536 flows.
 pub(crate) fn index_of(number: usize) -> Result<u16> {
-    u16::try_from(number).map_err(|_| TransportError::order("more than 65536 flows are too many"))
+    u16::try_from(number).map_err(|_| TransportError::order(reason::too_many_flows()))
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use regatta_control::TrialOrder;
-use regatta_model::{Bytes as Size, Pattern, WorkloadKind};
+use regatta_model::{Bytes as Size, Pattern, WorkloadKind, reason};
 
 use crate::driver::{Result, TransportError};
 
@@ -41,7 +41,7 @@ impl Plan {
         } = order.workload.kind
         else {
             let name = order.workload.kind.name();
-            let what = format!("`{name}` is not a bulk transfer");
+            let what = reason::not_bulk(name);
             return Err(TransportError::order(what));
         };
         Self::of(order, "", size, message, pattern)
@@ -56,13 +56,13 @@ impl Plan {
         pattern: Pattern,
     ) -> Result<Self> {
         if message.0 == 0 {
-            let what = "a message of zero bytes cannot be sent";
+            let what = reason::empty_message();
             return Err(TransportError::order(what));
         }
         // A message is never longer than all of it.
         let longest = message.0.min(size.0.max(1));
         if longest > LONGEST_MESSAGE {
-            let what = format!("a message of `{message}` is longer than 256 MiB");
+            let what = reason::message_too_long(message);
             return Err(TransportError::order(what));
         }
         let message = longest as usize;

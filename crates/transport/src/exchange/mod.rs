@@ -75,7 +75,7 @@ impl Exchange {
     pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let part = |name, count: u64, message: Bytes, pattern| {
             let size = count.checked_mul(message.0);
-            let what = || format!("{count} messages of `{message}` are more than can be counted");
+            let what = || reason::uncountable_messages(count, message);
             let size = size.ok_or_else(|| TransportError::order(what()))?;
             Plan::of(order, name, Bytes(size), message, pattern)
         };
@@ -115,7 +115,7 @@ impl Exchange {
                     Arrivals::Closed { outstanding } => outstanding > 0,
                 };
                 if !sound {
-                    let what = "requests that never leave cannot be answered";
+                    let what = reason::requests_never_leave();
                     return Err(TransportError::order(what));
                 }
                 Ok(Self {
@@ -131,9 +131,7 @@ impl Exchange {
             }
             _ => {
                 let name = order.workload.kind.name();
-                Err(TransportError::order(format!(
-                    "`{name}` is not an exchange"
-                )))
+                Err(TransportError::order(reason::not_exchange(name)))
             }
         }
     }
@@ -155,7 +153,7 @@ impl Exchange {
             ));
         }
         if self.requests.count > MAX_MESSAGES {
-            let what = format!("{} messages are more than 2^32 - 1", self.requests.count);
+            let what = reason::too_many_messages(self.requests.count);
             return Err(TransportError::order(what));
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use regatta_control::TrialOrder;
-use regatta_model::Arrivals;
+use regatta_model::{Arrivals, Phrase, reason};
 
 use super::{Exchange, ExchangeResult, HELD_BYTES, tracker::RequestTracker};
 use crate::{clock::MonotonicTime, driver::Result, trial::findings::Findings};
@@ -109,23 +109,24 @@ impl StatedExchange {
     ///
     /// # Errors
     /// The reason why that is impossible.
-    pub fn add(&mut self, left: MonotonicTime, at: MonotonicTime) -> Result<(), String> {
+    pub fn add(&mut self, left: MonotonicTime, at: MonotonicTime) -> Result<(), Phrase> {
         let number = self.answered();
         let Some(tracker) = &mut self.result.tracker else {
-            return Err("it reports an answer before it is connected".to_owned());
+            return Err(reason::answer_before_connection());
         };
         if number >= self.exchange.requests.count {
-            return Err(format!("it reports more than `{number}` answers"));
+            return Err(reason::more_answers(number));
         }
         let free = self.arrivals.front().copied();
         let free = free.filter(|_| self.arrivals.len() as u64 == self.outstanding);
         let earliest = tracker.earliest().max(free.unwrap_or(MonotonicTime(0)));
         let previous = self.arrivals.back().copied();
         if left < earliest || at < left.max(previous.unwrap_or(left)) {
-            return Err(format!(
-                "it says that request `{number}` left at `{}` and was answered at `{}` of the monotonic clock, and by \
-                 its order and its own times it could leave at `{}` at the earliest",
-                left.0, at.0, earliest.0
+            return Err(reason::request_too_early(
+                number,
+                &left.0.to_string(),
+                &at.0.to_string(),
+                &earliest.0.to_string(),
             ));
         }
         // A request that is due leaves only when one before has its answer.
@@ -173,7 +174,7 @@ mod tests {
         MonotonicTime(1_000_000_000 + ms * 1_000_000)
     }
 
-    fn add(exchange: &mut StatedExchange, left: i64, answered: i64) -> Result<(), String> {
+    fn add(exchange: &mut StatedExchange, left: i64, answered: i64) -> Result<(), Phrase> {
         exchange.add(at(left), at(answered))
     }
 

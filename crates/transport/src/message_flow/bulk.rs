@@ -60,7 +60,7 @@ impl Bulk {
             Some(_) => all_messages.part(all_messages.size, index),
         })?;
         if let Some(part) = parts.iter().find(|part| part.plan.count > MAX_MESSAGES) {
-            let what = format!("{} messages are more than 2^32 - 1", part.plan.count);
+            let what = reason::too_many_messages(part.plan.count);
             return Err(TransportError::order(what));
         }
         let directions = 1 + u64::from(options.direction == Direction::Both);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use regatta_model::reason;
+
 use regatta_control::{Note, Role};
 
 use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
@@ -132,7 +134,7 @@ async fn serve<E: MessageEndpoint>(
 ) {
     let flow = admitted.index;
     if usize::from(flow) >= shared.work.flows.len() {
-        let what = format!("the other end opened flow {flow}, which this transfer does not have");
+        let what = reason::unknown_flow(flow.into());
         return shared.broke(TransportError::protocol(what));
     }
     let all = shared.tally().opened(&admitted.flow);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use regatta_model::reason;
+
 use regatta_control::Role;
 
 use super::{Flows, Shared, receiving::WELCOME, sending};
@@ -210,7 +212,7 @@ async fn carry_streams<E: StreamEndpoint>(
             let limit = end.watch.limit;
             let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
             if purpose != Some(Purpose::Transfer) {
-                return Err(TransportError::protocol("a stream came that must not"));
+                return Err(TransportError::protocol(reason::unexpected_stream()));
             }
             others.push((stream, rest));
         }
@@ -291,10 +293,8 @@ async fn flow_of<'a, S: ByteStream>(
         }
         false => 0,
     };
-    let unknown =
-        || format!("the other end opened flow {index}, which this transfer does not have");
     let flow = shared.flows.flows.get(usize::from(index));
-    flow.ok_or_else(|| TransportError::protocol(unknown()))
+    flow.ok_or_else(|| TransportError::protocol(reason::unknown_flow(index.into())))
 }
 
 /// Carries one flow's part; returns whether it was sent from here, and the moment of its end. `rest`

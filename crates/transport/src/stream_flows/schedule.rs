@@ -49,15 +49,12 @@ impl Schedule {
     /// # Errors
     /// [`TransportError::Order`] and [`TransportError::Unsupported`], respectively.
     pub(super) fn check(&self, messages: u64) -> Result<()> {
-        let wrong = |what: String| Err(TransportError::order(what));
+        let wrong = |what| Err(TransportError::order(what));
         if messages == 0 || self.flows == 0 {
-            return wrong("there is no message, or no stream for it".to_owned());
+            return wrong(reason::no_messages_or_streams());
         }
         if !(self.per_second > 0.0 && self.per_second.is_finite()) {
-            return wrong(format!(
-                "`{}` messages a second is no rate",
-                self.per_second
-            ));
+            return wrong(reason::no_rate(&self.per_second.to_string()));
         }
         if self.clock_offset_ns.is_none() {
             return Err(TransportError::unsupported(

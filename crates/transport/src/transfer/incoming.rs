@@ -7,6 +7,8 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use regatta_model::reason;
+
 use parking_lot::Mutex;
 
 use super::Content;
@@ -177,8 +179,8 @@ impl Incoming {
         }
         if end != self.plan.size {
             let size = self.plan.size;
-            return Err(TransportError::protocol(format!(
-                "the transfer ended, and what arrived is whole up to byte {end} of {size} only"
+            return Err(TransportError::protocol(reason::incomplete_transfer(
+                end, size,
             )));
         }
         Ok(match self.digest {
@@ -215,10 +217,7 @@ impl IncomingPart {
         let received = piece.len() as u64;
         let mut at = self.start + self.part.length;
         if at.checked_add(received).is_none_or(|end| end > plan.size) {
-            let what = format!(
-                "{received} bytes came for place {at} of {} bytes",
-                plan.size
-            );
+            let what = reason::bytes_out_of_place(received, at, plan.size);
             return Err(TransportError::protocol(what));
         }
         if let Some(digest) = &mut self.part.digest {

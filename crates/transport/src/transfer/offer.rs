@@ -8,6 +8,7 @@ use crate::{
     driver::{Result, TransportError},
     stream::{ByteStream, Received},
 };
+use regatta_model::reason;
 
 /// Sends the offer: its length (4 bytes, little-endian), then the text.
 pub(super) async fn make_offer<S: ByteStream>(stream: &mut S, offer: &str) -> Result<()> {
@@ -37,7 +38,7 @@ pub(super) async fn await_offer<S: ByteStream>(
                 Received::Bytes(_) => {}
                 Received::Closed => return Err(TransportError::Closed { flow }),
                 Received::TimedOut => {
-                    let what = "offer of the receiver";
+                    let what = reason::offer_of_receiver();
                     return Err(TransportError::timed_out_since(what, begun));
                 }
             }
@@ -47,11 +48,11 @@ pub(super) async fn await_offer<S: ByteStream>(
         }
         let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
         if length == 0 || length > LONGEST_OFFER {
-            let what = format!("the receiver announced an offer of {length} bytes");
+            let what = reason::wrong_offer_length(length as u64);
             return Err(TransportError::protocol(what));
         }
         wanted = 4 + length;
     }
     String::from_utf8(bytes.split_off(4))
-        .map_err(|_| TransportError::protocol("the receiver's offer is no text"))
+        .map_err(|_| TransportError::protocol(reason::offer_not_text()))
 }

@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use regatta_model::reason;
+
 use bytes::BytesMut;
 use parking_lot::Mutex;
 
@@ -227,7 +229,7 @@ impl OutgoingPart {
         let left = outgoing.plan.size.saturating_sub(offset);
         let max = usize::try_from(left).unwrap_or(usize::MAX).min(max);
         if max == 0 {
-            let what = format!("byte {offset} of {} was asked for", outgoing.plan.size);
+            let what = reason::wrong_byte_asked(offset, outgoing.plan.size);
             return Err(TransportError::protocol(what));
         }
         let window = window.as_mut();

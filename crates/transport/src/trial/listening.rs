@@ -7,6 +7,8 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
+use regatta_model::reason;
+
 use parking_lot::{Mutex, MutexGuard};
 use regatta_control::SideReport;
 use regatta_model::Phrase;
@@ -180,10 +182,8 @@ impl<'a, C: Carrier> Listening<'a, C> {
                 }
             };
             if transfer.purpose != Purpose::Transfer {
-                let opened = transfer.purpose.name();
-                return Err(TransportError::protocol(format!(
-                    "the sender opened the {opened} where the transfer was due"
-                )));
+                let opened = transfer.purpose.phrase();
+                return Err(TransportError::protocol(reason::opened_instead(opened)));
             }
             trial.context.live.set_phase(Phase::Transfer);
             self.watch.transfer(&self.transfer);

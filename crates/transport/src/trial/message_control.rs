@@ -8,6 +8,7 @@ use crate::{
     message::{Arrival, MessageFlow},
     opening::{self, OPENING_BYTES, Purpose},
 };
+use regatta_model::reason;
 
 /// Length of a control message, in bytes.
 pub(crate) const CONTROL_BYTES: usize = HEAD_BYTES + TOTALS_BYTES;
@@ -114,7 +115,7 @@ pub(crate) async fn open<F: MessageFlow>(
     let mut opened = false;
     while !opened {
         if until.has_passed() {
-            let what = format!("answer to the opening of the {}", purpose.name());
+            let what = reason::answer_to_opening(purpose.phrase());
             return Err(TransportError::timed_out_since(what, begun));
         }
         if trial.stop.is_stopped() {

@@ -170,8 +170,7 @@ impl Trial {
     /// Returns the peer's address, which an end that connects must have.
     pub(crate) fn peer_of(&self, peer: Option<SocketAddr>) -> Result<SocketAddr> {
         debug_assert!(self.order.connects());
-        let none = "the connecting end needs the other one's address";
-        peer.ok_or_else(|| TransportError::order(none))
+        peer.ok_or_else(|| TransportError::order(reason::no_peer_address()))
     }
 
     /// Passes a note to the other end over control.

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::{Phrase, fact};
+use regatta_model::{Phrase, fact, reason};
 
 use super::{Trial, findings::Findings, retransmissions, watch::ClientEnd};
 use crate::{
@@ -94,9 +94,14 @@ impl StatedProbe {
     ///
     /// # Errors
     /// The reason why that is impossible.
-    pub fn add_idle(&mut self, left: MonotonicTime, at: MonotonicTime) -> Result<(), String> {
+    pub fn add_idle(&mut self, left: MonotonicTime, at: MonotonicTime) -> Result<(), Phrase> {
         if at < left || self.idle.sent() >= u64::from(self.plan.idle_messages) {
-            return Err(impossible("before the transfer", &self.idle, left, at));
+            return Err(impossible(
+                reason::impossible_idle_answer,
+                &self.idle,
+                left,
+                at,
+            ));
         }
         self.idle.depart(left);
         self.idle.answer_last(at);
@@ -108,9 +113,14 @@ impl StatedProbe {
     ///
     /// # Errors
     /// The reason why that is impossible.
-    pub fn add(&mut self, scheduled: MonotonicTime, at: MonotonicTime) -> Result<(), String> {
+    pub fn add(&mut self, scheduled: MonotonicTime, at: MonotonicTime) -> Result<(), Phrase> {
         if !self.plan.under_load || scheduled != self.next() || at < scheduled {
-            return Err(impossible("under load", &self.load, scheduled, at));
+            return Err(impossible(
+                reason::impossible_load_answer,
+                &self.load,
+                scheduled,
+                at,
+            ));
         }
         self.load.depart(scheduled);
         self.load.answer_last(at);
@@ -164,14 +174,13 @@ impl StatedProbe {
     }
 }
 
-fn impossible(when: &str, delays: &Delays, left: MonotonicTime, at: MonotonicTime) -> String {
-    format!(
-        "its order rules out that message `{}` of the probe {when} left at `{}` and was answered at `{}` of the \
-         monotonic clock",
-        delays.sent(),
-        left.0,
-        at.0
-    )
+fn impossible(
+    reason: fn(u64, &str, &str) -> Phrase,
+    delays: &Delays,
+    left: MonotonicTime,
+    at: MonotonicTime,
+) -> Phrase {
+    reason(delays.sent(), &left.0.to_string(), &at.0.to_string())
 }
 
 #[cfg(test)]

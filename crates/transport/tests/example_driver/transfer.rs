@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::OptionValue;
+use regatta_model::{OptionValue, reason};
 use regatta_transport::{
     Abort, Carries, Driver, DriverDescriptor, ProtocolSample, Session, StatisticsSource, Stop,
     TransferEndpoint, TransferSession, TransportError, TrialContext, Unsupported,
@@ -59,7 +59,7 @@ impl Driver for FilesStd {
                 Ok(listener)
             })
             .transpose()
-            .map_err(TransportError::io("cannot listen"))?;
+            .map_err(TransportError::io(reason::cannot_listen()))?;
         let endpoint = Files {
             flows: Endpoint::new(order)?,
             listener,
@@ -91,7 +91,7 @@ impl StatisticsSource for Socket {
 fn stopped<T>(stop: &Stop, result: io::Result<T>) -> Result<T, TransportError> {
     match result {
         Err(_) if stop.is_stopped() => Err(TransportError::Cancelled),
-        result => result.map_err(TransportError::io("cannot transfer")),
+        result => result.map_err(TransportError::io(reason::cannot_send())),
     }
 }
 
@@ -175,7 +175,7 @@ impl Files {
                         return Err(TransportError::Cancelled);
                     }
                 }
-                Err(error) => return Err(TransportError::io("cannot accept")(error)),
+                Err(error) => return Err(TransportError::io(reason::cannot_accept())(error)),
             }
         }
     }

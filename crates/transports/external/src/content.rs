@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use crc32fast::Hasher;
-use regatta_model::Pattern;
+use regatta_model::{Pattern, reason};
 use regatta_transport::message_content;
 
 use crate::error::ProgramFailure;
@@ -61,13 +61,14 @@ impl Content {
     /// Checks the CRC-32 of the first `bytes` that a program states.
     pub(crate) fn check(&self, bytes: u64, crc32: Option<u32>) -> Result<(), ProgramFailure> {
         let expected = self.crc32(bytes);
-        let got =
-            crc32.ok_or_else(|| ProgramFailure::invalid("its `done` has no CRC-32 of the data"))?;
+        let got = crc32.ok_or_else(|| ProgramFailure::invalid(reason::no_checksum()))?;
         if got == expected {
             return Ok(());
         }
-        Err(ProgramFailure::invalid(format!(
-            "the CRC-32 of the `{bytes}` bytes that it got is `{got:08x}`, and of what was sent `{expected:08x}`"
+        Err(ProgramFailure::invalid(reason::other_checksum(
+            bytes,
+            &format!("{got:08x}"),
+            &format!("{expected:08x}"),
         )))
     }
 }

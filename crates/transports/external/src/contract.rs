@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
+use regatta_model::Phrase;
+
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -194,7 +196,7 @@ pub(crate) enum FromProgram {
 impl FromProgram {
     /// Returns the error of a program that sent this message at the wrong time; `when` names the phase: `before it was
     /// ready`.
-    pub(crate) fn unexpected(&self, when: &'static str) -> ProgramError {
+    pub(crate) fn unexpected(&self, when: Phrase) -> ProgramError {
         let message = self.into();
         ProgramError::UnexpectedMessage { message, when }
     }

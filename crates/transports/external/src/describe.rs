@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_model::Text;
+use regatta_model::{Text, reason};
 use regatta_transport::Stop;
 use sha2::{Digest as _, Sha256};
 
@@ -112,7 +112,7 @@ fn query(command: &Command, stop: &Stop) -> Result<(Description, Program), Progr
     program.send(&ToProgram::Describe {
         contract: CONTRACT_VERSION,
     })?;
-    let when = "when it was asked for its description";
+    let when = reason::when_describing();
     let description =
         program.await_message("description", DESCRIBE_LIMIT, when, |reply| match reply {
             FromProgram::Description(description) => Ok(description),
@@ -120,8 +120,9 @@ fn query(command: &Command, stop: &Stop) -> Result<(Description, Program), Progr
         })?;
     if description.contract != CONTRACT_VERSION {
         let version = description.contract;
-        return Err(ProgramFailure::invalid(format!(
-            "it speaks version `{version}` of the contract and not `{CONTRACT_VERSION}`"
+        return Err(ProgramFailure::invalid(reason::other_contract(
+            version.into(),
+            CONTRACT_VERSION.into(),
         )));
     }
     Ok((description, program))

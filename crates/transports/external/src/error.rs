@@ -1,18 +1,18 @@
 //! Errors of external programs.
 
-use std::{io, path::Path, time::Duration};
+use std::{error::Error, io, path::Path, time::Duration};
 
-use regatta_model::{Phrase, reason, units::format_duration};
+use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
 use regatta_transport::TransportError;
 
 /// Error of a program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
     /// The program could not be started.
-    #[error("it cannot be started")]
+    #[error("{}", reason::program_not_started())]
     Start(#[source] io::Error),
     /// The program ended before it was done.
-    #[error("it {how} before it was done")]
+    #[error("{}", reason::program_ended_early(.how.clone()))]
     Ended {
         /// `ended with exit code 1`, `was ended by signal 9`.
         how: Phrase,
@@ -21,7 +21,7 @@ pub(crate) enum ProgramError {
         stderr: Option<StderrTail>,
     },
     /// The program sent nothing for too long.
-    #[error("it sent no `{what}` within {}", format_duration(*within))]
+    #[error("{}", reason::program_silent(.what, *.within))]
     Timeout {
         /// Message that was waited for.
         what: &'static str,
@@ -32,7 +32,7 @@ pub(crate) enum ProgramError {
         stderr: Option<StderrTail>,
     },
     /// A line of its output does not follow the contract.
-    #[error("it wrote a line that is not of the contract: `{line}`")]
+    #[error("{}", reason::not_of_contract(.line))]
     Malformed {
         /// Beginning of the line.
         line: String,
@@ -41,25 +41,50 @@ pub(crate) enum ProgramError {
         source: serde_json::Error,
     },
     /// A line of its output is too long.
-    #[error("it wrote a line of more than {limit} bytes")]
+    #[error("{}", reason::line_too_long(*.limit))]
     TooLong {
         /// Longest line that is read, in bytes.
         limit: u64,
     },
     /// The program sent a message at the wrong time.
-    #[error("it sent `{message}` {when}")]
+    #[error("{}", reason::unexpected_message(.message, .when.clone()))]
     UnexpectedMessage {
         /// Type of the message.
         message: &'static str,
-        /// Text of the time: `before it was ready`.
-        when: &'static str,
+        /// The time: `before it was ready`.
+        when: Phrase,
     },
     /// The program sent an impossible value.
     #[error("{0}")]
-    Invalid(String),
+    Invalid(Phrase),
     /// The program does not read its input.
-    #[error("its standard input cannot be written")]
+    #[error("{}", reason::stdin_closed())]
     StdinClosed(#[source] io::Error),
+}
+
+impl ProgramError {
+    /// Returns the causes, outermost first.
+    fn reasons(&self) -> Vec<Text> {
+        let what = match self {
+            Self::Start(_) => reason::program_not_started(),
+            Self::Ended { how, .. } => reason::program_ended_early(how.clone()),
+            Self::Timeout { what, within, .. } => reason::program_silent(what, *within),
+            Self::Malformed { line, .. } => reason::not_of_contract(line),
+            Self::TooLong { limit } => reason::line_too_long(*limit),
+            Self::UnexpectedMessage { message, when } => {
+                reason::unexpected_message(message, when.clone())
+            }
+            Self::Invalid(what) => what.clone(),
+            Self::StdinClosed(_) => reason::stdin_closed(),
+        };
+        let cause = match self {
+            Self::Ended { stderr, .. } | Self::Timeout { stderr, .. } => {
+                stderr.as_ref().map(|stderr| stderr.phrase().into())
+            }
+            _ => self.source().map(|source| source.to_string().into()),
+        };
+        [what.into()].into_iter().chain(cause).collect()
+    }
 }
 
 /// Last lines that a program wrote to standard error.
@@ -87,8 +112,8 @@ pub(crate) enum ProgramFailure {
 
 impl ProgramFailure {
     /// Returns the error of a program that sent an impossible value.
-    pub(crate) fn invalid(what: impl Into<String>) -> Self {
-        ProgramError::Invalid(what.into()).into()
+    pub(crate) fn invalid(what: Phrase) -> Self {
+        ProgramError::Invalid(what).into()
     }
 
     /// Converts to the error of a driver, with the program's name.
@@ -97,7 +122,8 @@ impl ProgramFailure {
             Self::Transport(error) => error,
             Self::Program(error) => {
                 let program = program.display();
-                TransportError::stack(format!("the program `{program}` failed"))(error)
+                let problem = Problem::new(ProblemKind::Failed, error.reasons(), "");
+                TransportError::stack(reason::program_failed(&program.to_string()))(problem)
             }
         }
     }

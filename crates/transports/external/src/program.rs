@@ -15,7 +15,7 @@ use std::{
 
 use nix::sys::wait::WaitStatus;
 use parking_lot::Mutex;
-use regatta_model::{Text, reason};
+use regatta_model::{Phrase, Text, reason};
 use regatta_process::{ContainedProcess, children, write_line};
 use regatta_transport::{MonotonicTime, Stop, TransportError};
 
@@ -221,7 +221,7 @@ impl Program {
         &self,
         what: &'static str,
         within: Duration,
-        when: &'static str,
+        when: Phrase,
         take: impl FnOnce(FromProgram) -> Result<T, FromProgram>,
     ) -> Result<T, ProgramFailure> {
         let until = MonotonicTime::now() + within;

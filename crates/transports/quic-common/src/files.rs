@@ -11,7 +11,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::{Facts, Warning, phrase, warning};
+use regatta_model::{Facts, Warning, phrase, reason, warning};
 use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 use regatta_transport_tls as tls;
 use rustls::{KeyLog, NoKeyLog};
@@ -71,10 +71,9 @@ impl Files {
         let Some(directory) = self.has(option) else {
             return Ok(None);
         };
-        fs::create_dir_all(directory).map_err(TransportError::io(format!(
-            "cannot make the directory `{}`",
-            directory.display()
-        )))?;
+        fs::create_dir_all(directory).map_err(TransportError::io(
+            reason::cannot_make_directory(&directory.display().to_string()),
+        ))?;
         Ok(Some(directory))
     }
 
@@ -92,9 +91,8 @@ impl Files {
             return Ok(Arc::new(NoKeyLog));
         };
         let path = directory.join(self.key_log_name());
-        tls::key_log(&path).map_err(TransportError::io(format!(
-            "cannot make the key log `{}`",
-            path.display()
+        tls::key_log(&path).map_err(TransportError::io(reason::cannot_make_key_log(
+            &path.display().to_string(),
         )))
     }
 
@@ -112,10 +110,9 @@ impl Files {
             before => format!("{}-{}.sqlog", self.end, before + 1),
         };
         let path = directory.join(name);
-        let file = File::create(&path).map_err(TransportError::io(format!(
-            "cannot make the event log `{}`",
-            path.display()
-        )))?;
+        let file = File::create(&path).map_err(TransportError::io(
+            reason::cannot_make_event_log(&path.display().to_string()),
+        ))?;
         Ok(Some(EventLog {
             writer: Box::new(BufWriter::new(file)),
             title: self.title.clone(),

@@ -2,6 +2,7 @@
 
 use std::{error::Error, future::Future, net::IpAddr};
 
+use regatta_model::reason;
 use regatta_transport::{MonotonicTime, Result, Stop, TransportError};
 use regatta_transport_sockets::wait::in_time;
 
@@ -15,7 +16,12 @@ pub async fn complete<C, E: Error + Send + Sync + 'static>(
     moment: MonotonicTime,
     stop: &Stop,
 ) -> Result<C> {
-    let failed = TransportError::stack(format!("cannot connect to `{peer}`"));
+    let failed = TransportError::stack(reason::cannot_connect(&peer.to_string()));
     let connected = stop.unless_raised(async { handshake.await.map_err(failed) });
-    in_time(moment, format!("QUIC handshake with `{peer}`"), connected).await
+    in_time(
+        moment,
+        reason::handshake_with("QUIC", &peer.to_string()),
+        connected,
+    )
+    .await
 }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use regatta_model::reason;
 use regatta_transport::{
     HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
 };
@@ -73,7 +74,7 @@ impl StreamConnection for QuicheConnection {
         opened
             .await
             .map(|stream| QuicheStream::new(Arc::clone(&self.handle), stream))
-            .map_err(TransportError::stack("cannot open a QUIC stream"))
+            .map_err(|end: End| end.error(reason::cannot_open_quic_stream()))
     }
 
     async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicheStream> {
@@ -90,10 +91,10 @@ impl StreamConnection for QuicheConnection {
         let accepted = async {
             let stream = accepted
                 .await
-                .map_err(TransportError::stack("no QUIC stream was opened"))?;
+                .map_err(|end: End| end.error(reason::no_quic_stream_opened()))?;
             Ok(QuicheStream::new(Arc::clone(&self.handle), stream))
         };
-        in_time(moment, "QUIC stream", accepted).await
+        in_time(moment, reason::stream_of("QUIC"), accepted).await
     }
 
     fn handshake(&self) -> Option<HandshakeMade> {
@@ -118,7 +119,9 @@ impl StreamConnection for QuicheConnection {
         match sent.unwrap_or(Err(quiche::Error::InvalidState)) {
             // The queue is full: as if lost.
             Ok(()) | Err(quiche::Error::Done) => Ok(()),
-            Err(error) => Err(TransportError::stack("cannot send a DATAGRAM frame")(error)),
+            Err(error) => Err(TransportError::stack(reason::cannot_send_datagram_frame())(
+                error,
+            )),
         }
     }
 
@@ -140,7 +143,7 @@ impl StreamConnection for QuicheConnection {
         let received = within_exactly(until, received).await;
         let datagram = received.transpose().map_err(|end| match end {
             end if is_closed_by_peer(&end) => TransportError::Closed { flow: "probe" },
-            end => TransportError::stack("no DATAGRAM frame came")(end),
+            end => end.error(reason::no_datagram_frame()),
         })?;
         Ok(datagram.is_some_and(|datagram| {
             consume(&datagram);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
-use regatta_model::Facts;
+use regatta_model::{Facts, reason};
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError,
 };
@@ -67,7 +67,7 @@ pub(crate) fn is_closed_by_peer(end: &End) -> bool {
 fn stack_error(end: End) -> TransportError {
     match end {
         End::Stopped => TransportError::Cancelled,
-        end => TransportError::stack("the QUIC connection broke")(end),
+        end => end.error(reason::quic_connection_broke()),
     }
 }
 

@@ -3,55 +3,74 @@
 
 use std::time::{Duration, Instant};
 
+use regatta_model::{Phrase, Problem, Text, reason};
+use regatta_transport::TransportError;
 use regatta_transport_sockets::driver::{Dropped, Transmit};
+
+use crate::tls::IDLE_TIMEOUT;
 
 /// Number of times the closing packet is sent again, in case it is lost. The other end would
 /// otherwise wait for its idle timeout.
 pub(crate) const CLOSE_REPEATS: u32 = 2;
 
 /// Reason for which a connection has ended.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// Closed in good order.
-    #[error("the connection is closed")]
     Done,
     /// Stopped by this end.
-    #[error("the connection was stopped")]
     Stopped,
     /// The other end's certificate is not the run's.
-    #[error("invalid peer certificate: it is not the one that was made for the run")]
     Certificate,
     /// Idle timeout: no packet came from the other end.
-    #[error("nothing came from the other end for 30 s")]
     Idle,
     /// Closed by quiche at this end, with an error code of RFC 9000 §20 and, if known, quiche's
     /// error.
-    #[error("quiche gave up with {}error code {code:#x}", error(.1), code = .0)]
     ClosedByStack(u64, Option<quiche::Error>),
     /// Closed by the other end: by its application or its stack, with an error code and a reason.
-    #[error("the other end's {} closed it with error code {code:#x}{}", who(*.application), after(.reason))]
     ClosedByPeer {
         application: bool,
         code: u64,
         reason: String,
     },
     /// Closed without a known reason.
-    #[error("the connection is gone")]
     Unknown,
 }
 
-fn error(error: &Option<quiche::Error>) -> String {
-    error.map_or_else(String::new, |error| format!("`{error:?}`, "))
-}
+impl End {
+    /// Returns the error of an action that failed because of this end.
+    pub(crate) fn error(&self, what: Phrase) -> TransportError {
+        TransportError::stack(what)(Problem::failed(self.text(), ""))
+    }
 
-const fn who(application: bool) -> &'static str {
-    if application { "application" } else { "stack" }
-}
-
-fn after(reason: &str) -> String {
-    match reason {
-        "" => String::new(),
-        reason => format!(": {reason}"),
+    fn text(&self) -> Text {
+        match self {
+            Self::Done => reason::connection_is_closed(),
+            Self::Stopped => reason::connection_stopped(),
+            Self::Certificate => reason::other_certificate(),
+            Self::Idle => reason::idle_connection(IDLE_TIMEOUT),
+            Self::ClosedByStack(code, None) => reason::quiche_gave_up(&format!("{code:#x}")),
+            Self::ClosedByStack(code, Some(error)) => {
+                reason::quiche_gave_up_with(&format!("{error:?}"), &format!("{code:#x}"))
+            }
+            Self::ClosedByPeer {
+                application,
+                code,
+                reason,
+            } => {
+                let code = format!("{code:#x}");
+                let closed = match application {
+                    true => reason::closed_by_application(&code),
+                    false => reason::closed_by_stack(&code),
+                };
+                match &**reason {
+                    "" => closed,
+                    reason => reason::caused_by(closed.into(), reason.into()),
+                }
+            }
+            Self::Unknown => reason::connection_gone(),
+        }
+        .into()
     }
 }
 

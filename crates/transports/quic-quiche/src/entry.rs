@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use quiche::{BufFactory, ConnectionId, RecvInfo, Shutdown};
+use regatta_model::reason;
 use regatta_transport::{Result, TransportError};
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 
@@ -496,15 +497,15 @@ impl Connection for Entry {
     fn poll_open(&mut self, context: &Context<'_>) -> Poll<Result<()>> {
         self.accept();
         if let Some(end) = &self.end {
-            let peer = self.peer.ip();
+            let peer = self.peer.ip().to_string();
             let what = if self.kind.client {
-                format!("cannot connect to `{peer}`")
+                reason::cannot_connect(&peer)
             } else {
-                format!("the QUIC handshake with `{peer}` failed")
+                reason::quic_handshake_failed(&peer)
             };
             return Poll::Ready(Err(match end {
                 End::Stopped => TransportError::Cancelled,
-                end => TransportError::stack(what)(end.clone()),
+                end => end.error(what),
             }));
         }
         if self.is_usable() {
@@ -555,8 +556,7 @@ impl Admission for Entry {
             return Poll::Ready(Ok(message));
         }
         if let Some(end) = &self.end {
-            let ended = TransportError::stack("the QUIC connection broke");
-            return Poll::Ready(Err(ended(end.clone())));
+            return Poll::Ready(Err(end.error(reason::quic_connection_broke())));
         }
         self.watchers.register(context);
         Poll::Pending

@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::Facts;
+use regatta_model::{Facts, reason};
 use regatta_transport::{FILE_OPTIONS, Result, TransportError};
 
 use crate::{entry::Quiche, options::Options};
@@ -41,7 +41,7 @@ impl Files {
                 let open = || OpenOptions::new().create(true).append(true).open(path);
                 options.common.key_log.then(open).transpose()
             };
-            let what = format!("cannot make files in `{}`", directory.display());
+            let what = reason::cannot_make_files_in(&directory.display().to_string());
             secrets = opened().map_err(TransportError::io(what))?;
         }
         Ok(Self {

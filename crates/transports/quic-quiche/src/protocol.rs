@@ -3,6 +3,7 @@
 use std::{collections::HashMap, net::SocketAddr, time::Instant};
 
 use quiche::{ConnectionId, Header, RecvInfo};
+use regatta_model::reason;
 use regatta_transport::{Purpose, Result, TransportError};
 use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
 
@@ -116,7 +117,7 @@ impl Quic {
         recv_info: RecvInfo,
         connections: &mut Connections<Entry>,
     ) -> Result<Number> {
-        let failed = |error| TransportError::stack("cannot accept a QUIC connection")(error);
+        let failed = |error| TransportError::stack(reason::cannot_accept_quic())(error);
         let own = tls::random::<ID_BYTES>()?;
         let own_id = ConnectionId::from_ref(&own);
         let RecvInfo { from, to } = recv_info;
@@ -183,7 +184,7 @@ impl Protocol for Quic {
         _purpose: Purpose,
         connections: &mut Connections<Entry>,
     ) -> Result<Number> {
-        let failed = |error| TransportError::stack("cannot begin a QUIC connection")(error);
+        let failed = |error| TransportError::stack(reason::cannot_begin_quic())(error);
         let own = tls::random::<ID_BYTES>()?;
         let mut quiche = quiche::connect_with_buffer_factory(
             Some(&self.server_name),

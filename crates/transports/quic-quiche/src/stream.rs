@@ -4,6 +4,7 @@ use std::{sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use quiche::Shutdown;
+use regatta_model::reason;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 
 use crate::{end::End, entry::ABORTED, protocol::Handle};
@@ -26,7 +27,7 @@ pub(crate) struct QuicheStream {
 }
 
 fn stack_error(end: End) -> TransportError {
-    TransportError::stack("the QUIC stream broke")(end)
+    end.error(reason::quic_stream_broke())
 }
 
 /// Returns the reason for the end of the connection that a stream's error implies.

@@ -13,7 +13,7 @@ use boring::{
     x509::X509,
 };
 use regatta_control::TrialOrder;
-use regatta_model::Handshake;
+use regatta_model::{Handshake, reason};
 use regatta_transport::{Result, TransportError};
 use regatta_transport_tls as tls;
 
@@ -22,7 +22,7 @@ use regatta_transport_quic_common::path::{INITIAL_WINDOW_PACKETS, Sizes};
 
 /// Idle timeout: time without a packet from the peer after which a connection is dead. The same as
 /// for the other stacks.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of streams that an end may open at once: more than any workload opens.
 const MAX_STREAMS: u64 = 4096;
@@ -38,11 +38,11 @@ pub(crate) const DATAGRAM_QUEUE: usize = 4096;
 pub(crate) const BAD_CERTIFICATE: u64 = 0x100 + 42;
 
 fn failed(error: ErrorStack) -> TransportError {
-    TransportError::stack("cannot set up TLS")(error)
+    TransportError::stack(reason::cannot_set_up_tls())(error)
 }
 
 fn refused(error: quiche::Error) -> TransportError {
-    TransportError::stack("cannot set up quiche")(error)
+    TransportError::stack(reason::cannot_set_up_quiche())(error)
 }
 
 /// Creates the client's TLS context, which accepts the run's certificate, byte for byte. BoringSSL

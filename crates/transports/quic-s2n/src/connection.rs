@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, future::poll_fn, sync::Arc};
 
+use regatta_model::reason;
 use regatta_transport::{
     MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
     stop::{Abort, Stop},
@@ -51,7 +52,7 @@ impl S2nConnection {
         let watch = connection
             .query_event_context(|followed: &Followed| Arc::clone(&followed.watch))
             .map_err(|error| {
-                TransportError::stack("the QUIC connection is not followed")(error.to_string())
+                TransportError::stack(reason::quic_connection_not_followed())(error.to_string())
             })?;
         let queues = queues(&connection)?;
         let (handle, acceptor) = connection.split();
@@ -99,7 +100,7 @@ impl StreamConnection for S2nConnection {
             .open_bidirectional_stream()
             .await
             .map(|stream| S2nStream::new(stream, self.held()))
-            .map_err(TransportError::stack("cannot open a QUIC stream"))
+            .map_err(TransportError::stack(reason::cannot_open_quic_stream()))
     }
 
     async fn accept_stream(&self, moment: MonotonicTime) -> Result<S2nStream> {
@@ -110,10 +111,12 @@ impl StreamConnection for S2nConnection {
                 Ok(None) => Err(TransportError::Closed {
                     flow: "QUIC connection",
                 }),
-                Err(error) => Err(TransportError::stack("no QUIC stream was opened")(error)),
+                Err(error) => Err(TransportError::stack(reason::no_quic_stream_opened())(
+                    error,
+                )),
             }
         };
-        in_time(moment, "QUIC stream", accepted).await
+        in_time(moment, reason::stream_of("QUIC"), accepted).await
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use regatta_model::reason;
 use regatta_transport::{Abort, Result, TransportError};
 use s2n_quic::{
     Connection,
@@ -120,7 +121,7 @@ impl End {
             Self::Closed(error) if is_done(&error) => TransportError::Closed {
                 flow: "QUIC connection",
             },
-            Self::Closed(error) => TransportError::stack("the QUIC connection broke")(error),
+            Self::Closed(error) => TransportError::stack(reason::quic_connection_broke())(error),
         }
     }
 }
@@ -130,9 +131,7 @@ pub(crate) fn queues(connection: &Connection) -> Result<Arc<Queues>> {
     connection
         .datagram_mut(|half: &mut Half| Arc::clone(&half.0))
         .map_err(|error| error.to_string())
-        .map_err(TransportError::stack(
-            "the QUIC connection has no datagrams",
-        ))
+        .map_err(TransportError::stack(reason::no_datagrams_of_connection()))
 }
 
 fn wake(waker: &mut Option<Waker>) {

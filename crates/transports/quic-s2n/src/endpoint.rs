@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, Handshake};
+use regatta_model::{Facts, Handshake, reason};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, TransportError, stop::Stop, stream::Accepted,
 };
@@ -93,7 +93,7 @@ fn io(
         // taken for a path that swallows large packets, so it is the least one too.
         io.with_initial_mtu(packet)?.with_base_mtu(packet)
     };
-    made().map_err(TransportError::io("cannot set up the UDP socket"))
+    made().map_err(TransportError::io(reason::cannot_set_up_udp_socket()))
 }
 
 /// Parts of a new stack.
@@ -113,7 +113,7 @@ impl Parts<'_> {
         let runs = controllers.congestion_control();
         let (order, io, limits) = (self.order, self.io, self.limits);
         let cannot = |error: Box<dyn Error>| {
-            TransportError::stack("cannot make a QUIC endpoint")(error.to_string())
+            TransportError::stack(reason::cannot_make_endpoint())(error.to_string())
         };
         let (begun, attempts) = mpsc::unbounded_channel();
         let events = Writer {
@@ -176,9 +176,9 @@ impl S2nEndpoint {
         let (socket, buffers) = socket::bind(order.local, order.ports, receive, send)?;
         let address = socket
             .local_addr()
-            .map_err(TransportError::io("cannot read the address of the socket"))?;
+            .map_err(TransportError::io(reason::cannot_read_socket_address()))?;
         let counters =
-            Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?;
+            Counters::of(&socket).map_err(TransportError::io(reason::cannot_copy_descriptor()))?;
         let runtime = Tokio::new()?;
         let board = Arc::new(Offloads::default());
         let files = Files::new(order, options.common.key_log, false);
@@ -222,7 +222,7 @@ impl S2nEndpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Result<Connection, connection::Error>> {
         let Some(Stack::Listens(listener)) = &self.stack else {
-            return Err(TransportError::order("a connecting end does not listen"));
+            return Err(TransportError::order(reason::connecting_does_not_listen()));
         };
         let mut listener = listener.lock().await;
         let Listener { server, attempts } = &mut *listener;
@@ -268,7 +268,7 @@ impl TrialEnd for S2nEndpoint {
         stop: &Stop,
     ) -> Result<Connection> {
         let Some(Stack::Connects(client)) = &self.stack else {
-            return Err(TransportError::order("a listening end does not connect"));
+            return Err(TransportError::order(reason::listening_does_not_connect()));
         };
         check_peer(&self.order, peer)?;
         let server_name = self.order.tls.server_name.as_str();
@@ -283,9 +283,9 @@ impl TrialEnd for S2nEndpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<Connection>> {
         let attempted = stop.unless_raised(self.attempted(arrived));
-        let made = in_time(moment, "QUIC connection", attempted).await?;
+        let made = in_time(moment, reason::connection_of("QUIC"), attempted).await?;
         // Only the announced peer gets here.
-        let failed = || format!("the QUIC handshake with `{}` failed", self.order.peer);
+        let failed = || reason::quic_handshake_failed(&self.order.peer.to_string());
         Ok(match made {
             Ok(connection) => Accepted::Connection(connection),
             Err(error) => Accepted::Failed(TransportError::stack(failed())(error)),

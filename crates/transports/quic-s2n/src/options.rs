@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, StackFacts, Text, fact};
+use regatta_model::{OptionValue, StackFacts, Text, fact, reason};
 use regatta_transport::{OptionDefinition, Result, TransportError};
 use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
@@ -147,9 +147,8 @@ pub(crate) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits> {
             .with_max_idle_timeout(IDLE_TIMEOUT)?
             .with_max_handshake_duration(order.connect_deadline.max(HANDSHAKE_TIME))
     };
-    made().map_err(|error| {
-        TransportError::stack("s2n-quic does not take the limits of the path")(error.to_string())
-    })
+    made()
+        .map_err(|error| TransportError::stack(reason::cannot_set_path_limits())(error.to_string()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 use s2n_quic::{
     application::Error as Code,
@@ -48,7 +49,7 @@ pub(crate) struct Held {
 }
 
 fn stack_error(error: Error) -> TransportError {
-    TransportError::stack("the QUIC stream broke")(error)
+    TransportError::stack(reason::quic_stream_broke())(error)
 }
 
 /// Whether the other end closed the connection in good order, so that nothing more will come from

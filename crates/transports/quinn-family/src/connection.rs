@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, future::Shared as SharedFuture};
+use regatta_model::reason;
 use regatta_transport::{
     HandshakeMade, MonotonicTime, Result, StatisticsSource, StreamConnection, TransportError,
     stop::Stop,
@@ -121,15 +122,15 @@ impl StreamConnection for QuicConnection {
         };
         opened
             .map(|halves| QuicStream::new(halves, early, self.send_window()))
-            .map_err(TransportError::stack("cannot open a QUIC stream"))
+            .map_err(TransportError::stack(reason::cannot_open_quic_stream()))
     }
 
     async fn accept_stream(&self, moment: MonotonicTime) -> Result<QuicStream> {
         let accepted = async {
             let halves = self.closer.connection.accept_bi().await;
-            halves.map_err(TransportError::stack("no QUIC stream was opened"))
+            halves.map_err(TransportError::stack(reason::no_quic_stream_opened()))
         };
-        let halves = in_time(moment, "QUIC stream", accepted).await?;
+        let halves = in_time(moment, reason::stream_of("QUIC"), accepted).await?;
         Ok(QuicStream::new(halves, None, self.send_window()))
     }
 
@@ -164,7 +165,7 @@ impl StreamConnection for QuicConnection {
     fn send_datagram(&self, datagram: &[u8]) -> Result<()> {
         let datagram = Bytes::copy_from_slice(datagram);
         let sent = self.closer.connection.send_datagram(datagram);
-        sent.map_err(TransportError::stack("cannot send a DATAGRAM frame"))
+        sent.map_err(TransportError::stack(reason::cannot_send_datagram_frame()))
     }
 
     async fn receive_datagram(
@@ -175,7 +176,7 @@ impl StreamConnection for QuicConnection {
         let received = within_exactly(until, self.closer.connection.read_datagram()).await;
         let datagram = received.transpose().map_err(|error| match error {
             ConnectionError::ApplicationClosed(_) => TransportError::Closed { flow: "probe" },
-            error => TransportError::stack("no DATAGRAM frame came")(error),
+            error => TransportError::stack(reason::no_datagram_frame())(error),
         })?;
         Ok(datagram.is_some_and(|datagram| {
             consume(&datagram);

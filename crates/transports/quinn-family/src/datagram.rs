@@ -112,7 +112,7 @@ impl Drop for DatagramFlow {
 }
 
 fn stack_error(error: ConnectionError) -> TransportError {
-    TransportError::stack("the QUIC connection broke")(error)
+    TransportError::stack(reason::quic_connection_broke())(error)
 }
 
 /// Whether the other end closed the connection, done or stopped: nothing more will come from it, as
@@ -146,7 +146,9 @@ impl DatagramFlow {
                 ))
             }
             Err(SendDatagramError::ConnectionLost(error)) => Err(stack_error(error)),
-            Err(error) => Err(TransportError::stack("cannot send a QUIC datagram")(error)),
+            Err(error) => Err(TransportError::stack(reason::cannot_send_quic_datagram())(
+                error,
+            )),
         }
     }
 

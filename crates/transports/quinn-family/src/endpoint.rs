@@ -105,7 +105,7 @@ impl QuicEndpoint {
         let (receive, send) = sizes.socket_buffers_bytes;
         let (socket, buffers) = socket::bind(order.local, order.ports, receive, send)?;
         let drops = Arc::new(Drops::new(
-            Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?,
+            Counters::of(&socket).map_err(TransportError::io(reason::cannot_copy_descriptor()))?,
         ));
         let runtime = Tokio::new()?;
         let stack_runtime = Arc::new(WatchingRuntime::default());
@@ -126,10 +126,10 @@ impl QuicEndpoint {
             Ok((endpoint, send_packets, receive_packets))
         };
         let (endpoint, send_packets, receive_packets) =
-            made().map_err(TransportError::io("cannot make a QUIC endpoint"))?;
+            made().map_err(TransportError::io(reason::cannot_make_endpoint()))?;
         let address = endpoint
             .local_addr()
-            .map_err(TransportError::io("cannot read the address of the socket"))?;
+            .map_err(TransportError::io(reason::cannot_read_socket_address()))?;
 
         let migrate_after = options.migrate_after.filter(|_| order.connects());
         let migration = migrate_after
@@ -198,13 +198,13 @@ impl QuicEndpoint {
         let mut client = self
             .client
             .clone()
-            .ok_or_else(|| TransportError::order("a listening end does not connect"))?;
+            .ok_or_else(|| TransportError::order(reason::listening_does_not_connect()))?;
         check_peer(&self.order, peer)?;
         let (transport, watch) = self.transport()?;
         client.transport_config(transport);
         let server_name = &self.order.tls.server_name;
         let connect = || {
-            let failed = TransportError::stack(format!("cannot connect to `{}`", peer.ip()));
+            let failed = TransportError::stack(reason::cannot_connect(&peer.ip().to_string()));
             let connecting = self.endpoint.connect_with(client, peer, server_name);
             connecting.map_err(failed)
         };
@@ -257,7 +257,7 @@ impl QuicEndpoint {
     fn begin(&self, incoming: Incoming) -> Result<()> {
         let from = incoming.remote_address().ip();
         let failed = move |error: ConnectionError| {
-            TransportError::stack(format!("the QUIC handshake with `{from}` failed"))(error)
+            TransportError::stack(reason::quic_handshake_failed(&from.to_string()))(error)
         };
         let (transport, watch) = self.transport()?;
         let accepted = match self.server.clone() {
@@ -387,7 +387,7 @@ impl TrialEnd for QuicEndpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<Established>> {
         let attempted = stop.unless_raised(self.attempted(arrived));
-        let made = in_time(moment, "QUIC connection", attempted).await?;
+        let made = in_time(moment, reason::connection_of("QUIC"), attempted).await?;
         Ok(made.map_or_else(Accepted::Failed, Accepted::Connection))
     }
 }
@@ -405,7 +405,7 @@ impl AdmittingEnd for QuicEndpoint {
         let message = established.closer.connection.read_datagram().await;
         message
             .map(Vec::from)
-            .map_err(TransportError::stack("no QUIC datagram came"))
+            .map_err(TransportError::stack(reason::no_quic_datagram()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use regatta_model::units::format_duration;
+use regatta_model::{reason, units::format_duration};
 use regatta_transport::{MonotonicTime, Result, TransportError};
 
 use regatta_transport_quic_common::path::Sizes;
@@ -70,7 +70,7 @@ impl Migration {
             self.drops.moved_to(counters);
             Ok(())
         };
-        moved().map_err(TransportError::io("cannot move to another port"))
+        moved().map_err(TransportError::io(reason::cannot_move_port()))
     }
 
     /// Describes the result, for a fact.

@@ -1,6 +1,7 @@
 //! A bidirectional stream of the stack as a [`ByteStream`].
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 
 use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer, pass_on};
@@ -47,7 +48,7 @@ pub struct QuicStream {
 }
 
 fn stack_error(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TransportError {
-    TransportError::stack("the QUIC stream broke")(error)
+    TransportError::stack(reason::quic_stream_broke())(error)
 }
 
 impl QuicStream {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use regatta_control::TrialOrder;
+use regatta_model::reason;
 use regatta_transport::{Result, TransportError};
 use regatta_transport_quic_common::files::Files;
 use regatta_transport_tls::{self as tls, Crypto};
@@ -24,8 +25,8 @@ pub(crate) fn client_config(
     let handshake = order.workload.kind.handshake();
     let mut config = tls::client(&order.tls, Some(tls::ALPN), handshake, crypto)?;
     config.key_log = files.key_log()?;
-    let crypto =
-        QuicClientConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
+    let crypto = QuicClientConfig::try_from(config)
+        .map_err(TransportError::stack(reason::cannot_set_up_tls()))?;
     Ok(ClientConfig::new(Arc::new(crypto)))
 }
 
@@ -41,8 +42,8 @@ pub(crate) fn server_config(
     let handshake = order.workload.kind.handshake();
     let mut config = tls::server(&order.tls, Some(tls::ALPN), handshake, crypto)?;
     config.key_log = files.key_log()?;
-    let crypto =
-        QuicServerConfig::try_from(config).map_err(TransportError::stack("cannot set up TLS"))?;
+    let crypto = QuicServerConfig::try_from(config)
+        .map_err(TransportError::stack(reason::cannot_set_up_tls()))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     // A token for later connections would spare them the Retry that is configured.
     let mut tokens = ValidationTokenConfig::default();

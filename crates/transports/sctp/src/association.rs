@@ -3,6 +3,9 @@
 use std::{future::Future, io, sync::Arc};
 
 use bytes::Bytes;
+use regatta_model::reason;
+#[cfg(feature = "userspace")]
+use regatta_model::{Problem, Text};
 use regatta_transport::{Abort, MonotonicTime, Result, StatisticsSource, TransportError};
 
 /// Longest user message of a stream, in bytes; a longer one of the workload is sent as several. Short
@@ -131,7 +134,7 @@ pub(crate) enum Ending {
     Stopped,
     /// Aborted by the other end, or by the stack, for this reason.
     #[cfg(feature = "userspace")]
-    Failed(String),
+    Failed(Text),
     /// Failed, according to the kernel, with this error.
     System(io::ErrorKind, String),
 }
@@ -146,16 +149,16 @@ impl Ending {
     }
 
     pub(crate) fn error(&self) -> TransportError {
-        const BROKE: &str = "the SCTP association broke";
+        let broke = reason::association_broke;
         match self {
             Self::Done => TransportError::Closed {
                 flow: "association",
             },
             Self::Stopped => TransportError::Cancelled,
             #[cfg(feature = "userspace")]
-            Self::Failed(why) => TransportError::stack(BROKE)(why.clone()),
+            Self::Failed(why) => TransportError::stack(broke())(Problem::failed(why.clone(), "")),
             Self::System(kind, text) => {
-                TransportError::io(BROKE)(io::Error::new(*kind, text.clone()))
+                TransportError::io(broke())(io::Error::new(*kind, text.clone()))
             }
         }
     }

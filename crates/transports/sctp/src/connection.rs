@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{
     ByteStream, MonotonicTime, Received, Result, StatisticsSource, StreamConnection,
 };
@@ -45,7 +46,7 @@ impl<A: Association> StreamConnection for SctpConnection<A> {
 
     async fn accept_stream(&self, until: MonotonicTime) -> Result<SctpStream<A>> {
         let accepted = self.association.accept_stream();
-        Ok(self.stream(in_time(until, "SCTP stream", accepted).await?))
+        Ok(self.stream(in_time(until, reason::stream_of("SCTP"), accepted).await?))
     }
 
     fn statistics(&self) -> Arc<dyn StatisticsSource> {

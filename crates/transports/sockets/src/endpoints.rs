@@ -4,7 +4,7 @@ use std::{future::Future, net::SocketAddr};
 
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use regatta_control::TrialOrder;
-use regatta_model::{Facts, Warning};
+use regatta_model::{Facts, Warning, reason};
 use regatta_transport::{
     MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Stop, StreamConnection, StreamEndpoint,
     TransportError, stream::Accepted,
@@ -86,9 +86,9 @@ pub trait AdmittingEnd: TrialEnd {
 pub fn check_peer(order: &TrialOrder, peer: SocketAddr) -> Result<(), TransportError> {
     let (ip, announced) = (peer.ip(), order.peer);
     let what = if !order.connects() {
-        "an end that listens does not connect".to_owned()
+        reason::listening_does_not_connect()
     } else if ip.to_canonical() != announced.to_canonical() {
-        format!("`{ip}` is not the announced peer `{announced}`")
+        reason::other_peer(&ip.to_string(), &announced.to_string())
     } else {
         return Ok(());
     };
@@ -259,7 +259,12 @@ impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E
                 }
             }
         };
-        in_time(until, "opening of a flow", stop.unless_raised(admitted)).await
+        in_time(
+            until,
+            reason::opening_of_flow(),
+            stop.unless_raised(admitted),
+        )
+        .await
     }
 
     fn facts(&self) -> Facts {

@@ -2,6 +2,7 @@
 
 use std::{future::Future, ops::Deref};
 
+use regatta_model::reason;
 use regatta_transport::{Executor, MonotonicTime, Stop, TransportError, stop::Waits};
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -25,7 +26,7 @@ impl Tokio {
             .enable_all()
             .build()
             .map(Self)
-            .map_err(TransportError::io("cannot make a runtime"))
+            .map_err(TransportError::io(reason::cannot_make_runtime()))
     }
 
     /// Gives the tasks of a stack whose connections were closed a few turns, in which they send what they can send

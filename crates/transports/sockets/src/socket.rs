@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use regatta_model::{Bytes, PortRange, Warning, phrase, warning};
+use regatta_model::{Bytes, PortRange, Warning, phrase, reason, warning};
 use regatta_transport::TransportError;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -53,8 +53,8 @@ pub fn bind(
         };
         Ok((socket.into(), buffers))
     };
-    opened().map_err(TransportError::io(format!(
-        "cannot open a UDP socket on `{local}`"
+    opened().map_err(TransportError::io(reason::cannot_open_udp_socket(
+        &local.to_string(),
     )))
 }
 

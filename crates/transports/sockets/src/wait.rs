@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::Text;
+use regatta_model::Phrase;
 use regatta_transport::{MonotonicTime, TransportError};
 
 use crate::timer;
@@ -27,7 +27,7 @@ pub async fn within<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Ou
 /// Those of the future; [`TransportError::TimedOut`] if the moment came first.
 pub async fn in_time<T>(
     moment: MonotonicTime,
-    what: impl Into<Text>,
+    what: Phrase,
     future: impl Future<Output = Result<T, TransportError>>,
 ) -> Result<T, TransportError> {
     let since = MonotonicTime::now();

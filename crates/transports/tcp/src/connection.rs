@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_model::{Facts, stack};
+use regatta_model::{Facts, reason, stack};
 use regatta_transport::{
     ByteStream, HandshakeMade, MonotonicTime, ProtocolSample, Result, StatisticsSource,
     StreamConnection, TransportError,
@@ -51,7 +51,7 @@ impl<S: ByteStream> Connection<S> {
 
     fn take(&self) -> Result<S> {
         let stream = self.stream.lock().take();
-        stream.ok_or_else(|| TransportError::protocol("a TCP connection has one stream"))
+        stream.ok_or_else(|| TransportError::protocol(reason::one_tcp_stream()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::{Facts, Warning, warning};
+use regatta_model::{Facts, Warning, reason, warning};
 use regatta_transport::{
     Blocking, MonotonicTime, Purpose, Result, Stop, StreamConnection as _, StreamEndpoint,
     TransportError, stream::Accepted, wait,
@@ -105,7 +105,7 @@ impl Endpoint {
         stop: &Stop,
         arrived: &mut impl FnMut(),
     ) -> Result<Option<Accepted<Connection<Stream>>>> {
-        let failed = || TransportError::io("cannot accept a connection");
+        let failed = || TransportError::io(reason::cannot_accept());
         let nobody = [
             io::ErrorKind::WouldBlock,
             io::ErrorKind::ConnectionAborted,
@@ -166,7 +166,7 @@ impl StreamEndpoint for Endpoint {
         // small messages share packets, and pushes its last one.
         let holds_back = purpose == Purpose::Transfer && !self.sockets.settings.no_delay;
         if !holds_back {
-            let failed = TransportError::io("cannot set TCP_NODELAY");
+            let failed = TransportError::io(reason::cannot_set("TCP_NODELAY"));
             socket.0.set_tcp_nodelay(true).map_err(failed)?;
         }
         let facts = self.sockets.facts(socket.0.as_fd())?;
@@ -190,10 +190,10 @@ impl StreamEndpoint for Endpoint {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<Self::Connection>> {
         let Some((listener, _)) = &self.listener else {
-            return Err(TransportError::protocol("a sender does not listen"));
+            return Err(TransportError::protocol(reason::sender_does_not_listen()));
         };
         let mut admit = || self.admit(listener, stop, arrived);
-        wait::for_next(listener, "connection", until, stop, &mut admit)
+        wait::for_next(listener, reason::connection(), until, stop, &mut admit)
     }
 
     fn warnings(&self) -> Vec<Warning> {

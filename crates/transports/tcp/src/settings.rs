@@ -125,30 +125,31 @@ impl SocketSettings {
 
     /// Applies the settings to a socket that is not connected.
     pub(crate) fn apply(&self, socket: &Socket) -> Result<()> {
-        let done = |what: &str, result: io::Result<()>| {
-            result.map_err(TransportError::io(format!("cannot set {what}")))
-        };
+        let done = |what: Phrase, result: io::Result<()>| result.map_err(TransportError::io(what));
         if let Some(rate) = self.bytes_per_second {
             done(
-                "the largest rate (SO_MAX_PACING_RATE)",
+                reason::cannot_set("SO_MAX_PACING_RATE"),
                 set_rate(socket, rate),
             )?;
             let unsent = (rate / UNSENT_PER_SECOND).clamp(1, u32::MAX.into()) as u32;
             let set = socket.set_tcp_notsent_lowat(unsent);
-            done("the bytes that wait (TCP_NOTSENT_LOWAT)", set)?;
+            done(reason::cannot_set("TCP_NOTSENT_LOWAT"), set)?;
         }
         if let Some(mss) = self.mss {
-            done("the largest segment (TCP_MAXSEG)", socket.set_tcp_mss(mss))?;
+            done(reason::cannot_set("TCP_MAXSEG"), socket.set_tcp_mss(mss))?;
         }
         if let Some(size) = self.buffers {
             let set = socket
                 .set_send_buffer_size(size)
                 .and_then(|()| socket.set_recv_buffer_size(size));
-            done("the socket's buffers", set)?;
+            done(reason::cannot_set_socket_buffers(), set)?;
         }
         if let Some(dscp) = self.dscp {
             let is_ipv6 = matches!(socket.domain(), Ok(Domain::IPV6));
-            done("the code point", set_dscp(socket, is_ipv6, dscp))?;
+            done(
+                reason::cannot_set_code_point(),
+                set_dscp(socket, is_ipv6, dscp),
+            )?;
         }
         Ok(())
     }

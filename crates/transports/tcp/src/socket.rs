@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use regatta_model::reason;
 use regatta_transport::{Abort, MonotonicTime, Received, Result, TransportError, wait};
 use socket2::Socket;
 
@@ -36,7 +37,7 @@ impl Connected {
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
             let sent = self.send(parts);
-            let sent = sent.map_err(TransportError::io("cannot send"))?;
+            let sent = sent.map_err(TransportError::io(reason::cannot_send()))?;
             IoSlice::advance_slices(&mut parts, sent);
         }
         Ok(())
@@ -54,13 +55,13 @@ impl Connected {
 
     /// Shuts down the sending direction, after everything that was sent.
     pub(crate) fn finish(&self) -> Result<()> {
-        let failed = TransportError::io("cannot finish sending");
+        let failed = TransportError::io(reason::cannot_finish_sending());
         self.0.shutdown(Shutdown::Write).map_err(failed)
     }
 
     /// Receives the available bytes, waiting until `until` at most.
     pub(crate) fn receive(&self, buffer: &mut [u8], until: MonotonicTime) -> Result<Received> {
-        let failed = || TransportError::io("cannot receive");
+        let failed = || TransportError::io(reason::cannot_receive());
         if until != MonotonicTime::NEVER
             && !wait::ready(&self.0, libc::POLLIN, until).map_err(failed())?
         {
@@ -85,6 +86,6 @@ impl Connected {
         self.0
             .set_tcp_nodelay(true)
             .and_then(|()| self.0.set_tcp_nodelay(false))
-            .map_err(TransportError::io("cannot set TCP_NODELAY"))
+            .map_err(TransportError::io(reason::cannot_set("TCP_NODELAY")))
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, PortRange, StackFacts, Warning};
+use regatta_model::{Facts, PortRange, StackFacts, Warning, reason};
 use regatta_transport::{
     MonotonicTime, Result, Stop, TransportError, socket_option::set_integer, wait,
 };
@@ -67,26 +67,27 @@ impl Sockets {
 
     /// Opens and binds a socket.
     fn open(&self) -> Result<Socket> {
-        let (protocol, name) = match self.multipath {
-            true => (Protocol::MPTCP, "an MPTCP"),
-            false => (Protocol::TCP, "a TCP"),
+        let (protocol, what) = match self.multipath {
+            true => (Protocol::MPTCP, reason::cannot_open_mptcp_socket()),
+            false => (Protocol::TCP, reason::cannot_open_socket("TCP")),
         };
         let address = |port| SocketAddr::new(self.local, port);
         let domain = Domain::for_address(address(0));
-        let socket = Socket::new(domain, Type::STREAM, Some(protocol))
-            .map_err(TransportError::io(format!("cannot open {name} socket")))?;
+        let socket =
+            Socket::new(domain, Type::STREAM, Some(protocol)).map_err(TransportError::io(what))?;
         self.set_up(socket.as_fd())?;
         // Of many connections one after another each would keep its port from all others for a
         // minute after its end, were the port chosen here and not when it connects.
-        set_integer(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
-            .map_err(TransportError::io("cannot set IP_BIND_ADDRESS_NO_PORT"))?;
+        set_integer(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1).map_err(
+            TransportError::io(reason::cannot_set("IP_BIND_ADDRESS_NO_PORT")),
+        )?;
         if self.ports.is_some() {
             // Connections of an earlier trial that linger do not hold the few ports.
             socket
                 .set_reuse_address(true)
-                .map_err(TransportError::io("cannot set SO_REUSEADDR"))?;
+                .map_err(TransportError::io(reason::cannot_set("SO_REUSEADDR")))?;
         }
-        let failed = TransportError::io(format!("cannot bind to `{}`", self.local));
+        let failed = TransportError::io(reason::cannot_bind(&self.local.to_string()));
         PortRange::bind(self.ports, |port| socket.bind(&address(port).into())).map_err(failed)?;
         Ok(socket)
     }
@@ -98,10 +99,10 @@ impl Sockets {
     pub fn set_up(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let socket = &*SockRef::from(&socket);
         let cc = &self.congestion_control;
-        let failed = TransportError::io(format!("cannot set congestion control `{cc}`"));
+        let failed = TransportError::io(reason::cannot_set_control(cc));
         socket.set_tcp_congestion(cc.as_bytes()).map_err(failed)?;
         if let Some(buffer) = self.buffer {
-            let failed = TransportError::io("cannot set the socket's buffer");
+            let failed = TransportError::io(reason::cannot_set_socket_buffers());
             buffer.set(socket).map_err(failed)?;
         }
         self.settings.apply(socket)
@@ -110,14 +111,14 @@ impl Sockets {
     /// Returns a listening socket and its address.
     pub(crate) fn listen(&self) -> Result<(Socket, SocketAddr)> {
         let socket = self.open()?;
-        let failed = TransportError::io("cannot listen");
+        let failed = TransportError::io(reason::cannot_listen());
         socket.listen(BACKLOG).map_err(failed)?;
-        let failed = TransportError::io("cannot listen without blocking");
+        let failed = TransportError::io(reason::cannot_listen_without_blocking());
         socket.set_nonblocking(true).map_err(failed)?;
-        let failed = TransportError::io("cannot read the listening address");
+        let failed = TransportError::io(reason::cannot_read_listening_address());
         let address = socket.local_addr().map_err(failed)?.as_socket();
-        let none = "the listening socket has no internet address";
-        let address = address.ok_or_else(|| TransportError::protocol(none))?;
+        let none = || TransportError::protocol(reason::no_internet_address());
+        let address = address.ok_or_else(none)?;
         Ok((socket, address))
     }
 
@@ -128,7 +129,7 @@ impl Sockets {
         until: MonotonicTime,
         stop: &Stop,
     ) -> Result<Arc<Connected>> {
-        let failed = || TransportError::io(format!("cannot connect to `{}`", peer.ip()));
+        let failed = || TransportError::io(reason::cannot_connect(&peer.ip().to_string()));
         let socket = self.open()?;
         socket.set_nonblocking(true).map_err(failed())?;
         let begun = MonotonicTime::now();
@@ -139,7 +140,7 @@ impl Sockets {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
                 if !wait::ready(&socket.0, libc::POLLOUT, until).map_err(failed())? {
-                    let what = format!("answer from `{}` to a connect call", peer.ip());
+                    let what = reason::answer_to_connect(&peer.ip().to_string());
                     return Err(TransportError::timed_out_since(what, begun));
                 }
                 if let Some(error) = socket.0.take_error().map_err(failed())? {
@@ -183,7 +184,7 @@ impl Sockets {
     }
 
     fn read_back(&self, socket: &Socket) -> Result<String> {
-        let failed = TransportError::io("cannot read the congestion control back");
+        let failed = TransportError::io(reason::cannot_read_control());
         let name = socket.tcp_congestion().map_err(failed)?;
         let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
@@ -191,8 +192,8 @@ impl Sockets {
         if name == *requested {
             return Ok(name);
         }
-        Err(TransportError::protocol(format!(
-            "the kernel uses congestion control `{name}` where `{requested}` was set"
+        Err(TransportError::protocol(reason::other_control(
+            &name, requested,
         )))
     }
 }

@@ -17,7 +17,7 @@ pub use watch::HandshakeWatch;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pinned::PinnedCertificate;
 use regatta_control::TlsMaterial;
-use regatta_model::{Handshake, OptionValue, Text, fact};
+use regatta_model::{Handshake, OptionValue, Phrase, Problem, Text, fact, reason};
 use regatta_transport::{OptionDefinition, OptionKind, Result, TransportError};
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
@@ -137,14 +137,15 @@ pub const fn uses_tickets(handshake: Handshake) -> bool {
 fn seed(provider: &CryptoProvider) -> Result<()> {
     let mut number = [0; 16];
     provider.secure_random.fill(&mut number).map_err(|_| {
-        TransportError::stack("cannot set up TLS")("the system gives no random numbers")
+        let why = Problem::failed(reason::no_random_numbers(), "");
+        TransportError::stack(reason::cannot_set_up_tls())(why)
     })
 }
 
-fn decode(base64: &str, what: &str) -> Result<Vec<u8>> {
+fn decode(base64: &str, wrong: fn() -> Phrase) -> Result<Vec<u8>> {
     BASE64
         .decode(base64)
-        .map_err(|_| TransportError::order(format!("the {what} of the run is not base64")))
+        .map_err(|_| TransportError::order(wrong()))
 }
 
 /// Returns the run's certificate.
@@ -152,7 +153,11 @@ fn decode(base64: &str, what: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// [`TransportError::Order`] if it is not base64.
 pub fn certificate(material: &TlsMaterial) -> Result<CertificateDer<'static>> {
-    decode(&material.certificate_der_base64, "certificate").map(Into::into)
+    decode(
+        &material.certificate_der_base64,
+        reason::certificate_not_base64,
+    )
+    .map(Into::into)
 }
 
 /// Returns the fact `tls.certificate`: kind of the certificate's key, and size of the chain that the server sends, which
@@ -176,12 +181,12 @@ pub fn key(material: &TlsMaterial) -> Result<PrivatePkcs8KeyDer<'static>> {
     let key = material
         .key_der_base64
         .as_deref()
-        .ok_or_else(|| TransportError::order("the listening end was given no key"))?;
-    decode(key, "key").map(Into::into)
+        .ok_or_else(|| TransportError::order(reason::no_key()))?;
+    decode(key, reason::key_not_base64).map(Into::into)
 }
 
 fn stack(error: rustls::Error) -> TransportError {
-    TransportError::stack("cannot set up TLS")(error)
+    TransportError::stack(reason::cannot_set_up_tls())(error)
 }
 
 fn alpn_protocols(alpn: Option<&[u8]>) -> Vec<Vec<u8>> {

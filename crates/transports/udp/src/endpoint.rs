@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use regatta_control::TrialOrder;
-use regatta_model::{BitRate, Facts, StackFacts, Text, Warning, fact, stack};
+use regatta_model::{BitRate, Facts, StackFacts, Text, Warning, fact, reason, stack};
 use regatta_transport::{
     Blocking, MessageEndpoint, MonotonicTime, Purpose, Result, Stop, TransportError, options::RATE,
     wait,
@@ -143,12 +143,19 @@ impl MessageEndpoint for Endpoint {
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<Flow> {
         let Some(listener) = &self.listener else {
-            let wrong = "this end connects, and does not listen";
-            return Err(TransportError::protocol(wrong));
+            return Err(TransportError::protocol(
+                reason::connecting_does_not_listen(),
+            ));
         };
-        wait::for_next(listener, "opening of a flow", until, stop, &mut || {
-            listener.take(|from, datagram| self.admit(listener, (from, datagram), stop, admit))
-        })
+        wait::for_next(
+            listener,
+            reason::opening_of_flow(),
+            until,
+            stop,
+            &mut || {
+                listener.take(|from, datagram| self.admit(listener, (from, datagram), stop, admit))
+            },
+        )
     }
 
     fn warnings(&self, message_bytes: usize) -> Vec<Warning> {

@@ -3,7 +3,7 @@
 use std::{io, net::Shutdown, sync::Arc};
 
 use regatta_control::Role;
-use regatta_model::Facts;
+use regatta_model::{Facts, reason};
 use regatta_transport::{
     Abort, Arrival, MessageFlow, MonotonicTime, Result, Stop, TransportError, wait,
 };
@@ -91,7 +91,7 @@ impl Flow {
                 // The queue of the interface is full, and the kernel has dropped the first chunk.
                 Some(libc::ENOBUFS) => rest = &rest[rest.len().min(chunk)..],
                 Some(libc::EIO | libc::EINVAL) if segment.is_some() => self.stop_segmenting(),
-                _ => return Err(TransportError::io("cannot send")(error)),
+                _ => return Err(TransportError::io(reason::cannot_send())(error)),
             }
         }
         Ok(())
@@ -134,7 +134,7 @@ impl MessageFlow for Flow {
         until: MonotonicTime,
         consume: &mut (impl FnMut(Arrival<'_>) + Send),
     ) -> Result<usize> {
-        let failed = || TransportError::io("cannot receive");
+        let failed = || TransportError::io(reason::cannot_receive());
         let socket = &self.connected.0;
         loop {
             if self.stop.is_stopped() {

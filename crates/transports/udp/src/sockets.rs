@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, PortRange};
+use regatta_model::{Facts, PortRange, reason};
 use regatta_transport::{
     Result, TransportError,
     options::DSCP,
@@ -54,12 +54,12 @@ pub(crate) struct Opened {
 
 fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))
-        .map_err(TransportError::io("cannot open a UDP socket"))?;
+        .map_err(TransportError::io(reason::cannot_open_socket("UDP")))?;
     // The sockets of the flows share the port that is listened on. A port that the kernel chooses
     // is chosen without it: else it may be one that another process listens on, with SO_REUSEADDR
     // too, and each would get datagrams of the other.
     let share = || {
-        let failed = TransportError::io("cannot set SO_REUSEADDR");
+        let failed = TransportError::io(reason::cannot_set("SO_REUSEADDR"));
         socket.set_reuse_address(true).map_err(failed)
     };
     if local.port() != 0 {
@@ -68,10 +68,10 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     let options = &order.transport.options;
     let [receive, send] = [RECEIVE_BUFFER, SEND_BUFFER].map(|option| buffer_bytes(&option, order));
     let (receive, send) = option::set_buffers(&socket, receive, send)
-        .map_err(TransportError::io("cannot set the socket's buffers"))?;
+        .map_err(TransportError::io(reason::cannot_set_socket_buffers()))?;
     if let Some(dscp) = DSCP.number(options) {
         set_dscp(&socket, local.is_ipv6(), dscp)
-            .map_err(TransportError::io("cannot set the code point"))?;
+            .map_err(TransportError::io(reason::cannot_set_code_point()))?;
     }
     // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
     // without it refuses the option.
@@ -96,9 +96,8 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
         0 => PortRange::bind(order.ports, bind),
         port => bind(port),
     };
-    bound.map_err(TransportError::io(format!(
-        "cannot bind to `{}`",
-        local.ip()
+    bound.map_err(TransportError::io(reason::cannot_bind(
+        &local.ip().to_string(),
     )))?;
     if local.port() == 0 {
         share()?;
@@ -122,7 +121,7 @@ pub(crate) fn connect(
 ) -> Result<Opened> {
     let own = SocketAddr::new(order.local, 0);
     let opened = open(order, from.map_or(own, |listener| listener.address))?;
-    let failed = TransportError::io(format!("cannot connect to `{}`", peer.ip()));
+    let failed = TransportError::io(reason::cannot_connect(&peer.ip().to_string()));
     opened.socket.connect(&peer.into()).map_err(failed)?;
     if let Some(listener) = from {
         listener.take_strays(&opened.socket, peer);
@@ -149,10 +148,10 @@ impl Listener {
     /// Returns the listening socket of one end.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let Opened { socket, .. } = open(order, SocketAddr::new(order.local, 0))?;
-        let failed = TransportError::io("cannot read the listening address");
+        let failed = TransportError::io(reason::cannot_read_listening_address());
         let address = socket.local_addr().map_err(failed)?.as_socket();
-        let none = "the listening socket has no internet address";
-        let address = address.ok_or_else(|| TransportError::protocol(none))?;
+        let none = || TransportError::protocol(reason::no_internet_address());
+        let address = address.ok_or_else(none)?;
         Ok(Self {
             socket,
             address,
@@ -195,7 +194,7 @@ impl Listener {
         let (from, datagram) = match stray.map_or_else(|| receive_first(&self.socket), Ok) {
             Ok(first) => first,
             Err(error) if nothing.contains(&error.kind()) => return Ok(None),
-            Err(error) => return Err(TransportError::io("cannot receive an opening")(error)),
+            Err(error) => return Err(TransportError::io(reason::cannot_receive_opening())(error)),
         };
         match from.filter(|from| from.ip() == self.peer) {
             Some(from) => handle(from, &datagram),

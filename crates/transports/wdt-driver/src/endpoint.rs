@@ -10,7 +10,9 @@ use std::{
 use parking_lot::Mutex;
 use rand::RngExt as _;
 use regatta_control::TrialOrder;
-use regatta_model::{Facts, PortRange, Warning, phrase, units::signed_nanoseconds, warning};
+use regatta_model::{
+    Facts, PortRange, Warning, phrase, reason, units::signed_nanoseconds, warning,
+};
 use regatta_transport::{
     MonotonicTime, Result, Stop, TransferEndpoint, TransportError,
     transfer::{Connections, Incoming, Outgoing},
@@ -74,11 +76,11 @@ impl Endpoint {
         let mut listener = Listener::default();
         for _ in 0..self.options.connections {
             PortRange::bind(self.ports, |port| listener.listen(port, self))
-                .map_err(TransportError::io("cannot listen"))?;
+                .map_err(TransportError::io(reason::cannot_listen()))?;
         }
         let secret = self.options.cipher.map(|cipher| {
             let secret = Secret::random(cipher, DEFAULT_IV_CHANGE_BYTES);
-            secret.map_err(TransportError::stack("cannot make a key"))
+            secret.map_err(TransportError::stack(reason::cannot_make_key()))
         });
         let url = ConnectionUrl {
             host: self.local.to_string(),
@@ -98,7 +100,7 @@ impl Endpoint {
         if let Some(wrong) = host.wrong() {
             return Err(wrong);
         }
-        let report = ended.map_err(TransportError::stack("the WDT transfer failed"))?;
+        let report = ended.map_err(TransportError::stack(reason::wdt_failed()))?;
         *self.report.lock() = Some(report);
         Ok(())
     }
@@ -120,7 +122,7 @@ impl Host for Endpoint {
 }
 
 fn no_listener() -> TransportError {
-    TransportError::protocol("this end does not listen")
+    TransportError::protocol(reason::this_end_does_not_listen())
 }
 
 impl TransferEndpoint for Endpoint {
@@ -144,7 +146,7 @@ impl TransferEndpoint for Endpoint {
         connections: &Arc<Connections>,
         stop: &Stop,
     ) -> Result<MonotonicTime> {
-        let refused = TransportError::stack("the receiver's offer is no good");
+        let refused = TransportError::stack(reason::bad_offer());
         let mut url = ConnectionUrl::parse(offer).map_err(refused)?;
         // The offer is of the announced peer, whatever address is in it.
         url.host = self.peer.to_string();
@@ -155,7 +157,7 @@ impl TransferEndpoint for Endpoint {
         };
         let source = ContentSource::new(outgoing, self.options.files);
         let session = sender::Session::new(source, &url, options)
-            .map_err(TransportError::stack("cannot begin the WDT transfer"))?;
+            .map_err(TransportError::stack(reason::cannot_begin_wdt()))?;
         // An endpoint serves one transfer.
         let _ = self.blocks.set(session.blocks());
         let session = Arc::new(session);

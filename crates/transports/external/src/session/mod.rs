@@ -68,13 +68,13 @@ pub(crate) fn prepare(
     } = Work::new(order)?;
     let trial = Trial::new(order, context)?;
     let file = |content: &[u8]| {
-        MemoryFile::new(content).map_err(TransportError::io("cannot make a message's file"))
+        MemoryFile::new(content).map_err(TransportError::io(reason::cannot_make_message_file()))
     };
     let message = file(&content.message)?;
     let answer = exchange.as_ref().map(|it| file(&it.answers().0));
     let answer = answer.transpose()?;
-    let (tls, mut files) =
-        tls_files(&order.tls).map_err(TransportError::io("cannot make the certificate's file"))?;
+    let (tls, mut files) = tls_files(&order.tls)
+        .map_err(TransportError::io(reason::cannot_make_certificate_file()))?;
     let ready = || {
         let description = describe::describe(&command, &trial.context.stop)?;
         can_do(&description, order.workload.kind.name(), finish)?;
@@ -112,7 +112,7 @@ pub(crate) fn prepare(
             true => ToProgram::Connect(request),
             false => ToProgram::Listen(request),
         })?;
-        let before = "before it was ready";
+        let before = reason::before_ready();
         let port = program.await_message("ready", READY_LIMIT, before, |reply| match reply {
             FromProgram::Ready { port } => Ok(port),
             reply => Err(reply),
@@ -184,12 +184,10 @@ fn probe_of(probe: &StatedProbe, token: &str) -> contract::Probe {
 /// Returns the port that a program listens on if it named one of those that are allowed.
 fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, ProgramFailure> {
     match (port, allowed) {
-        (None | Some(0), _) => Err(ProgramFailure::invalid("its `ready` has no port")),
-        (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => {
-            Err(ProgramFailure::invalid(format!(
-                "it listens on port {port}, and `ports` of the host are {allowed}: it has to read `ports` of its order"
-            )))
-        }
+        (None | Some(0), _) => Err(ProgramFailure::invalid(reason::no_port())),
+        (Some(port), Some(allowed)) if !allowed.ports().contains(&port) => Err(
+            ProgramFailure::invalid(reason::port_not_allowed(port.into(), &allowed.to_string())),
+        ),
         (Some(port), _) => Ok(port),
     }
 }
@@ -204,7 +202,7 @@ impl Session for ProgramSession {
         let result = match (this.trial.order.connects(), peer) {
             (true, Some(peer)) => this.send(peer),
             (true, None) => Err(ProgramFailure::Transport(TransportError::order(
-                "a sender needs the receiver's address",
+                reason::needs_peer_address(),
             ))),
             (false, _) => this.receive(),
         };
@@ -254,9 +252,10 @@ impl ProgramSession {
 
     /// Notes the number of packets of the probe's connection that this end's stack has sent again.
     fn probe_retransmitted(&mut self, packets: u64) -> Result<(), ProgramFailure> {
-        let probe = self.probe.as_mut().ok_or_else(|| {
-            ProgramFailure::invalid("it reports packets of a probe that its order does not have")
-        })?;
+        let probe = self
+            .probe
+            .as_mut()
+            .ok_or_else(|| ProgramFailure::invalid(reason::probe_not_ordered()))?;
         probe.set_retransmitted(packets);
         Ok(())
     }
@@ -271,9 +270,7 @@ impl ProgramSession {
     fn count(&self, bytes: u64) -> Result<(), ProgramFailure> {
         if bytes > self.content.size {
             let size = self.content.size;
-            return Err(ProgramFailure::invalid(format!(
-                "it speaks of `{bytes}` bytes, and there are `{size}`"
-            )));
+            return Err(ProgramFailure::invalid(reason::too_many_bytes(bytes, size)));
         }
         let live = &self.trial.context.live;
         let (live_bytes, live_messages) = match self.trial.order.connects() {

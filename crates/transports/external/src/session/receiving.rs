@@ -3,6 +3,7 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use regatta_control::{AgentTimes, SideReport};
+use regatta_model::reason;
 use regatta_transport::{
     Findings, MonotonicTime, PeerEvent, Phase, StatedProbe, TransportError, WindowEdge, peer::Seen,
 };
@@ -56,7 +57,7 @@ impl ProgramSession {
                 }
                 return Err(match stopped {
                     Some(_) => self.program.timeout("done", STOP_LIMIT),
-                    None => TransportError::timed_out("end of the transfer", within).into(),
+                    None => TransportError::timed_out(reason::end_of_transfer(), within).into(),
                 });
             };
             match event {
@@ -104,7 +105,7 @@ impl ProgramSession {
                     | FromProgram::Answers { .. }
                     | FromProgram::Probed),
                 ) => {
-                    return Err(message.unexpected("when it had to receive").into());
+                    return Err(message.unexpected(reason::when_receiving()).into());
                 }
                 _ => {}
             }
@@ -161,9 +162,9 @@ impl ProgramSession {
     /// Checks that the bytes that the receiver's program reports are those that were sent.
     fn check(&self, done: &Done, stopped: bool) -> Result<(), ProgramFailure> {
         if !stopped && done.bytes != self.content.size {
-            return Err(ProgramFailure::invalid(format!(
-                "it is done with `{}` of `{}` bytes delivered",
-                done.bytes, self.content.size
+            return Err(ProgramFailure::invalid(reason::done_too_early(
+                done.bytes,
+                self.content.size,
             )));
         }
         self.content.check(done.bytes, done.crc32)
@@ -186,7 +187,7 @@ impl ProgramSession {
                 Err(ProgramFailure::Program(ProgramError::Ended { .. })) => {}
                 Err(failure) => return Err(failure),
                 Ok(None) => {
-                    let what = "end of the sender's part";
+                    let what = reason::end_of_senders_part();
                     return Err(TransportError::timed_out(what, MARGIN).into());
                 }
             }
@@ -223,9 +224,11 @@ fn event_time(
     if earliest <= at && at <= now {
         return Ok(at);
     }
-    Err(ProgramFailure::invalid(format!(
-        "it says that it was {what} at `{}` of the monotonic clock, which is not between `{}` and `{}`",
-        at.0, earliest.0, now.0
+    Err(ProgramFailure::invalid(reason::impossible_time(
+        what,
+        &at.0.to_string(),
+        &earliest.0.to_string(),
+        &now.0.to_string(),
     )))
 }
 

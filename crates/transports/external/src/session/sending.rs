@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use regatta_control::{AgentTimes, Note, Role, SideReport};
-use regatta_model::{metric::id, warning};
+use regatta_model::{metric::id, reason, warning};
 use regatta_transport::{
     ClientEnd, Delivered, Findings, MonotonicTime, Phase, StatedExchange, StatedProbe,
     TransportError, WindowEdge,
@@ -82,7 +82,7 @@ impl ProgramSession {
                     break sent;
                 }
                 Event::Message(message) => {
-                    return Err(message.unexpected("when it had to send").into());
+                    return Err(message.unexpected(reason::when_sending()).into());
                 }
                 _ => {}
             }
@@ -117,16 +117,14 @@ impl ProgramSession {
                 })) => self.add_answers(to, &times_ns, MonotonicTime::NEVER)?,
                 Some(Event::Message(FromProgram::Probed)) => return Ok(()),
                 Some(Event::Message(message)) => {
-                    return Err(message
-                        .unexpected("when it had to probe the idle path")
-                        .into());
+                    return Err(message.unexpected(reason::when_probing()).into());
                 }
                 Some(_) => {}
                 None if self.shortest_answer_ns.is_none() => {
                     return Err(ProgramFailure::Transport(self.trial.no_connection()));
                 }
                 None => {
-                    let what = "answer to each message of the probe before the transfer";
+                    let what = reason::answer_to_probe();
                     return Err(TransportError::timed_out(what, limit).into());
                 }
             }
@@ -154,9 +152,9 @@ impl ProgramSession {
         for times in times_ns {
             let [left, at] = times.map(MonotonicTime);
             if at > now {
-                return Err(ProgramFailure::invalid(format!(
-                    "it says that an answer came at `{}` of the monotonic clock, and said so at `{}`",
-                    at.0, now.0
+                return Err(ProgramFailure::invalid(reason::answer_in_future(
+                    &at.0.to_string(),
+                    &now.0.to_string(),
                 )));
             }
             let added = match (to, &mut self.exchange, &mut self.probe) {
@@ -164,7 +162,7 @@ impl ProgramSession {
                 (AnswersTo::Requests, Some(exchange), _) => exchange.add(left, at),
                 (AnswersTo::IdleProbe, _, Some(probe)) => probe.add_idle(left, at),
                 (AnswersTo::Probe, _, Some(probe)) => probe.add(left, at),
-                _ => Err("it reports answers to messages that its order does not have".to_owned()),
+                _ => Err(reason::answers_not_asked()),
             };
             added.map_err(ProgramFailure::invalid)?;
             let delay_ns = at - left;
@@ -203,8 +201,8 @@ impl ProgramSession {
         if let Some(exchange) = &self.exchange {
             let (answered, delivered) = (exchange.answered(), self.first(sent.delivered).messages);
             if answered > delivered || sent.done.is_some() && answered < delivered {
-                return Err(ProgramFailure::invalid(format!(
-                    "it reports `{answered}` answers, and the receiver got `{delivered}` messages"
+                return Err(ProgramFailure::invalid(reason::too_many_answers(
+                    answered, delivered,
                 )));
             }
         }
@@ -228,15 +226,16 @@ impl ProgramSession {
         at_ns: Option<i64>,
     ) -> Result<(MonotonicTime, MonotonicTime), ProgramFailure> {
         let (Some(started), Some(at)) = (started_ns, at_ns) else {
-            return Err(ProgramFailure::invalid("its `connected` has no time"));
+            return Err(ProgramFailure::invalid(reason::connected_without_time()));
         };
         let (started, at) = (MonotonicTime(started), MonotonicTime(at));
         let now = MonotonicTime::now();
         if !(start_sent <= started && started <= at && at <= now) {
-            return Err(ProgramFailure::invalid(format!(
-                "its times do not follow one another: start sent at `{}`, connect call at \
-                 `{}`, connected at `{}`, received at `{}` of the monotonic clock",
-                start_sent.0, started.0, at.0, now.0
+            return Err(ProgramFailure::invalid(reason::times_out_of_order(
+                &start_sent.0.to_string(),
+                &started.0.to_string(),
+                &at.0.to_string(),
+                &now.0.to_string(),
             )));
         }
         Ok((started, at))
@@ -250,18 +249,18 @@ impl ProgramSession {
     ) -> Result<Sent, ProgramFailure> {
         let now = MonotonicTime::now();
         let Some(ended) = done.at_ns.map(MonotonicTime) else {
-            return Err(ProgramFailure::invalid("its `done` has no time"));
+            return Err(ProgramFailure::invalid(reason::done_without_time()));
         };
         if ended > now || connected.is_some_and(|(_, at)| ended < at) {
-            return Err(ProgramFailure::invalid(format!(
-                "it says that it was done at `{}` of the monotonic clock, and said so at `{}`",
-                ended.0, now.0
+            return Err(ProgramFailure::invalid(reason::done_in_future(
+                &ended.0.to_string(),
+                &now.0.to_string(),
             )));
         }
         if done.bytes != self.content.size {
-            return Err(ProgramFailure::invalid(format!(
-                "it is done with `{}` of `{}` bytes acknowledged",
-                done.bytes, self.content.size
+            return Err(ProgramFailure::invalid(reason::done_unacknowledged(
+                done.bytes,
+                self.content.size,
             )));
         }
         self.check_answers(&done)?;

@@ -85,8 +85,7 @@ fn bulk(
         ));
     }
     if message.0 == 0 {
-        let reason = "a message of zero bytes cannot be sent";
-        return Err(TransportError::order(reason));
+        return Err(TransportError::order(reason::empty_message()));
     }
     // A message is never longer than all of it.
     let longest = message.0.min(size.0.max(1));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Facts, PortRange, phrase, warning};
+use regatta_model::{BitRate, Bytes, Facts, PortRange, phrase, reason, warning};
 use regatta_transport::{
     MonotonicTime, Purpose, Result, Stop, TransportError, addresses::further_addresses,
     opening::Token, stream::Accepted,
@@ -45,11 +45,6 @@ pub(crate) struct End {
     listener: Option<AsyncFd<Socket>>,
 }
 
-/// Returns the error of a system call that sets up a socket.
-fn cannot(what: &str) -> impl FnOnce(io::Error) -> TransportError + use<> {
-    TransportError::io(format!("cannot {what}"))
-}
-
 impl End {
     /// Creates the end of a trial that the order describes; a listening end listens when this
     /// returns.
@@ -83,18 +78,21 @@ impl End {
 
     /// Creates a socket with all options set, and binds it.
     fn socket(&self) -> Result<Socket> {
-        let socket = socket::open(self.order.local).map_err(cannot("open an SCTP socket"))?;
+        let socket = socket::open(self.order.local)
+            .map_err(TransportError::io(reason::cannot_open_sctp_socket()))?;
         let window = self.sizes.requested_bytes;
         option::set_buffers(&socket, window, window)
-            .map_err(cannot("set the buffers of an SCTP socket"))?;
+            .map_err(TransportError::io(reason::cannot_set_socket_buffers()))?;
         options::apply(&self.order.transport.options, &socket)
-            .map_err(cannot("set the options of an SCTP socket"))?;
+            .map_err(TransportError::io(reason::cannot_set_sctp_options()))?;
         PortRange::bind(self.order.ports, |port| {
             socket.bind(&SocketAddr::new(self.order.local, port).into())
         })
-        .map_err(cannot(&format!("bind to `{}`", self.order.local)))?;
+        .map_err(TransportError::io(reason::cannot_bind(
+            &self.order.local.to_string(),
+        )))?;
         socket::bind_further(&socket, &self.further)
-            .map_err(cannot("bind to the further addresses of the interface"))?;
+            .map_err(TransportError::io(reason::cannot_bind_further()))?;
         Ok(socket)
     }
 
@@ -148,7 +146,7 @@ impl End {
     }
 
     fn listen(&mut self, socket: Socket) -> Result<()> {
-        let failed = || cannot("listen");
+        let failed = || TransportError::io(reason::cannot_listen());
         socket.listen(BACKLOG).map_err(failed())?;
         // With several addresses the kernel returns any of them.
         let port = socket.local_addr().map_err(failed())?.as_socket();
@@ -185,7 +183,7 @@ impl End {
         stop: &Stop,
     ) -> Result<Arc<Association>> {
         check_peer(&self.order, peer)?;
-        let failed = || cannot(&format!("connect to `{}`", peer.ip()));
+        let failed = || TransportError::io(reason::cannot_connect(&peer.ip().to_string()));
         let socket = self.socket()?;
         match socket.connect(&peer.into()) {
             Ok(()) => {}
@@ -210,11 +208,9 @@ impl End {
     /// one.
     async fn incoming(&self, mut arrived: impl FnMut()) -> Result<Arc<Association>> {
         let Some(listener) = &self.listener else {
-            return Err(TransportError::order(
-                "an end that connects does not listen",
-            ));
+            return Err(TransportError::order(reason::connecting_does_not_listen()));
         };
-        let failed = || cannot("accept an association");
+        let failed = || TransportError::io(reason::cannot_accept_association());
         let transient = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
         loop {
             let accepted = listener.async_io(Interest::READABLE, Socket::accept).await;
@@ -257,7 +253,7 @@ impl TrialEnd for End {
         until: MonotonicTime,
         stop: &Stop,
     ) -> Result<Arc<Association>> {
-        let what = format!("SCTP handshake with `{}`", peer.ip());
+        let what = reason::handshake_with("SCTP", &peer.ip().to_string());
         in_time(until, what, self.associate(peer, purpose, stop)).await
     }
 
@@ -268,7 +264,7 @@ impl TrialEnd for End {
         arrived: &mut (impl FnMut() + Send),
     ) -> Result<Accepted<Arc<Association>>> {
         let incoming = stop.unless_raised(self.incoming(arrived));
-        let association = in_time(until, "SCTP association", incoming).await?;
+        let association = in_time(until, reason::sctp_association(), incoming).await?;
         Ok(Accepted::Connection(association))
     }
 }

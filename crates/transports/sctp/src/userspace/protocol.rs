@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{Purpose, Result, TransportError};
 use regatta_transport_sockets::driver::{self, Arrived, Connections, Incoming, Number, Protocol};
 use sctp_proto::{AssociationHandle, ClientConfig, DatagramEvent, EndpointEvent, TransportConfig};
@@ -75,7 +76,7 @@ impl Protocol for Sctp {
     ) -> Result<Number> {
         let mut config = ClientConfig::new();
         config.transport = Arc::clone(&self.config);
-        let failed = || TransportError::stack(format!("cannot connect to `{}`", peer.ip()));
+        let failed = || TransportError::stack(reason::cannot_connect(&peer.ip().to_string()));
         let (handle, inner) = self.stack.connect(config, peer).map_err(failed())?;
         let limits = match purpose {
             Purpose::Transfer => self.limits,

@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, Text, fact};
+use regatta_model::{Facts, Text, fact, reason};
 use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
 use tokio::runtime;
 
@@ -83,12 +83,12 @@ impl<P: Protocol> End<P> {
             settings.send_buffer_bytes,
         )?;
         let counters =
-            Counters::of(&socket).map_err(TransportError::io("cannot copy a descriptor"))?;
+            Counters::of(&socket).map_err(TransportError::io(reason::cannot_copy_descriptor()))?;
         let runtime = Tokio::new()?;
         let port = {
             let _inside = runtime.enter();
             Port::new(socket, settings.fragments)
-                .map_err(TransportError::io("cannot set up the UDP socket"))?
+                .map_err(TransportError::io(reason::cannot_set_up_udp_socket()))?
         };
         let segmentation = Segmentation {
             packets: settings.most_segments.clamp(1, port.most_segments().max(1)),
@@ -218,7 +218,7 @@ impl<P: Protocol> TrialEnd for End<P> {
         let handle = Handle::new(&self.driver, number);
         handle.send();
         let opened = handle.poll(|connection, context| connection.poll_open(context));
-        let what = format!("{} handshake with `{}`", P::NAME, peer.ip());
+        let what = reason::handshake_with(P::NAME, &peer.ip().to_string());
         in_time(until, what, stop.unless_raised(opened)).await?;
         Ok(handle)
     }
@@ -240,14 +240,14 @@ impl<P: Protocol> TrialEnd for End<P> {
             // The moment bounds the wait for an attempt; one that came has time for its handshake.
             let first = |opening: &Opening<P>| opening.first().map(|(_, since)| *since);
             let Some(oldest) = first(&self.opening.lock()) else {
-                let what = format!("{} connection", P::NAME);
+                let what = reason::connection_of(P::NAME);
                 return Err(TransportError::timed_out_since(what, since));
             };
             until = oldest + HANDSHAKE_TIME;
             let mut opening = self.opening.lock();
             if until.has_passed() && first(&opening) == Some(oldest) {
                 opening.remove(0);
-                let what = format!("{} handshake", P::NAME);
+                let what = reason::handshake_of(P::NAME);
                 let failed = TransportError::timed_out_since(what, oldest);
                 return Ok(Accepted::Failed(failed));
             }

@@ -7,6 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use regatta_model::reason;
 use regatta_transport::{Abort, TransportError};
 
 use super::{Connection, Number, Protocol, port::Port, state::Driver};
@@ -92,8 +93,8 @@ impl<P: Protocol> Handle<P> {
     pub fn open_port(&self, buffer_bytes: Option<usize>) -> Result<SocketAddr, TransportError> {
         let local = self.driver.state.lock().local().ip();
         let (socket, _) = socket::bind(local, None, buffer_bytes, buffer_bytes)?;
-        let port =
-            Port::new(socket, false).map_err(TransportError::io("cannot set up a UDP socket"))?;
+        let port = Port::new(socket, false)
+            .map_err(TransportError::io(reason::cannot_set_up_udp_socket()))?;
         let address = port.address;
         self.driver.state.lock().ports.push(port);
         self.changed();

@@ -11,6 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use regatta_model::reason;
 use regatta_transport::TransportError;
 use tokio::sync::Notify;
 
@@ -316,7 +317,7 @@ impl<P: Protocol> State<P> {
             slot.connection.fail(error);
         }
         let error = io::Error::new(error.kind(), error.to_string());
-        let error = TransportError::io("cannot receive")(error);
+        let error = TransportError::io(reason::cannot_receive())(error);
         self.connections.announce(Incoming::Refused(error));
     }
 

@@ -11,6 +11,7 @@ use neli::{
     types::{Buffer, GenlBuffer},
     utils::Groups,
 };
+use regatta_model::reason;
 use regatta_transport::{MonotonicTime, Result, Stop, TransportError};
 
 /// Name of the family (`linux/mptcp_pm.h`).
@@ -42,9 +43,7 @@ pub(crate) struct Paths {
 }
 
 fn stack(error: impl std::fmt::Display) -> TransportError {
-    TransportError::stack("cannot tell the kernel from which addresses to open MPTCP's subflows")(
-        error.to_string(),
-    )
+    TransportError::stack(reason::cannot_set_subflow_addresses())(error.to_string())
 }
 
 impl Paths {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{
     ByteStream, HandshakeMade, MonotonicTime, Received, Result, TransportError,
 };
@@ -70,7 +71,7 @@ impl Early {
         self.sent.extend_from_slice(payload);
         let taken = writer
             .write(&self.sent[start..])
-            .map_err(TransportError::io("cannot encrypt early data"))?;
+            .map_err(TransportError::io(reason::cannot_encrypt_early_data()))?;
         self.sent.truncate(start + taken);
         self.room = self.room.saturating_sub(taken + RECORD_OVERHEAD);
         Ok(taken)
@@ -138,7 +139,7 @@ impl EarlyStream {
             }
         }
         let mut rest: &[u8] = self.incoming.rest();
-        let failed_to_take = TransportError::io("cannot take in TLS records");
+        let failed_to_take = TransportError::io(reason::cannot_take_records());
         let taken = self.tls.read_tls(&mut rest).map_err(failed_to_take)?;
         if taken == 0 {
             // The other end has ended its direction.
@@ -186,7 +187,7 @@ impl EarlyStream {
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
             let taken = self.tls.writer().write_vectored(parts);
-            let taken = taken.map_err(TransportError::io("cannot encrypt"))?;
+            let taken = taken.map_err(TransportError::io(reason::cannot_encrypt()))?;
             IoSlice::advance_slices(&mut parts, taken);
             self.send_records()?;
         }
@@ -198,7 +199,7 @@ impl EarlyStream {
         // Behind its own end nothing can be sent any more: tickets that would follow are not.
         while !self.finished && self.tls.wants_write() {
             let written = self.tls.write_tls(&mut &*self.socket);
-            written.map_err(TransportError::io("cannot send"))?;
+            written.map_err(TransportError::io(reason::cannot_send()))?;
         }
         Ok(())
     }
@@ -206,7 +207,7 @@ impl EarlyStream {
     /// Reads decrypted data into `buffer`, in the order in which it was sent; returns the number of
     /// bytes.
     fn decrypted(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        let failed = || TransportError::io("cannot read what was decrypted");
+        let failed = || TransportError::io(reason::cannot_read_decrypted());
         if let Connection::Server(server) = &mut self.tls
             && let Some(mut early) = server.early_data()
         {

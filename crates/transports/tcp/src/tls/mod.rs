@@ -13,7 +13,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::{Facts, Handshake, Text};
+use regatta_model::{Facts, Handshake, Text, reason};
 use regatta_transport::{HandshakeMade, MonotonicTime, Received, Result, TransportError};
 use regatta_transport_tls::{self as tls, Crypto};
 use rustls::{ClientConfig, CommonState, HandshakeKind, ServerConfig};
@@ -59,7 +59,7 @@ impl<S> Tls<S> {
         let end = if order.connects() {
             let config = tls::client(&order.tls, None, handshake, crypto)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
-                .map_err(TransportError::stack("cannot use the server's name"))?;
+                .map_err(TransportError::stack(reason::cannot_use_server_name()))?;
             End::Connecting(Arc::new(config), server_name)
         } else {
             let mut config = tls::server(&order.tls, None, handshake, crypto)?;
@@ -133,11 +133,11 @@ fn name(constant: &impl Debug) -> String {
 }
 
 fn cannot_begin(error: rustls::Error) -> TransportError {
-    TransportError::stack("cannot begin TLS")(error)
+    TransportError::stack(reason::cannot_begin_tls())(error)
 }
 
 fn failed(error: rustls::Error) -> TransportError {
-    TransportError::stack("TLS failed")(error)
+    TransportError::stack(reason::tls_failed())(error)
 }
 
 /// Returns the error of a connection that the other end closed, or on which it was silent, during
@@ -145,7 +145,7 @@ fn failed(error: rustls::Error) -> TransportError {
 fn unfinished(over: Received, begun: MonotonicTime) -> TransportError {
     match over {
         Received::Closed => TransportError::Closed { flow: "handshake" },
-        _ => TransportError::timed_out_since("end of the TLS handshake", begun),
+        _ => TransportError::timed_out_since(reason::end_of_tls_handshake(), begun),
     }
 }
 

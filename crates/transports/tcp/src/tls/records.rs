@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 use rustls::{
     CommonState,
@@ -67,7 +68,7 @@ fn step<D>(
         }
         ConnectionState::EncodeTlsData(mut data) => {
             // A handshake message fits; certificates of the run are below 1 kB.
-            let failed = TransportError::stack("cannot encode a TLS handshake message");
+            let failed = TransportError::stack(reason::cannot_encode_handshake());
             outgoing.end += data.encode(outgoing.free_space(64 << 10)).map_err(failed)?;
             Next::Again
         }
@@ -80,9 +81,9 @@ fn step<D>(
         ConnectionState::WriteTraffic(_) => Next::ReceiveOpen,
         ConnectionState::PeerClosed | ConnectionState::Closed => Next::Closed,
         other => {
-            return Err(TransportError::protocol(format!(
-                "TLS reached a state that was not asked for: {other:?}"
-            )));
+            return Err(TransportError::protocol(reason::tls_state(&format!(
+                "{other:?}"
+            ))));
         }
     };
     Ok((discard, next))
@@ -290,8 +291,8 @@ fn encrypt<D>(
     buffer: &mut [u8],
 ) -> Result<usize> {
     let ConnectionState::WriteTraffic(mut traffic) = status.state.map_err(failed)? else {
-        return Err(TransportError::protocol("TLS does not let this end send"));
+        return Err(TransportError::protocol(reason::tls_not_sending()));
     };
     let written = traffic.encrypt(plain, buffer);
-    written.map_err(TransportError::stack("cannot encrypt"))
+    written.map_err(TransportError::stack(reason::cannot_encrypt()))
 }

@@ -109,18 +109,16 @@ impl Connection {
             return Some(TransportError::Cancelled);
         }
         if let Some(reason) = &self.socket_error {
-            let error = TransportError::stack("cannot send or receive");
+            let error = TransportError::stack(reason::cannot_send_or_receive());
             return Some(error(reason.clone()));
         }
         let most = self.core.rules.max_retransmits;
         let waits = most.saturating_add(1);
         Some(match self.core.close_reason()? {
             CloseReason::Closed => TransportError::Closed { flow: "connection" },
-            CloseReason::Refused => TransportError::protocol(
-                "the other end refused the connection: it knows another token",
-            ),
+            CloseReason::Refused => TransportError::protocol(reason::another_token()),
             CloseReason::NoAnswer => TransportError::timed_out(
-                format!("answer to {waits} CONN"),
+                reason::answer_to_conn(waits.into()),
                 self.core.rules.max_wait.saturating_mul(waits),
             ),
             CloseReason::GaveUp => TransportError::protocol(reason::gave_up(u64::from(most))),

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use regatta_model::{Phrase, reason};
 use regatta_transport::{
     Purpose, Result, TransportError,
     opening::{self, OPENING_BYTES, Token},
@@ -66,7 +67,7 @@ impl Reliable {
             frame.encode(session, &mut answer);
             answer
         };
-        let refuse = |connections: &mut Connections<Connection>, what: String| {
+        let refuse = |connections: &mut Connections<Connection>, what: Phrase| {
             connections.announce(Incoming::Refused(TransportError::protocol(what)));
         };
         let (session, opening) = match Frame::decode(datagram) {
@@ -79,9 +80,7 @@ impl Reliable {
                 return;
             }
             None if self.listens && connections.has_room() => {
-                let (bytes, from) = (datagram.len(), from.ip());
-                let what = "is no frame of this protocol";
-                let what = format!("a datagram of {bytes} bytes from `{from}` {what}");
+                let what = reason::no_frame(datagram.len() as u64, &from.ip().to_string());
                 return refuse(connections, what);
             }
             None => return,
@@ -98,7 +97,7 @@ impl Reliable {
         let Some(purpose) = purpose else {
             connections.reply(to, from, answer(session, Frame::ConRjt));
             if !known {
-                let what = format!("a CONN from `{}` has another token", from.ip());
+                let what = reason::conn_of_other_token(&from.ip().to_string());
                 refuse(connections, what);
             }
             return;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use regatta_model::Facts;
+use regatta_model::{Facts, reason};
 use regatta_transport::{
     ByteStream, MonotonicTime, ProtocolSample, Received, Result, StatisticsSource,
     StreamConnection, TransportError, opening::OPENING_BYTES,
@@ -57,8 +57,7 @@ impl ByteStream for Stream {
         let from_payload = (OPENING_BYTES - from_header).min(payload.len());
         let begin = [&header[..from_header], &payload[..from_payload]].concat();
         if begin != opening {
-            let wrong = "the flow does not begin with the opening that its CONN has carried";
-            return Err(TransportError::protocol(wrong));
+            return Err(TransportError::protocol(reason::no_opening_in_flow()));
         }
         let payload = payload.slice(from_payload..);
         self.push(&header[from_header..], &payload).await
@@ -128,8 +127,7 @@ impl Established {
 
     fn take(&self) -> Result<Stream> {
         let stream = self.stream.lock().take();
-        let none = "a connection of `udp-reliable` has one stream";
-        stream.ok_or_else(|| TransportError::protocol(none))
+        stream.ok_or_else(|| TransportError::protocol(reason::one_reliable_stream()))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{future::poll_fn, mem, sync::Arc};
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{MonotonicTime, Result, StatisticsSource, TransportError};
 use regatta_transport_sockets::{
     option::{self, Memory},
@@ -40,9 +41,8 @@ impl association::Association for Association {
         state.check()?;
         let (index, streams) = (state.opened_here, state.streams);
         if index >= streams {
-            return Err(TransportError::order(format!(
-                "the association has {streams} streams each way, and all are open; \
-                 set the option `streams`"
+            return Err(TransportError::order(reason::all_streams_open(
+                streams.into(),
             )));
         }
         state.opened_here += 1;

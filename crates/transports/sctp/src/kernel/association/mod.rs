@@ -20,6 +20,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::TrialOrder;
+use regatta_model::reason;
 use regatta_transport::{Abort, Result, TransportError, socket_option::Plain};
 
 use socket2::Socket;
@@ -185,7 +186,7 @@ impl Association {
         // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
         // by the registration alone.
         let socket = unsafe { AsyncFd::register_with_interest(socket, interest) }
-            .map_err(|error| TransportError::io("cannot wait for a socket")(error.into()))?;
+            .map_err(|error| TransportError::io(reason::cannot_wait_for_socket())(error.into()))?;
         Ok(Self {
             socket,
             connects: order.connects(),

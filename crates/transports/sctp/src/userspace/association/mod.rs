@@ -13,6 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use regatta_model::{Problem, reason};
 use regatta_transport::{Result, TransportError};
 use regatta_transport_sockets::driver::{Admission, Connection, Transmit, Wakers};
 use sctp_proto::{
@@ -52,8 +53,6 @@ const ABORT_COPIES: u32 = 3;
 
 /// Number of streams each way, of which the last is the listening end's first.
 const STREAMS: u16 = 65_535;
-
-const FAILED_STREAM: &str = "cannot open an SCTP stream";
 
 /// Limits of an association.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -274,7 +273,9 @@ impl Association {
                 Event::Connected => self.open(),
                 Event::Stream(StreamEvent::Opened { id }) => self.stream_opened(id),
                 Event::Stream(StreamEvent::Readable { id }) => self.readable(id),
-                Event::HandshakeFailed { reason } => self.end(Ending::Failed(reason.to_string())),
+                Event::HandshakeFailed { reason } => {
+                    self.end(Ending::Failed(reason.to_string().into()))
+                }
                 Event::AssociationLost { reason } => self.lost(&reason),
                 _ => {}
             }
@@ -318,21 +319,19 @@ impl Association {
         inbox.waiting.wake();
     }
 
-    fn lost(&mut self, reason: &AssociationError) {
+    fn lost(&mut self, error: &AssociationError) {
         // One that gives up on the last packets of an association that is being closed has
         // nothing more to send.
         let ending = if self.shut_down {
             Ending::Done
         } else if self.peer_aborted {
-            Ending::Failed("the other end aborted it".to_owned())
+            Ending::Failed(reason::aborted_by_peer().into())
         } else {
             // The stack sends the other end nothing.
             self.send_abort();
-            Ending::Failed(match reason {
-                AssociationError::AssociationClosed => {
-                    "the stack gave it up on a packet that it could not take".to_owned()
-                }
-                other => other.to_string(),
+            Ending::Failed(match error {
+                AssociationError::AssociationClosed => reason::stack_gave_up().into(),
+                other => other.to_string().into(),
             })
         };
         self.end(ending);
@@ -354,10 +353,8 @@ impl Association {
             Some(Silence::Lost) if self.shut_down => self.end(Ending::Done),
             Some(Silence::Lost) => {
                 self.send_abort();
-                let silence = MAX_SILENCE.as_secs();
-                self.end(Ending::Failed(format!(
-                    "the other end has sent nothing for {silence} s, and answered no HEARTBEAT"
-                )));
+                let silent = reason::peer_silent(MAX_SILENCE);
+                self.end(Ending::Failed(silent.into()));
             }
         }
     }
@@ -442,8 +439,10 @@ impl Association {
         self.check()?;
         let streams = self.limits.streams;
         if self.opened_streams >= streams {
-            let why = format!("the association has {streams} streams each way");
-            return Err(TransportError::stack(FAILED_STREAM)(why));
+            let why = Problem::failed(reason::streams_each_way(streams.into()), "");
+            return Err(TransportError::stack(reason::cannot_open_sctp_stream())(
+                why,
+            ));
         }
         let id = number(self.connects, self.opened_streams, STREAMS);
         self.make_stream(id)?;
@@ -454,13 +453,13 @@ impl Association {
     fn make_stream(&mut self, id: StreamId) -> Result<()> {
         if self.inner.stream(id).is_err() {
             let opened = self.inner.open_stream(id, BINARY);
-            opened.map_err(TransportError::stack(FAILED_STREAM))?;
+            opened.map_err(TransportError::stack(reason::cannot_open_sctp_stream()))?;
         }
         self.prepare_stream(id)
     }
 
     fn prepare_stream(&mut self, id: StreamId) -> Result<()> {
-        let failed = || TransportError::stack("cannot set up an SCTP stream");
+        let failed = || TransportError::stack(reason::cannot_set_up_sctp_stream());
         let (ordered, reliability) = match id {
             DATAGRAMS => (false, ReliabilityType::Rexmit),
             _ => (self.limits.ordered, ReliabilityType::Reliable),
@@ -580,7 +579,7 @@ impl Connection for Association {
 
     fn fail(&mut self, error: &io::Error) {
         self.packets.clear();
-        self.end(Ending::Failed(error.to_string()));
+        self.end(Ending::Failed(error.to_string().into()));
     }
 
     fn waits_to_close(&self) -> bool {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use regatta_model::reason;
 use regatta_transport::{Result, TransportError};
 use sctp_proto::{Payload, PayloadProtocolIdentifier, StreamId};
 
@@ -115,7 +116,7 @@ impl Association {
         message: &Bytes,
         kind: PayloadProtocolIdentifier,
     ) -> Result<()> {
-        let failed = || TransportError::stack("cannot send on the SCTP association");
+        let failed = || TransportError::stack(reason::cannot_send_on_association());
         let mut stream = self.inner.stream(id).map_err(failed())?;
         let written = match kind {
             // The default kind of the stream; this way the message is not copied.
