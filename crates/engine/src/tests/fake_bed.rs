@@ -89,8 +89,8 @@ pub(crate) enum Action {
     Send(FromAgent),
     Write(&'static str),
     Exit,
-    /// Ends with this exit status.
-    ExitWith(&'static str),
+    /// Ends with this status of `waitpid`.
+    ExitWith(i32),
 }
 
 type Script = Box<dyn FnMut(ToAgent) -> Vec<Action> + Send>;
@@ -245,7 +245,7 @@ pub(crate) fn healthy_agent() -> Script {
 #[derive(Debug)]
 struct FakeProcess {
     output: Output,
-    status: Arc<Mutex<&'static str>>,
+    status: Arc<Mutex<i32>>,
 }
 
 impl LaunchedProcess for FakeProcess {
@@ -255,9 +255,10 @@ impl LaunchedProcess for FakeProcess {
 
     fn ended(&mut self, _within: Duration) -> Option<Exit> {
         let output = self.output.lock();
-        output
-            .is_none()
-            .then(|| Exit::Unknown((*self.status.lock()).into()))
+        output.is_none().then(|| Exit::Ended {
+            status: *self.status.lock(),
+            out_of_memory: false,
+        })
     }
 
     fn kill(&mut self) -> Option<Exit> {
@@ -290,7 +291,7 @@ impl TestBed for FakeBed {
         let (out_reader, out_writer) = std::io::pipe().unwrap();
         let output = Arc::new(Mutex::new(Some(out_writer)));
         self.outputs.push(Arc::clone(&output));
-        let status = Arc::new(Mutex::new("exit status: 0"));
+        let status = Arc::new(Mutex::new(0));
         let process = FakeProcess {
             output: Arc::clone(&output),
             status: Arc::clone(&status),

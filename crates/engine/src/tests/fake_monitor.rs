@@ -40,7 +40,10 @@ impl LaunchedProcess for Process {
         let (ended, changed) = &*self.0;
         let mut ended = ended.lock();
         changed.wait_while_for(&mut ended, |ended| !*ended, within);
-        ended.then(|| Exit::Unknown("exit status: 0".into()))
+        ended.then(|| Exit::Ended {
+            status: 0,
+            out_of_memory: false,
+        })
     }
 
     fn kill(&mut self) -> Option<Exit> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
 use regatta_model::{
-    METRICS, Study,
+    Argument, METRICS, Measurements, Outcome, Phrase, Study, Text, reason,
     study::{BUILTIN, builtin},
 };
 use regatta_report::{
@@ -32,6 +32,25 @@ fn latin_words(text: &str) -> BTreeSet<String> {
     words.map(str::to_owned).collect()
 }
 
+/// Returns what a text has in the words of somebody else: all of it, or where it has a phrase the text among its arguments.
+fn own_words(text: &Text) -> String {
+    text.phrase().map_or_else(|| text.to_string(), quoted)
+}
+
+fn quoted(phrase: &Phrase) -> String {
+    let arguments = phrase.arguments.values();
+    let texts = arguments.map(|argument| match argument {
+        Argument::Text(text) => text.clone(),
+        Argument::Names(names) => names.join(" "),
+        Argument::Phrase(phrase) => quoted(phrase),
+        Argument::Phrases(phrases) | Argument::List(phrases) => {
+            phrases.iter().map(quoted).join(" ")
+        }
+        _ => String::new(),
+    });
+    texts.collect::<Vec<String>>().join(" ")
+}
+
 /// Returns the words that a report may have in Latin letters: those of the run's names and facts, and of what its
 /// programs said.
 fn allowed(data: &RunData) -> BTreeSet<String> {
@@ -43,7 +62,9 @@ fn allowed(data: &RunData) -> BTreeSet<String> {
         words.extend(latin_words(metric.unit.name()));
     }
     for trial in &data.trials {
-        words.extend(latin_words(&(trial.reasons.concat() + " " + &trial.hint)));
+        for text in trial.reasons.iter().chain([&trial.hint]) {
+            words.extend(latin_words(&own_words(text)));
+        }
         let facts = trial.measurements.facts.iter();
         facts.for_each(|(name, value)| words.extend(latin_words(&format!("{name} {value}"))));
     }
@@ -134,12 +155,57 @@ fn the_page_is_in_russian() {
         common::on_hosts(),
         common::one_trial(),
         common::unsupported(),
+        failed_in_drivers(),
     ] {
         let data = without_prose(data);
         let page = in_russian(|| html::render(&data, &summarise(&data))).expect("a page");
         assert!(page.contains("<html lang=\"ru\">"));
         assert_russian(&data, &text_of(&page), is_same);
     }
+}
+
+/// Returns a run whose trials failed with errors of drivers and of the processes at their ends.
+fn failed_in_drivers() -> RunData {
+    let mut data = common::one_trial();
+    let refused = || Text::from("Connection refused (os error 111)");
+    let failures: [Vec<Text>; 5] = [
+        vec![
+            reason::failed(reason::subject_sender(), "a").into(),
+            reason::cannot_connect("10.60.0.2").into(),
+            refused(),
+        ],
+        vec![
+            reason::died(reason::subject_receiver(), "b").into(),
+            reason::process_ended_with("signal: 11 (SIGSEGV)".into()).into(),
+            reason::last_lines("thread main panicked").into(),
+        ],
+        vec![
+            reason::quic_handshake_failed("10.60.0.1").into(),
+            reason::closed_by_application("0x0").into(),
+        ],
+        vec![
+            reason::program_failed("/usr/bin/ftp").into(),
+            reason::program_ended_early(reason::exit_code("3")).into(),
+            reason::last_stderr("no space").into(),
+        ],
+        vec![
+            reason::guest_hung(reason::the_guest(), std::time::Duration::from_secs(15)).into(),
+            reason::stopped_by_signal().into(),
+        ],
+    ];
+    let measured = data.trials.remove(0);
+    data.trials = (0..)
+        .zip(failures)
+        .map(|(index, reasons)| {
+            let mut failed = measured.clone();
+            (failed.index, failed.outcome, failed.reasons) = (index, Outcome::Failed, reasons);
+            failed.round = index;
+            failed.measurements = Measurements::default();
+            failed
+        })
+        .collect();
+    data.header.study.rounds = data.trials.len() as u32;
+    data
 }
 
 /// Returns a short run of a built-in study.
