@@ -199,7 +199,8 @@ pub fn describe_metric(
         geometric_ci95: geometric
             .and_then(|g| shown_interval(&g))
             .map(|interval| possible(metric.unit, interval.map(f64::exp))),
-        of_all: MeanOfAll::of(of_all).filter(|all| all.kind != MeanKind::Geometric),
+        of_all: MeanOfAll::of(of_all)
+            .filter(|all| all.kind != MeanKind::Geometric || of_all != values),
         median: description.median,
         q1: description.q1,
         q3: description.q3,
@@ -221,7 +222,7 @@ fn possible(unit: Unit, [low, high]: [f64; 2]) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::fixture::{bulk, messages, trial};
+    use crate::analysis::fixture::{bulk, messages, stopped, trial};
 
     #[test]
     fn a_delay_has_the_largest_error_of_the_clocks() {
@@ -251,6 +252,16 @@ mod tests {
         };
         assert_eq!(mean(id::WHOLE_TRANSFER_RATIO), 0.5);
         assert_eq!(mean(id::GOODPUT_BPS), 1.0);
+    }
+
+    /// 500 of 1000 bytes in 1 s, twice.
+    #[test]
+    fn the_time_that_is_shown_is_the_one_that_is_compared() {
+        let metrics = [(id::TRANSFER_TIME_NS, 1e9), (id::BYTES_DELIVERED, 500.0)];
+        let trials = [stopped(0, &metrics), stopped(1, &metrics)];
+        let described = descriptions(&trials.each_ref(), &bulk(), id::TRANSFER_TIME_NS);
+        let time = &described[id::TRANSFER_TIME_NS];
+        assert!((time.compared().0 / time.mean - 2.0).abs() < 1e-9);
     }
 
     #[test]
