@@ -238,6 +238,10 @@ fn holm_adjusts_step_by_step() {
     let one = simultaneous(&[0.001, 0.2, 0.3, 0.4], 0.05);
     close(one[0].confidence, 0.9875, 1e-15);
     close(one[1].confidence, 1.0 - 0.05 / 3.0, 1e-15);
+    // 2 · 0.025 is the level itself, and claimed: the level of the other is that of one.
+    let at_the_level = simultaneous(&[0.025, 0.6], 0.05);
+    assert!(at_the_level[0].significant);
+    close(at_the_level[1].confidence, 0.95, 1e-15);
     let none = simultaneous(&[0.6, f64::NAN], 0.05);
     assert!(none.iter().all(|d| d.adjusted == 1.0 && !d.significant));
     assert!(simultaneous(&[], 0.05).is_empty());
@@ -262,7 +266,7 @@ fn false_discoveries_are_few_under_any_dependence() {
 }
 
 /// By hand: 1, 2, 3, 2, 1, 2, 3, 2 has a lag-1 autocorrelation of 0 about its mean 2, corrected (8 · 0 + 1) / 4; of three
-/// values 1, 2, 3 it is 0, corrected (0 + 1/3) · 3 / 0.5, which is cut.
+/// values 1, 2, 3 it is 0, corrected (0 + 1/3) · 3 / 0.5, which is cut, and of 1, 2, 3, 2 it is 0, corrected (0 + 1/4) · 4 / 1.5.
 #[test]
 fn the_shared_autocorrelation_is_corrected_for_short_series() {
     let eight = vec![1.0, 2.0, 3.0, 2.0, 1.0, 2.0, 3.0, 2.0];
@@ -272,7 +276,18 @@ fn the_shared_autocorrelation_is_corrected_for_short_series() {
         1e-12,
     );
     close(shared_autocorrelation(&[vec![1.0, 2.0, 3.0]]), 0.9, 1e-12);
-    // The mean of both, and of what varies only.
+    let four = vec![1.0, 2.0, 3.0, 2.0];
+    close(
+        shared_autocorrelation(std::slice::from_ref(&four)),
+        2.0 / 3.0,
+        1e-12,
+    );
+    // The mean of both, (1/4 + 2/3) / 2, and of what varies only.
+    close(
+        shared_autocorrelation(&[eight.clone(), four]),
+        11.0 / 24.0,
+        1e-12,
+    );
     let other = vec![1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0];
     // −7/8, corrected (−7 + 1) / 4 = −1.5: the mean is below zero.
     assert_eq!(shared_autocorrelation(&[eight.clone(), other]), 0.0);
@@ -315,6 +330,18 @@ fn values_without_spread_are_not_certainty() {
     let one = Estimate::of(&[2.0], 0.0).unwrap();
     assert_eq!((one.p_value(), one.interval(0.95)), (None, None));
     assert!(!one.is_constant());
+}
+
+/// By hand: two values of a simulation can be the same by chance, 1/2, and three cannot.
+#[test]
+fn equal_values_of_a_simulation_are_no_chance() {
+    let p_value = |values: &[f64]| {
+        let estimate = Estimate::of(values, 0.0).expect("a mean");
+        estimate.of_simulation().p_value()
+    };
+    assert_eq!(p_value(&[1.0; 2]), Some(0.5));
+    assert_eq!(p_value(&[1.0; 3]), Some(0.0));
+    assert_eq!(p_value(&[0.0; 3]), Some(1.0));
 }
 
 /// By hand: the distances of 1 and three times 1 − 16 ε from their mean are 12, −4, −4 and −4 ε, their standard deviation
@@ -591,8 +618,23 @@ fn a_test_that_holds_at_any_stop_is_that_of_the_bayes_factor() {
     };
     ends(at(0.95), [-0.046_886_699_8, 3.206_886_699_8], 1e-9);
     ends(at(0.9), [0.125_822_197_8, 3.034_177_802_2], 1e-9);
-    assert_eq!(sleep.sequential_detectable(0.95, 1.5), None);
-    assert_eq!(sleep.sequential_detectable(1.5, 0.8), None);
+    // 5.236 488 498 standard errors: there noncentral t of nine degrees of freedom, integrated numerically over the
+    // chi-squared distribution of its variance, exceeds the critical 4.182 671 836 with probability 0.8.
+    close(
+        sleep.sequential_detectable(0.95, 0.8).unwrap(),
+        2.036_777_884,
+        1e-6,
+    );
+    for (confidence, power) in [
+        (0.95, 0.0),
+        (0.95, 1.0),
+        (0.95, 1.5),
+        (0.0, 0.8),
+        (1.5, 0.8),
+    ] {
+        let detectable = sleep.sequential_detectable(confidence, power);
+        assert_eq!(detectable, None, "{confidence}, {power}");
+    }
     let [low, high] = sleep.sequential_interval(0.9).unwrap();
     let ratio = sleep.sequential_interval_of_ratio(0.9);
     ends(ratio, [low.exp(), high.exp()], 1e-12);
