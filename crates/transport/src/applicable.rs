@@ -4,7 +4,7 @@ use regatta_model::{Finish, Handshake, ProbePlacement, Spread, Workload, Workloa
 
 use crate::{
     descriptor::{Carries, DriverDescriptor},
-    driver::Unsupported,
+    error::Unsupported,
     transfer,
 };
 

@@ -13,7 +13,7 @@ use nix::{
     time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
 };
 
-use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop, wait::EndsWaits};
+use crate::{clock::MonotonicTime, error::TransportError, stop::Stop, wait::EndsWaits};
 
 /// Way in which a driver's futures run.
 pub trait Executor: Send + Sync {

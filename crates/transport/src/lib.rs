@@ -21,6 +21,7 @@ mod content;
 pub mod context;
 pub mod descriptor;
 pub mod driver;
+pub mod error;
 mod exchange;
 mod executor;
 pub mod message;
@@ -55,7 +56,8 @@ pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
     OptionValues,
 };
-pub use driver::{Driver, Result, Session, TimeLimit, TransportError, Unsupported};
+pub use driver::{Driver, Session};
+pub use error::{Result, TimeLimit, TransportError, Unsupported};
 pub use exchange::stated::StatedExchange;
 pub use executor::{Blocking, Executor};
 pub use message::{Arrival, MessageEndpoint, MessageFlow};

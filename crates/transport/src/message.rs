@@ -8,7 +8,7 @@ use std::{future::Future, net::SocketAddr, sync::Arc};
 use regatta_model::{Facts, Warning};
 
 use crate::{
-    clock::MonotonicTime, context::StatisticsSource, driver::Result, executor::Executor,
+    clock::MonotonicTime, context::StatisticsSource, error::Result, executor::Executor,
     opening::Purpose, stop::Stop,
 };
 

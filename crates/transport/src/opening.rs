@@ -1,6 +1,6 @@
 //! First bytes of every data flow: the trial's token and the purpose of the flow.
 
-use crate::driver::{Result, TransportError};
+use crate::error::{Result, TransportError};
 use regatta_model::{Phrase, reason};
 
 /// Purpose of a flow between the two ends of a trial.

@@ -10,7 +10,7 @@ use hdrhistogram::{
 use regatta_control::TrialOrder;
 use regatta_model::{Histogram, Phrase, Probe, ProbePlacement, Series};
 
-use crate::{clock::MonotonicTime, driver::TransportError, stop::Stop};
+use crate::{clock::MonotonicTime, error::TransportError, stop::Stop};
 
 /// Fewest values of which a 99th percentile is given: of fewer it is the largest of them or nearly so.
 pub(crate) const MIN_FOR_P99: u64 = 100;

@@ -12,7 +12,8 @@ use regatta_model::{
 use crate::{
     connections::Exchanges,
     context::TrialContext,
-    driver::{Result, Session, TransportError},
+    driver::Session,
+    error::{Result, TransportError},
     executor::Executor as _,
     message::MessageEndpoint,
     message_flow,

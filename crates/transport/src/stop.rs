@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::{
     clock::MonotonicTime,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     sync::Watched,
 };
 

@@ -12,7 +12,7 @@ use regatta_model::{Facts, Warning};
 use crate::{
     clock::MonotonicTime,
     context::StatisticsSource,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor,
     opening::Purpose,
     stop::Stop,

@@ -15,7 +15,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::{
     clock::MonotonicTime,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     stop::{Abort, Stop},
 };
 

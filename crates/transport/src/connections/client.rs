@@ -13,7 +13,7 @@ use regatta_model::{
 use super::{Exchanges, Expected, NOT_MEASURED, head};
 use crate::{
     clock::MonotonicTime,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     opening::Purpose,
     stop::Stop,
     stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},

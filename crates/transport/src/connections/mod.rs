@@ -16,7 +16,7 @@ use regatta_model::{Handshake, Pattern, WorkloadKind, reason};
 
 use crate::{
     content::plan::message_content,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     opening::{self, OPENING_BYTES, Purpose, Token},
 };
 

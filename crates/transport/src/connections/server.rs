@@ -9,7 +9,7 @@ use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
 use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,

@@ -4,7 +4,7 @@
 use crate::{
     clock::MonotonicTime,
     content::number_at,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     stream::{ByteStream, read_exact, send_now},
     trial::watch::Delivered,
 };

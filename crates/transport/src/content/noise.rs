@@ -12,7 +12,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use regatta_model::{directories, reason};
 
-use crate::driver::{Result, TransportError};
+use crate::error::{Result, TransportError};
 
 /// Seed of the noise: the same on every host, so that two of them send the same file.
 const SEED: u64 = 0x7265_6761_7474_6121;

@@ -4,7 +4,7 @@ use regatta_control::Role;
 use regatta_model::{BulkOptions, Direction, reason};
 
 use super::plan::Plan;
-use crate::driver::{Result, TransportError};
+use crate::error::{Result, TransportError};
 
 /// One direction's part on one flow.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use regatta_control::TrialOrder;
 use regatta_model::{Bytes as Size, Pattern, WorkloadKind, reason};
 
-use crate::driver::{Result, TransportError};
+use crate::error::{Result, TransportError};
 
 /// Length of the header that a message opens with, in bytes. A shorter message has none.
 pub(crate) const HEADER_BYTES: usize = 16;

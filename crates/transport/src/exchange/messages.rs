@@ -12,7 +12,7 @@ use crate::{
         message_check::{Counts, MessageSink},
         plan::Plan,
     },
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     message_flow::{Agreed, Shared, agree},

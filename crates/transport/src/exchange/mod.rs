@@ -29,7 +29,7 @@ use crate::{
         message_check::MAX_MESSAGES,
         plan::{HEADER_BYTES, Plan},
     },
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     timeout::RetransmissionTimeout,
     trial::findings::Findings,
 };

@@ -7,7 +7,7 @@ use regatta_control::TrialOrder;
 use regatta_model::{Arrivals, Phrase, reason};
 
 use super::{Exchange, ExchangeResult, HELD_BYTES, tracker::RequestTracker};
-use crate::{clock::MonotonicTime, driver::Result, trial::findings::Findings};
+use crate::{clock::MonotonicTime, error::Result, trial::findings::Findings};
 
 /// Exchange of another process over a transport that delivers every byte in order: times that are possible become the
 /// same metrics as those of a session.

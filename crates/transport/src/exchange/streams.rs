@@ -10,7 +10,7 @@ use crate::{
         plan::Plan,
         stream_check::{StreamCheck, encode_header},
     },
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     stream::{ByteStream, Received, send_now},
     stream_flows::{SCRATCH_BYTES, Sink},
     trial::Trial,

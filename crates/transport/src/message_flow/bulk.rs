@@ -8,7 +8,7 @@ use regatta_model::{BulkOptions, Bytes, Direction, Pattern, WorkloadKind, reason
 use super::{Content, Work};
 use crate::{
     content::{message_check::MAX_MESSAGES, part::Part, plan::Plan},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
 };
 
 /// The messages of all flows.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Content, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     clock::MonotonicTime,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
     opening::Purpose,

@@ -9,7 +9,7 @@ use regatta_control::{Note, Role};
 use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     clock::MonotonicTime,
-    driver::TransportError,
+    error::TransportError,
     executor::Executor as _,
     message::MessageEndpoint,
     opening::Purpose,

@@ -28,7 +28,7 @@ pub(crate) use sending::{Agreed, agree};
 use crate::{
     clock::MonotonicTime,
     content::message_check::{MessageCheck, MessageSink},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     exchange::Exchange,
     stop::Stop,
     trial::{

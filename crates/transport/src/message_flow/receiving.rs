@@ -10,7 +10,7 @@ use crate::{
     clock::MonotonicTime,
     content::message_check::MessageSink,
     context::WindowEdge,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor,
     message::{Arrival, MessageFlow},
     opening::Purpose,

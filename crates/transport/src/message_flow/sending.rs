@@ -12,7 +12,7 @@ use super::{Content, Shared, Watch};
 use crate::{
     clock::MonotonicTime,
     content::{message_check::write_header, plan::Plan},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,

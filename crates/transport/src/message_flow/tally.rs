@@ -11,7 +11,7 @@ use crate::{
     clock::MonotonicTime,
     content::message_check::{Counts, MessageSink},
     context::StatisticsSource,
-    driver::TransportError,
+    error::TransportError,
     exchange::ExchangeResult,
     message::{MessageEndpoint, MessageFlow},
     statistics::AllConnections,

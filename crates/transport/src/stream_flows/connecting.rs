@@ -15,7 +15,7 @@ use crate::{
     clock::MonotonicTime,
     content::part::Part,
     context::StatisticsSource,
-    driver::Result,
+    error::Result,
     exchange::ExchangeResult,
     executor::Executor as _,
     opening::{self, Purpose},

@@ -16,7 +16,7 @@ use crate::{
         plan::Plan,
         stream_check::StreamCheck,
     },
-    driver::Result,
+    error::Result,
     exchange::{Exchange, streams::Responder},
     stream::ByteStream,
     trial::findings::Findings,

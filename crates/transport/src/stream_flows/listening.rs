@@ -11,7 +11,7 @@ use crate::{
     clock::MonotonicTime,
     content::part::Part,
     context::{StatisticsSource, WindowEdge},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,

@@ -26,7 +26,7 @@ use regatta_model::{BulkOptions, Finish, Opening, Verify, metric::id};
 use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, part::Part},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     exchange::ExchangeResult,
     statistics::AllConnections,
     stop::Stop,

@@ -8,7 +8,7 @@ use super::{Shared, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     stream::{ByteStream, Received},
     trial::{findings::Deliveries, watch::Delivered},
 };

@@ -18,7 +18,7 @@ use super::{Sink, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{plan::Plan, stream_check::StreamCheck},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     trial::{distribution::Distribution, findings::Findings},
 };
 

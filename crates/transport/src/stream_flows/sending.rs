@@ -14,7 +14,7 @@ use crate::{
         plan::{HEADER_BYTES, Plan},
         stream_check::encode_header,
     },
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor,
     options::RATE,
     stream::{ByteStream, Received, send_now},

@@ -19,7 +19,7 @@ use crate::{
         stream_check::encode_header,
     },
     context::LiveCounters,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     trial::{
         findings::Deliveries,
         warm_up::WarmUp,

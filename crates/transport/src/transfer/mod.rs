@@ -30,7 +30,7 @@ use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, plan::Plan},
     context::{Observer, StatisticsSource, WindowEdge},
-    driver::{Result, Unsupported},
+    error::{Result, Unsupported},
     statistics::AllConnections,
     stop::Stop,
     stream::StreamEndpoint,

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::LONGEST_OFFER;
 use crate::{
     clock::MonotonicTime,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     stream::{ByteStream, Received},
 };
 use regatta_model::reason;

@@ -18,7 +18,7 @@ use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, plan::Plan, stream_check::encode_header},
     context::LiveCounters,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     trial::warm_up::WarmUp,
 };
 

@@ -7,7 +7,7 @@ use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
     context::StatisticsSource,
-    driver::Result,
+    error::Result,
     opening::Purpose,
     stream::{ByteStream, await_close},
     trial::{

@@ -9,7 +9,7 @@ use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
     context::{LiveCounters, StatisticsSource},
-    driver::Result,
+    error::Result,
     opening::Purpose,
     trial::{
         Carried,

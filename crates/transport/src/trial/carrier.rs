@@ -5,7 +5,7 @@ use std::{future::Future, net::SocketAddr};
 
 use super::{Trial, findings::Findings, retransmissions::Counter};
 use crate::{
-    clock::MonotonicTime, driver::Result, executor::Executor, opening::Purpose, stop::Stop,
+    clock::MonotonicTime, error::Result, executor::Executor, opening::Purpose, stop::Stop,
 };
 
 /// A flow that has shown this trial's token.

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::Phase,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,

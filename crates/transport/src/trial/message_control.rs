@@ -4,7 +4,7 @@ use super::{Trial, watch::Delivered};
 use crate::{
     clock::MonotonicTime,
     content::acknowledgement::{TOTALS_BYTES, decode_totals, encode_totals},
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     message::{Arrival, MessageFlow},
     opening::{self, OPENING_BYTES, Purpose},
 };

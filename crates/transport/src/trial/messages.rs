@@ -14,7 +14,7 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,

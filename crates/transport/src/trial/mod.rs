@@ -25,7 +25,7 @@ use regatta_model::reason;
 use crate::{
     clock::MonotonicTime,
     context::TrialContext,
-    driver::{Result, TimeLimit, TransportError},
+    error::{Result, TimeLimit, TransportError},
     opening::Token,
     probe::ProbePlan,
     stop::Stop,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{Trial, carrier::ProbeFlow, retransmissions::Retransmissions};
 use crate::{
     clock::MonotonicTime,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor,
     opening::Purpose,
     probe::{Delays, MAX_IN_FLIGHT, Probed, Schedule, write_probe},

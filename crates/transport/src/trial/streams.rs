@@ -11,7 +11,7 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
     executor::Executor as _,
     opening::{self, OPENING_BYTES, Purpose},
     stop::Stop,

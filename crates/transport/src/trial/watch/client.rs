@@ -6,7 +6,7 @@ use super::{Delivered, WatchThread};
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, TrialContext, WindowEdge},
-    driver::Result,
+    error::Result,
     opening::Purpose,
     stop::Stop,
     sync::Watched,

@@ -22,7 +22,7 @@ pub(crate) use server::{ServerEnd, ServerEnding, ServerWatch};
 
 use crate::{
     context::LiveCounters,
-    driver::{Result, TransportError},
+    error::{Result, TransportError},
 };
 
 /// Bytes and messages of a transfer: those that were sent, or those that arrived.

@@ -8,7 +8,7 @@ use super::{Delivered, WatchThread};
 use crate::{
     clock::MonotonicTime,
     context::{TrialContext, WindowEdge},
-    driver::Result,
+    error::Result,
     peer::{PeerEvent, PeerState, Seen},
     stop::Stop,
     sync::Watched,
