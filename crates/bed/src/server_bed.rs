@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use regatta_control::Host;
-use regatta_model::{Condition, PathCheck, PortRange, Text, phrase};
+use regatta_model::{Condition, PathCheck, PortRange, Text, phrase, reason};
 
 use crate::{
     capture::CaptureOrder,
@@ -122,8 +122,7 @@ impl TestBed for ServerBed {
     }
 
     fn start_capture(&mut self, _order: CaptureOrder) -> Result<(), BedError> {
-        let reason = "there is no emulator of Regatta's own between its hosts";
-        let hint = "run `tcpdump` beside it";
+        let (reason, hint) = (reason::no_own_emulator(), reason::tcpdump_beside());
         Err(BedError::refused("capture its packets", reason, hint))
     }
 

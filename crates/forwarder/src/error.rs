@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use regatta_model::reason;
+
 use regatta_emulation::LinkError;
 
 /// Failed start of the forwarder, or request to it that failed.
@@ -24,7 +26,7 @@ pub enum ForwarderError {
         source: LinkError,
     },
     /// The file of a capture cannot be created or written.
-    #[error("cannot write the capture `{}`", path.display())]
+    #[error("{}", reason::cannot_write_capture(&path.display().to_string()))]
     Capture {
         /// Path of the file.
         path: PathBuf,

@@ -9,7 +9,7 @@ use nix::sched::CloneFlags;
 use regatta_control::Host;
 use regatta_model::{
     BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange, Problem, ProblemKind,
-    Text,
+    Text, reason,
 };
 use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
@@ -407,8 +407,8 @@ impl TestBed for Bed {
     fn start_capture(&mut self, order: CaptureOrder) -> Result<(), BedError> {
         let what = "capture its packets";
         if self.has_two_daemons() {
-            let reason = "there is no emulator of Regatta's own between its hosts";
-            return Err(BedError::refused(what, reason, "leave `--capture` out"));
+            let (reason, hint) = (reason::no_own_emulator(), reason::leave_capture_out());
+            return Err(BedError::refused(what, reason, hint));
         }
         self.request(&ToDaemon::StartCapture { order }, what)
     }

@@ -35,9 +35,7 @@ use real::RealPath;
 use regatta_control::Host;
 pub(crate) use regatta_forwarder::clock::{monotonic_ns, unix_ns};
 use regatta_forwarder::{ForwarderError, clock};
-use regatta_model::{
-    Condition, Emulator, HostTuning, Offloads, PathCheck, PathSetup, ProblemKind, Text,
-};
+use regatta_model::{Condition, Emulator, HostTuning, Offloads, PathCheck, PathSetup, Text};
 use regatta_process::{die_with_parent, write_line};
 use serde::Serialize;
 use serde_json::Value;
@@ -45,7 +43,6 @@ use userspace::UserspacePath;
 
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
-    error::problem,
     messages::{
         Answer, DAEMON_PROTOCOL_VERSION, End, HelloReply, LinkCounters, PathCounters, PathForm,
         Probe, Shaping, ToDaemon,
@@ -74,7 +71,7 @@ pub fn main() -> ExitCode {
         let Ok(line) = line else { break };
         let answer = match serve(&mut daemon, &line) {
             Ok(result) => Answer::Done { result },
-            Err(error) => Answer::Failed(problem(ProblemKind::Unsupported, &error, error.hint())),
+            Err(error) => Answer::Failed(error.problem()),
         };
         if write_line(&mut io::stdout().lock(), &answer).is_err() {
             break;

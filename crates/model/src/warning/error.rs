@@ -65,7 +65,14 @@ phrases! {
     on_host(host: &str, what: Phrase) = "host `{host}`: {what}";
 
     // Captures.
-    cannot_write_capture(path: &str, error: &str) = "cannot write the capture `{path}`: {error}";
+    cannot_write_capture(path: &str) = "cannot write the capture `{path}`";
+    netem_not_captured() = "netem does not tell what it does to each packet, so its path cannot be captured";
+    no_own_emulator() = "there is no emulator of Regatta's own between its hosts";
+    other_capture_name() = "choose another name, or remove what has this one";
+    other_capture_place() = "choose a place that can be written and has room";
+    capture_userspace() = "capture the path of `{--emulator} userspace`";
+    leave_capture_out() = "leave `{--capture}` out";
+    tcpdump_beside() = "run `tcpdump` beside it";
     capture_thread_ended() = "the thread that wrote the capture ended";
 
     // External programs.

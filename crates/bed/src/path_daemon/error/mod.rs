@@ -7,10 +7,10 @@ use std::{io, net::IpAddr, path::PathBuf};
 
 use regatta_emulation::LinkError;
 use regatta_forwarder::ForwarderError;
-use regatta_model::{Phrase, Text, reason};
+use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
 use regatta_process::loads_modules;
 
-use crate::hosts::OTHER_ADDRESS;
+use crate::{error::problem, hosts::OTHER_ADDRESS};
 
 pub(crate) use self::{interface::InterfaceError, refusal::Refusal};
 
@@ -83,7 +83,7 @@ pub(crate) enum DaemonError {
         "the controller speaks version {theirs} of the daemon's messages, this is version {ours}"
     )]
     Version { theirs: u32, ours: u32 },
-    #[error("netem does not tell what it does to each packet, so its path cannot be captured")]
+    #[error("{}", reason::netem_not_captured())]
     NotCaptured,
     #[error("the request `{line}` comes at the wrong time")]
     Order { line: String },
@@ -105,6 +105,20 @@ impl DaemonError {
             interface: name.to_owned(),
             source: Box::new(source),
         }
+    }
+
+    /// Returns the problem for the controller.
+    pub(super) fn problem(&self) -> Problem {
+        let problem = problem(ProblemKind::Unsupported, self, self.hint());
+        let reasons: Vec<Text> = match self {
+            Self::Forwarder(ForwarderError::Capture { path, source }) => vec![
+                reason::cannot_write_capture(&path.display().to_string()).into(),
+                source.to_string().into(),
+            ],
+            Self::NotCaptured => vec![reason::netem_not_captured().into()],
+            _ => return problem,
+        };
+        Problem::new(problem.kind, reasons, problem.hint)
     }
 
     /// Returns a command or setting that helps; empty if none is known.
@@ -159,10 +173,10 @@ impl DaemonError {
             Self::Forwarder(ForwarderError::Capture { source, .. })
                 if source.kind() == io::ErrorKind::AlreadyExists =>
             {
-                "choose another name, or remove what has this one".into()
+                reason::other_capture_name().into()
             }
-            Self::Forwarder(ForwarderError::Capture { .. }) => "choose a place that can be written and has room".into(),
-            Self::NotCaptured => "capture the path of `--emulator userspace`".into(),
+            Self::Forwarder(ForwarderError::Capture { .. }) => reason::other_capture_place().into(),
+            Self::NotCaptured => reason::capture_userspace().into(),
             Self::NoIptables => "install it with `sudo apt-get install iptables`".into(),
             Self::Iptables { .. } => {
                 let load = if loads_modules() {
