@@ -12,7 +12,12 @@ use regatta_transport::{
     Session, Stop, TransportError, TrialContext, Unsupported, options,
 };
 
-use crate::{describe, error::ProgramFailure, on_host::path_here, program::Command, session};
+use crate::{
+    describe,
+    error::ProgramFailure,
+    program::{Command, path_here},
+    session,
+};
 
 const CC: OptionDefinition = OptionDefinition {
     name: "cc",

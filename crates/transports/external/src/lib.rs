@@ -22,4 +22,5 @@ mod program;
 mod session;
 
 pub use driver::drivers;
-pub use on_host::{PROGRAMS_VARIABLE, ProgramFiles, program_files};
+pub use on_host::{ProgramFiles, program_files};
+pub use program::PROGRAMS_VARIABLE;

@@ -1,18 +1,10 @@
 //! Programs of a study on a host that has files of its own: they are sent there, or found there.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    path::{Path, PathBuf},
-    sync::LazyLock,
-};
+use std::path::{Path, PathBuf};
 
 use regatta_model::Transport;
 
 use crate::driver::{self, DIRECTORY, PROGRAM};
-
-/// Variable of the agent's environment: paths of programs on its host (JSON), by their names in [`ProgramFiles`].
-pub const PROGRAMS_VARIABLE: &str = "REGATTA_PROGRAMS";
 
 /// Program of a transport, and the files that it needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,15 +50,6 @@ pub fn program_files(transport: &Transport) -> Option<ProgramFiles> {
         on_host: Path::new(&name).join(driver::PROGRAM_FILE),
         name,
     })
-}
-
-/// Returns the path of a program on this agent's host, if it has another one there than where the study was started.
-pub(crate) fn path_here(name: &str) -> Option<PathBuf> {
-    static PATHS: LazyLock<BTreeMap<String, PathBuf>> = LazyLock::new(|| {
-        let text = env::var(PROGRAMS_VARIABLE).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
-    });
-    PATHS.get(name).cloned()
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 //! ended with all that it started.
 
 use std::{
+    collections::BTreeMap,
+    env,
     io::{self, BufRead as _, BufReader, Read},
     path::PathBuf,
     process::{self, ChildStdin, Stdio},
     sync::{
-        Arc,
+        Arc, LazyLock,
         mpsc::{Sender, channel},
     },
     thread,
@@ -36,6 +38,19 @@ const STDERR_TAIL_BYTES: usize = 2 << 10;
 
 /// Maximum wait for the remaining output of an ended program.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Variable of the agent's environment: paths of programs on its host (JSON), by their names in
+/// [`ProgramFiles`](crate::ProgramFiles).
+pub const PROGRAMS_VARIABLE: &str = "REGATTA_PROGRAMS";
+
+/// Returns the path of a program on this agent's host, if it has another one there than where the study was started.
+pub(crate) fn path_here(name: &str) -> Option<PathBuf> {
+    static PATHS: LazyLock<BTreeMap<String, PathBuf>> = LazyLock::new(|| {
+        let text = env::var(PROGRAMS_VARIABLE).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    });
+    PATHS.get(name).cloned()
+}
 
 /// Program to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
