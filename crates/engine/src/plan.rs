@@ -435,8 +435,8 @@ impl Plan {
     /// Returns the value of the ranking's metric for a measured trial.
     fn ranked_by(&self, record: &TrialRecord) -> Option<f64> {
         let trial = self.trial(record.index)?;
-        let metric = self.study.primary_metric(self.workload(trial.cell));
-        let value = *record.measurements.metrics.get(metric)?;
+        let workload = self.workload(trial.cell);
+        let value = record.value(self.study.primary_metric(workload), &workload.kind)?;
         (record.outcome == Outcome::Measured && value > 0.0).then_some(value)
     }
 

@@ -1,4 +1,4 @@
-//! Facts that were read back from running stacks.
+//! Facts of stacks, read back while they ran, and of hosts.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -72,5 +72,26 @@ impl<'a> IntoIterator for &'a Facts {
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
+    }
+}
+
+/// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.
+///
+/// Names are dotted (`kernel.release`, `cpu.model`, `sysctl.net.core.rmem_max`, `offload.tun0.gso`,
+/// `version.quinn`), values are as the host reports them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HostFacts(pub BTreeMap<String, String>);
+
+impl HostFacts {
+    /// Whether a fact differs from start to start of the host or of its guest, and is no setting: of a guest's memory it is
+    /// what the kernel leaves.
+    #[must_use]
+    pub fn is_volatile(&self, name: &str) -> bool {
+        match name {
+            "cpu.mhz" | "guest.start_ms" => true,
+            "memory.bytes" => self.0.contains_key("guest.kernel"),
+            _ => false,
+        }
     }
 }

@@ -32,7 +32,7 @@ pub use condition::{
     HostTuning, HostValue, Link, QueueDiscipline, RateOf, SHIPPED_TRACES, Setting, ShippedTrace,
     Step, SysctlSetting, Tuning, differing_sysctls,
 };
-pub use facts::Facts;
+pub use facts::{Facts, HostFacts};
 pub use host_sample::{HostSample, HostSamples};
 pub use kernel::{KERNEL_DEFAULTS, KernelDefault, KernelVersion};
 pub use metric::{Better, METRICS, MetricDefinition, Unit};
@@ -42,8 +42,7 @@ pub use outcome::Outcome;
 pub use port_range::PortRange;
 pub use problem::{Problem, ProblemKind, reasons};
 pub use record::{
-    AskedAchieved, HOST_NAME, Histogram, HostFacts, Measurements, PathCheck, RunHeader, Series,
-    TrialRecord,
+    AskedAchieved, HOST_NAME, Histogram, Measurements, PathCheck, RunHeader, Series, TrialRecord,
 };
 pub use shard::{RunPart, Shard, ShardError};
 pub use stack::{STACK_FACTS, StackFact, StackFacts};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    facts::Facts,
+    facts::{Facts, HostFacts},
     metric::id,
     metric_values::MetricValues,
     outcome::Outcome,
@@ -13,28 +13,8 @@ use crate::{
     study::Study,
     warning::{Text, Warning},
     warning_code,
+    workload::WorkloadKind,
 };
-
-/// Facts about a host by name: kernel, CPU, governor, sysctls, offloads, versions of every stack.
-///
-/// Names are dotted (`kernel.release`, `cpu.model`, `sysctl.net.core.rmem_max`, `offload.tun0.gso`,
-/// `version.quinn`), values are as the host reports them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct HostFacts(pub BTreeMap<String, String>);
-
-impl HostFacts {
-    /// Whether a fact differs from start to start of the host or of its guest, and is no setting: of a guest's memory it is
-    /// what the kernel leaves.
-    #[must_use]
-    pub fn is_volatile(&self, name: &str) -> bool {
-        match name {
-            "cpu.mhz" | "guest.start_ms" => true,
-            "memory.bytes" => self.0.contains_key("guest.kernel"),
-            _ => false,
-        }
-    }
-}
 
 /// Data about a run that is known before its first trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -202,13 +182,44 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
+    /// Whether the trial was stopped by its deadline and is measured on what was delivered by then.
+    #[must_use]
+    pub fn reached_deadline(&self) -> bool {
+        let mut warnings = self.measurements.warnings.iter();
+        warnings.any(|it| it.code == warning_code::DEADLINE_REACHED)
+    }
+
+    /// Returns the value of a metric as it is shown and compared: that of the measurement, but for the transfer time of a
+    /// transfer by size that the deadline stopped the time of the whole, at the rate until then. Until then all take
+    /// equally long, the slow and the fast.
+    #[must_use]
+    pub fn value(&self, metric: &str, work: &WorkloadKind) -> Option<f64> {
+        let get = |name: &str| self.measurements.metrics.get(name).copied();
+        let value = get(metric)?;
+        if metric != id::TRANSFER_TIME_NS || !self.reached_deadline() {
+            return Some(value);
+        }
+        let sends_once = self
+            .measurements
+            .facts
+            .get("retransmission")
+            .map(Text::as_str)
+            == Some("none");
+        let done = match sends_once {
+            true => get(id::BYTES_SENT),
+            false => get(id::BYTES_DELIVERED),
+        };
+        let parts = (work.whole_bytes())
+            .zip(done)
+            .map(|(whole, done)| whole as f64 / done);
+        Some(value * parts.unwrap_or(1.0).max(1.0))
+    }
+
     /// Whether the trial did all of its work: it was measured, its deadline did not stop it, and
     /// everything that was sent arrived and was answered.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let metric = |name: &str| self.measurements.metrics.get(name).copied();
-        let mut warnings = self.measurements.warnings.iter();
-        let is_stopped = warnings.any(|it| it.code == warning_code::DEADLINE_REACHED);
         let is_zero = |name| metric(name).is_none_or(|count| count == 0.0);
         let nothing_missing = is_zero(id::MESSAGES_LOST)
             && is_zero(id::MESSAGES_CORRUPTED)
@@ -216,7 +227,10 @@ impl TrialRecord {
             && is_zero(id::CONNECTIONS_FAILED);
         let bytes = metric(id::BYTES_SENT).zip(metric(id::BYTES_DELIVERED));
         let all_delivered = bytes.is_none_or(|(sent, delivered)| delivered >= sent);
-        self.outcome == Outcome::Measured && !is_stopped && nothing_missing && all_delivered
+        self.outcome == Outcome::Measured
+            && !self.reached_deadline()
+            && nothing_missing
+            && all_delivered
     }
 }
 

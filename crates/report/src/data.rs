@@ -252,6 +252,20 @@ impl RunData {
             .any(|known| known.name == workload && study.primary_metric(known) == metric)
     }
 
+    /// Returns the finite values of a metric in the measured trials of a cell, as they are shown, in the order of the plan.
+    pub fn values<'a>(
+        &'a self,
+        cell: CellKey<'a>,
+        metric: &str,
+    ) -> impl Iterator<Item = (&'a TrialRecord, f64)> {
+        let mut workloads = self.header.study.workloads.iter();
+        let workload = workloads.find(|it| it.name == cell[2]);
+        self.measured(cell).filter_map(move |trial| {
+            let value = trial.value(metric, &workload?.kind)?;
+            value.is_finite().then_some((trial, value))
+        })
+    }
+
     /// Iterates over the measured trials of a cell, in the order of the plan.
     pub fn measured<'a>(&'a self, cell: CellKey<'a>) -> impl Iterator<Item = &'a TrialRecord> {
         let trials = self.trials.iter();
@@ -269,12 +283,6 @@ impl RunData {
         let metrics = regatta_model::METRICS.iter();
         metrics.filter(|it| present.contains(it.name)).collect()
     }
-}
-
-/// Whether a trial was stopped by its deadline and is measured on what was delivered by then.
-#[must_use]
-pub fn reached_deadline(trial: &TrialRecord) -> bool {
-    is_warned(trial, warning_code::DEADLINE_REACHED)
 }
 
 /// Whether a trial's path was not as configured.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Study, Transport};
 use crate::{
-    record::HostFacts,
+    facts::HostFacts,
     warning::{self, Warning},
 };
 

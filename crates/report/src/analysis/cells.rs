@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     RunData,
-    data::{CellGroup, path_doubted, reached_deadline},
+    data::{CellGroup, path_doubted},
     format::grouped,
     language,
 };
@@ -92,7 +92,7 @@ fn cell(
         retransmits,
         n: measured.len() as u64,
         outcomes: outcomes.into(),
-        deadline_reached: measured.iter().filter(|t| reached_deadline(t)).count() as u64,
+        deadline_reached: measured.iter().filter(|t| t.reached_deadline()).count() as u64,
         path_doubted: measured.iter().filter(|t| path_doubted(t)).count() as u64,
         failures: failures::of(trials, work),
         autocorrelation: autocorrelation(std::slice::from_ref(&logs), 1, CORRELATED_CELL),
@@ -139,9 +139,15 @@ fn descriptions(
     let measured = trials.iter().filter(|it| it.outcome == Outcome::Measured);
     // Of more than a hundred metrics a trial has few.
     let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for (name, value) in measured.flat_map(|it| &it.measurements.metrics) {
-        if value.is_finite() {
-            values.entry(name).or_default().push(*value);
+    for trial in measured {
+        for (name, value) in &trial.measurements.metrics {
+            let value = match name {
+                id::TRANSFER_TIME_NS => trial.value(name, &workload.kind).unwrap_or(*value),
+                _ => *value,
+            };
+            if value.is_finite() {
+                values.entry(name).or_default().push(value);
+            }
         }
     }
     let described = regatta_model::METRICS.iter().filter_map(|metric| {
@@ -199,8 +205,7 @@ pub fn describe_metric(
         geometric_ci95: geometric
             .and_then(|g| shown_interval(&g))
             .map(|interval| possible(metric.unit, interval.map(f64::exp))),
-        of_all: MeanOfAll::of(of_all)
-            .filter(|all| all.kind != MeanKind::Geometric || of_all != values),
+        of_all: MeanOfAll::of(of_all).filter(|all| all.kind != MeanKind::Geometric),
         median: description.median,
         q1: description.q1,
         q3: description.q3,
@@ -261,7 +266,8 @@ mod tests {
         let trials = [stopped(0, &metrics), stopped(1, &metrics)];
         let described = descriptions(&trials.each_ref(), &bulk(), id::TRANSFER_TIME_NS);
         let time = &described[id::TRANSFER_TIME_NS];
-        assert!((time.compared().0 / time.mean - 2.0).abs() < 1e-9);
+        assert!((time.compared().0 / 2e9 - 1.0).abs() < 1e-9);
+        assert_eq!((time.mean, time.min, time.max), (2e9, 2e9, 2e9));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use regatta_model::{
-    Measurements, Outcome, RunHeader, RunPart, Study, Text, TrialRecord, warning_code,
+    Measurements, Outcome, RunHeader, RunPart, Study, Text, TrialRecord, metric::id, warning_code,
 };
 use regatta_results::RunState;
 
@@ -24,8 +24,11 @@ use crate::RunData;
 pub fn digest(study: &Study, record: &TrialRecord) -> TrialRecord {
     let of_workload = study.workloads.iter().find(|it| it.name == record.workload);
     let ranked = of_workload.map(|it| [study.primary_metric(it), it.kind.primary_metric()]);
+    // The bytes are those of the time of a transfer that the deadline stopped.
     let is_kept = |name: &str| {
-        failures::METRICS.contains(&name) || ranked.is_some_and(|names| names.contains(&name))
+        [id::BYTES_SENT, id::BYTES_DELIVERED].contains(&name)
+            || failures::METRICS.contains(&name)
+            || ranked.is_some_and(|names| names.contains(&name))
     };
     let mut metrics = record.measurements.metrics.clone();
     metrics.retain(|name, _| is_kept(name));
@@ -115,6 +118,21 @@ mod tests {
                 assert_eq!(of_record, of_digest, "without `{left_out}`");
             }
         }
+    }
+
+    #[test]
+    fn a_digest_has_the_time_of_a_transfer_that_the_deadline_stopped() {
+        let mut study = Study::parse(
+            "rank_by = \"transfer_time_ns\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"path\"\n[[workload]]\nkind = \"bulk\"\n",
+            "study.toml",
+        )
+        .expect("a study");
+        study.workloads = vec![bulk()];
+        let metrics = [(id::TRANSFER_TIME_NS, 1e9), (id::BYTES_DELIVERED, 250.0)];
+        let record = stopped(0, &metrics);
+        let time = |record: &TrialRecord| record.value(id::TRANSFER_TIME_NS, &bulk().kind);
+        assert_eq!(time(&record), Some(4e9));
+        assert_eq!(time(&digest(&study, &record)), Some(4e9));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric, metric::id};
 
 use super::summary::{Failure, FailureKind};
-use crate::{data::reached_deadline, format::quantity, language::tr};
+use crate::{format::quantity, language::tr};
 
 /// Largest failed share of any kind of work with which a transport is still ranked by the rest.
 pub const TOLERATED: f64 = 0.01;
@@ -31,7 +31,7 @@ pub fn best_goodput_bps(trials: &[&TrialRecord]) -> f64 {
 /// trial of its cell.
 pub fn is_little(trial: &TrialRecord, best_bps: f64) -> bool {
     let goodput_bps = goodput_bps(trial);
-    goodput_bps > 0.0 && goodput_bps < LITTLE * best_bps && reached_deadline(trial)
+    goodput_bps > 0.0 && goodput_bps < LITTLE * best_bps && trial.reached_deadline()
 }
 
 /// Counts the trials of a cell that were started, and those of them that did not do their work: that failed, timed out,

@@ -238,7 +238,7 @@ fn method(data: &RunData) -> Vec<String> {
             "The lag-1 autocorrelation of the rounds is that of all pairs of the run by a metric, corrected for the bias of short series (Marriott and Pope 1954); intervals of pairs are widened by the variance inflation of a first-order autoregressive series (Bayley and Hammersley 1946). Within a round the order is random, so that a drift of the machine needs no widening. A cell whose rounds are correlated (Moran 1948, 1 %) or drift (Mann and Kendall, 1 %) has a warning"
         ),
         tr!(
-            "Only measured trials enter any other figure. A trial that reached its deadline is measured on what had been delivered by then; its transfer time, where transports are compared by it, is that of the whole transfer at the rate until then"
+            "Only measured trials enter any other figure. A trial that reached its deadline is measured on what had been delivered by then; the time of a transfer by size is that of the whole at the rate until then"
         ),
     ];
     if data.header.study.until == Some(Until::Decided) {

@@ -397,7 +397,7 @@ pub struct MetricSummary {
     /// 95 % confidence interval of the geometric mean, Student's t of the logarithms.
     pub geometric_ci95: Option<[f64; 2]>,
     /// Mean over every trial that was started, if cells are compared by this metric and some trial failed or delivered
-    /// nothing, or has the time of a whole transfer that the deadline stopped; it then takes the place of the geometric mean in tables and comparisons. All other values are of measured
+    /// nothing; it then takes the place of the geometric mean in tables and comparisons. All other values are of measured
     /// trials alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_all: Option<MeanOfAll>,
@@ -613,8 +613,7 @@ impl Cell {
 /// Returns the part of a caption about means that are not geometric, if some of these cells have such.
 pub(crate) fn other_means(cells: &[&Cell]) -> Option<String> {
     let mut described = cells.iter().flat_map(|cell| cell.metrics.values());
-    let is_other = |all: &MeanOfAll| all.kind != MeanKind::Geometric;
-    described.any(|metric| metric.of_all.as_ref().is_some_and(is_other)).then(|| {
+    described.any(|metric| metric.of_all.is_some()).then(|| {
         tr!(
             "; an arithmetic or harmonic mean is over every trial that was started, one that failed as a rate of 0 or a time without end"
         )

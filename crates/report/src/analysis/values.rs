@@ -1,12 +1,11 @@
 //! Values with which trials enter means and comparisons, those included that failed.
 
-use regatta_model::{Better, Outcome, Text, TrialRecord, Workload, metric::id};
+use regatta_model::{Better, Outcome, TrialRecord, Workload, metric::id};
 
 use super::{
     comparison::better,
     failures::{best_goodput_bps, is_little},
 };
-use crate::data::reached_deadline;
 
 /// Returns the worst value of a metric: a rate of zero, or a time without end.
 fn worst(metric: &str) -> Option<f64> {
@@ -17,33 +16,16 @@ fn worst(metric: &str) -> Option<f64> {
     }
 }
 
-/// Returns the time that a transfer by size would take in whole at the rate that it had until its deadline stopped it: until
-/// then all took equally long, the slow and the fast. `None` of any other trial.
-fn whole_time_ns(trial: &TrialRecord, workload: &Workload) -> Option<f64> {
-    let whole = workload.kind.whole_bytes()? as f64;
-    let measurements = &trial.measurements;
-    let get = |name: &str| measurements.metrics.get(name).copied();
-    let time_ns = get(id::TRANSFER_TIME_NS).filter(|_| reached_deadline(trial))?;
-    let sends_once = measurements.facts.get("retransmission").map(Text::as_str) == Some("none");
-    let done = match sends_once {
-        true => get(id::BYTES_SENT)?,
-        false => get(id::BYTES_DELIVERED)?,
-    };
-    Some(time_ns * (whole / done).max(1.0))
-}
-
-/// Returns the value of a metric with which a trial enters means and comparisons: of a measured trial its own, but of one
-/// that the deadline stopped the time of the whole transfer; of one that failed or timed out, or was measured without the
-/// metric, the worst if the work is ranked by this metric (`is_primary`), or if it is the goodput.
+/// Returns the value of a metric with which a trial enters means and comparisons: of a measured trial its own
+/// ([`TrialRecord::value`]), of one that failed or timed out, or was measured without the metric, the worst if the work is
+/// ranked by this metric (`is_primary`), or if it is the goodput.
 #[must_use]
 pub fn value_of(
     trial: &TrialRecord,
     workload: &Workload,
     (metric, is_primary): (&str, bool),
 ) -> Option<f64> {
-    let whole = (metric == id::TRANSFER_TIME_NS).then(|| whole_time_ns(trial, workload));
-    let value = trial.measurements.metrics.get(metric).copied();
-    let value = whole.flatten().or(value);
+    let value = trial.value(metric, &workload.kind);
     let value = value.filter(|value| value.is_finite() && *value >= 0.0);
     match trial.outcome {
         Outcome::Measured => value.or_else(|| worst(metric).filter(|_| is_primary)),

@@ -148,7 +148,8 @@ fn limits(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> Vec<String> {
     let plain = by_encryption(stacks, &compared(group)).map(|[plain, _]| plain);
     let plain = plain.map(|plain| tr!("without encryption: {}", list(&plain)));
     let stopped = stopped(group);
-    let is_time = group.metric.name == id::TRANSFER_TIME_NS;
+    let has_size = group.cell_group.workload.kind.whole_bytes().is_some();
+    let is_time = has_size && group.metric.name == id::TRANSFER_TIME_NS;
     let stopped = (!stopped.is_empty()).then(|| match is_time {
         true => tr!(
             "ended by the deadline, with the time of the whole at the rate until then: {}",

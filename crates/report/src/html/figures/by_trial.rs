@@ -27,10 +27,8 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     };
     // Seconds since the run began, and stored values.
     let panels = panels(data, |series, cell| {
-        let points = data.measured(cell).filter_map(|trial| {
-            let value = *trial.measurements.metrics.get(definition.name)?;
-            value.is_finite().then_some((time(trial), value))
-        });
+        let values = data.values(cell, definition.name);
+        let points = values.map(|(trial, value)| (time(trial), value));
         let points: Vec<Point> = points.sorted_by(|a, b| a.0.total_cmp(&b.0)).collect();
         (!points.is_empty()).then_some(Curve {
             series,

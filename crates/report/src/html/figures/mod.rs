@@ -383,10 +383,7 @@ fn line_labels(data: &RunData) -> Labels {
 
 /// Returns the finite values of a metric in the measured trials of a cell.
 fn values<'a>(data: &'a RunData, cell: CellKey<'a>, name: &str) -> Vec<f64> {
-    data.measured(cell)
-        .filter_map(|trial| trial.measurements.metrics.get(name).copied())
-        .filter(|value| value.is_finite())
-        .collect()
+    data.values(cell, name).map(|(_, value)| value).collect()
 }
 
 /// Returns the published value of a metric of a cell.
