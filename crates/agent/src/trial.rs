@@ -45,7 +45,6 @@ impl Trial {
         let (start_tx, start_rx) = channel();
         let stop = Stop::new();
         let peer = Arc::new(Peer::default());
-        stop.on_stop(&peer);
         let trial = Self {
             index: order.trial,
             stop: stop.clone(),

@@ -13,7 +13,7 @@ use std::{
 use regatta_control::Note;
 use regatta_model::Facts;
 
-use crate::{opening::Purpose, peer::Peer, stop::Stop};
+use crate::{delivered::Delivered, opening::Purpose, peer::Peer, stop::Stop};
 
 /// State that one end of one trial shares with the process that hosts it.
 ///
@@ -129,6 +129,23 @@ impl LiveCounters {
             1 => Phase::Idle,
             2 => Phase::Transfer,
             _ => Phase::Done,
+        }
+    }
+
+    /// Returns the bytes and messages that the end has handed over so far.
+    #[must_use]
+    pub fn sent(&self) -> Delivered {
+        Delivered {
+            bytes: self.bytes_sent.load(Ordering::Relaxed),
+            messages: self.messages_sent.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the bytes and messages that have arrived at the end so far.
+    pub(crate) fn received(&self) -> Delivered {
+        Delivered {
+            bytes: self.bytes_delivered.load(Ordering::Acquire),
+            messages: self.messages_delivered.load(Ordering::Acquire),
         }
     }
 

@@ -19,6 +19,7 @@ pub mod compiled;
 mod connections;
 mod content;
 pub mod context;
+mod delivered;
 pub mod descriptor;
 pub mod driver;
 pub mod error;
@@ -52,6 +53,7 @@ pub use context::{
     LiveCounters, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext, WindowEdge,
     WindowLimit, WindowLimited, WindowStatistics,
 };
+pub use delivered::Delivered;
 pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
     OptionValues,
@@ -69,10 +71,5 @@ pub use session::{MessageSession, StreamSession, TransferSession, complete_stack
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
 pub use transfer::TransferEndpoint;
-pub use trial::{
-    Trial,
-    findings::Findings,
-    stated_probe::StatedProbe,
-    watch::{ClientEnd, Delivered},
-};
+pub use trial::{Trial, findings::Findings, stated_probe::StatedProbe, watch::ClientEnd};
 pub use window::{WindowRange, WindowSizes, tcp_buffer_bytes};

@@ -6,26 +6,26 @@ use regatta_control::Note;
 
 use crate::{
     clock::MonotonicTime,
+    delivered::Delivered,
     stop::{Abort, Stop},
     sync::Watched,
-    trial::watch::Delivered,
 };
 
 /// State of the other end. Moments are those of the notes' arrivals here.
 #[derive(Debug, Clone, Default)]
 pub struct PeerState {
-    /// When it had sent everything, and the number of messages.
+    /// Arrival of the note that everything is sent, and the number of messages.
     pub sent: Option<(MonotonicTime, u64)>,
-    /// When its deadline stopped the transfer, and the number of messages that it had sent.
+    /// Arrival of the note that its deadline has stopped the transfer, and the number of messages sent until then.
     pub stopped: Option<(MonotonicTime, u64)>,
-    /// When nothing more left a flow that the deadline stopped, and the number of messages that had
-    /// left it; by the flow's index.
+    /// By flow that the deadline stopped: arrival of the note that nothing more leaves it, and the number of messages that
+    /// have left.
     pub left: BTreeMap<u16, (MonotonicTime, u64)>,
-    /// When it first told what it had got from this end, and what it told last.
+    /// Arrival of the first account of what came from this end, and the last account.
     pub received: Option<(MonotonicTime, Delivered)>,
     /// Number of messages from this end that had arrived there some time after the deadline.
     pub arrived: Option<u64>,
-    /// When it had closed its connections.
+    /// Arrival of the note that its connections are closed.
     pub closed: Option<MonotonicTime>,
 }
 
@@ -64,9 +64,9 @@ impl PeerState {
 pub enum PeerEvent {
     /// It has sent everything.
     Sent,
-    /// Its deadline has stopped the transfer, after so many messages.
+    /// Its deadline has stopped the transfer.
     Stopped {
-        /// Number of messages that it had sent.
+        /// Number of messages sent until then.
         messages: u64,
     },
     /// It has closed its connections.
@@ -96,7 +96,7 @@ impl Seen {
     }
 }
 
-/// The other end of a trial: the host writes its notes in, and whoever needs a part of its state waits for that.
+/// State of the other end of a trial. The host writes it from that end's notes; threads and tasks wait for parts of it.
 #[derive(Debug, Default)]
 pub struct Peer(Watched<Inner>);
 

@@ -24,7 +24,6 @@ use crate::{
         distribution::Distribution,
         findings::Findings,
         streams::Streams,
-        watch::Delivered,
     },
 };
 
@@ -261,7 +260,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges
         let exchanging = client.exchange_all(&mut scratch, deadline, &end.transfer);
         let tally = exchanging.await;
         if !end.transfer.is_stopped() {
-            let sent = Delivered::sent(&trial.context.live);
+            let sent = trial.context.live.sent();
             end.watch.acknowledged(MonotonicTime::now(), sent);
         }
         let carried = (tally, client.connected.get());
@@ -277,7 +276,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges
         let trial = ended.trial;
         if !ended.by_deadline() {
             // The other end serves until this note.
-            let sent = Delivered::sent(&trial.context.live);
+            let sent = trial.context.live.sent();
             trial.send_note(sent.sent_note(false));
         }
         if tally.completed() == 0 {

@@ -9,6 +9,7 @@ use super::{Exchanges, Expected, NOT_MEASURED, NUMBER_BYTES};
 use crate::{
     clock::MonotonicTime,
     context::{Phase, WindowEdge},
+    delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,
@@ -20,7 +21,6 @@ use crate::{
         findings::Findings,
         listening::{Listening, ListeningWork, Outcome},
         streams::{FlowOf, StreamFlow, Streams},
-        watch::Delivered,
     },
 };
 

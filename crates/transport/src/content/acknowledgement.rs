@@ -1,14 +1,15 @@
 //! Acknowledgement that the receiving end sends at the end of its part of a transfer: totals in a frame, over
 //! streams that of an [`Acknowledgement`], over messages that of a control message.
 
+use regatta_model::reason;
+
 use crate::{
     clock::MonotonicTime,
     content::number_at,
+    delivered::Delivered,
     error::{Result, TransportError},
     stream::{ByteStream, read_exact, send_now},
-    trial::watch::Delivered,
 };
-use regatta_model::reason;
 
 /// Length of the totals and of the check in a frame, in bytes.
 pub(crate) const TOTALS_BYTES: usize = 8 + 8 + 4;

@@ -7,7 +7,7 @@ use super::{
     plan::{HEADER_BYTES, Plan, matches_samples},
     stream_check::check,
 };
-use crate::{clock::MonotonicTime, trial::watch::Delivered};
+use crate::{clock::MonotonicTime, delivered::Delivered};
 
 /// Most messages of one transfer, so that a sequence number fits its place.
 pub(crate) const MAX_MESSAGES: u64 = u32::MAX as u64;

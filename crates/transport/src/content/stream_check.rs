@@ -1,7 +1,7 @@
 //! Header of a message in a stream, and its check at the receiver.
 
 use super::plan::{HEADER_BYTES, Plan, matches_samples};
-use crate::trial::watch::Delivered;
+use crate::delivered::Delivered;
 
 /// Encodes a header: sequence number (8 bytes), length (4), check of both and of the trial (4);
 /// little-endian.

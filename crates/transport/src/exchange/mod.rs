@@ -5,13 +5,11 @@
 //! response is an acknowledgement. In request-response several may be in flight, or they leave on a
 //! schedule, and responses have their own size.
 
-mod messages;
-mod numbered;
+pub(crate) mod numbered;
 pub(crate) mod stated;
-pub(crate) mod streams;
 #[cfg(test)]
 mod tests;
-mod tracker;
+pub(crate) mod tracker;
 
 use std::time::Duration;
 
@@ -60,7 +58,7 @@ pub(crate) struct Exchange {
     /// Messages of the connecting end.
     pub requests: Plan,
     /// Answers of the listening end.
-    responses: Plan,
+    pub responses: Plan,
     arrivals: Arrivals,
     /// Time after which an answer that can be lost is given up: the first one, and the shortest and the longest.
     patience: (Duration, [Duration; 2]),
@@ -162,14 +160,14 @@ impl Exchange {
     /// Whether one more request may be under way beside `unanswered` others: the other end must be
     /// able to send the answers of all before this one if no application reads them, or to leave the
     /// requests unread. Else each end could wait for the other to read.
-    fn fits(&self, unanswered: u64) -> bool {
+    pub(crate) fn fits(&self, unanswered: u64) -> bool {
         let least = self.requests.message.min(self.responses.message) as u64;
         unanswered == 0 || (unanswered + 1).saturating_mul(least) <= HELD_BYTES
     }
 
     /// Returns the rules by which the requests leave. `patience` says whether an answer can be
     /// lost.
-    fn rules(&self, patience: bool, gap: Duration) -> Rules {
+    pub(crate) fn rules(&self, patience: bool, gap: Duration) -> Rules {
         Rules {
             count: self.requests.count,
             arrivals: self.arrivals,
@@ -184,15 +182,15 @@ impl Exchange {
 #[derive(Debug, Default)]
 pub(crate) struct ExchangeResult {
     /// Absent until the flow is open.
-    tracker: Option<RequestTracker>,
+    pub tracker: Option<RequestTracker>,
     /// Answers that came damaged, or that belong to no request.
-    stray: u64,
+    pub stray: u64,
     /// Requests that have left and whose departure is not known, at the end of another process.
     unanswered: u64,
     /// Requests that waited because neither end may block the other.
-    held_back: bool,
+    pub held_back: bool,
     /// Time after which an answer is given up, as at the beginning, where it can be lost.
-    patience: Option<RetransmissionTimeout>,
+    pub patience: Option<RetransmissionTimeout>,
 }
 
 impl Exchange {

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Content, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     clock::MonotonicTime,
+    delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor as _,
     message::{MessageEndpoint, MessageFlow},
@@ -15,7 +16,7 @@ use crate::{
         findings::Findings,
         message_control,
         messages::Messages,
-        watch::{ClientEnd, Delivered},
+        watch::ClientEnd,
     },
 };
 
@@ -54,7 +55,7 @@ impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
         let ours = ended.end.delivered();
         let handed_over = match ended.end {
             ClientEnd::Deadline { sent, .. } => sent,
-            ClientEnd::Acknowledged { .. } => Delivered::sent(&trial.context.live),
+            ClientEnd::Acknowledged { .. } => trial.context.live.sent(),
         };
         if ended.by_deadline() && receives {
             trial.send_note(ours.received_note());

@@ -21,7 +21,7 @@ use crate::{
         listening::{Listening, ListeningWork, Outcome},
         messages::Messages,
         wait_queue::{WaitQueue, serve_in_turns},
-        watch::{Delivered, ServerEnd},
+        watch::ServerEnd,
     },
 };
 
@@ -64,7 +64,7 @@ impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
             };
             let theirs = theirs.unwrap_or_default();
             let sent = Sent {
-                handed_over: Delivered::sent(&trial.context.live),
+                handed_over: trial.context.live.sent(),
                 theirs,
                 by_deadline: !outcome.is_complete,
                 arrived: outcome.is_complete.then_some(theirs.messages),

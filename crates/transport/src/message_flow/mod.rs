@@ -6,6 +6,7 @@
 
 mod bulk;
 mod connecting;
+mod exchange;
 mod listening;
 mod receiving;
 mod sending;
@@ -23,18 +24,17 @@ use parking_lot::{Mutex, MutexGuard};
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{WorkloadKind, reason};
 
-pub(crate) use sending::{Agreed, agree};
-
 use crate::{
     clock::MonotonicTime,
     content::message_check::{MessageCheck, MessageSink},
+    delivered::Delivered,
     error::{Result, TransportError},
     exchange::Exchange,
     stop::Stop,
     trial::{
         Trial,
         warm_up::WarmUp,
-        watch::{ClientEnding, Delivered, ServerEnding},
+        watch::{ClientEnding, ServerEnding},
     },
 };
 use bulk::Bulk;
@@ -170,7 +170,7 @@ impl<'a> Shared<'a> {
 
     /// Returns what this end has got, by its live counters.
     fn delivered(&self) -> Delivered {
-        Delivered::received(&self.trial.context.live)
+        self.trial.context.live.received()
     }
 
     /// Returns when the other end told what it had got, and what it told.
@@ -181,7 +181,7 @@ impl<'a> Shared<'a> {
     /// Notes that a flow from this end has sent everything. For the last one, a note tells the other end.
     fn has_sent(&self) {
         if self.to_send.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let sent = Delivered::sent(&self.trial.context.live);
+            let sent = self.trial.context.live.sent();
             self.trial.send_note(sent.sent_note(false));
         }
     }

@@ -5,11 +5,14 @@ use std::{
     time::Duration,
 };
 
+use regatta_model::reason;
+
 use super::{Shared, Watch, tally::Received};
 use crate::{
     clock::MonotonicTime,
     content::message_check::MessageSink,
     context::WindowEdge,
+    delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor,
     message::{Arrival, MessageFlow},
@@ -21,10 +24,9 @@ use crate::{
         distribution::Distribution,
         findings::Deliveries,
         message_control::{self, Control},
-        watch::{Delivered, ServerEnd, ServerEnding},
+        watch::{ServerEnd, ServerEnding},
     },
 };
-use regatta_model::reason;
 
 /// Signs of the end of the transfer, as the receiver has seen them.
 #[derive(Debug, Default)]

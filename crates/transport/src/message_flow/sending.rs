@@ -12,14 +12,12 @@ use super::{Content, Shared, Watch};
 use crate::{
     clock::MonotonicTime,
     content::{message_check::write_header, plan::Plan},
+    delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,
-    trial::{
-        message_control::{self, Control},
-        watch::Delivered,
-    },
+    trial::message_control::{self, Control},
 };
 
 /// Longest delay that a paced sender makes up for after it was held up, as time at its rate: making
@@ -72,7 +70,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
             let agreed = exchange.send(shared, endpoint, flow, &mut exchanged).await;
             shared.tally().exchange = exchanged;
             let live = &shared.trial.context.live;
-            sent.store(Delivered::sent(live).messages, Ordering::Relaxed);
+            sent.store(live.sent().messages, Ordering::Relaxed);
             agreed
         }
     };

@@ -11,6 +11,7 @@ use crate::{
     clock::MonotonicTime,
     content::message_check::{Counts, MessageSink},
     context::StatisticsSource,
+    delivered::Delivered,
     error::TransportError,
     exchange::ExchangeResult,
     message::{MessageEndpoint, MessageFlow},
@@ -18,7 +19,6 @@ use crate::{
     trial::{
         distribution::Distribution,
         findings::{Deliveries, Findings},
-        watch::Delivered,
     },
 };
 

@@ -15,6 +15,7 @@ use crate::{
     clock::MonotonicTime,
     content::part::Part,
     context::StatisticsSource,
+    delivered::Delivered,
     error::Result,
     exchange::ExchangeResult,
     executor::Executor as _,
@@ -29,7 +30,7 @@ use crate::{
         findings::Findings,
         retransmissions::Counter,
         streams::{StreamFlow, Streams, open_stream},
-        watch::{ClientEnd, Delivered},
+        watch::ClientEnd,
     },
 };
 

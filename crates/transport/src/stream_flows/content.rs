@@ -5,6 +5,7 @@ use regatta_model::{BulkOptions, Bytes, Pattern, WorkloadKind, metric::DelayMetr
 
 use super::{
     Flows, Shared, Tally,
+    exchange::Responder,
     receiving::receive,
     schedule::{Arrivals, Schedule},
 };
@@ -17,7 +18,7 @@ use crate::{
         stream_check::StreamCheck,
     },
     error::Result,
-    exchange::{Exchange, streams::Responder},
+    exchange::Exchange,
     stream::ByteStream,
     trial::findings::Findings,
 };

@@ -8,12 +8,11 @@
 
 mod connecting;
 mod content;
+mod exchange;
 mod listening;
 mod receiving;
 mod schedule;
 mod sending;
-
-pub(crate) use receiving::{SCRATCH_BYTES, Sink};
 
 use std::sync::{
     Arc, OnceLock,
@@ -26,6 +25,7 @@ use regatta_model::{BulkOptions, Finish, Opening, Verify, metric::id};
 use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, part::Part},
+    delivered::Delivered,
     error::{Result, TransportError},
     exchange::ExchangeResult,
     statistics::AllConnections,
@@ -35,7 +35,6 @@ use crate::{
         distribution::Distribution,
         findings::{Deliveries, Findings},
         warm_up::WarmUp,
-        watch::Delivered,
     },
 };
 use content::Content;
@@ -194,12 +193,12 @@ impl<'a> Shared<'a> {
 
     /// Returns the bytes and messages that this end has sent, by its live counters.
     fn sent(&self) -> Delivered {
-        Delivered::sent(&self.trial.context.live)
+        self.trial.context.live.sent()
     }
 
     /// Returns the bytes and messages that this end has got, by its live counters.
     fn delivered(&self) -> Delivered {
-        Delivered::received(&self.trial.context.live)
+        self.trial.context.live.received()
     }
 
     fn report_digest(&self, name: &str, digest: &AtomicU64, findings: &mut Findings) {

@@ -8,9 +8,10 @@ use super::{Shared, Tally};
 use crate::{
     clock::MonotonicTime,
     content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
+    delivered::Delivered,
     error::{Result, TransportError},
     stream::{ByteStream, Received},
-    trial::{findings::Deliveries, watch::Delivered},
+    trial::findings::Deliveries,
 };
 
 /// Memory to receive into. Large enough that a system call is cheap beside its copy, small enough

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use regatta_model::{Spread, metric::DelayMetrics, reason};
 
-use super::{Sink, Tally};
+use super::{Tally, receiving::Sink};
 use crate::{
     clock::MonotonicTime,
     content::{plan::Plan, stream_check::StreamCheck},

@@ -19,12 +19,9 @@ use crate::{
         stream_check::encode_header,
     },
     context::LiveCounters,
+    delivered::Delivered,
     error::{Result, TransportError},
-    trial::{
-        findings::Deliveries,
-        warm_up::WarmUp,
-        watch::{Delivered, ServerEnding},
-    },
+    trial::{findings::Deliveries, warm_up::WarmUp, watch::ServerEnding},
 };
 
 /// Receiver of a transfer's content.
@@ -150,7 +147,7 @@ impl Incoming {
 
     /// Returns the bytes and messages delivered, by the live counters.
     pub(super) fn delivered(&self) -> Delivered {
-        Delivered::received(&self.live)
+        self.live.received()
     }
 
     /// Returns the number of damaged messages, and when data came.

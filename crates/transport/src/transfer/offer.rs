@@ -1,6 +1,7 @@
 //! Messages on the control stream: the receiver's offer before the transfer.
 
 use bytes::Bytes;
+use regatta_model::reason;
 
 use super::LONGEST_OFFER;
 use crate::{
@@ -8,7 +9,6 @@ use crate::{
     error::{Result, TransportError},
     stream::{ByteStream, Received},
 };
-use regatta_model::reason;
 
 /// Sends the offer: its length (4 bytes, little-endian), then the text.
 pub(super) async fn make_offer<S: ByteStream>(stream: &mut S, offer: &str) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
     context::{LiveCounters, StatisticsSource},
+    delivered::Delivered,
     error::Result,
     opening::Purpose,
     trial::{
@@ -18,7 +19,6 @@ use crate::{
         findings::Findings,
         streams::{FlowOf, Streams},
         warm_up::WarmUp,
-        watch::Delivered,
     },
 };
 
@@ -105,7 +105,7 @@ fn check(got: &Acknowledgement, outgoing: &Outgoing, findings: &mut Findings) ->
 /// Adds the bytes and messages that were sent: at least those delivered, as the counters run ahead by
 /// what was read for the connections and has not left.
 fn report_sent(findings: &mut Findings, live: &LiveCounters, delivered: Delivered) {
-    let sent = Delivered::sent(live).max(delivered);
+    let sent = live.sent().max(delivered);
     findings.count(id::BYTES_SENT, sent.bytes);
     findings.count(id::MESSAGES_SENT, sent.messages);
 }

@@ -15,11 +15,12 @@ use super::{
     findings::Findings,
     probing,
     retransmissions::{Counter, Retransmissions},
-    watch::{ClientEnd, ClientWatch, Delivered},
+    watch::{ClientEnd, ClientWatch},
 };
 use crate::{
     clock::MonotonicTime,
     context::Phase,
+    delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,

@@ -11,13 +11,11 @@ use regatta_model::{
     warning,
 };
 
-use super::{
-    Trial,
-    watch::{ClientEnd, Delivered},
-};
+use super::{Trial, watch::ClientEnd};
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, WindowLimit, WindowStatistics},
+    delivered::Delivered,
     probe::{Delays, Probed},
 };
 

@@ -7,22 +7,21 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
 };
 
-use regatta_model::reason;
-
 use parking_lot::{Mutex, MutexGuard};
 use regatta_control::SideReport;
-use regatta_model::Phrase;
+use regatta_model::{Phrase, reason};
 
 use super::{
     Carried, Trial,
     carrier::{Admission, Admitted, Carrier},
     findings::Findings,
     retransmissions::Retransmissions,
-    watch::{Delivered, ServerEnd, ServerWatch},
+    watch::{ServerEnd, ServerWatch},
 };
 use crate::{
     clock::MonotonicTime,
     context::Phase,
+    delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor as _,
     opening::Purpose,

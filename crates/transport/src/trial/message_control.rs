@@ -1,14 +1,16 @@
 //! Control messages of a flow, sent in the flow: opening and end.
 
-use super::{Trial, watch::Delivered};
+use regatta_model::reason;
+
+use super::Trial;
 use crate::{
     clock::MonotonicTime,
     content::acknowledgement::{TOTALS_BYTES, decode_totals, encode_totals},
+    delivered::Delivered,
     error::{Result, TransportError},
     message::{Arrival, MessageFlow},
     opening::{self, OPENING_BYTES, Purpose},
 };
-use regatta_model::reason;
 
 /// Length of a control message, in bytes.
 pub(crate) const CONTROL_BYTES: usize = HEAD_BYTES + TOTALS_BYTES;

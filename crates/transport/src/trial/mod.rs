@@ -25,6 +25,7 @@ use regatta_model::reason;
 use crate::{
     clock::MonotonicTime,
     context::TrialContext,
+    delivered::Delivered,
     error::{Result, TimeLimit, TransportError},
     opening::Token,
     probe::ProbePlan,
@@ -34,7 +35,6 @@ use crate::{
 use carrier::Carrier;
 use connecting::ConnectingWork;
 use listening::ListeningWork;
-use watch::Delivered;
 
 /// Longest time that a receiver waits for the first flow: the controller starts the sender as soon
 /// as both ends are ready.

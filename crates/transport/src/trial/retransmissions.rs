@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn what_nobody_counts_is_not_zero() {
-        let untold = Retransmissions::new(Counter::Unknown(fact::program_does_not_tell()));
-        assert_eq!(untold.count(), Err(fact::program_does_not_tell()));
+        let not_counted = Retransmissions::new(Counter::Unknown(fact::program_does_not_tell()));
+        assert_eq!(not_counted.count(), Err(fact::program_does_not_tell()));
         let never = Retransmissions::new(Counter::Never("messages"));
         assert_eq!(never.count(), Ok(0));
         assert_eq!(never.fact(), "none: messages");

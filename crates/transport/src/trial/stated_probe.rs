@@ -189,8 +189,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        delivered::Delivered,
         testing::{order_for, trial_context},
-        trial::watch::Delivered,
     };
 
     #[test]
@@ -223,15 +223,19 @@ mod tests {
             at,
             delivered: Delivered::default(),
         };
-        let mut untold = Findings::default();
-        probe.report_listening(&mut untold);
+        let mut without_count = Findings::default();
+        probe.report_listening(&mut without_count);
         probe.set_retransmitted(2);
         let mut findings = Findings::default();
         probe.report(&trial, &end, &mut findings);
-        let untold = untold.0.measurements;
-        assert!(!untold.metrics.contains_key("probe_packets_retransmitted"));
+        let without_count = without_count.0.measurements;
+        assert!(
+            !without_count
+                .metrics
+                .contains_key("probe_packets_retransmitted")
+        );
         assert_eq!(
-            untold.facts["probe.packets_retransmitted"],
+            without_count.facts["probe.packets_retransmitted"],
             "not known: the program does not tell"
         );
         let metrics = findings.0.measurements.metrics;

@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use super::watch::Delivered;
 use crate::{
     clock::MonotonicTime,
     context::{LiveCounters, Observer, WindowEdge},
+    delivered::Delivered,
 };
 
 /// The warm-up of one end of a transfer.

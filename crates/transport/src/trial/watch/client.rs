@@ -2,10 +2,11 @@
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
-use super::{Delivered, WatchThread};
+use super::WatchThread;
 use crate::{
     clock::MonotonicTime,
     context::{StatisticsSource, TrialContext, WindowEdge},
+    delivered::Delivered,
     error::Result,
     opening::Purpose,
     stop::Stop,
@@ -82,11 +83,11 @@ impl ClientEnding {
             };
             if deadline.has_passed() {
                 let live = &self.context.live;
-                let sent = Delivered::sent(live);
+                let sent = live.sent();
                 state.end = Some(ClientEnd::Deadline {
                     at: deadline,
                     sent,
-                    delivered: Delivered::received(live),
+                    delivered: live.received(),
                 });
                 drop(state);
                 return self.stop_at_deadline(sent);

@@ -4,10 +4,11 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use regatta_control::Note;
 
-use super::{Delivered, WatchThread};
+use super::WatchThread;
 use crate::{
     clock::MonotonicTime,
     context::{TrialContext, WindowEdge},
+    delivered::Delivered,
     error::Result,
     peer::{PeerEvent, PeerState, Seen},
     stop::Stop,
@@ -127,7 +128,7 @@ impl ServerEnding {
 
     fn stop_at_deadline(&self, sent: u64) {
         let now = MonotonicTime::now();
-        let here = Delivered::received(&self.context.live);
+        let here = self.context.live.received();
         let deadline = ServerEnd::Deadline {
             at: now,
             delivered: here,

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use regatta_control::{Note, Role};
 
-use super::{ClientEnd, ClientWatch, Delivered, ServerWatch};
-use crate::{clock::MonotonicTime, stop::Stop, testing, trial::Trial};
+use super::{ClientEnd, ClientWatch, ServerWatch};
+use crate::{clock::MonotonicTime, delivered::Delivered, stop::Stop, testing, trial::Trial};
 
 const CONNECT: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_millis(20);

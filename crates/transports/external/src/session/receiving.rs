@@ -67,7 +67,9 @@ impl ProgramSession {
                     has_times &= at_ns.is_some();
                     started = Some(event_time("connected", at_ns, MonotonicTime(0))?);
                 }
-                Event::Message(FromProgram::ProbeRetransmitted { packets }) => {
+                Event::Message(FromProgram::ProbeRetransmitted { packets })
+                    if started.is_some() =>
+                {
                     self.probe_retransmitted(packets)?;
                 }
                 Event::Message(FromProgram::Progress { bytes }) if started.is_some() => {

@@ -279,7 +279,7 @@ impl ProgramSession {
 
     /// Ends the transfer at its deadline: the bytes delivered by now count.
     fn stopped(&self, ended: MonotonicTime) -> Result<Sent, ProgramFailure> {
-        let sent = Delivered::sent(&self.trial.context.live);
+        let sent = self.trial.context.live.sent();
         self.trial.send_note(sent.sent_note(true));
         Ok(Sent {
             ended,
@@ -295,7 +295,7 @@ impl ProgramSession {
         connected: MonotonicTime,
         sent: Sent,
     ) -> SideReport {
-        let live = Delivered::sent(&self.trial.context.live);
+        let live = self.trial.context.live.sent();
         let bytes = live.bytes.max(sent.delivered);
         let (at, messages) = (sent.ended, self.content.messages(bytes));
         let delivered = self.first(sent.delivered);

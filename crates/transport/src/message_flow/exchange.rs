@@ -1,10 +1,10 @@
-//! Requests and responses over messages that may be lost.
+//! Requests and responses over messages that may be lost: the exchange of a flow.
 
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
 
 use super::{
-    Exchange, ExchangeResult, numbered,
-    tracker::{Answered, RequestTracker},
+    Shared,
+    sending::{Agreed, agree},
 };
 use crate::{
     clock::MonotonicTime,
@@ -12,12 +12,16 @@ use crate::{
         message_check::{Counts, MessageSink},
         plan::Plan,
     },
+    delivered::Delivered,
     error::{Result, TransportError},
+    exchange::{
+        Exchange, ExchangeResult, numbered,
+        tracker::{Answered, RequestTracker},
+    },
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
-    message_flow::{Agreed, Shared, agree},
     stop::Stop,
-    trial::{Trial, message_control::Control, watch::Delivered},
+    trial::{Trial, message_control::Control},
 };
 
 /// The answering end.
@@ -99,7 +103,7 @@ impl Exchange {
         if let Some(delivered) = early {
             return Ok(Agreed::in_band(over, delivered));
         }
-        let sent = Delivered::sent(&trial.context.live);
+        let sent = trial.context.live.sent();
         let agreed = agree(shared, flow, sent, over).await?;
         // The exchange is over with its last answer; what follows is counting.
         Ok(Agreed { at: over, ..agreed })

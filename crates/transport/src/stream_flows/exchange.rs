@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Exchange, ExchangeResult, tracker::RequestTracker};
+use super::receiving::{SCRATCH_BYTES, Sink};
 use crate::{
     clock::MonotonicTime,
     content::{
@@ -11,8 +11,8 @@ use crate::{
         stream_check::{StreamCheck, encode_header},
     },
     error::{Result, TransportError},
+    exchange::{Exchange, ExchangeResult, tracker::RequestTracker},
     stream::{ByteStream, Received, send_now},
-    stream_flows::{SCRATCH_BYTES, Sink},
     trial::Trial,
 };
 
