@@ -6,16 +6,15 @@
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
+use regatta_forwarder::clock;
 use regatta_stats::clocks::{OffsetInterval, OffsetReading};
-
-use crate::path_daemon;
 
 /// Longest time for the exchanges of one reading with one host.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// Returns the time of this machine's monotonic clock, in nanoseconds.
 pub(crate) fn monotonic_ns() -> i64 {
-    path_daemon::monotonic_ns().cast_signed()
+    clock::monotonic_ns().cast_signed()
 }
 
 /// Monotonic clock of another host.

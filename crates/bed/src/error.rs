@@ -1,30 +1,14 @@
 //! Errors of a bed.
 
-use std::{error::Error, fmt, io, process::ExitCode, time::Duration};
+use std::{error::Error, io, time::Duration};
 
-use nix::{
-    errno::Errno,
-    sys::resource::{RLIM_INFINITY, Resource, getrlimit},
-};
-use regatta_model::{Problem, ProblemKind, Text, causes, reason, reasons};
+use regatta_model::{Problem, ProblemKind, Text, reason, reasons};
 
-use crate::{exit::Exit, session::SessionError};
+use crate::exit::Exit;
 
-/// Returns an error and its causes in one line.
-pub(crate) fn in_one_line(error: &dyn Error) -> String {
-    causes(error).join(": ")
-}
-
-/// Returns the exit code of a process of this program, after printing an error with `doing` before it.
-pub(crate) fn exit_code<E: fmt::Display>(result: Result<(), E>, doing: &str) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {doing}{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
+/// Hint for an address that a host does not have, or that the other one cannot reach.
+pub(crate) const OTHER_ADDRESS: &str =
+    "give both hosts an `address` in the hosts file at which the other one reaches them";
 
 /// Errors of creating a bed, or of a request to it.
 #[derive(Debug, thiserror::Error)]
@@ -69,8 +53,8 @@ pub enum BedError {
     Session {
         /// Name of the host.
         host: String,
-        /// Reason.
-        source: Box<SessionError>,
+        /// Reason, a [`SessionError`](crate::session::SessionError).
+        source: Box<dyn Error + Send + Sync>,
         /// Command or setting that helps; may be empty.
         hint: Text,
     },
@@ -142,34 +126,4 @@ fn path_daemon_ended(exit: Option<&Exit>) -> Text {
         Some(exit) => reason::path_daemon_ended_with(exit.text()).into(),
         None => reason::path_daemon_ended().into(),
     }
-}
-
-/// Returns the hint for a limit of this process, if one caused an error: nothing else helps against it. Such a limit says
-/// nothing of what the machine can do.
-#[must_use]
-pub fn limit_hint(error: &(dyn Error + 'static)) -> Option<Text> {
-    let errno = error.downcast_ref().and_then(io::Error::raw_os_error);
-    let hint = match errno.map(Errno::from_raw) {
-        Some(Errno::EMFILE) => reason::more_open_files(),
-        Some(Errno::EAGAIN) if is_limited(Resource::RLIMIT_NPROC) => reason::more_threads(),
-        Some(Errno::EFBIG) => reason::larger_files(),
-        _ => return limit_hint(error.source()?),
-    };
-    Some(hint.into())
-}
-
-/// Returns the problem that an error is to another process: what a limit of this process causes is not `kind` but a failure,
-/// with the hint for the limit.
-#[must_use]
-pub fn problem(kind: ProblemKind, error: &(dyn Error + 'static), hint: impl Into<Text>) -> Problem {
-    match limit_hint(error) {
-        Some(hint) => Problem::new(ProblemKind::Failed, reasons(error), hint),
-        None => Problem::new(kind, reasons(error), hint),
-    }
-}
-
-/// Whether a resource of this process has a limit.
-#[must_use]
-pub fn is_limited(resource: Resource) -> bool {
-    getrlimit(resource).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
 }

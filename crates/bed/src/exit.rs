@@ -13,9 +13,9 @@ const OF_SOMEBODY: [i32; 4] = [libc::SIGKILL, libc::SIGTERM, libc::SIGHUP, libc:
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// It was killed after a signal of somebody else had stopped it (`SIGSTOP`).
+    /// Killed after a signal of somebody else had stopped it (`SIGSTOP`).
     Stopped,
-    /// It ended by itself, or a signal ended it.
+    /// Ended by itself, or by a signal.
     Ended {
         /// Status of `waitpid`.
         status: i32,

@@ -27,10 +27,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Longest time for which a host is tried that was lost during a run.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Hint for an address that a host does not have, or that the other one cannot reach.
-pub(crate) const OTHER_ADDRESS: &str =
-    "give both hosts an `address` in the hosts file at which the other one reaches them";
-
 /// Opens sessions with one host.
 pub trait Connect: Debug {
     /// Opens a session. May be called again after a session has ended.

@@ -25,9 +25,9 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     bed::Bed,
-    error::{BedError, exit_code},
-    hosts::OTHER_ADDRESS,
+    error::{BedError, OTHER_ADDRESS},
     launch::{Errors, Input},
+    problem::exit_code,
     test_bed::TestBed as _,
 };
 

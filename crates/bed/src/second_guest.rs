@@ -16,11 +16,12 @@ use std::{
 use regatta_process::readable;
 
 use crate::{
-    error::{BedError, exit_code},
+    error::BedError,
     guest::{CONTROL_WIRE, is_guest},
     hosts::SessionLauncher,
     launch,
     path_daemon::wire_up,
+    problem::exit_code,
     session::{Closing, Incoming, Serving, Session, serve},
 };
 

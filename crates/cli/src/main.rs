@@ -43,6 +43,7 @@ mod path_options;
 mod pinned_tls;
 mod plan;
 mod provenance;
+mod rate_unit;
 mod registry;
 mod remote;
 mod remote_programs;

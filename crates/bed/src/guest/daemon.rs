@@ -39,9 +39,9 @@ use super::{
     order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
 use crate::{
-    error::problem,
     exit::Exit,
     path_daemon::{DaemonError, enter_user_namespace},
+    problem::problem,
 };
 
 /// Lines of the console that explain an end.

@@ -294,7 +294,7 @@ fn start(
         streams,
         preparation,
     )
-    .map_err(|error| io::Error::other(crate::error::in_one_line(&error)))?;
+    .map_err(|error| io::Error::other(crate::problem::in_one_line(&error)))?;
     let pid = child.id();
     let no_pipe = "a child with pipes has pipes";
     let input = child.stdin.take().expect(no_pipe);

@@ -6,7 +6,7 @@ use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
 use super::{directory, integer, iperf, with_options};
-use crate::client_events::RateUnit;
+use crate::rate_unit::RateUnit;
 
 const AFTER_HELP: &str = "\
 The server prints the line to paste: `regatta server`. Flags of iperf3 have its meaning; numbers \

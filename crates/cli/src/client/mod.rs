@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     args::ClientArgs,
-    client_events::{ClientEvent, Ended, Failed, Interval, RateUnit, SCHEMA_VERSION, Started},
+    client_events::{ClientEvent, Ended, Failed, Interval, SCHEMA_VERSION, Started},
     client_hints, directory, exact,
     exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
     interrupt::Held,
@@ -41,6 +41,7 @@ use crate::{
         Hello,
         token::{DEFAULT_PORT, ServerAddress, Token},
     },
+    rate_unit::RateUnit,
     report, run,
 };
 

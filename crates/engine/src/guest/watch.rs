@@ -112,7 +112,7 @@ impl Watch {
                 let hung = reason::guest_hung(reason::receivers_guest(), SILENCE);
                 return is_silent(second.last_message).then(|| self.explain_hung(hung, Vec::new()));
             };
-            let (kind, causes) = match message {
+            let (kind, causes, hint) = match message {
                 GuestMessage::Heartbeat => {
                     second.last_message = Some(Instant::now());
                     continue;
@@ -129,12 +129,12 @@ impl Watch {
                 }
                 GuestMessage::Ended { code } => {
                     let reason = reason::its_program_ended_with(&code.to_string());
-                    (ProblemKind::Failed, vec![reason.into()])
+                    (ProblemKind::Failed, vec![reason.into()], Text::default())
                 }
-                GuestMessage::Failed(problem) => (problem.kind, problem.reasons()),
+                GuestMessage::Failed(problem) => (problem.kind, problem.reasons(), problem.hint),
             };
             let reasons = self.explain(reason::receivers_guest_ended(), causes);
-            let end = Problem::new(kind, reasons, "");
+            let end = Problem::new(kind, reasons, hint);
             self.second.as_mut()?.ended = Some((Instant::now(), end));
         }
     }

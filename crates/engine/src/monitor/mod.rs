@@ -12,7 +12,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_bed::{Exit, Input, Launched, LaunchedProcess, write_line};
+use regatta_bed::{Exit, Host, Input, Launched, LaunchedProcess, write_line};
 use regatta_model::{
     HostSamples, Text,
     host_sample::{MonitorLine, MonitorRequest},
@@ -28,6 +28,15 @@ use crate::{
 
 /// Longest line that a monitor may write; that of a host with a thousand cores has 200 kB.
 const LONGEST_LINE: u64 = 4 << 20;
+
+/// Returns the name of a host in the header of the run: that of its role in a workload that is not
+/// reversed.
+pub(crate) const fn name_in_header(host: Host) -> &'static str {
+    match host {
+        Host::Client => "sender",
+        Host::Server => "receiver",
+    }
+}
 
 /// A process `regatta host-monitor`, and the samples that it has sent.
 #[derive(Debug)]

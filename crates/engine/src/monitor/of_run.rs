@@ -9,8 +9,8 @@ use regatta_model::{
     units::nanoseconds, warning,
 };
 
-use super::HostMonitor;
-use crate::{event::Event, run::name_in_header};
+use super::{HostMonitor, name_in_header};
+use crate::event::Event;
 
 /// Interval of samples between trials.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);

@@ -29,7 +29,7 @@ use crate::{
     clocks::TrialClocks,
     error::EngineError,
     event::{Ending, Event, Listener},
-    monitor::HostMonitors,
+    monitor::{HostMonitors, name_in_header},
     plan::{Cell, Done, Plan, PlannedTrial},
     plausible,
     series::Series,
@@ -253,15 +253,6 @@ struct Known {
     unsupported: BTreeMap<Cell, TrialRecord>,
     /// Congestion controls by the transport's label.
     controls: BTreeMap<String, BTreeSet<String>>,
-}
-
-/// Returns the name of a host in the header of the run: that of its role in a workload that is not
-/// reversed.
-pub(crate) const fn name_in_header(host: Host) -> &'static str {
-    match host {
-        Host::Client => "sender",
-        Host::Server => "receiver",
-    }
 }
 
 fn notify_all(listener: &mut dyn Listener, events: Vec<Event>) -> Result<(), EngineError> {

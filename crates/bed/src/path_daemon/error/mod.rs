@@ -10,7 +10,7 @@ use regatta_forwarder::ForwarderError;
 use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
 use regatta_process::loads_modules;
 
-use crate::{error::problem, hosts::OTHER_ADDRESS};
+use crate::{error::OTHER_ADDRESS, problem::problem};
 
 pub(crate) use self::{interface::InterfaceError, refusal::Refusal};
 

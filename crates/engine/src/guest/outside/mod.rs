@@ -152,7 +152,14 @@ impl GuestRun {
                 End::Early(problem) => problem,
             };
             match progress.after(self.has_begun()) {
-                AfterEnd::Fails => return Err(EngineError::Guest(problem)),
+                AfterEnd::Fails => {
+                    let mut problem = problem;
+                    // It has begun, so that it works here.
+                    if problem.kind == ProblemKind::Unsupported {
+                        problem.kind = ProblemKind::Failed;
+                    }
+                    return Err(EngineError::Guest(problem));
+                }
                 AfterEnd::Repeats => continue,
                 AfterEnd::HasFailed { index, since } => {
                     // One that somebody killed says nothing about the transport: the trial is repeated.

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{record::Record, saved_qdisc::SavedQdisc};
 use crate::{
-    error::{exit_code, in_one_line},
     launch,
     path_daemon::error::InterfaceError,
+    problem::{exit_code, in_one_line},
 };
 
 /// First argument of the guard's process.
