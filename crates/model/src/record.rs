@@ -199,13 +199,10 @@ impl TrialRecord {
         if metric != id::TRANSFER_TIME_NS || !self.reached_deadline() {
             return Some(value);
         }
-        let sends_once = self
-            .measurements
-            .facts
-            .get("retransmission")
-            .map(Text::as_str)
-            == Some("none");
-        let done = match sends_once {
+        let facts = &self.measurements.facts;
+        let sends_once = facts.get("retransmission").map(Text::as_str) == Some("none");
+        // What is lost is not sent again, and an end that abandons its transfer has done with what it has handed over.
+        let done = match sends_once || work.abandons() {
             true => get(id::BYTES_SENT),
             false => get(id::BYTES_DELIVERED),
         };

@@ -57,6 +57,8 @@ pub fn values_of(
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::{Finish, WorkloadKind};
+
     use super::*;
     use crate::analysis::fixture::{bulk, messages, stopped, trial};
     use Outcome::{Failed, Invalid, Measured, TimedOut, Unsupported};
@@ -111,6 +113,11 @@ mod tests {
         assert_eq!(time(&whole, &bulk()), Some(2e9), "udp lost the rest");
         let nothing = stopped(0, &metrics(0.0));
         assert_eq!(time(&nothing, &bulk()), Some(f64::INFINITY));
+        let mut abandoned = bulk();
+        if let WorkloadKind::Bulk { options, .. } = &mut abandoned.kind {
+            options.finish = Finish::Abandon;
+        }
+        assert_eq!(time(&slow, &abandoned), Some(4e9), "half is handed over");
         let sends_once = ("retransmission".to_owned(), "none".to_owned());
         slow.measurements.facts.extend([sends_once]);
         assert_eq!(time(&slow, &bulk()), Some(4e9), "what it lost is done");
