@@ -10,7 +10,7 @@ super::metrics! {
     RECEIVER_GOODPUT_BPS = "receiver_goodput_bps" [BitsPerSecond, Higher, ReceiverOrSum] "goodput at the receiver":
         "Delivered application bits over the time from the first to the last delivery at the receiver; the bytes of the first delivery, which took no time in that interval, are left out, and a warm-up is not. Absent if there was one delivery only. Of both directions at once the sum.";
     TRANSFER_TIME_NS = "transfer_time_ns" [Nanoseconds, Lower] "transfer time":
-        "From the first connect call to the arrival of the receiver's acknowledgement, where the listening host sends to the delivery of the last byte, or to the deadline. A warm-up is in it.";
+        "From the first connect call to the arrival of the receiver's acknowledgement, where the listening host sends to the delivery of the last byte, or to the deadline. A transfer by size that the deadline stopped is shown and compared by the time of the whole, at its rate until then; exports have the measured one. A warm-up is in it.";
     CAPTURED_TRANSFER_TIME_NS = "captured_transfer_time_ns" [Nanoseconds, Lower] "transfer time by the capture":
         "From the moment at which the path took in the first CONN of the transfer from the connecting host to the moment at which it gave that host the receiver's RCVD, as both stand in the trial's capture: what Wireshark shows for a capture at the connecting host. Of captured bulk transfers of `udp` with `frame = \"conn\"` and of `udp-reliable`. With `tcp` from the first SYN of the connection that carries the most data to the arrival of the segment that completes the receiver's acknowledgement.";
     CAPTURED_GOODPUT_BPS = "captured_goodput_bps" [BitsPerSecond, Higher] "goodput by the capture":
