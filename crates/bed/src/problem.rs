@@ -28,12 +28,16 @@ pub(crate) fn exit_code<E: fmt::Display>(result: Result<(), E>, doing: &str) -> 
 /// nothing of what the machine can do.
 #[must_use]
 pub fn limit_hint(error: &(dyn Error + 'static)) -> Option<Text> {
-    let errno = error.downcast_ref().and_then(io::Error::raw_os_error);
-    let hint = match errno.map(Errno::from_raw) {
+    let io_error = error.downcast_ref::<io::Error>();
+    let hint = match io_error.and_then(io::Error::raw_os_error).map(Errno::from_raw) {
         Some(Errno::EMFILE) => reason::more_open_files(),
         Some(Errno::EAGAIN) if is_limited(Resource::RLIMIT_NPROC) => reason::more_threads(),
         Some(Errno::EFBIG) => reason::larger_files(),
-        _ => return limit_hint(error.source()?),
+        _ => {
+            // The source of an `io::Error` made of another error is the source of that one, not the error itself.
+            let inner = io_error.and_then(io::Error::get_ref);
+            return limit_hint(inner.map_or_else(|| error.source(), |inner| Some(inner))?);
+        }
     };
     Some(hint.into())
 }
@@ -52,4 +56,18 @@ pub fn problem(kind: ProblemKind, error: &(dyn Error + 'static), hint: impl Into
 #[must_use]
 pub fn is_limited(resource: Resource) -> bool {
     getrlimit(resource).is_ok_and(|(limit, _)| limit != RLIM_INFINITY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_found_inside_another_io_error() {
+        let limit = io::Error::from(Errno::EMFILE);
+        let error = io::Error::other(io::Error::other(limit));
+        let problem = problem(ProblemKind::Unsupported, &error, "");
+        assert_eq!(problem.kind, ProblemKind::Failed);
+        assert_eq!(problem.hint.to_string(), reason::more_open_files().to_string());
+    }
 }

@@ -186,7 +186,10 @@ pub(super) fn link_head(index: i32, flags: libc::c_int) -> [u8; 16] {
 
 fn from_neli(error: SocketError) -> io::Error {
     match error {
-        SocketError::Io(error) => io::Error::new(error.kind(), error),
+        SocketError::Io(error) => match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(error.kind(), error),
+        },
         other => io::Error::other(other),
     }
 }
@@ -194,6 +197,12 @@ fn from_neli(error: SocketError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_of_the_system_keeps_its_number() {
+        let error = from_neli(io::Error::from_raw_os_error(libc::EMFILE).into());
+        assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
+    }
 
     #[test]
     fn answers_belong_to_their_requests() {
