@@ -9,6 +9,7 @@
 # make slice    a part of the long forms of the tests, as in .ci/run
 # make mutants  mistakes planted into changed lines, which the tests must notice
 # make limits   numbers of crates, build scripts and lock files against their limits
+# make lines    lines of code by crate: product, tools and tests
 # make pdf      the typesetter of PDF reports and its fonts
 # make doctor   what this machine supports
 # make lab-kernel the guest kernel for virtual time
@@ -52,7 +53,7 @@ CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips replications replications-page validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits mutants slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips replications replications-page validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits lines mutants slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -201,6 +202,9 @@ mutants: tools-build ## Mutants of the lines of stats, emulation and report/anal
 
 limits: ## Compare the numbers of crates, build scripts and lock files with .ci/limits.toml
 	@scripts/check-limits
+
+lines: ## Show lines of code by crate and language: product, tools and tests
+	@.ci/steps lines
 
 # A part of the long forms of the checks: .ci/slice has their list.
 slice: ## Run one of the seven slices of the long forms: SLICE=0 to SLICE=6, or that of this commit

@@ -3,6 +3,7 @@
 
 mod dependency_direction;
 mod features;
+mod lines;
 mod long_forms;
 mod module_cycles;
 mod provenance;
