@@ -39,6 +39,7 @@ use std::{
 };
 
 use regatta_bed::{guest, program, session};
+use regatta_path_daemon as path_daemon;
 
 use nix::sys::{
     socket::{ControlMessageOwned, MsgFlags, SockaddrIn, getsockopt, recvmsg, setsockopt, sockopt},
@@ -47,13 +48,11 @@ use nix::sys::{
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("path-daemon") => regatta_bed::path_daemon::main(),
+        Some(path_daemon::COMMAND) => path_daemon::main(),
         Some("agent") => agent(),
         Some(session::SERVER_COMMAND) => session::server_main(std::env::args().nth(2).as_deref()),
         Some(session::GUARD_COMMAND) => session::guard_main(std::env::args().nth(2).as_deref()),
-        Some(regatta_bed::path_daemon::INTERFACE_GUARD_COMMAND) => {
-            regatta_bed::path_daemon::interface_guard_main()
-        }
+        Some(path_daemon::INTERFACE_GUARD_COMMAND) => path_daemon::interface_guard_main(),
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),
         Some("emulators") => emulators::main(),

@@ -7,20 +7,20 @@ use std::{
     time::Duration,
 };
 
+use regatta_path_daemon::{
+    COMMAND,
+    messages::{Answer, ToDaemon},
+};
 use regatta_process::{readable, write_line};
 use serde::de::DeserializeOwned;
 
 use crate::{
     error::BedError,
     launch::{Errors, Input, LaunchedProcess, Launcher},
-    messages::{Answer, ToDaemon},
 };
 
 /// Time that a daemon has to end by itself before it is killed.
 const EXIT_LIMIT: Duration = Duration::from_millis(500);
-
-/// Command of the process that keeps a path.
-pub(crate) const PATH_DAEMON: &str = "path-daemon";
 
 /// Path daemon, for the controller. Dropping this ends the daemon.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct DaemonProcess {
 
 impl DaemonProcess {
     pub(crate) fn start(launcher: &mut dyn Launcher) -> Result<Self, BedError> {
-        let launched = launcher.launch(PATH_DAEMON, Errors::Inherit)?;
+        let launched = launcher.launch(COMMAND, Errors::Inherit)?;
         Ok(Self {
             process: launched.process,
             requests: Some(launched.input),

@@ -6,10 +6,6 @@ use regatta_model::{Problem, ProblemKind, Text, reason, reasons};
 
 use crate::exit::Exit;
 
-/// Hint for an address that a host does not have, or that the other one cannot reach.
-pub(crate) const OTHER_ADDRESS: &str =
-    "give both hosts an `address` in the hosts file at which the other one reaches them";
-
 /// Errors of creating a bed, or of a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum BedError {

@@ -9,9 +9,9 @@ use std::{
 };
 
 use regatta_model::PortRange;
+pub use regatta_path_daemon::messages::Shaping;
 use regatta_process::StopRequest;
 
-pub use crate::messages::Shaping;
 use crate::{
     clocks::RemoteClock,
     error::BedError,

@@ -1,8 +1,8 @@
 //! Test bed of a study: two hosts and the path between them.
 //!
-//! [`Bed::up`] starts a process that keeps the path (`path-daemon`, [`path_daemon::main`]): two network
+//! [`Bed::up`] starts a process that keeps the path (`path-daemon`, [`regatta_path_daemon::main`]): two network
 //! namespaces, a TUN device in each, and one thread that carries packets between them through
-//! [`regatta_emulation`]. Agents are started inside the namespaces. All of them end with the
+//! `regatta_emulation`. Agents are started inside the namespaces. All of them end with the
 //! controller: when it ends, however it ends, the daemon and the agents end, and with the last
 //! process in them the namespaces are removed.
 
@@ -15,10 +15,7 @@ mod exit;
 pub mod guest;
 pub mod hosts;
 mod launch;
-mod messages;
-pub mod path_daemon;
 pub mod port_probe;
-mod problem;
 pub mod program;
 mod second_guest;
 mod server_bed;
@@ -30,10 +27,10 @@ pub use clocks::{HostClocks, RemoteClock};
 pub use error::BedError;
 pub use exit::Exit;
 pub use launch::{ChildProcess, Errors, Input, Launched, LaunchedProcess, Launcher};
-pub use messages::{LinkCounters, PathCounters, UnsupportedCounters};
-pub use problem::{is_limited, limit_hint, problem};
 pub use regatta_control::Host;
-pub use regatta_process::{OnStop, StopRequest, write_line};
+pub use regatta_forwarder::{LinkCounters, UnsupportedCounters};
+pub use regatta_path_daemon::messages::PathCounters;
+pub use regatta_process::{OnStop, StopRequest, problem, write_line};
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};
 pub use server_bed::ServerBed;
 pub use test_bed::TestBed;

@@ -19,15 +19,15 @@ use std::{
 use parking_lot::Mutex;
 use regatta_control::Host;
 use regatta_model::PortRange;
-use regatta_process::write_line;
+use regatta_path_daemon::OTHER_ADDRESS;
+use regatta_process::{exit_code, write_line};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use socket2::{Domain, Socket, Type};
 
 use crate::{
     bed::Bed,
-    error::{BedError, OTHER_ADDRESS},
+    error::BedError,
     launch::{Errors, Input},
-    problem::exit_code,
     test_bed::TestBed as _,
 };
 

@@ -13,15 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use regatta_process::readable;
+use regatta_path_daemon::wire_up;
+use regatta_process::{exit_code, readable};
 
 use crate::{
     error::BedError,
     guest::{CONTROL_WIRE, is_guest},
     hosts::SessionLauncher,
     launch,
-    path_daemon::wire_up,
-    problem::exit_code,
     session::{Closing, Incoming, Serving, Session, serve},
 };
 

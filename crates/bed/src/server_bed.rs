@@ -3,7 +3,9 @@
 use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use regatta_control::Host;
+use regatta_forwarder::clock::unix_ns;
 use regatta_model::{Condition, PathCheck, PortRange, Text, phrase, reason};
+use regatta_path_daemon::{check, messages::PathCounters};
 
 use crate::{
     capture::CaptureOrder,
@@ -11,8 +13,6 @@ use crate::{
     error::BedError,
     hosts::SessionLauncher,
     launch::{self, AGENT, Errors, Launched, Launcher as _, Local},
-    messages::PathCounters,
-    path_daemon::{check, unix_ns},
     session::Session,
     test_bed::TestBed,
 };

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use regatta_control::Host;
 use regatta_model::{Condition, PathCheck, PortRange, Text};
+use regatta_path_daemon::messages::PathCounters;
 use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
 
@@ -12,7 +13,6 @@ use crate::{
     clocks::HostClocks,
     error::BedError,
     launch::Launched,
-    messages::PathCounters,
 };
 
 /// Two hosts with a path between them. Implemented by [`Bed`](crate::Bed), and by tests of the engine.

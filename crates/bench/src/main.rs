@@ -167,7 +167,7 @@ fn main() -> ExitCode {
     // second thread, so they are told apart before anything else happens.
     match std::env::args_os().nth(1) {
         Some(role) if role == "agent" => return regatta_agent::main(HostFacts::default()),
-        Some(role) if role == "path-daemon" => return regatta_bed::path_daemon::main(),
+        Some(role) if role == regatta_path_daemon::COMMAND => return regatta_path_daemon::main(),
         _ => {}
     }
     let arguments = Arguments::parse();

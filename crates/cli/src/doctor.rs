@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, process::ExitCode};
 
-use regatta_bed::{guest, path_daemon};
+use regatta_bed::guest;
 use regatta_model::{Clock, differing_sysctls};
 use regatta_telemetry::{Capability, capabilities, facts::sysctl};
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ fn guest_kernel(name: &'static str, clock: Clock) -> Capability {
 /// Says which interfaces a run has shaped and left so, as all that could restore them were killed at once.
 fn shaped_interfaces() -> Vec<Capability> {
     // Without netlink nothing is shaped.
-    let shaped = path_daemon::shaped_interfaces().unwrap_or_default();
+    let shaped = regatta_path_daemon::shaped_interfaces().unwrap_or_default();
     let unused = shaped.into_iter().filter(|it| it.is_in_use != Some(true));
     unused.map(|it| {
         let name = it.name;

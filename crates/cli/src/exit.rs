@@ -6,7 +6,7 @@ use std::{
 };
 
 use nix::sys::resource::Resource;
-use regatta_bed::{BedError, is_limited};
+use regatta_bed::BedError;
 use regatta_engine::{EngineError, ShardsError};
 use regatta_live::LiveError;
 use regatta_model::{
@@ -14,6 +14,7 @@ use regatta_model::{
     shell::printable,
     study::{GuestMistake, StudyError, nearest},
 };
+use regatta_process::is_limited;
 use regatta_report::{ReportError, compare::CompareError};
 use regatta_results::ResultsError;
 
@@ -260,7 +261,8 @@ pub fn limit_hint(error: &(dyn std::error::Error + 'static)) -> Option<Text> {
         let mut causes = anyhow::Chain::new(error);
         causes.any(is_sqlite) && is_limited(Resource::RLIMIT_FSIZE)
     };
-    regatta_bed::limit_hint(error).or_else(|| is_too_large().then(|| reason::larger_files().into()))
+    regatta_process::limit_hint(error)
+        .or_else(|| is_too_large().then(|| reason::larger_files().into()))
 }
 
 /// Whether a cause is an error of SQLite without a name of its own: for a file that may not grow,

@@ -64,7 +64,8 @@ use std::{ffi::OsStr, process::ExitCode};
 use args::Command;
 use clap::Parser;
 use exit::{Code, Failure, OrFailure as _};
-use regatta_bed::{guest, path_daemon, port_probe, program, session};
+use regatta_bed::{guest, port_probe, program, session};
+use regatta_path_daemon as path_daemon;
 use regatta_report::language;
 
 fn main() -> ExitCode {
@@ -144,7 +145,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
             regatta_agent::served_main(provenance::facts(), &limits)
         },
         regatta_bed::HOST_MONITOR => || ignoring(regatta_telemetry::monitor::main),
-        "path-daemon" => || ignoring(path_daemon::main),
+        path_daemon::COMMAND => || ignoring(path_daemon::main),
         guest::DAEMON_COMMAND => || ignoring(guest::daemon_main),
         port_probe::COMMAND => || ignoring(port_probe::main),
         program::SUPERVISOR_COMMAND => program::main,

@@ -1,11 +1,13 @@
 //! Child processes: starting them so that they end with their parent, waiting for them, sending them messages, and
-//! finding and killing everything that they started. Beside them, what the kernel that runs them can do.
+//! finding and killing everything that they started. Beside them, what the kernel that runs them can do, and errors as
+//! another process gets them.
 
 mod contained;
 mod exit;
 mod line;
 mod modules;
 mod own;
+mod problem;
 mod start;
 mod stop;
 mod tree;
@@ -16,6 +18,7 @@ pub use exit::{is_stopped, out_of_memory_kills};
 pub use line::write_line;
 pub use modules::loads_modules;
 pub use own::{become_subreaper, die_with_parent, set_name};
+pub use problem::{exit_code, in_one_line, is_limited, limit_hint, problem};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};
 pub use tree::{children, descendants, kill_descendants, kill_descendants_but, marked, walk};

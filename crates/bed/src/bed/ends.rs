@@ -4,6 +4,7 @@ use std::{io, net::IpAddr};
 
 use regatta_control::Host;
 use regatta_model::PathSetup;
+use regatta_path_daemon::messages::{DAEMON_PROTOCOL_VERSION, End, HelloReply, PathForm, ToDaemon};
 
 use super::ANSWER_TIMEOUT;
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     error::BedError,
     hosts::{HostEnd, SessionLauncher, Shaping},
     launch::Launcher,
-    messages::{DAEMON_PROTOCOL_VERSION, End, HelloReply, PathForm, ToDaemon},
     session::Session,
 };
 

@@ -11,6 +11,10 @@ use regatta_model::{
     BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange, Problem, ProblemKind,
     Text, reason,
 };
+use regatta_path_daemon::{
+    ADDRESSES, USE_OTHER_EMULATOR, fingerprint,
+    messages::{End, HostPlacement, PathCounters, PathForm, ToDaemon},
+};
 use regatta_process::StopRequest;
 use regatta_stats::clocks::OffsetReading;
 use serde::de::DeserializeOwned;
@@ -24,8 +28,6 @@ use crate::{
     guest::PATH_WIRE,
     hosts::{self, HostEnd, Shaping},
     launch::{self, AGENT, Errors, Launched, Launcher, Local},
-    messages::{End, HostPlacement, PathCounters, PathForm, ToDaemon},
-    path_daemon::{self, ADDRESSES, fingerprint},
     program::{Program, ProgramOrder},
     second_guest,
     test_bed::TestBed,
@@ -103,7 +105,7 @@ impl Bed {
         }
         let mut path = path;
         if !path.emulator.is_absent()
-            && let Err(refused) = netem_has(path, conditions, path_daemon::USE_OTHER_EMULATOR)
+            && let Err(refused) = netem_has(path, conditions, USE_OTHER_EMULATOR)
         {
             if path.needs_netem().is_some() {
                 return Err(refused);
@@ -460,7 +462,7 @@ impl TestBed for Bed {
 /// [`BedError::Refused`] for the first that it cannot.
 fn netem_has(path: PathSetup, conditions: &[Condition], hint: &str) -> Result<(), BedError> {
     for condition in conditions {
-        if let Some(refusal) = path_daemon::refusal(condition, path) {
+        if let Some(refusal) = regatta_path_daemon::refusal(condition, path) {
             let reason = format!("condition `{}` is not supported by netem", condition.name);
             let reasons = [reason, refusal.to_string()];
             let source = Problem::new(ProblemKind::Unsupported, reasons, hint);

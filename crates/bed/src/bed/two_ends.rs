@@ -4,22 +4,18 @@
 use std::{mem, time::Duration};
 
 use regatta_control::Host;
+use regatta_forwarder::clock::unix_ns;
 use regatta_model::{Condition, PathCheck, Phrase, Text, reason};
+use regatta_path_daemon::{
+    check::{self, Measured},
+    messages::{Probe, ToDaemon, TrainResult},
+};
 use regatta_stats::clocks::{OffsetInterval, OffsetReading};
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::Bed;
-use crate::{
-    clocks::monotonic_ns,
-    error::BedError,
-    messages::{Probe, ToDaemon, TrainResult},
-    path_daemon::{
-        check::{self, Measured},
-        unix_ns,
-    },
-    test_bed::TestBed as _,
-};
+use crate::{clocks::monotonic_ns, error::BedError, test_bed::TestBed as _};
 
 /// Longest time that one request of a path check may take.
 const PART_TIMEOUT: Duration = Duration::from_secs(30);

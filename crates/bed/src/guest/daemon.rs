@@ -30,7 +30,8 @@ use nix::{
 };
 use parking_lot::Mutex;
 use regatta_model::{Clock, Problem, ProblemKind, Text, reason};
-use regatta_process::{die_with_parent, out_of_memory_kills, wait_and_reap, write_line};
+use regatta_path_daemon::{DaemonError, enter_user_namespace};
+use regatta_process::{die_with_parent, out_of_memory_kills, problem, wait_and_reap, write_line};
 
 use super::{
     INIT_COMMAND,
@@ -38,11 +39,7 @@ use super::{
     mounts,
     order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
-use crate::{
-    exit::Exit,
-    path_daemon::{DaemonError, enter_user_namespace},
-    problem::problem,
-};
+use crate::exit::Exit;
 
 /// Lines of the console that explain an end.
 const LAST_LINES: usize = 8;

@@ -16,7 +16,7 @@ use std::{
 
 use regatta_model::units::nanoseconds;
 
-use crate::path_daemon::monotonic_ns;
+use regatta_forwarder::clock::monotonic_ns;
 
 /// Directory that both sides write to, in the daemon's own memory.
 pub(super) const EXCHANGE: &str = "/run/regatta/exchange";

@@ -14,6 +14,7 @@ use std::{
 use nix::sched::CloneFlags;
 use parking_lot::Mutex;
 use regatta_model::shell::printable;
+use regatta_path_daemon::INTERFACE_GUARD_COMMAND;
 use regatta_process::{
     Executable, Preparation, await_end, become_subreaper, descendants, ended_within, is_stopped,
     kill_descendants, kill_descendants_but, on_end, out_of_memory_kills,
@@ -27,7 +28,6 @@ use super::{
 use crate::{
     exit::Exit,
     launch::{self, AGENT},
-    path_daemon::INTERFACE_GUARD_COMMAND,
 };
 
 /// First argument of the process on the host.
@@ -294,7 +294,7 @@ fn start(
         streams,
         preparation,
     )
-    .map_err(|error| io::Error::other(crate::problem::in_one_line(&error)))?;
+    .map_err(|error| io::Error::other(regatta_process::in_one_line(&error)))?;
     let pid = child.id();
     let no_pipe = "a child with pipes has pipes";
     let input = child.stdin.take().expect(no_pipe);

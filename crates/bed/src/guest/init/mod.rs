@@ -29,7 +29,7 @@ use super::{
     mounts,
     order::{GuestMessage, Order},
 };
-use crate::path_daemon::{kernel_release, loopback_up};
+use regatta_path_daemon::{kernel_release, loopback_up};
 
 /// Open files that a program may have; the kernel's default is 1024.
 const OPEN_FILES: u64 = 65_536;

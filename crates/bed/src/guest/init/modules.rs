@@ -12,7 +12,7 @@ use std::{
 use nix::errno::Errno;
 
 use super::InitError;
-use crate::path_daemon::kernel_release;
+use regatta_path_daemon::kernel_release;
 
 /// Directory in which Debian's package has the modules, by release of the kernel.
 const MODULES: &str = "/usr/lib/uml/modules";
