@@ -12,7 +12,7 @@ use toml::{Table, Value};
 use crate::{
     args::Args,
     exit::{Failure, OrFailure as _, Result, did_you_mean},
-    hosts_file::config_directory,
+    hosts::file::config_directory,
     output,
     text_file::{self, TextFileError},
 };

@@ -9,7 +9,7 @@ use regatta_model::{
 };
 use regatta_transport::{OptionDefinition, OptionKind};
 
-use crate::list::default_text;
+use crate::commands::list::default_text;
 
 /// Beginning of the line before a table; the table's name and ` -->` follow.
 const BEGIN: &str = "<!-- generated: ";

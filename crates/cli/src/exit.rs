@@ -18,7 +18,7 @@ use regatta_process::is_limited;
 use regatta_report::{ReportError, compare::CompareError};
 use regatta_results::ResultsError;
 
-use crate::option_messages;
+use crate::args::option_messages;
 
 /// Refuses bad input, if a condition holds: returns the first one's error, of a message and a hint, each of which may have
 /// arguments as for `format!`.

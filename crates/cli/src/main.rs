@@ -1,68 +1,32 @@
 //! The `regatta` binary: arguments, listeners, exit codes.
 
-mod adhoc;
 mod args;
-mod attach;
-mod bundle;
-mod charset;
-mod checks;
-mod client;
-mod client_events;
-mod client_hints;
-mod cluster;
-mod compare;
-mod completion;
+mod commands;
 mod config;
-mod describe;
 mod directory;
-mod doctor;
 #[cfg(test)]
 mod documents;
-mod exact;
+mod dry_run;
 mod exit;
-mod export;
-mod figures;
 #[cfg(test)]
 mod hints;
-mod host_address;
-mod host_check;
 mod hosts;
-mod hosts_file;
 mod interrupt;
-mod line_output;
-mod list;
 mod listen;
-mod manual;
-mod merge;
-mod merged_run;
-mod monitor;
-mod option_messages;
 mod output;
-mod path_command;
-mod path_options;
 mod pinned_tls;
-mod plan;
 mod provenance;
-mod rate_unit;
-mod registry;
-mod remote;
-mod remote_programs;
-mod report;
-mod run;
-mod server;
 mod study;
-mod suggestions;
-mod sweeps;
 mod text_file;
-mod tunings;
-mod typeset;
-mod wdt;
-mod work_options;
 
 use std::{ffi::OsStr, process::ExitCode};
 
 use args::Command;
 use clap::Parser;
+use commands::{
+    attach, bundle, client, cluster, compare, completion, doctor, export, list, manual, merge,
+    monitor, path, plan, report, run, server, wdt,
+};
 use exit::{Code, Failure, OrFailure as _};
 use regatta_bed::{guest, port_probe, program, session};
 use regatta_path_daemon as path_daemon;
@@ -84,7 +48,7 @@ fn main() -> ExitCode {
     };
     let args = match args::Args::try_parse_from(&arguments) {
         Ok(args) => args,
-        Err(error) => return not_parsed(&suggestions::improve(error, &arguments)),
+        Err(error) => return not_parsed(&args::suggestions::improve(error, &arguments)),
     };
     regatta_results::on_locked(|path| {
         output::err(&format!(
@@ -97,11 +61,11 @@ fn main() -> ExitCode {
     let done = match args.command {
         Command::Run(args) => language::with(args.lang, || run::run(&args, colour)),
         Command::Plan(args) => plan::plan(&args),
-        Command::Path(args) => path_command::path(&args),
+        Command::Path(args) => path::path(&args),
         Command::Wdt(args) => wdt::wdt(&args),
         Command::Server(args) => server::server(&args),
         Command::Client(args) => client::client(&args, colour),
-        Command::Hosts(args) => hosts::hosts(&args),
+        Command::Hosts(args) => commands::hosts::hosts(&args),
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Merge(args) => merge::merge(&args, colour),
         Command::Submit(args) => cluster::submit(&args),
@@ -163,7 +127,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
             regatta_ssh::files_main(digest.as_deref(), bytes.as_deref())
         },
         completion::COMMAND => completion::main,
-        host_address::COMMAND => || host_address::main(std::env::args().nth(2).as_deref()),
+        hosts::address::COMMAND => || hosts::address::main(std::env::args().nth(2).as_deref()),
         "guest-run" => || regatta_engine::guest::serve(run::STOP_RULE),
         _ => return None,
     })
@@ -172,7 +136,7 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
 /// Prints the requested help, or the error of the arguments.
 fn not_parsed(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
-    let written = match (error.use_stderr(), charset::is_utf8()) {
+    let written = match (error.use_stderr(), output::charset::is_utf8()) {
         (true, _) => {
             // clap's own way to print repeats what was typed, with what a terminal obeys.
             output::err(text.trim_end());

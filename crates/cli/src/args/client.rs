@@ -5,8 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
-use super::{directory, integer, iperf, with_options};
-use crate::rate_unit::RateUnit;
+use super::{directory, integer, iperf, rate_unit::RateUnit, with_options};
 
 const AFTER_HELP: &str = "\
 The server prints the line to paste: `regatta server`. Flags of iperf3 have its meaning; numbers \

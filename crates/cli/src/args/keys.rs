@@ -12,8 +12,7 @@ use regatta_model::{
     units::QueueSize,
 };
 
-use super::{OneOf, assignment::table, duration, integer, not_one_of, quantity};
-use crate::exact;
+use super::{OneOf, assignment::table, duration, exact, integer, not_one_of, quantity};
 
 /// Keys of a condition that were given as options, each with its value as a study has it.
 #[derive(Debug, Clone, Default)]

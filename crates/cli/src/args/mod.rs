@@ -5,14 +5,18 @@ mod bundle;
 mod client;
 mod cluster;
 mod compare;
+pub mod exact;
 mod export;
 mod hosts;
 mod iperf;
 mod keys;
 mod live;
+pub mod option_messages;
 mod path;
 mod path_command;
+pub mod rate_unit;
 mod server;
+pub mod suggestions;
 pub mod wdt;
 mod work;
 

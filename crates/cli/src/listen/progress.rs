@@ -15,7 +15,7 @@ use regatta_model::{
     Outcome, TrialRecord, metric::id, shell::printable, units::format_duration, warning_code,
 };
 
-use crate::{charset, output};
+use crate::output::{self, charset};
 
 /// Progress display of a run.
 pub struct Progress {

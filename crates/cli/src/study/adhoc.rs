@@ -1,0 +1,412 @@
+//! Study made from options of the command line: written as a study file and parsed like one, so
+//! that the run leaves behind a study that can be saved, edited and run again.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use regatta_model::{
+    BedKind, Clock, Condition, Named as _, OptionValue, Transport, Tuning, Until,
+    study::{LONGEST_NAME, StudyFile},
+    units::{format_duration, parse_duration},
+};
+use toml::{Table, Value};
+
+use super::{path_options, registry, tunings, work_options};
+use crate::{
+    args::{PathArgs, Rounds, RunArgs, TwoHosts, exact},
+    exit::{Failure, Result, refuse},
+};
+
+/// Time within which everything has to arrive after the sending for a duration.
+const ARRIVING: Duration = Duration::from_secs(30);
+
+/// Whether the options describe a path, a transport or a workload.
+pub fn is_requested(args: &RunArgs) -> bool {
+    !args.transport.is_empty()
+        || args.path.describes_a_condition()
+        || (args.hosts.is_some() && args.study.is_none())
+        || args.work.describes_a_workload()
+}
+
+/// Parses a transport of the command line ([`RunArgs::transports`]): `tcp`, `tcp:cc=bbr`,
+/// `udp:rate=96Mbit/s:gso=false`. The option `label` is the transport's name in the results, which is
+/// else the text as it stands.
+///
+/// # Errors
+/// If an option has no value.
+pub fn transport(text: &str) -> Result<Transport> {
+    let mut parts = text.split(':');
+    let driver = parts.next().unwrap_or_default().trim();
+    let mut options = BTreeMap::new();
+    let mut named = None;
+    for part in parts {
+        let (name, value) = part.split_once('=').ok_or_else(|| {
+            Failure::input(
+                format!("option `{part}` of transport `{text}` has no value"),
+                "write options as in `tcp:cc=bbr`",
+            )
+        })?;
+        let (name, value) = (name.trim(), value.trim());
+        let is_again = match name {
+            "label" => named.replace(value).is_some(),
+            _ => options.insert(name.to_owned(), value_of(value)).is_some(),
+        };
+        refuse! {
+            is_again => "option `{name}` of transport `{text}` is said twice";
+                "leave one of them out: `{name}={value}`";
+        }
+    }
+    Ok(Transport {
+        label: named.map_or_else(|| label(text.trim()), str::to_owned),
+        driver: driver.to_owned(),
+        options,
+    })
+}
+
+/// The label of a transport that is written on the command line. Of a long one the middle is left out: driver and last
+/// options are at its ends.
+fn label(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= LONGEST_NAME {
+        return text.to_owned();
+    }
+    let tail = (LONGEST_NAME - 1) / 2;
+    let beginning = text.chars().take(LONGEST_NAME - 1 - tail);
+    let end = text.chars().skip(length - tail);
+    beginning.chain(['…']).chain(end).collect()
+}
+
+fn value_of(text: &str) -> OptionValue {
+    let number = || text.parse().map(OptionValue::Number);
+    let flag = text.parse().map(OptionValue::Flag);
+    flag.or_else(|_| number())
+        .unwrap_or_else(|_| OptionValue::Text(text.to_owned()))
+}
+
+/// Returns the study that the options ask for, and its text.
+///
+/// # Errors
+/// Mistakes in the options.
+pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
+    let duration = duration(args).unwrap_or_default();
+    refuse! {
+        args.deadline.is_none() && duration >= Condition::LONGEST_TIME.saturating_sub(ARRIVING) =>
+            "`--duration` is {}, and a trial, which ends {} later, is 30 days long at most",
+            format_duration(duration), format_duration(ARRIVING);
+            "write a shorter time, such as `--duration 10s`";
+    }
+    let named = match args.transport.is_empty() {
+        // `external` stands for a program that only the user can name.
+        true => (regatta_agent::registry().iter())
+            .map(|driver| driver.descriptor().name.to_owned())
+            .filter(|name| name != "external")
+            .collect(),
+        false => args.transports(),
+    };
+    let transports = (named.iter())
+        .map(|text| transport(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    registry::check_all(&transports)?;
+
+    let mut root = table([
+        ("name", Some("command-line".into())),
+        ("rounds", rounds(args)),
+        ("rank_by", args.rank_by.clone().map(Value::from)),
+        // The argument's range is that of TOML's numbers.
+        ("seed", args.seed.map(|seed| Value::from(seed as i64))),
+        (
+            "capture",
+            args.capture.map(|it| path_options::snap(it).into()),
+        ),
+        (
+            "bed",
+            (args.bed == Some(BedKind::Uml)).then(|| "uml".into()),
+        ),
+        (
+            "hosts",
+            (args.hosts.as_ref()).map(|TwoHosts(names)| names.to_vec().into()),
+        ),
+        ("guests", args.guests.map(|guests| i64::from(guests).into())),
+        (
+            "clock",
+            (args.clock == Some(Clock::Virtual)).then(|| "virtual".into()),
+        ),
+        (
+            "kernel",
+            (args.kernel.as_ref()).map(|kernel| (*kernel.to_string_lossy()).into()),
+        ),
+        ("deadline", Some(exact::time(deadline(args)).into())),
+        (
+            "connect_deadline",
+            args.connect_deadline.map(|it| exact::time(it).into()),
+        ),
+    ]);
+    path_options::emulation(&args.path, &mut root);
+    let condition = if args.hosts.is_some() && !args.path.describes_a_condition() {
+        table([("name", Some(AS_IT_IS.into()))])
+    } else {
+        path_options::condition(&args.path)?
+    };
+    let title = args.title.clone();
+    let title = title.unwrap_or_else(|| title_of(&transports, &condition, args.hosts.as_ref()));
+    root.insert("title".into(), title.into());
+    let sections = transports.into_iter().map(section);
+    root.insert("transport".into(), Value::Array(sections.collect()));
+    root.insert("condition".into(), under_tunings(condition, &args.path));
+    let workloads = work_options::sections(&args.work)?;
+    root.insert("workload".into(), Value::Array(workloads));
+
+    parse(&root)
+}
+
+/// Returns the list of a condition, once for each of several tunings.
+fn under_tunings(condition: Table, args: &PathArgs) -> Value {
+    let tunings = tunings::several(args);
+    if tunings.is_empty() {
+        return one(condition);
+    }
+    let base = condition.get("name").and_then(Value::as_str);
+    let base = base.unwrap_or_default().to_owned();
+    let under = |tuning: Tuning| {
+        let mut under = condition.clone();
+        under.insert("name".into(), tunings::name(&base, tuning).into());
+        under.insert("tuning".into(), tuning.as_str().into());
+        Value::Table(under)
+    };
+    Value::Array(tunings.into_iter().map(under).collect())
+}
+
+/// Names transports, of many the first.
+pub fn named(transports: &[Transport]) -> String {
+    /// Most transports that are named.
+    const NAMED: usize = 4;
+    let labels: Vec<&str> = transports.iter().map(|it| it.label.as_str()).collect();
+    match labels.len() {
+        ..=NAMED => labels.join(", "),
+        all => format!(
+            "{} and {} others",
+            labels[..NAMED - 1].join(", "),
+            all - NAMED + 1
+        ),
+    }
+}
+
+/// Returns the title of a study of these transports over a path, or between two hosts whose network is as it is.
+fn title_of(transports: &[Transport], condition: &Table, hosts: Option<&TwoHosts>) -> String {
+    let list = named(transports);
+    match (hosts, condition.get("name").and_then(Value::as_str)) {
+        (Some(TwoHosts([a, b])), Some(AS_IT_IS)) => format!("{list} between {a} and {b}"),
+        (_, path) => format!("{list} over {}", path.unwrap_or(AS_IT_IS)),
+    }
+}
+
+/// Name of the condition that leaves a path as it is.
+const AS_IT_IS: &str = "path as it is";
+
+/// Returns the value of `rounds`.
+fn rounds(args: &RunArgs) -> Option<Value> {
+    Some(match args.rounds? {
+        Rounds::Number(rounds) => rounds.into(),
+        Rounds::Decided => Value::Table(table([
+            ("until", Some(Until::DECIDED.into())),
+            (
+                "at_most",
+                Some(args.at_most.unwrap_or(Until::AT_MOST).into()),
+            ),
+            ("for", args.time_limit.map(|it| exact::time(it).into())),
+        ])),
+    })
+}
+
+/// Returns the deadline of a transfer: that of the arguments, or one that a transfer of a given duration meets.
+fn deadline(args: &RunArgs) -> Duration {
+    let default = || deadline_after(duration(args).unwrap_or_default(), ARRIVING);
+    args.deadline.unwrap_or_else(default)
+}
+
+/// Returns the duration of a transfer, if it is given.
+fn duration(args: &RunArgs) -> Option<Duration> {
+    parse_duration(args.work.keys.get("duration")?).ok()
+}
+
+/// Returns a deadline this long after the end of sending, or the longest: a duration that is too long is refused itself,
+/// and not the deadline, which nobody has given.
+pub fn deadline_after(duration: Duration, rest: Duration) -> Duration {
+    duration.saturating_add(rest).min(Condition::LONGEST_TIME)
+}
+
+/// Returns the section of a transport in a study file.
+pub fn section(transport: Transport) -> Value {
+    let mut section = table([
+        ("label", Some(transport.label.into())),
+        ("driver", Some(transport.driver.into())),
+    ]);
+    section.extend(transport.options.into_iter().map(|(name, value)| {
+        let value = match value {
+            OptionValue::Flag(flag) => flag.into(),
+            OptionValue::Number(number) => number.into(),
+            OptionValue::Text(text) => text.into(),
+        };
+        (name, value)
+    }));
+    Value::Table(section)
+}
+
+/// Parses a study that options describe, and returns it with its text.
+pub fn parse(root: &Table) -> Result<(StudyFile, String)> {
+    let text = toml::to_string(root)?;
+    let files = path_options::files_in(Path::new(""));
+    let file = StudyFile::parse_beside(&text, "command line", &files);
+    Ok((file.map_err(Failure::of_options)?, text))
+}
+
+/// Returns a table of the keys that have a value.
+pub fn table<const N: usize>(keys: [(&str, Option<Value>); N]) -> Table {
+    let keys = keys.into_iter();
+    keys.filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
+}
+
+/// Returns a list of one section.
+pub fn one(section: Table) -> Value {
+    Value::Array(vec![Value::Table(section)])
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn transport_options_are_parsed_by_kind() {
+        let transport = transport("udp:rate=96Mbit/s:gso=false").unwrap();
+        assert_eq!(transport.driver, "udp");
+        assert_eq!(
+            transport.options["rate"],
+            OptionValue::Text("96Mbit/s".into())
+        );
+        assert_eq!(transport.options["gso"], OptionValue::Flag(false));
+        let named = super::transport("tcp:cc=bbr:label=mine").unwrap();
+        assert_eq!(named.label, "mine");
+        assert_eq!(named.options.len(), 1);
+        assert!(super::transport("tcp:cc").is_err());
+        let twice = super::transport("tcp:cc=cubic:cc=bbr").expect_err("one too many");
+        assert!(twice.render(false).contains("option `cc` of transport"));
+    }
+
+    /// The study of a command line.
+    fn study_of(options: &[&str]) -> Result<regatta_model::Study> {
+        let line = ["regatta", "run"]
+            .into_iter()
+            .chain(options.iter().copied());
+        let args = Args::try_parse_from(line).expect("options");
+        let Command::Run(run) = args.command else {
+            panic!("another command")
+        };
+        Ok(study(&run)?.0.study)
+    }
+
+    #[test]
+    fn a_study_is_called_by_what_it_compares() {
+        let title = |options: &[&str]| study_of(options).expect("a study").title;
+        let path = ["--rtt", "20ms", "--rate", "20M"];
+        let three = [&path[..], &["--transport", "tcp,quic-quinn,udp"]].concat();
+        assert_eq!(title(&three), "tcp, quic-quinn, udp over 20 ms, 20 Mbit/s");
+        let many = [&path[..], &["--transport", "tcp,udp,mptcp,wdt,sctp"]].concat();
+        assert_eq!(
+            title(&many),
+            "tcp, udp, mptcp and 2 others over 20 ms, 20 Mbit/s"
+        );
+        let hosts = ["--transport", "tcp", "--hosts", "lab1,local"];
+        assert_eq!(title(&hosts), "tcp between lab1 and local");
+        let own = [&three[..], &["--title", "What my link does"]].concat();
+        assert_eq!(title(&own), "What my link does");
+    }
+
+    #[test]
+    fn a_condition_runs_under_each_of_several_tunings() {
+        let path = ["--rtt", "20ms", "--rate", "20M", "--tuning"];
+        let names = |tunings: &str| -> Vec<(String, Tuning)> {
+            let study = study_of(&[&path[..], &[tunings]].concat()).expect("a study");
+            let conditions = study.conditions.into_iter();
+            conditions.map(|it| (it.name, it.tuning.base)).collect()
+        };
+        let named = |tuning: &str| format!("20 ms, 20 Mbit/s, tuning {tuning}");
+        for one in ["defaults", "defaults,defaults"] {
+            assert_eq!(names(one), [(named("defaults"), Tuning::Defaults)]);
+        }
+        let both = [
+            (named("bench"), Tuning::Bench),
+            (named("defaults"), Tuning::Defaults),
+        ];
+        assert_eq!(names("bench,defaults"), both);
+    }
+
+    #[test]
+    fn the_ranking_metric_is_chosen_by_an_option() {
+        let study = study_of(&["--rank-by", "transfer_time_ns"]).expect("a study");
+        assert_eq!(study.rank_by.as_deref(), Some("transfer_time_ns"));
+        for (metric, expected) in [
+            ("transfer_tiem_ns", "did you mean `transfer_time_ns`?"),
+            ("bytes_sent", "neither better nor worse"),
+        ] {
+            let refused = Args::try_parse_from(["regatta", "run", "--rank-by", metric]);
+            let error = refused.expect_err("refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_sizes_is_a_workload() {
+        let names = |options: &[&str]| {
+            let study = study_of(options).expect("a study");
+            let names: Vec<String> = study.workloads.into_iter().map(|it| it.name).collect();
+            names
+        };
+        assert_eq!(names(&["--size", "1MB,50MB"]), ["bulk 1 MB", "bulk 50 MB"]);
+        assert_eq!(
+            names(&["--size", "5kB,1MB", "--workload", "bulk,stop-and-wait"]),
+            [
+                "bulk 5 kB",
+                "bulk 1 MB",
+                "stop-and-wait 5 kB",
+                "stop-and-wait 1 MB"
+            ]
+        );
+        let twice = study_of(&["--size", "1MB,1MB"]).expect_err("one too many");
+        assert!(twice.render(false).contains("`--size` has 1 MB twice"));
+    }
+
+    #[test]
+    fn a_duration_that_is_too_long_is_refused_by_its_own_name() {
+        for duration in ["30d", "2591975s", "400d"] {
+            let error = study_of(&["--duration", duration]).expect_err("too long");
+            let error = error.render(false);
+            assert!(
+                error.contains("`--duration` is") && !error.contains("--deadline"),
+                "{error}"
+            );
+        }
+        assert!(study_of(&["--duration", "2591969s"]).is_ok());
+    }
+
+    #[test]
+    fn a_rate_is_taken_as_the_client_takes_it() {
+        let study = study_of(&["--rate", "50M", "--transport", "udp:rate=10M"]).expect("a study");
+        let rate = study.conditions[0].forward.rate;
+        assert_eq!(rate, Some(regatta_model::BitRate(50_000_000)));
+    }
+
+    #[test]
+    fn long_label_keeps_driver_and_last_option() {
+        let program = format!("external:program=./{}:size=16", "x".repeat(100));
+        let label = transport(&program).unwrap().label;
+        assert_eq!(label.chars().count(), LONGEST_NAME);
+        assert!(label.starts_with("external:program=./xx"), "{label}");
+        assert!(
+            label.contains("x…x") && label.ends_with("xx:size=16"),
+            "{label}"
+        );
+    }
+}
