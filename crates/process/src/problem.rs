@@ -30,7 +30,10 @@ pub fn exit_code<E: fmt::Display>(result: Result<(), E>, doing: &str) -> ExitCod
 #[must_use]
 pub fn limit_hint(error: &(dyn Error + 'static)) -> Option<Text> {
     let io_error = error.downcast_ref::<io::Error>();
-    let hint = match io_error.and_then(io::Error::raw_os_error).map(Errno::from_raw) {
+    let hint = match io_error
+        .and_then(io::Error::raw_os_error)
+        .map(Errno::from_raw)
+    {
         Some(Errno::EMFILE) => reason::more_open_files(),
         Some(Errno::EAGAIN) if is_limited(Resource::RLIMIT_NPROC) => reason::more_threads(),
         Some(Errno::EFBIG) => reason::larger_files(),
@@ -69,6 +72,9 @@ mod tests {
         let error = io::Error::other(io::Error::other(limit));
         let problem = problem(ProblemKind::Unsupported, &error, "");
         assert_eq!(problem.kind, ProblemKind::Failed);
-        assert_eq!(problem.hint.to_string(), reason::more_open_files().to_string());
+        assert_eq!(
+            problem.hint.to_string(),
+            reason::more_open_files().to_string()
+        );
     }
 }
