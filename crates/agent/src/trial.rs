@@ -120,6 +120,9 @@ fn run(
     sink: &EventSink,
 ) -> Result<Box<SideReport>, Problem> {
     let driver = find(drivers, order)?;
+    let mut order = order.clone();
+    order.workload.kind.resolve(driver.descriptor().multiplexes);
+    let order = &order;
     let processors = processors::limit(order)?;
     let live = Arc::new(LiveCounters::default());
     let quota = terms.quota.clone().map(|quota| (quota, stop.clone()));

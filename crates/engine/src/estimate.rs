@@ -302,6 +302,10 @@ fn without_deadline(
             messages_per_second,
             ..
         } => seconds(*messages as f64 / messages_per_second),
+        WorkloadKind::Script(script) => {
+            // Each connection takes two round trips before its first message.
+            script.time(round_trip, rate) + round_trip.saturating_mul(2)
+        }
     };
     Transfer { time, bytes }
 }

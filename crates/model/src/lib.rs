@@ -58,4 +58,5 @@ pub use warning::{
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, ProbePlacement,
     Spread, Verify, Workload, WorkloadKind,
+    script::{self, Script},
 };

@@ -1,8 +1,12 @@
 //! Workload of a trial.
 
+pub mod script;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use script::Script;
 
 use crate::{
     metric::{DelayMetrics, id},
@@ -131,9 +135,24 @@ pub enum Spread {
     Streams,
     /// Connections with one stream each.
     Connections,
+    /// Streams where the transport has several on one connection, else connections: as a browser loads a page over HTTP/3
+    /// and over HTTP/1.1.
+    Either,
 }
 
-named!(Spread: "streams" => Streams, "connections" => Connections);
+named!(Spread: "streams" => Streams, "connections" => Connections, "either" => Either);
+
+impl Spread {
+    /// Returns what [`Spread::Either`] is for a transport that has several streams on one connection, or has not.
+    #[must_use]
+    pub const fn of(self, multiplexes: bool) -> Self {
+        match (self, multiplexes) {
+            (Self::Either, true) => Self::Streams,
+            (Self::Either, false) => Self::Connections,
+            (chosen, _) => chosen,
+        }
+    }
+}
 
 /// Options of a bulk transfer; the defaults are one flow from the connecting host, all of it
 /// measured.
@@ -306,6 +325,8 @@ pub enum WorkloadKind {
         /// Streams of one connection, or as many connections.
         spread: Spread,
     },
+    /// Flows of steps that the study describes.
+    Script(Script),
 }
 
 impl WorkloadKind {
@@ -325,12 +346,13 @@ impl WorkloadKind {
             Self::RequestResponse { .. } => "request-response",
             Self::ShortConnections { .. } => "short-connections",
             Self::MultiStream { .. } => "multi-stream",
+            Self::Script(_) => "script",
         }
     }
 
     /// Returns the number of bytes that the workload transfers, in both directions together.
     #[must_use]
-    pub const fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         match self {
             Self::Bulk { size, .. } | Self::StopAndWait { size, .. } => size.0,
             Self::RequestResponse {
@@ -348,6 +370,7 @@ impl WorkloadKind {
             Self::MultiStream {
                 messages, message, ..
             } => messages.saturating_mul(message.0),
+            Self::Script(script) => script.volume().bytes(),
         }
     }
 
@@ -361,6 +384,7 @@ impl WorkloadKind {
                 Some(size.0.saturating_mul(directions))
             }
             Self::StopAndWait { size, .. } => Some(size.0),
+            Self::Script(_) => Some(self.bytes()),
             _ => None,
         }
     }
@@ -380,6 +404,7 @@ impl WorkloadKind {
             | Self::ShortConnections {
                 request, response, ..
             } => (*request.max(response), false),
+            Self::Script(script) => (script.largest_message(), false),
         }
     }
 
@@ -392,6 +417,7 @@ impl WorkloadKind {
             Self::RequestResponse { .. } => phrase::fewer(Argument::option("--requests")),
             Self::ShortConnections { .. } => phrase::fewer(Argument::option("--connections")),
             Self::MultiStream { .. } => phrase::fewer(Argument::option("--messages")),
+            Self::Script(_) => phrase::shorter_script(),
         }
     }
 
@@ -399,8 +425,12 @@ impl WorkloadKind {
     /// cut it short: its key in a study file, and its duration.
     #[must_use]
     pub fn part_not_within(&self, deadline: Duration) -> Option<(&'static str, Duration)> {
-        let Self::Bulk { options, .. } = self else {
-            return None;
+        let options = match self {
+            Self::Bulk { options, .. } => options,
+            Self::Script(script) => {
+                return Some(("steps", script.least_time())).filter(|(_, time)| *time >= deadline);
+            }
+            _ => return None,
         };
         let duration = options.duration.map(|duration| ("duration", duration));
         let mut parts = duration.into_iter().chain([("warm_up", options.warm_up)]);
@@ -480,51 +510,57 @@ impl WorkloadKind {
                 let over = match spread {
                     Spread::Streams => "streams of one connection",
                     Spread::Connections => "connections",
+                    Spread::Either => "streams or connections",
                 };
                 format!(
                     "{messages} messages of {message}, {messages_per_second} a second, over {streams} {over}"
                 )
             }
+            Self::Script(script) => script.description(),
         }
     }
 
     /// Returns the host that sends.
     #[must_use]
-    pub const fn direction(&self) -> Direction {
+    pub fn direction(&self) -> Direction {
         match self {
             Self::Bulk { options, .. } => options.direction,
+            Self::Script(script) => script.direction(),
             _ => Direction::Forward,
         }
     }
 
     /// Returns the directions in which payload is carried: of exchanges both.
     #[must_use]
-    pub const fn payload_direction(&self) -> Direction {
+    pub fn payload_direction(&self) -> Direction {
         match self {
             Self::RequestResponse { .. } | Self::ShortConnections { .. } => Direction::Both,
-            Self::Bulk { .. } | Self::StopAndWait { .. } | Self::MultiStream { .. } => {
-                self.direction()
-            }
+            Self::Bulk { .. }
+            | Self::StopAndWait { .. }
+            | Self::MultiStream { .. }
+            | Self::Script(_) => self.direction(),
         }
     }
 
     /// Returns the number of streams that carry messages of one connection side by side; 0 for a workload that has
     /// one stream at a time.
     #[must_use]
-    pub const fn parallel_streams(&self) -> u32 {
+    pub fn parallel_streams(&self) -> u32 {
         match self {
             Self::MultiStream { streams, .. } => *streams,
+            Self::Script(script) if script.spread != Spread::Connections => script.flow_count(),
             _ => 0,
         }
     }
 
     /// Whether messages of the workload are what is measured, so that none are sent beside it to measure delay.
     #[must_use]
-    pub const fn measures_delay(&self) -> bool {
-        matches!(
-            self,
-            Self::ShortConnections { .. } | Self::MultiStream { .. }
-        )
+    pub fn measures_delay(&self) -> bool {
+        match self {
+            Self::ShortConnections { .. } | Self::MultiStream { .. } => true,
+            Self::Script(script) => script.measures(),
+            _ => false,
+        }
     }
 
     /// Returns the time from the beginning of a transfer that its goodput leaves out.
@@ -556,7 +592,7 @@ impl WorkloadKind {
     /// Returns the metric by which transports are ranked for this workload, and which the verdict
     /// is about.
     #[must_use]
-    pub const fn primary_metric(&self) -> &'static str {
+    pub fn primary_metric(&self) -> &'static str {
         match self {
             Self::Bulk { .. } | Self::StopAndWait { .. } => id::GOODPUT_BPS,
             // The number of outstanding requests is fixed, so that transports differ in the rate.
@@ -571,6 +607,16 @@ impl WorkloadKind {
             }
             | Self::MultiStream { .. } => id::MESSAGE_DELAY_P95_NS,
             Self::ShortConnections { .. } => id::TIME_TO_COMPLETION_P50_NS,
+            Self::Script(script) => script.ranked_by(),
+        }
+    }
+
+    /// Replaces what depends on whether the transport has several streams on one connection by what it is with this one.
+    pub fn resolve(&mut self, multiplexes: bool) {
+        match self {
+            Self::MultiStream { spread, .. } => *spread = spread.of(multiplexes),
+            Self::Script(script) => script.spread = script.spread.of(multiplexes),
+            _ => {}
         }
     }
 

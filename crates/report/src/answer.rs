@@ -16,12 +16,13 @@ use crate::{
 
 /// Columns of the table after the metric of the ranking: the metric, and its heading on two lines, of which the second ends
 /// with the unit.
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 13] = [
     (id::GOODPUT_BPS, "goodput"),
     (id::REQUESTS_PER_SECOND, "requests"),
     (id::TIME_TO_FIRST_BYTE_P50_NS, "first byte"),
     (id::TIME_TO_COMPLETION_P50_NS, "completion"),
     (id::MESSAGE_DELAY_P95_NS, "message p95"),
+    (id::STEP_TIME_P95_NS, "step p95"),
     (id::ROUND_TRIP_DELAY_P50_NS, "loaded RTT"),
     (id::STREAM_ROUND_TRIP_DELAY_P50_NS, "stream RTT"),
     (id::CPU_PER_BYTE_NS, "CPU"),

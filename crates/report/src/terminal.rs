@@ -138,7 +138,7 @@ fn tables(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     for group in data.plain_groups() {
         let of_workload = |cell: &&Cell| cell.workload == group.workload.name;
         let mut cells: Vec<&Cell> = summary.cells.iter().filter(of_workload).collect();
-        let columns = columns(summary, &cells);
+        let columns = columns(&cells);
         cells.retain(|cell| cell.condition == group.condition.name);
         any |= !columns.is_empty();
         deadlines |= cells.iter().any(|cell| cell.deadline_reached > 0);
@@ -297,8 +297,10 @@ fn sweep_table(sweep: &SweepResult, scale: Scale, width: usize) -> Option<Table>
 }
 
 /// Returns the columns for which some of these cells have values.
-fn columns(summary: &Summary, cells: &[&Cell]) -> Vec<Column> {
-    let own = summary.rank_by.as_deref().and_then(metric::find);
+fn columns(cells: &[&Cell]) -> Vec<Column> {
+    let own = cells
+        .iter()
+        .find_map(|cell| metric::find(cell.ranked_by.as_deref()?));
     let own = own.filter(|own| COLUMNS.iter().all(|(name, _)| *name != own.name));
     let own = own.map(|own| (own.name, own.title));
     let column = |(name, narrow)| {

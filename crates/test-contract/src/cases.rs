@@ -186,6 +186,15 @@ macro_rules! contract_clauses {
             }
             the_deadline_ends_messages_over_many_streams
         }
+        $crate::contract_clauses! { of scripts:
+            every_step_of_a_script_is_carried_out {
+                either(Spread::Either)
+                connections(Spread::Connections)
+            }
+            a_flow_begins_when_the_one_before_has_ended
+            a_step_is_measured_from_its_schedule
+            the_deadline_ends_a_script
+        }
     };
     (of_flows) => {
         $crate::contract_clauses! { of flows:
@@ -227,6 +236,9 @@ macro_rules! contract_clauses {
                 streams_8(8, Spread::Streams)
                 connections_4(4, Spread::Connections)
             }
+        }
+        $crate::contract_clauses! { of scripts:
+            a_script_is_unsupported
         }
         $crate::contract_clauses! { of flows:
             flows_of_messages_end_after_their_duration {
@@ -276,6 +288,7 @@ macro_rules! contract_clauses {
                 request_response(workloads::request_response())
                 short_connections(workloads::short_connections())
                 multi_stream(workloads::multi_stream())
+                script(workloads::script())
             }
         }
     };
@@ -381,7 +394,9 @@ pub mod arguments {
 pub mod workloads {
     use std::time::Duration;
 
-    use regatta_model::{Arrivals, BulkOptions, Bytes, Handshake, Pattern, Spread, WorkloadKind};
+    use regatta_model::{
+        Arrivals, BulkOptions, Bytes, Handshake, Pattern, Script, Spread, WorkloadKind,
+    };
 
     /// Returns a bulk transfer, of which `change` sets the options.
     #[must_use]
@@ -427,6 +442,12 @@ pub mod workloads {
             request: Bytes(1),
             response: Bytes(1),
         }
+    }
+
+    /// Returns the load of a page.
+    #[must_use]
+    pub fn script() -> WorkloadKind {
+        WorkloadKind::Script(Script::page_load())
     }
 
     /// Returns one message on a connection of its own.

@@ -9,6 +9,7 @@ pub mod contract;
 pub mod exchanges;
 pub mod files;
 pub mod flows;
+pub mod scripts;
 
 #[doc(hidden)]
 pub use regatta_transport::Driver;

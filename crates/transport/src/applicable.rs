@@ -34,6 +34,9 @@ pub(crate) fn check(
         WorkloadKind::MultiStream { .. } if carries == Carries::Messages => {
             (reason::no_streams_to_block(name), reason::choose_streams())
         }
+        WorkloadKind::Script(_) if carries == Carries::Messages => {
+            (reason::not_scripted(name), reason::choose_streams())
+        }
         WorkloadKind::ShortConnections { handshake, .. } => match capability(*handshake) {
             Some(needed) if !driver.capabilities.contains(&needed) => (
                 match handshake {
@@ -45,15 +48,26 @@ pub(crate) fn check(
             ),
             _ => return Ok(()),
         },
-        WorkloadKind::MultiStream {
-            streams,
-            spread: Spread::Streams,
-            ..
-        } if *streams > 1 && !driver.multiplexes => (
-            reason::one_stream(name, u64::from(*streams)),
-            reason::spread_connections(),
-        ),
-        _ => return Ok(()),
+        _ => {
+            let streams = match workload {
+                WorkloadKind::MultiStream {
+                    streams,
+                    spread: Spread::Streams,
+                    ..
+                } => *streams,
+                WorkloadKind::Script(script) if script.spread == Spread::Streams => {
+                    script.flow_count()
+                }
+                _ => 1,
+            };
+            if streams <= 1 || driver.multiplexes {
+                return Ok(());
+            }
+            (
+                reason::one_stream(name, streams.into()),
+                reason::spread_connections(),
+            )
+        }
     };
     Err(Unsupported::new(lacks, hint))
 }
@@ -76,6 +90,7 @@ pub(crate) fn check_probe(
         WorkloadKind::Bulk { options, .. } if options.finish == Finish::Abandon => {
             reason::abandoned_before_probe(&workload.name)
         }
+        WorkloadKind::Script(_) => reason::probe_beside_script(),
         _ => return Ok(()),
     };
     Err(Unsupported::new(lacks, reason::probe_on_connection()))

@@ -183,7 +183,8 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
             WorkloadKind::Bulk { .. }
             | WorkloadKind::StopAndWait { .. }
             | WorkloadKind::RequestResponse { .. }
-            | WorkloadKind::MultiStream { .. } => OverStreams::Flows(Box::new(Flows::new(order)?)),
+            | WorkloadKind::MultiStream { .. }
+            | WorkloadKind::Script(_) => OverStreams::Flows(Box::new(Flows::new(order)?)),
         }))
     }
 

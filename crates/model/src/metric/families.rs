@@ -140,6 +140,8 @@ delays! {
     FIRST_BYTE = "time_to_first_byte" and "_max_ns";
     /// Connections, to the last byte of the answer.
     COMPLETION = "time_to_completion" and "_max_ns";
+    /// Measured steps of a script.
+    STEP = "step_time" and "_max_ns";
 }
 
 #[cfg(test)]

@@ -121,6 +121,18 @@ super::metrics! {
         "Multi-stream, and UDP with the option `rate`: rate at which messages were handed to the transport over the rate that was asked for, between the first one and the last; of several flows, also in both directions, that of the slowest. Below 1 the sender was held up by its transport or its host.";
     REQUESTS_UNANSWERED = "requests_unanswered" [Count, Lower] "requests without answer":
         "Requests that left and had no answer within the time-out, or by the end of the trial.";
+    STEP_TIME_MEAN_NS = "step_time_mean_ns" [Nanoseconds, Lower] "step time, mean":
+        "Script: mean time of the measured steps at the client, from the beginning of a step, where it is the first of a scheduled repetition from its scheduled beginning, so that waiting counts, to the arrival of its last byte. The set-up of the flow's connection is in none. Steps that the deadline stopped have none.";
+    STEP_TIME_P50_NS = "step_time_p50_ns" [Nanoseconds, Lower] "step time, median":
+        "Median of the same steps, as exact as `message_delay_p50_ns`.";
+    STEP_TIME_P95_NS = "step_time_p95_ns" [Nanoseconds, Lower] "step time, 95th percentile":
+        "95th percentile of the same steps, as exact as the median.";
+    STEP_TIME_P99_NS = "step_time_p99_ns" [Nanoseconds, Lower] "step time, 99th percentile":
+        "99th percentile of the same steps, of 100 or more, as exact as the median.";
+    STEP_TIME_MAX_NS = "step_time_max_ns" [Nanoseconds, Lower] "step time, maximum":
+        "Maximum of the same steps.";
+    STEPS_MEASURED = "steps_measured" [Count, Higher] "steps measured":
+        "Script: measured steps that came to their end.";
     INTERARRIVAL_JITTER_NS = "interarrival_jitter_ns" [Nanoseconds, Lower, Receiver] "interarrival jitter":
         "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages, as it is after the last one; of several flows the mean of theirs. Of both directions at once each has its own instead.";
     INTERARRIVAL_JITTER_FORWARD_NS = "interarrival_jitter_forward_ns" [Nanoseconds, Lower] "interarrival jitter from the connecting host":

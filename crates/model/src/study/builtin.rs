@@ -44,7 +44,10 @@ builtins!(
     "udpr",
     "udpr-short",
     "udpr-messages",
-    "udpr-whole"
+    "udpr-whole",
+    "page-load",
+    "video-segments",
+    "rpc-mix"
 );
 
 /// Looks a built-in study up by its name.

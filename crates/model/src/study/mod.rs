@@ -23,6 +23,7 @@ mod parts;
 mod path;
 mod rounds;
 mod scale;
+mod script;
 mod section;
 mod source;
 mod steps;

@@ -150,6 +150,7 @@ impl WorkloadKind {
             }
             Self::RequestResponse { requests, .. } => count(requests),
             Self::MultiStream { messages, .. } => count(messages),
+            Self::Script(script) => script.scale(factor),
             Self::ShortConnections { connections, .. } => {
                 let mut number = u64::from(*connections);
                 let changed = count(&mut number);

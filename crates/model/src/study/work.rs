@@ -6,6 +6,7 @@ use super::{
     error::Result,
     message::{Message, key as name_of, keys as names_of, message, text_setting},
     names::list,
+    script::read_script,
     section::{Section, refuse},
     source::{File, no_files},
     value_key::read_keys,
@@ -15,7 +16,7 @@ use crate::{
     units::{Bytes, format_duration},
     workload::{
         Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, Spread,
-        Workload, WorkloadKind,
+        Workload, WorkloadKind, script::Script,
     },
 };
 
@@ -55,6 +56,7 @@ const KINDS: &[(&str, Defaults)] = &[
         streams: 8,
         spread: Spread::Streams,
     }),
+    ("script", || WorkloadKind::Script(Script::page_load())),
 ];
 
 /// Returns the workload kinds, each with its defaults.
@@ -117,6 +119,9 @@ fn read_over(section: &mut Section<'_>, workload: &mut Workload, deadline: Durat
     {
         options.duration = None;
     }
+    if let WorkloadKind::Script(script) = kind {
+        read_script(section, script)?;
+    }
     if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
         let spans = read_keys(PROBE_KEYS, &mut settings, &mut workload.probe)?;
         settings.end()?;
@@ -168,8 +173,10 @@ fn check(
     deadline: Duration,
     span_of: impl Fn(&str) -> Range<usize>,
 ) -> Result<()> {
-    let WorkloadKind::Bulk { options, .. } = kind else {
-        return Ok(());
+    let options = match kind {
+        WorkloadKind::Bulk { options, .. } => options,
+        WorkloadKind::Script(script) => return check_script(section, script, deadline),
+        _ => return Ok(()),
     };
     let is_all_warm_up = |duration| duration < deadline && options.warm_up >= duration;
     refuse! { section;
@@ -206,4 +213,26 @@ fn check(
             ["leave out one of ", name_of("opening"), " and ", name_of("direction")];
     }
     Ok(())
+}
+
+/// Refuses a script that the deadline would always cut short.
+fn check_script(section: &Section<'_>, script: &Script, deadline: Duration) -> Result<()> {
+    let least = script.least_time();
+    if least < deadline {
+        return Ok(());
+    }
+    let [least, deadline] = [least, deadline].map(format_duration);
+    Err(section.error(
+        section.span(),
+        message!([
+            format!("the waits and schedules of this script take {least}, and the study's "),
+            name_of("deadline"),
+            format!(" of {deadline} ends every transfer"),
+        ]),
+        message!([
+            "write fewer or shorter ones, or a longer ",
+            name_of("deadline"),
+            " of the study",
+        ]),
+    ))
 }

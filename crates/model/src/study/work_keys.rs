@@ -146,10 +146,14 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
     "streams" AT_ONCE, "8", field!(MultiStream { streams } => Field::Number(streams));
         "Number of streams that the messages are spread over [default: 8]",
         "8 | number of streams";
-    "spread" KeyKind::Enum("UNIT", &["streams", "connections"]), "connections",
-        field!(MultiStream { spread } => Field::NamedValue(spread));
-        "Whether the streams are `streams` of one connection, or as many `connections` [default: streams]",
-        "`streams` | `connections`: as many connections instead of streams of one";
+    "spread" KeyKind::Enum("UNIT", &["streams", "connections", "either"]), "connections",
+        |kind| match kind {
+            WorkloadKind::MultiStream { spread, .. } => Some(Field::NamedValue(spread)),
+            WorkloadKind::Script(script) => Some(Field::NamedValue(&mut script.spread)),
+            _ => None,
+        };
+        "Whether the streams are `streams` of one connection, or as many `connections`, or `either`: streams where the transport has several [default: streams; of a script either]",
+        "`streams`, of `script` `either` | `connections`: as many connections instead of streams of one; `either`: streams where the transport has several of them on one connection, else connections, as a browser does it";
 };
 
 /// Keys of the probe, in the order of `docs/workloads.md`.

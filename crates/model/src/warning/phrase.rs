@@ -27,6 +27,7 @@ phrases! {
     connections_done(done: u64, all: u64) = "the {done} of {all} connections that were done";
     shorter_duration() = "a shorter `{--duration}`";
     smaller_size() = "a smaller `{--size}`";
+    shorter_script() = "a shorter script";
     fewer(option: Argument) = "fewer `{option}`";
 
     rate(rate: BitRate) = "{rate}";

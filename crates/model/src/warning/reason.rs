@@ -88,15 +88,17 @@ phrases! {
     // Workloads that a transport does not support.
     nothing_to_set_up(transport: &str) = "`{transport}` carries messages without connections, so there is nothing to set up and close";
     no_streams_to_block(transport: &str) = "`{transport}` carries messages without streams that could block them";
+    not_scripted(transport: &str) = "`{transport}` carries messages without streams, and the steps of a script are those of streams";
     choose_streams() = "choose a transport of streams";
     no_resumption(transport: &str, capability: &str) = "`{transport}` does not have a handshake with a ticket of an earlier connection (`{capability}`)";
     no_early_data(transport: &str, capability: &str) = "`{transport}` does not have data in the first flight (`{capability}`)";
     no_retry(transport: &str, capability: &str) = "`{transport}` does not have a Retry, which has the address proved before the handshake (`{capability}`)";
     full_handshake() = "write `handshake = \"full\"`, or choose another transport";
     one_stream(transport: &str, streams: u64) = "a connection of `{transport}` has one stream, not {streams}";
-    spread_connections() = "write `spread = \"connections\"`, or `streams = 1`";
+    spread_connections() = "write `spread = \"either\"`, so that each stream has a connection over a transport without several";
     no_stream_for_probe(transport: &str) = "a connection of `{transport}` has no streams beside the transfer's, so the probe under load cannot have one (`probe.placement = \"stream\"`)";
     abandoned_before_probe(workload: &str) = "the sender of the workload `{workload}` closes its connection with its last message (`finish = \"abandon\"`), so the probe under load cannot have a stream of it (`probe.placement = \"stream\"`)";
+    probe_beside_script() = "the streams of a script's connection are its flows, so the probe under load cannot have one (`probe.placement = \"stream\"`)";
     probe_on_connection() = "leave `placement` out, so that the probe has a connection of its own over every transport";
     only_files(transport: &str, workload: &str) = "`{transport}` moves whole files one way and has no answers: it carries out `bulk` and not `{workload}`";
     not_for_files(key: &str) = "whole files are moved to the listening host, all of them and once: there is no `{key}`";

@@ -5,5 +5,6 @@ mod condition;
 mod documents;
 mod published;
 mod rounds;
+mod script;
 mod study_file;
 mod sweep;

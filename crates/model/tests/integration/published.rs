@@ -149,8 +149,13 @@ fn each_published_cpu_load_says_what_it_is_of() {
 /// The author of a publication finds each of its statements, with an outcome or with the reason why none can be seen.
 #[test]
 fn every_study_of_a_publication_has_its_claims() {
+    let examples = ["page-load", "video-segments", "rpc-mix"];
     for name in BUILTIN.iter().map(|it| it.name) {
         let study = study(name);
+        if examples.contains(&name) {
+            assert!(study.source.is_none(), "{name}");
+            continue;
+        }
         assert!(study.source.is_some(), "{name}");
         assert!(study.claims.len() >= 2, "{name}: {}", study.claims.len());
         assert!(study.claims.iter().all(|it| it.place.is_some()), "{name}");

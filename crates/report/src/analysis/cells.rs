@@ -77,6 +77,7 @@ fn cell(
     let outcomes = Outcome::ALL.map(|it| (it.name().to_owned(), with(it).count() as u64));
     let study = &index.data.header.study;
     let primary = study.primary_metric(work);
+    let own = study.rank_by.is_some() || !super::HEADLINE_METRICS.contains(&primary);
     let values = index.values(group.cell(&transport.label), primary);
     let values: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
     let kind = MeanKind::of(values.iter().copied());
@@ -100,7 +101,7 @@ fn cell(
         reasons: reasons(trials),
         metrics: descriptions(trials, work, primary),
         clock_errors_ns: clock_errors(&measured, work),
-        ranked_by: study.rank_by.clone(),
+        ranked_by: own.then(|| primary.to_owned()),
     }
 }
 

@@ -107,12 +107,16 @@ pub(crate) const BESIDE_METRICS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Returns the metrics by which transports are compared: that of the study's ranking first, if it is
-/// not among those of every study.
+/// Returns the metrics of the rankings that are not among those of every study: that of the study, or those of its scripts.
+pub(crate) fn own_metrics(study: &Study) -> impl Iterator<Item = &str> {
+    let primary = study.workloads.iter().map(|it| study.primary_metric(it));
+    let own = primary.filter(|metric| !HEADLINE_METRICS.contains(metric));
+    own.unique()
+}
+
+/// Returns the metrics by which transports are compared: the study's own first.
 pub(crate) fn compared_metrics(study: &Study) -> Vec<&str> {
-    let own = study.rank_by.as_deref();
-    let own = own.filter(|metric| !HEADLINE_METRICS.contains(metric));
-    own.into_iter().chain(HEADLINE_METRICS).collect()
+    own_metrics(study).chain(HEADLINE_METRICS).collect()
 }
 
 /// Returns the metrics of all pairs: those by which transports are compared, and those of their prices.

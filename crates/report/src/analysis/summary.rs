@@ -317,7 +317,7 @@ pub struct Cell {
     /// metric, in nanoseconds.
     #[serde(skip)]
     pub clock_errors_ns: BTreeMap<String, f64>,
-    /// Metric of the ranking that the study names, whose geometric mean is shown.
+    /// Metric of the ranking, whose geometric mean is shown, where the study or a script names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranked_by: Option<String>,
 }

@@ -307,6 +307,9 @@ reports_in_russian! {
     udpr_short_is_in_russian: "udpr-short";
     udpr_messages_is_in_russian: "udpr-messages";
     udpr_whole_is_in_russian: "udpr-whole";
+    page_load_is_in_russian: "page-load";
+    video_segments_is_in_russian: "video-segments";
+    rpc_mix_is_in_russian: "rpc-mix";
 }
 
 #[test]

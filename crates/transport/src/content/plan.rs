@@ -1,5 +1,7 @@
 //! Messages of a transfer: their number, sizes and content.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -19,8 +21,10 @@ const LONGEST_MESSAGE: u64 = 256 << 20;
 pub(crate) struct Plan {
     /// Bytes of all messages.
     pub size: u64,
-    /// Size of every message but the last, which may be shorter.
+    /// Size of every message but the last, which may be shorter; of messages with lengths of their own that of the longest.
     pub message: usize,
+    /// Lengths of the messages, where each has its own.
+    lengths: Option<Arc<[u32]>>,
     /// Number of messages.
     pub count: u64,
     /// A whole message, as it is apart from its header.
@@ -72,10 +76,31 @@ impl Plan {
         Ok(Self {
             size: size.0,
             message,
+            lengths: None,
             count: size.0.div_ceil(longest),
             content: message_content(pattern, message, order.seed),
             salt: salt.finalize(),
             compared: pattern != Pattern::File,
+        })
+    }
+
+    /// Makes the messages of a flow, each with its length; the headers depend on the name of the part and on the number of
+    /// the flow.
+    pub(crate) fn of_lengths(
+        order: &TrialOrder,
+        (part, flow): (&str, u16),
+        lengths: Arc<[u32]>,
+    ) -> Result<Self> {
+        let longest = lengths.iter().copied().max().unwrap_or(1);
+        let size = lengths.iter().map(|length| u64::from(*length)).sum();
+        let longest = Size(longest.into());
+        let one = Self::of(order, part, longest, longest, Pattern::Random)?;
+        Ok(Self {
+            size,
+            count: lengths.len() as u64,
+            salt: one.salt.wrapping_add(flow.into()),
+            lengths: Some(lengths),
+            ..one
         })
     }
 
@@ -110,6 +135,9 @@ impl Plan {
 
     /// Returns the length of message `sequence`, in bytes.
     pub(crate) fn length(&self, sequence: u64) -> usize {
+        if let Some(lengths) = &self.lengths {
+            return lengths[sequence as usize] as usize;
+        }
         match sequence + 1 < self.count {
             true => self.message,
             false => (self.size - (self.count - 1) * self.message as u64) as usize,

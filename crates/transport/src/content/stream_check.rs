@@ -61,6 +61,11 @@ impl StreamCheck {
         self.delivered.bytes == self.plan.size
     }
 
+    /// Returns the length of the longest message.
+    pub(crate) const fn largest(&self) -> usize {
+        self.plan.message
+    }
+
     /// Whether no message is here in part.
     pub(crate) const fn is_between_messages(&self) -> bool {
         self.offset == 0

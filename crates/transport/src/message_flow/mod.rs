@@ -85,9 +85,12 @@ impl Work {
                     content: Content::Exchange(exchange),
                 })
             }
-            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => Err(
-                TransportError::unsupported(reason::not_over_messages(), reason::choose_streams()),
-            ),
+            WorkloadKind::ShortConnections { .. }
+            | WorkloadKind::MultiStream { .. }
+            | WorkloadKind::Script(_) => Err(TransportError::unsupported(
+                reason::not_over_messages(),
+                reason::choose_streams(),
+            )),
         }
     }
 

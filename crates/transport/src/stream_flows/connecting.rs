@@ -190,16 +190,28 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
 
     /// Carries all flows, of which the first are `opened`; returns those that came to their end and
     /// are to be closed.
-    async fn carry_all(&self, opened: Vec<Result<Opened<E>>>) -> Vec<(&Part, Opened<E>)> {
+    async fn carry_all(&self, mut opened: Vec<Result<Opened<E>>>) -> Vec<(&Part, Opened<E>)> {
+        // Streams that are opened later need the connection of the first.
+        let mut of_all = None;
+        if self.shared.flows.share_connection()
+            && let Some(Ok(first)) = opened.first_mut()
+        {
+            of_all = first.connection.take();
+        }
+        let connection = of_all.as_ref();
         let mut opened = opened.into_iter();
         let tasks = (self.shared.flows.flows.iter())
             .map(|flow| {
                 let opened = opened.next();
-                move || self.carry(flow, opened)
+                move || self.carry(flow, opened, connection)
             })
             .collect();
         let completed = self.end.carrier.executor().join_all(tasks).await;
-        completed.into_iter().flatten().collect()
+        let mut completed: Vec<_> = completed.into_iter().flatten().collect();
+        if let Some((_, first)) = completed.first_mut() {
+            first.connection = first.connection.take().or(of_all);
+        }
+        completed
     }
 
     /// Closes the flows.
@@ -211,21 +223,28 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         self.end.carrier.executor().join_all(tasks).await;
     }
 
-    /// Makes a flow's connection, unless it is `opened`, and carries its part; the last flow ends the
+    /// Makes a flow's connection, unless it is `opened` or `of_all`, and carries its part; the last flow ends the
     /// transfer. Returns the flow if it came to its end and is to be closed.
     async fn carry<'f>(
         &self,
         flow: &'f Part,
         opened: Option<Result<Opened<E>>>,
+        of_all: Option<&E::Connection>,
     ) -> Option<(&'f Part, Opened<E>)> {
         let (shared, trial) = (self.shared, self.shared.trial);
         let with_probe = async {
             let opened = match opened {
                 Some(opened) => opened?,
-                None => self.open(flow, MonotonicTime::now(), None).await?,
+                None => {
+                    if let Content::Script(script) = &shared.flows.content {
+                        let executor = self.end.carrier.executor();
+                        script.await_beginning(shared, executor, flow).await?;
+                    }
+                    self.open(flow, MonotonicTime::now(), of_all).await?
+                }
             };
             let mut probe = None;
-            if let Some(connection) = &opened.connection
+            if let Some(connection) = opened.connection.as_ref().or(of_all)
                 && shared.has_probe(flow)
             {
                 let opening = open_stream(trial, connection, Purpose::LoadProbe);
@@ -284,6 +303,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     async fn part(&self, flow: &Part, opened: &mut Opened<E>) -> bool {
         let shared = self.shared;
         let (stream, opening) = (&mut opened.stream, &opened.opening);
+        let executor = self.end.carrier.executor();
         let mut exchanged = ExchangeResult::default();
         let part = async {
             match &shared.flows.content {
@@ -293,11 +313,15 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                     shared.tally().acknowledged = got.delivered;
                     Ok(at)
                 }
+                Content::Script(script) => {
+                    script
+                        .carry(shared, executor, flow, (stream, opening))
+                        .await
+                }
                 _ if shared.sends(flow) => {
-                    let executor = self.end.carrier.executor();
                     sending::send(shared, executor, flow, (stream, opening)).await
                 }
-                _ => shared.receive(flow, stream, &[]).await,
+                _ => shared.receive(executor, flow, stream, &[]).await,
             }
         };
         let result = shared.stop.unless_raised(part).await;
@@ -333,9 +357,12 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     fn begins(&self, flow: &Part) -> bool {
         let shared = self.shared;
         let flows = shared.flows;
-        let asks = matches!(flows.content, Content::Exchange(_));
-        let waits = flows.are_welcomed() || shared.has_probe(flow);
-        (asks || shared.sends(flow)) && !waits
+        let begins = match &flows.content {
+            Content::Exchange(_) => true,
+            Content::Script(script) => script.client_begins(flow),
+            Content::Bulk | Content::Scheduled(_) => shared.sends(flow),
+        };
+        begins && !flows.are_welcomed() && !shared.has_probe(flow)
     }
 
     /// Opens a flow's stream, with the flow's index, on `shared_connection` or on a connection of its

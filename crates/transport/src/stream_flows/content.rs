@@ -8,6 +8,7 @@ use super::{
     exchange::Responder,
     receiving::receive,
     schedule::{Arrivals, Schedule},
+    script::Script,
 };
 use crate::{
     clock::MonotonicTime,
@@ -19,6 +20,7 @@ use crate::{
     },
     error::Result,
     exchange::Exchange,
+    executor::Executor,
     stream::ByteStream,
     trial::findings::Findings,
 };
@@ -30,6 +32,7 @@ pub(super) enum Content {
     /// Requests and their answers, which the only flow carries.
     Exchange(Exchange),
     Scheduled(Schedule),
+    Script(Script),
 }
 
 impl Flows {
@@ -41,6 +44,11 @@ impl Flows {
     /// [`TransportError::Io`] for a file that cannot be made.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         match order.workload.kind {
+            WorkloadKind::Script(ref script) => {
+                let (script, parts) = Script::new(order, script)?;
+                let bytes = script.bytes(&parts);
+                Ok(Self::of(parts, bytes, Content::Script(script)))
+            }
             WorkloadKind::Bulk {
                 size,
                 message,
@@ -145,7 +153,7 @@ impl Flows {
         match &self.content {
             Content::Bulk => true,
             Content::Exchange(exchange) => exchange.has_goodput(),
-            Content::Scheduled(_) => false,
+            Content::Scheduled(_) | Content::Script(_) => false,
         }
     }
 
@@ -162,6 +170,7 @@ impl Shared<'_> {
     /// that came with its opening.
     pub(super) async fn receive(
         &self,
+        executor: &impl Executor,
         flow: &Part,
         stream: &mut impl ByteStream,
         rest: &[u8],
@@ -176,6 +185,7 @@ impl Shared<'_> {
                 let arrivals = Arrivals::new(schedule, flow.index, plan);
                 receive(self, arrivals, stream, rest).await
             }
+            Content::Script(script) => script.answer(self, executor, flow, (stream, rest)).await,
         }
     }
 
@@ -188,6 +198,7 @@ impl Shared<'_> {
                     exchange.report(result, findings);
                 }
             }
+            Content::Script(script) => script.report(self.trial, tally, findings),
             Content::Scheduled(_) => {
                 if let Some(delays) = tally.delays.as_ref().filter(|_| receives) {
                     delays.report(DelayMetrics::MESSAGE, "receiver", findings);

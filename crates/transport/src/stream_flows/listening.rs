@@ -199,42 +199,49 @@ async fn serve_connection<E: StreamEndpoint>(
     }
 }
 
-/// Carries the flows of a connection: all of them where they share it.
+/// Carries the flows of a connection: all of them where they share it, each as soon as its stream comes.
 async fn carry_streams<E: StreamEndpoint>(
     serving: &Serving<'_, E>,
     connection: &E::Connection,
-    (flow, stream, rest): (Result<&Part>, &mut StreamOf<E>, &mut Vec<u8>),
+    first: (Result<&Part>, &mut StreamOf<E>, &mut Vec<u8>),
 ) {
     let (shared, end) = (serving.shared, serving.end);
-    let mut others = Vec::new();
-    let accepting = async {
-        while shared.flows.share_connection() && others.len() + 1 < shared.flows.flows.len() {
-            let limit = end.watch.limit;
-            let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
-            if purpose != Some(Purpose::Transfer) {
-                return Err(TransportError::protocol(reason::unexpected_stream()));
-            }
-            others.push((stream, rest));
-        }
-        Ok(())
+    let executor = end.carrier.executor();
+    let streams = match shared.flows.share_connection() {
+        true => shared.flows.flows.len(),
+        false => 1,
     };
-    if let Err(error) = shared.stop.unless_raised(accepting).await {
-        return shared.broke(error);
-    }
-    let others = others.iter_mut().map(|(stream, rest)| (None, stream, rest));
-    let tasks = std::iter::once((Some(flow), stream, rest))
-        .chain(others)
-        .map(|(flow, stream, rest)| {
-            move || async move {
-                let flow = match flow {
-                    Some(flow) => flow,
-                    None => flow_of(shared, stream, rest).await,
-                };
-                carry(serving, flow, stream, rest).await;
-            }
-        })
-        .collect();
-    end.carrier.executor().join_all(tasks).await;
+    let accept = async || {
+        let limit = end.watch.limit;
+        let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
+        match purpose {
+            Some(Purpose::Transfer) => Ok(Coming::Later(stream, rest)),
+            _ => Err(TransportError::protocol(reason::unexpected_stream())),
+        }
+    };
+    let next = async |_: &WaitQueue, _: usize| match shared.stop.unless_raised(accept()).await {
+        Ok(next) => Some(next),
+        Err(error) => {
+            shared.broke(error);
+            None
+        }
+    };
+    let serve = async |coming| match coming {
+        Coming::First((flow, stream, rest)) => carry(serving, flow, stream, rest).await,
+        Coming::Later(mut stream, mut rest) => {
+            let flow = flow_of(shared, &mut stream, &mut rest).await;
+            carry(serving, flow, &mut stream, &rest).await;
+        }
+    };
+    let tasks = (streams, &shared.stop);
+    serve_in_turns(executor, tasks, Coming::First(first), next, serve).await;
+}
+
+/// Stream of a connection with what came with its opening.
+enum Coming<'s, S> {
+    /// The first one, whose flow is known.
+    First((Result<&'s Part>, &'s mut S, &'s mut Vec<u8>)),
+    Later(S, Vec<u8>),
 }
 
 /// Carries a flow's part to its end, and waits until the other end has closed.
@@ -306,8 +313,8 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
     rest: &[u8],
 ) -> Result<(bool, MonotonicTime)> {
     let shared = serving.shared;
+    let executor = serving.end.carrier.executor();
     if shared.sends(flow) {
-        let executor = serving.end.carrier.executor();
         return Ok((
             true,
             sending::send(shared, executor, flow, (stream, &[])).await?,
@@ -316,5 +323,5 @@ async fn part<E: StreamEndpoint, S: ByteStream>(
     if shared.flows.are_welcomed() {
         send_now(stream, WELCOME).await?;
     }
-    Ok((false, shared.receive(flow, stream, rest).await?))
+    Ok((false, shared.receive(executor, flow, stream, rest).await?))
 }

@@ -12,6 +12,7 @@ mod exchange;
 mod listening;
 mod receiving;
 mod schedule;
+mod script;
 mod sending;
 
 use std::sync::{
@@ -38,7 +39,6 @@ use crate::{
     },
 };
 use content::Content;
-use schedule::Schedule;
 
 /// All flows of a trial. Both ends make the same from their orders.
 #[derive(Debug)]
@@ -64,7 +64,11 @@ impl Flows {
 
     /// Whether all flows are streams of one connection.
     fn share_connection(&self) -> bool {
-        self.schedule().is_some_and(Schedule::shares_connection)
+        match &self.content {
+            Content::Scheduled(schedule) => schedule.shares_connection(),
+            Content::Script(script) => script.shares_connection(),
+            Content::Bulk | Content::Exchange(_) => false,
+        }
     }
 
     /// Whether a flow is known at the receiving end before its sender goes on: it could be closed
@@ -113,6 +117,8 @@ pub(crate) struct Tally {
     exchange: Option<ExchangeResult>,
     /// Delays of messages that had a moment to leave, at the end that gets them.
     delays: Option<Distribution>,
+    /// Times of the measured steps of a script, at the client.
+    steps: Option<Distribution>,
     /// Error of the first flow that failed.
     error: Option<TransportError>,
 }
@@ -187,6 +193,11 @@ impl<'a> Shared<'a> {
     /// Returns whether flows carry data from this end, and whether flows carry data to it.
     fn directions(&self) -> (bool, bool) {
         let flows = &self.flows.flows;
+        if let Content::Script(script) = &self.flows.content
+            && script.has_answers()
+        {
+            return (true, true);
+        }
         let out = flows.iter().any(|flow| self.sends(flow));
         (out, !flows.iter().all(|flow| self.sends(flow)))
     }

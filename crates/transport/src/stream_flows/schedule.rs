@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use regatta_model::{Spread, metric::DelayMetrics, reason};
 
-use super::{Tally, receiving::Sink};
+use super::{Tally, receiving::Sink, script::spread_name};
 use crate::{
     clock::MonotonicTime,
     content::{plan::Plan, stream_check::StreamCheck},
@@ -108,11 +108,7 @@ impl Schedule {
         }
         set_up.report(DelayMetrics::SET_UP, "sender", findings);
         findings.fact("streams", self.flows.to_string());
-        let spread = match self.spread {
-            Spread::Streams => "streams of one connection",
-            Spread::Connections => "connections",
-        };
-        findings.fact("spread", spread);
+        findings.fact("spread", spread_name(self.spread));
     }
 }
 

@@ -27,7 +27,7 @@ const HEIGHT: f64 = 300.0;
 pub type HistogramSpec = (&'static str, &'static str, &'static str);
 
 /// Histograms in the order of the page.
-pub const HISTOGRAMS: [HistogramSpec; 6] = [
+pub const HISTOGRAMS: [HistogramSpec; 7] = [
     (
         DelayMetrics::ROUND_TRIP.distribution,
         "round-trip delay",
@@ -47,6 +47,11 @@ pub const HISTOGRAMS: [HistogramSpec; 6] = [
         DelayMetrics::MESSAGE.distribution,
         "message delay",
         "Delay of the messages",
+    ),
+    (
+        DelayMetrics::STEP.distribution,
+        "step time",
+        "Time of the measured steps",
     ),
     (
         DelayMetrics::FIRST_BYTE.distribution,

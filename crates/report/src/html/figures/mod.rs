@@ -27,7 +27,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     RunData, Summary,
-    analysis::{SweepCell, SweepResult},
+    analysis::{SweepCell, SweepResult, own_metrics},
     data::{CellGroup, CellKey},
     format::capital,
     labels::Labels,
@@ -162,16 +162,15 @@ pub fn all(data: &RunData, summary: &Summary) -> Figures {
     headline.extend(metrics(&[id::MESSAGE_DELAY_P95_NS], &|metric| {
         means::draw_spread(data, summary, metric)
     }));
-    let mut trials = metrics(
-        &[
-            id::GOODPUT_BPS,
-            id::MESSAGE_DELAY_P95_NS,
-            id::TIME_TO_COMPLETION_P50_NS,
-            id::ROUND_TRIP_DELAY_P50_NS,
-            id::GOODPUT_PER_CORE_PERCENT_BPS,
-        ],
-        &|metric| distribution::draw(data, metric),
-    );
+    let of_trials = own_metrics(study).chain([
+        id::GOODPUT_BPS,
+        id::MESSAGE_DELAY_P95_NS,
+        id::TIME_TO_COMPLETION_P50_NS,
+        id::ROUND_TRIP_DELAY_P50_NS,
+        id::GOODPUT_PER_CORE_PERCENT_BPS,
+    ]);
+    let of_trials: Vec<&str> = of_trials.collect();
+    let mut trials = metrics(&of_trials, &|metric| distribution::draw(data, metric));
     trials.extend(metrics(
         &[
             id::GOODPUT_BPS,

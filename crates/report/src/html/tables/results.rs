@@ -37,7 +37,8 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
     let styles = Styles::of(data);
     let of_group = |group: CellGroup<'_>| {
         // The columns of this work, the same under every condition.
-        let own = summary.rank_by.as_deref();
+        let mut cells = cells_of(summary, group);
+        let own = cells.find_map(|cell| cell.ranked_by.as_deref());
         let own = own.filter(|metric| !COLUMNS.contains(metric));
         let names: Vec<&str> = own.into_iter().chain(COLUMNS).collect();
         let of_work = |cell: &Cell| cell.workload == group.workload.name;
