@@ -119,7 +119,10 @@ fn shell(bench: &Bench, line: &str) -> Done {
 #[test]
 fn shell_limits_are_reported_as_such() {
     let bench = Bench::new();
-    for (limit, hint) in [("-n 12", "`ulimit -n 1024`"), ("-f 8", "`ulimit -f ")] {
+    // Wherever it strikes: in the program itself, in the process of the path, in an agent.
+    let files =
+        ["-n 4", "-n 12", "-n 16", "-n 20", "-n 22"].map(|limit| (limit, "`ulimit -n 1024`"));
+    for (limit, hint) in files.into_iter().chain([("-f 8", "`ulimit -f ")]) {
         let done = shell(
             &bench,
             &format!("ulimit {limit}; exec \"$REGATTA\" run --transport tcp --out out"),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_control::TrialOrder;
-use regatta_model::{metric::id, reason};
+use regatta_model::{WorkloadKind, metric::id, reason};
 use regatta_transport::{
     Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, OptionValues, Result,
     Session, Stop, TransportError, TrialContext, Unsupported, options,
@@ -266,6 +266,10 @@ impl Driver for Program {
         Ok(())
     }
 
+    fn applicable(&self, _: &OptionValues, workload: &WorkloadKind) -> Result<(), Unsupported> {
+        session::check_workload(workload)
+    }
+
     fn supported(&self, options: &OptionValues) -> Result<(), Unsupported> {
         match self.command(options) {
             Ok(command) => can_run(&command),
@@ -298,7 +302,7 @@ fn can_run(command: &Command) -> Result<(), Unsupported> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use regatta_model::OptionValue;
+    use regatta_model::{BulkOptions, Bytes, OptionValue, Pattern, Script};
 
     use super::*;
 
@@ -327,6 +331,26 @@ mod tests {
         assert_eq!(hint, "`./no-such-driver` is no file; name a program");
         let none = Program(&EXTERNAL).check_options(&BTreeMap::new());
         assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");
+    }
+
+    /// A dry run says it, too.
+    #[test]
+    fn work_that_the_contract_lacks_is_not_applicable() {
+        let check = |kind: &WorkloadKind| Program(&AIOQUIC).applicable(&BTreeMap::new(), kind);
+        let bulk = |flows| WorkloadKind::Bulk {
+            size: Bytes(1),
+            message: Bytes(1),
+            pattern: Pattern::Data,
+            options: BulkOptions {
+                flows,
+                ..BulkOptions::default()
+            },
+        };
+        assert_eq!(check(&bulk(1)), Ok(()));
+        let refused = check(&bulk(2)).expect_err("one connection");
+        assert!(refused.reason.contains("`flows`"), "{refused}");
+        let refused = check(&WorkloadKind::Script(Script::page_load())).expect_err("no steps");
+        assert!(refused.reason.contains("not `script`"), "{refused}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::{
     program::{Command, Program},
 };
 use work::Work;
+pub(crate) use work::check as check_workload;
 
 /// Time in which a program must be ready.
 const READY_LIMIT: Duration = Duration::from_secs(8);

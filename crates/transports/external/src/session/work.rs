@@ -4,7 +4,7 @@ use regatta_control::TrialOrder;
 use regatta_model::{
     BulkOptions, Bytes, Direction, Finish, Opening, Pattern, WorkloadKind, reason,
 };
-use regatta_transport::{Result, StatedExchange, TransportError};
+use regatta_transport::{Result, StatedExchange, TransportError, Unsupported};
 
 use crate::content::Content;
 
@@ -27,49 +27,54 @@ impl Work {
     /// that makes no sense.
     pub(super) fn new(order: &TrialOrder) -> Result<Self> {
         let kind = &order.workload.kind;
-        let (message, _) = kind.largest_message();
-        if message > Bytes(LONGEST_MESSAGE) {
-            let limit = Bytes(LONGEST_MESSAGE);
-            return Err(TransportError::unsupported(
-                reason::longer_than(message, limit),
-                reason::message_of_at_most(LONGEST_MESSAGE),
-            ));
-        }
-        match kind {
-            WorkloadKind::Bulk {
-                size,
-                message,
-                pattern,
-                options,
-            } => Ok(Self {
-                content: bulk((*size, *message), *pattern, options, order.seed)?,
+        check(kind).map_err(TransportError::Unsupported)?;
+        if let WorkloadKind::Bulk {
+            size,
+            message,
+            pattern,
+            options,
+        } = kind
+        {
+            return Ok(Self {
+                content: bulk((*size, *message), *pattern, order.seed)?,
                 finish: options.finish,
                 exchange: None,
-            }),
-            WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => {
-                let exchange = StatedExchange::new(order)?;
-                let (message, size) = exchange.requests();
-                Ok(Self {
-                    content: Content { message, size },
-                    finish: Finish::Agree,
-                    exchange: Some(exchange),
-                })
-            }
-            _ => Err(TransportError::unsupported(
-                reason::not_by_programs(kind.name()),
-                "",
-            )),
+            });
         }
+        let exchange = StatedExchange::new(order)?;
+        let (message, size) = exchange.requests();
+        Ok(Self {
+            content: Content { message, size },
+            finish: Finish::Agree,
+            exchange: Some(exchange),
+        })
     }
 }
 
-/// Returns the content of a bulk transfer, if the contract has its options.
-fn bulk(
-    (size, message): (Bytes, Bytes),
-    pattern: Pattern,
-    options: &BulkOptions,
-    seed: u64,
-) -> Result<Content> {
+/// Checks whether the contract has a workload, with its options.
+///
+/// # Errors
+/// [`Unsupported`] with the reason and a hint.
+pub(crate) fn check(kind: &WorkloadKind) -> Result<(), Unsupported> {
+    let (message, _) = kind.largest_message();
+    if message > Bytes(LONGEST_MESSAGE) {
+        let limit = Bytes(LONGEST_MESSAGE);
+        return Err(Unsupported::new(
+            reason::longer_than(message, limit),
+            reason::message_of_at_most(LONGEST_MESSAGE),
+        ));
+    }
+    match kind {
+        WorkloadKind::Bulk {
+            pattern, options, ..
+        } => check_bulk(*pattern, options),
+        WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => Ok(()),
+        _ => Err(Unsupported::new(reason::not_by_programs(kind.name()), "")),
+    }
+}
+
+/// Checks whether the contract has the options of a bulk transfer.
+fn check_bulk(pattern: Pattern, options: &BulkOptions) -> Result<(), Unsupported> {
     let unsupported = [
         (options.direction != Direction::Forward, "direction"),
         (options.flows != 1, "flows"),
@@ -78,12 +83,17 @@ fn bulk(
         (options.opening == Opening::Answered, "opening"),
         (pattern == Pattern::File, "pattern = \"file\""),
     ];
-    if let Some((_, key)) = unsupported.iter().find(|(is_set, _)| *is_set) {
-        return Err(TransportError::unsupported(
+    match unsupported.iter().find(|(is_set, _)| *is_set) {
+        Some((_, key)) => Err(Unsupported::new(
             reason::not_in_contract(key),
             reason::leave_out_or_no_program(),
-        ));
+        )),
+        None => Ok(()),
     }
+}
+
+/// Returns the content of a bulk transfer.
+fn bulk((size, message): (Bytes, Bytes), pattern: Pattern, seed: u64) -> Result<Content> {
     if message.0 == 0 {
         return Err(TransportError::order(reason::empty_message()));
     }
