@@ -182,6 +182,16 @@ fn netem_features_are_refused_with_another_emulator() {
 }
 
 #[test]
+fn an_emulator_that_shapes_nothing_is_the_option_that_is_refused() {
+    let bench = Bench::new();
+    for emulator in ["loopback", "none"] {
+        let done = bench.run(&["run", "--dry-run", "--emulator", emulator, "--loss", "1%"]);
+        done.assert_code(2);
+        done.assert_stderr_contains(&format!("error: `--emulator {emulator}`: "));
+    }
+}
+
+#[test]
 fn netem_between_two_machines_is_refused_before_one_is_reached() {
     let bench = Bench::new();
     bench.write("small.toml", SMALL);

@@ -82,9 +82,10 @@ macro_rules! refuse {
 }
 
 impl GuestSetup {
-    /// Reads `guests`, `clock` and `kernel`, and their spans in the file.
+    /// Reads `guests`, `clock` and `kernel`, and the spans of all keys of mistakes, of which none has been read.
     pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Spans)> {
-        let spans = ["guests", "clock", "kernel"].map(|key| Some((key, root.span_of(key)?)));
+        let spans =
+            ["guests", "clock", "kernel", "emulator"].map(|key| Some((key, root.span_of(key)?)));
         let spans = Spans(spans.into_iter().flatten().collect());
         let setup = Self {
             guests: match root.number("guests", 1, 2)? {
@@ -98,7 +99,7 @@ impl GuestSetup {
     }
 }
 
-/// Spans of the guest's keys in a study file.
+/// Spans of the keys of mistakes in a study file.
 pub(super) struct Spans(BTreeMap<&'static str, Range<usize>>);
 
 impl Spans {

@@ -334,6 +334,12 @@ fn mistakes_in_studies_have_hints() {
 }
 
 #[test]
+fn a_mistake_about_the_emulator_is_at_its_line() {
+    let shown = message(&format!("rounds = 2\nemulator = \"loopback\"\n{SMALL}"));
+    assert!(shown.contains("my-study.toml:2:12"), "{shown}");
+}
+
+#[test]
 fn mistakes_in_workloads_and_transports_have_hints() {
     assert_hints(&[
         (
