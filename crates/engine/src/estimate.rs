@@ -7,8 +7,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    Arrivals, BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Pattern,
-    Study, Transport, Workload, WorkloadKind,
+    Arrivals, BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Study,
+    Transport, Workload, WorkloadKind,
 };
 
 use crate::{
@@ -244,9 +244,10 @@ fn transfer(
         true => time.as_secs_f64() / whole.as_secs_f64(),
         false => 1.0,
     };
-    let both = match workload.kind.direction() {
-        Direction::Both => 2.0,
-        Direction::Forward | Direction::Reverse => 1.0,
+    let both = match (&workload.kind, workload.kind.direction()) {
+        // Its bytes are those of both directions.
+        (WorkloadKind::Script(_), _) | (_, Direction::Forward | Direction::Reverse) => 1.0,
+        (_, Direction::Both) => 2.0,
     };
     Transfer {
         time,
@@ -392,21 +393,14 @@ fn captured(
 
 /// Returns the size of the files of white noise of a study. Workloads of the same size share one.
 fn noise(study: &Study) -> Bytes {
-    let size = |workload: &Workload| match &workload.kind {
-        WorkloadKind::Bulk {
-            size,
-            pattern: Pattern::File,
-            ..
-        } => Some(size.0),
-        _ => None,
-    };
-    let sizes: BTreeSet<u64> = study.workloads.iter().filter_map(size).collect();
+    let sizes = study.workloads.iter().filter_map(|it| it.kind.file_bytes());
+    let sizes: BTreeSet<u64> = sizes.collect();
     Bytes(sizes.into_iter().sum())
 }
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::Ratio;
+    use regatta_model::{Pattern, Ratio};
 
     use super::*;
     use crate::tests::fake_bed::study;

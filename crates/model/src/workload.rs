@@ -374,6 +374,24 @@ impl WorkloadKind {
         }
     }
 
+    /// Returns the size of the file of white noise that the sender reads, in bytes; `None` for other content.
+    #[must_use]
+    pub fn file_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Bulk {
+                size,
+                message,
+                pattern: Pattern::File,
+                options,
+            } => Some(match options.duration {
+                None => size.0,
+                // A message is not cut to a size that does not count, and is read from one place of a file.
+                Some(_) => size.0.max(message.0),
+            }),
+            _ => None,
+        }
+    }
+
     /// Returns the bytes of a transfer that ends when they are delivered, in both directions where both have them; `None` of
     /// one that ends otherwise.
     #[must_use]

@@ -47,7 +47,7 @@ pub mod wait;
 mod window;
 
 pub use clock::MonotonicTime;
-pub use content::noise::noise_file;
+pub use content::noise::{has_noise_file, make_noise_file};
 pub use content::plan::message_content;
 pub use context::{
     LiveCounters, Observer, Phase, ProtocolSample, StatisticsSource, TrialContext, WindowEdge,

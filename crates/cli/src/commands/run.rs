@@ -16,7 +16,7 @@ use regatta_model::{
 };
 use regatta_report::pdf::{Form, Paper};
 use regatta_results::{Reader, ResultsError, RunLock, RunState};
-use regatta_transport::FILE_OPTIONS;
+use regatta_transport::{FILE_OPTIONS, TransportError, has_noise_file, make_noise_file};
 
 use super::{attach, report};
 use crate::{
@@ -251,6 +251,7 @@ impl RunSession<'_> {
             Some(image) => {
                 let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
                 held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
+                make_files(run.study(), run.stop())?;
                 run.run(&mut listeners, &views.progress_of_guests())
             }
         };
@@ -294,6 +295,27 @@ fn partial_results_message(dir: &Path) -> String {
         "ended at once: the trials that had ended are kept in `{shown}`\nhint: run `regatta resume {}` to go on",
         quoted(dir)
     )
+}
+
+/// Makes the files of white noise that the senders of a study read, as far as they are not there: a guest writes no files.
+fn make_files(study: &Study, stop: &StopRequest) -> Result<()> {
+    for size in study.workloads.iter().filter_map(|it| it.kind.file_bytes()) {
+        if !has_noise_file(size) {
+            let size = regatta_model::Bytes(size);
+            output::err(&format!(
+                "making a file of white noise of {size}, which is kept"
+            ));
+        }
+        make_noise_file(size, &|| stop.is_requested()).map_err(|error| match error {
+            TransportError::Cancelled => Failure::failed(EngineError::Stopped),
+            TransportError::Unsupported(lacks) => {
+                let hint = lacks.hint.clone();
+                Failure::unsupported(lacks).hint(hint)
+            }
+            error => Failure::failed(error),
+        })?;
+    }
+    Ok(())
 }
 
 /// Makes the bed of a study without a guest. The stop ends the sessions with its hosts, and all waits for them.

@@ -1,12 +1,11 @@
 //! Checks of a run before anything of it starts: `regatta run --dry-run` makes the same ones.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use regatta_bed::guest::{self, Image, ImageError};
 use regatta_engine::Plan;
 use regatta_model::{
-    BedKind, Clock, GuestSetup, Pattern, Study, Transport, Until, Workload, WorkloadKind, causes,
-    units::format_duration,
+    BedKind, Clock, GuestSetup, Study, Transport, Until, Workload, causes, units::format_duration,
 };
 use regatta_process::loads_modules;
 use regatta_telemetry::{congestion_controls, has_congestion_control};
@@ -180,31 +179,10 @@ pub fn unsupported(study: &Study) -> Vec<UnsupportedCell> {
                     cannot.reason.to_string(),
                     cannot.hint.to_string(),
                 );
-            } else if study.bed == BedKind::Uml
-                && let Some(file) = missing_noise(&workload.kind)
-            {
-                let file = file.display();
-                add(
-                    Some(workload),
-                    format!("there is no file `{file}`, and a guest cannot make it"),
-                    "run the workload with `--bed netns` once, which makes the file".to_owned(),
-                );
             }
         }
     }
     cells
-}
-
-/// Returns the file of random content that a workload reads, if it is not there.
-fn missing_noise(workload: &WorkloadKind) -> Option<PathBuf> {
-    match workload {
-        WorkloadKind::Bulk {
-            size,
-            pattern: Pattern::File,
-            ..
-        } => Some(regatta_transport::noise_file(size.0)).filter(|file| !file.is_file()),
-        _ => None,
-    }
 }
 
 /// Returns the exit code of a dry run: that of a run in which nothing is supported if that is known.

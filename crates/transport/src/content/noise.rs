@@ -33,13 +33,42 @@ fn directory() -> PathBuf {
 }
 
 /// Returns the path of the file of white noise of this size.
-#[must_use]
-pub fn noise_file(size: u64) -> PathBuf {
+fn noise_file(size: u64) -> PathBuf {
     directory().join(format!("noise-{size}.bin"))
 }
 
+/// Whether the file of white noise of this size is there.
+#[must_use]
+pub fn has_noise_file(size: u64) -> bool {
+    fs::metadata(noise_file(size)).is_ok_and(|file| file.size() == size)
+}
+
+/// Makes the file of white noise of this size, unless it is there: for a guest, which reads this machine's files and writes
+/// none. Gives up once `is_stopped`.
+///
+/// # Errors
+/// [`TransportError::Unsupported`] where there is no room, [`TransportError::Cancelled`], [`TransportError::Io`].
+pub fn make_noise_file(size: u64, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+    if has_noise_file(size) {
+        return Ok(());
+    }
+    let path = noise_file(size);
+    let Err(error) = make(&path, size, is_stopped) else {
+        return Ok(());
+    };
+    let shown = path.display().to_string();
+    match error.raw_os_error() {
+        _ if is_stopped() => Err(TransportError::Cancelled),
+        Some(libc::ENOSPC) => Err(TransportError::unsupported(
+            reason::no_room_for_file(&shown, regatta_model::Bytes(size)),
+            reason::free_some_room(),
+        )),
+        _ => Err(TransportError::io(reason::cannot_make_file(&shown))(error)),
+    }
+}
+
 /// Makes the file under another name first, so that a file with the right name is always whole.
-fn make(path: &Path, size: u64) -> io::Result<()> {
+fn make(path: &Path, size: u64, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
     let directory = path.parent().unwrap_or_else(|| Path::new("/"));
     fs::create_dir_all(directory)?;
     let unfinished = path.with_extension(format!("{}.part", std::process::id()));
@@ -51,6 +80,9 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
         let mut piece = vec![0; PIECE_BYTES];
         let mut left = size;
         while left > 0 {
+            if is_stopped() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             random.fill(&mut piece[..]);
             let part = left.min(PIECE_BYTES as u64) as usize;
             file.write_all(&piece[..part])?;
@@ -68,20 +100,9 @@ fn make(path: &Path, size: u64) -> io::Result<()> {
 impl Noise {
     /// Opens the file of `size` bytes, and makes it first if it is not there.
     pub(crate) fn of(size: u64) -> Result<Self> {
+        make_noise_file(size, &|| false)?;
         let path = noise_file(size);
         let shown = path.display().to_string();
-        let there = fs::metadata(&path).is_ok_and(|file| file.size() == size);
-        if !there && let Err(error) = make(&path, size) {
-            if error.raw_os_error() != Some(libc::ENOSPC) {
-                let what = reason::cannot_make_file(&shown);
-                return Err(TransportError::io(what)(error));
-            }
-            let size = regatta_model::Bytes(size);
-            return Err(TransportError::unsupported(
-                reason::no_room_for_file(&shown, size),
-                reason::free_some_room(),
-            ));
-        }
         let file =
             File::open(&path).map_err(TransportError::io(reason::cannot_open_file(&shown)))?;
         Ok(Self { file, path })

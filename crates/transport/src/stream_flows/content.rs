@@ -126,21 +126,19 @@ impl Flows {
         (message, pattern): (Bytes, Pattern),
         options: BulkOptions,
     ) -> Result<Self> {
-        // A message is not cut to a size that does not count, and is read from one place of a file.
-        let file_bytes = match options.duration {
+        let file = order.workload.kind.file_bytes();
+        // A message is not cut to a size that does not count.
+        let file_bytes = file.unwrap_or(match options.duration {
             None => size.0,
             Some(_) => size.0.max(message.0),
-        };
+        });
         let all_messages = Plan::of(order, "", Bytes(file_bytes), message, pattern)?;
         let flows = Part::of_bulk(&options, size.0, |part, index| match options.duration {
             None => all_messages.part(part, index),
             Some(_) => all_messages.endless(index),
         })?;
         let sends = flows.iter().any(|flow| flow.sent_by == order.role);
-        let noise = match pattern {
-            Pattern::File if sends => Some(Noise::of(file_bytes)?),
-            _ => None,
-        };
+        let noise = file.filter(|_| sends).map(Noise::of).transpose()?;
         Ok(Self {
             options,
             noise,

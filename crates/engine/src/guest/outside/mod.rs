@@ -100,6 +100,18 @@ impl GuestRun {
         self
     }
 
+    /// Returns the study.
+    #[must_use]
+    pub fn study(&self) -> &Study {
+        self.plan.study()
+    }
+
+    /// Returns the request to stop, for what is waited for before the run.
+    #[must_use]
+    pub const fn stop(&self) -> &StopRequest {
+        &self.stop
+    }
+
     /// Returns a handle that stops the run, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
