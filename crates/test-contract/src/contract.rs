@@ -15,8 +15,8 @@ use regatta_model::{
     WorkloadKind, fact, stack,
 };
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionError, Result, TransportError, TrialContext,
-    WindowEdge,
+    Carries, Driver, DriverDescriptor, OptionError, OptionKind, Result, TransportError,
+    TrialContext, WindowEdge,
     testing::{
         Pair, order_for, run_pair, run_pair_stopped, run_pair_then, run_pair_while, trial_context,
     },
@@ -87,6 +87,16 @@ pub fn options_are_checked(driver: &dyn Driver) {
         assert!(!option.help.is_empty() && !option.help.ends_with('.'));
         let wrong = check(option.name, OptionValue::Number(i64::MIN));
         assert!(wrong.is_err(), "`{}` takes any number", option.name);
+        let default = match option.kind {
+            _ if option.default.is_empty() => continue,
+            OptionKind::Flag => OptionValue::Flag(option.default == "true"),
+            OptionKind::Number { .. } => {
+                OptionValue::Number(option.number(&none).expect("a number"))
+            }
+            _ => OptionValue::Text(option.default.to_owned()),
+        };
+        let default = BTreeMap::from([(option.name.to_owned(), default)]);
+        assert_eq!(driver.descriptor().check(&default), Ok(()));
     }
 }
 

@@ -65,11 +65,11 @@ const CC: OptionDefinition = common::congestion_control(
 pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     CC,
     common::MODE,
-    common::GSO,
+    common::GSO.definition,
     common::MTU_DISCOVERY,
     common::STREAM_WINDOW,
-    common::RECEIVE_BUFFER,
-    common::SEND_BUFFER,
+    common::RECEIVE_BUFFER.definition,
+    common::SEND_BUFFER.definition,
     common::KEY_LOG,
 ];
 

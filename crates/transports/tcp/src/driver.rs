@@ -50,7 +50,14 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
         title: "TCP",
         summary: "TCP of the running kernel, not encrypted",
         congestion_control_choosable: true,
-        options: &[CC, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
+        options: &[
+            CC,
+            RATE.definition,
+            MSS,
+            SOCKET_BUFFERS,
+            NO_DELAY,
+            DSCP.definition,
+        ],
         metrics: METRICS,
         ..DriverDescriptor::PLAIN
     },
@@ -72,7 +79,15 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
         capabilities: &["resumption", "0-rtt"],
         stack: "Linux kernel, rustls",
         stack_version: RUSTLS_VERSION,
-        options: &[CC, CRYPTO, RATE, MSS, SOCKET_BUFFERS, NO_DELAY, DSCP],
+        options: &[
+            CC,
+            CRYPTO,
+            RATE.definition,
+            MSS,
+            SOCKET_BUFFERS,
+            NO_DELAY,
+            DSCP.definition,
+        ],
         metrics: METRICS,
         ..DriverDescriptor::PLAIN
     },

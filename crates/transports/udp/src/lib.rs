@@ -34,14 +34,22 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     carries: Carries::Messages,
     reliable: false,
     capabilities: &["gso", "pacing"],
-    options: &[RATE, FRAME, GSO, BATCH, RECEIVE_BUFFER, SEND_BUFFER, DSCP],
+    options: &[
+        RATE,
+        FRAME,
+        GSO,
+        BATCH,
+        RECEIVE_BUFFER,
+        SEND_BUFFER,
+        DSCP.definition,
+    ],
     ..DriverDescriptor::PLAIN
 };
 
 /// Rate of a flow.
 const RATE: OptionDefinition = OptionDefinition {
     help: "rate of the messages' bytes, of each flow; as fast as the kernel accepts them if not set",
-    ..options::RATE
+    ..options::RATE.definition
 };
 
 const FRAME: OptionDefinition = OptionDefinition {
@@ -55,7 +63,7 @@ const FRAME: OptionDefinition = OptionDefinition {
 const GSO: OptionDefinition = OptionDefinition {
     help: "pass several messages that each fit into a packet to the kernel in one call (UDP_SEGMENT, UDP_GRO), if it \
            supports that",
-    ..options::GSO
+    ..options::GSO.definition
 };
 
 /// Batched system calls.
@@ -70,14 +78,14 @@ const BATCH: OptionDefinition = options::flag(
 const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
     default: "32MiB",
     help: "size of the socket's receive buffer, of which the kernel may grant less; read back as a fact",
-    ..options::RECEIVE_BUFFER
+    ..options::RECEIVE_BUFFER.definition
 };
 
 /// Send buffer of the socket.
 const SEND_BUFFER: OptionDefinition = OptionDefinition {
     default: "4MiB",
     help: "size of the socket's send buffer, of which the kernel may grant less; read back as a fact",
-    ..options::SEND_BUFFER
+    ..options::SEND_BUFFER.definition
 };
 
 /// Returns the size of a socket's buffer to ask the kernel for, in bytes: it doubles that, for its own bookkeeping. The

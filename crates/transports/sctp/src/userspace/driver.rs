@@ -34,9 +34,9 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
         RTO_MIN,
         RTO_MAX,
         RECEIVE_WINDOW,
-        RECEIVE_BUFFER,
-        SEND_BUFFER,
-        GSO,
+        RECEIVE_BUFFER.definition,
+        SEND_BUFFER.definition,
+        GSO.definition,
     ],
     metrics: &[
         id::RETRANSMITTED_PACKETS,
