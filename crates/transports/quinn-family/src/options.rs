@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes, OptionValue, Warning, warning};
-use regatta_transport::{OptionDefinition, Unsupported};
+use regatta_transport::{OptionDefinition, Unsupported, options::TypedOption};
 use strum::VariantNames as _;
 
 use regatta_transport_quic_common::{
@@ -48,12 +48,12 @@ const CC: OptionDefinition = common::congestion_control(
 );
 
 /// Library of the encryption: ring, the stacks' own default. `docs/stacks.md` compares it with AWS-LC.
-const CRYPTO: OptionDefinition = crypto_option(Crypto::Ring);
+const CRYPTO: TypedOption<Crypto> = crypto_option(Crypto::Ring);
 
 /// Options of the driver, in the order of help.
 pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
     CC,
-    CRYPTO,
+    CRYPTO.definition,
     common::MODE,
     common::GSO.definition,
     common::MTU_DISCOVERY,
@@ -87,7 +87,7 @@ impl Options {
         Self {
             common: Common::read(options),
             congestion_control: common::choice(&CC, options),
-            crypto: Crypto::read(&CRYPTO, options),
+            crypto: CRYPTO.read(options),
             migrate_after: common::MIGRATE_AFTER.time(options),
             event_log: common::EVENT_LOG.flag(options),
         }

@@ -3,16 +3,15 @@
 use regatta_control::TrialOrder;
 use regatta_model::{Handshake, metric::id};
 use regatta_transport::{
-    Driver, DriverDescriptor, OptionDefinition, OptionValues, Result, Session, StreamSession,
-    TrialContext, Unsupported,
-    options::{self, DSCP, RATE},
+    Driver, DriverDescriptor, OptionValues, Result, Session, StreamSession, TrialContext,
+    Unsupported,
 };
 
 use crate::{
     endpoint::Endpoint,
     layer::Layer,
     mptcp,
-    settings::{CC, CRYPTO, MSS, NO_DELAY, SOCKET_BUFFERS, check_congestion_control},
+    settings::{MultipathOptions, SocketOptions, TlsOptions, check_congestion_control},
     tls::{EarlyStream, RecordStream, Tls},
 };
 
@@ -50,14 +49,7 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
         title: "TCP",
         summary: "TCP of the running kernel, not encrypted",
         congestion_control_choosable: true,
-        options: &[
-            CC,
-            RATE.definition,
-            MSS,
-            SOCKET_BUFFERS,
-            NO_DELAY,
-            DSCP.definition,
-        ],
+        options: SocketOptions::DEFINITIONS,
         metrics: METRICS,
         ..DriverDescriptor::PLAIN
     },
@@ -79,15 +71,7 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
         capabilities: &["resumption", "0-rtt"],
         stack: "Linux kernel, rustls",
         stack_version: RUSTLS_VERSION,
-        options: &[
-            CC,
-            CRYPTO,
-            RATE.definition,
-            MSS,
-            SOCKET_BUFFERS,
-            NO_DELAY,
-            DSCP.definition,
-        ],
+        options: TlsOptions::DEFINITIONS,
         metrics: METRICS,
         ..DriverDescriptor::PLAIN
     },
@@ -110,23 +94,17 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
         summary: "Multipath TCP of the running kernel: one subflow from each address of the path's interface",
         congestion_control_choosable: true,
         capabilities: &["multihoming"],
-        options: &[CC, SUBFLOW_DOWN_AFTER],
+        options: MultipathOptions::DEFINITIONS,
         metrics: DriverDescriptor::ALL_LEVELS,
         ..DriverDescriptor::PLAIN
     },
     supported: mptcp::supported,
     prepare: |order, context| {
-        let down_after = SUBFLOW_DOWN_AFTER.time(&order.transport.options);
-        let endpoint = Endpoint::multipath(order, down_after, Layer::Plain)?;
+        let options = MultipathOptions::read(&order.transport.options);
+        let endpoint = Endpoint::multipath(order, options.subflow_down_after, Layer::Plain)?;
         Ok(Box::new(StreamSession::new(endpoint, order, context)?))
     },
 };
-
-/// Failure of the further subflows.
-const SUBFLOW_DOWN_AFTER: OptionDefinition = options::time(
-    "subflow_down_after",
-    "time after the transfer's connection is made at which the additional subflows are taken down",
-);
 
 impl Driver for KernelTcp {
     fn descriptor(&self) -> &'static DriverDescriptor {

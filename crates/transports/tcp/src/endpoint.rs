@@ -164,7 +164,7 @@ impl StreamEndpoint for Endpoint {
         let socket = self.sockets.connect(peer, until, stop)?;
         // A probe's message must leave at once. The transfer keeps the kernel's default, so that
         // small messages share packets, and pushes its last one.
-        let holds_back = purpose == Purpose::Transfer && !self.sockets.settings.no_delay;
+        let holds_back = purpose == Purpose::Transfer && !self.sockets.options.no_delay;
         if !holds_back {
             let failed = TransportError::io(reason::cannot_set("TCP_NODELAY"));
             socket.0.set_tcp_nodelay(true).map_err(failed)?;

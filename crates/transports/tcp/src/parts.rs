@@ -8,7 +8,7 @@ use crate::{endpoint::Endpoint, layer::Layer};
 
 pub use crate::{
     info::sample,
-    settings::{CC, check_congestion_control as supported},
+    settings::{SocketOptions, check_congestion_control as supported},
     socket::abort,
     sockets::Sockets as Settings,
 };

@@ -1,52 +1,49 @@
 //! Options of the drivers, most of which set the sockets of TCP up: congestion control, pacing, segment size, buffers,
 //! Nagle's algorithm, DSCP.
 
-use std::io;
+use std::{io, time::Duration};
 
-use regatta_model::{Phrase, reason};
+use regatta_model::{BitRate, Bytes, Phrase, reason};
 use regatta_transport::{
-    OptionDefinition, OptionKind, OptionValues, Result, TransportError, Unsupported, loads_modules,
-    options::{self, DSCP, RATE},
+    OptionValues, Result, TransportError, Unsupported, driver_options, loads_modules,
+    options::{DSCP, KernelCongestionControl, RATE, saturating_usize},
     socket_option::{self, set_dscp},
 };
 use regatta_transport_tls::{Crypto, crypto_option};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// The option that chooses the congestion control.
-pub const CC: OptionDefinition = OptionDefinition {
-    name: "cc",
-    kind: OptionKind::KernelCongestionControl,
-    default: "cubic",
-    help: "congestion control of the kernel, set on every socket and read back",
-};
+driver_options! {
+    /// Options of `tcp`: settings of the sockets of one end.
+    #[derive(Debug, Clone)]
+    pub struct SocketOptions {
+        cc: KernelCongestionControl = "cubic", "congestion control of the kernel, set on every socket and read back";
+        rate: Option<BitRate> = RATE;
+        mss: Option<u32> [88..=32_767], "largest segment in bytes (TCP_MAXSEG); from the path's MTU if not set";
+        socket_buffers: Option<Bytes>,
+            "size of the send and the receive buffer of each socket, of which the kernel may grant less; tuned by the \
+             kernel if not set";
+        no_delay: bool = false,
+            "send each message of the connecting end at once, without Nagle's algorithm (TCP_NODELAY)";
+        dscp: Option<u16> = DSCP;
+    }
+}
 
-/// Library of the encryption of `tcp-tls`.
-pub(crate) const CRYPTO: OptionDefinition = crypto_option(Crypto::AwsLc);
+driver_options! {
+    /// Options of `tcp-tls`.
+    pub(crate) struct TlsOptions {
+        ..SocketOptions::{cc};
+        crypto: Crypto = crypto_option(Crypto::AwsLc);
+        ..SocketOptions::{rate, mss, socket_buffers, no_delay, dscp};
+    }
+}
 
-/// Largest segment.
-pub(crate) const MSS: OptionDefinition = options::number(
-    "mss",
-    (88, 32_767),
-    "",
-    "largest segment in bytes (TCP_MAXSEG); from the path's MTU if not set",
-);
-
-/// Size of both socket buffers.
-pub(crate) const SOCKET_BUFFERS: OptionDefinition = options::size(
-    "socket_buffers",
-    "size of the send and the receive buffer of each socket, of which the kernel may grant less; tuned by the kernel if not set",
-);
-
-/// Whether Nagle's algorithm is off at the connecting end.
-pub(crate) const NO_DELAY: OptionDefinition = options::flag(
-    "no_delay",
-    false,
-    "send each message of the connecting end at once, without Nagle's algorithm (TCP_NODELAY)",
-);
-
-/// Returns the congestion control that the options ask for.
-pub(crate) fn congestion_control(options: &OptionValues) -> &str {
-    CC.text(options).unwrap_or(CC.default)
+driver_options! {
+    /// Options of `mptcp`.
+    pub(crate) struct MultipathOptions {
+        ..SocketOptions::{cc};
+        subflow_down_after: Option<Duration>,
+            "time after the transfer's connection is made at which the additional subflows are taken down";
+    }
 }
 
 /// Returns the names in one of the kernel's lists of congestion controls.
@@ -62,7 +59,7 @@ fn kernel_list(which: &str) -> Vec<String> {
 /// # Errors
 /// The reason why not, with a command that may help.
 pub fn check_congestion_control(options: &OptionValues) -> Result<(), Unsupported> {
-    let name = congestion_control(options);
+    let KernelCongestionControl(name) = &SocketOptions::cc.read(options);
     let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
         .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
     let Err(error) = attempt else {
@@ -101,32 +98,12 @@ pub(crate) fn set_rate(socket: &Socket, bytes_per_second: u64) -> io::Result<()>
     socket_option::set(socket, libc::SOL_SOCKET, option, &bytes_per_second)
 }
 
-/// Settings of the sockets of one end, as the options ask for them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SocketSettings {
-    bytes_per_second: Option<u64>,
-    mss: Option<u32>,
-    /// Sizes of both buffers, in bytes.
-    pub(crate) buffers: Option<usize>,
-    dscp: Option<i32>,
-    pub(crate) no_delay: bool,
-}
-
-impl SocketSettings {
-    pub(crate) fn of(options: &OptionValues) -> Self {
-        Self {
-            bytes_per_second: RATE.rate(options).map(|rate| (rate.0 / 8).max(1)),
-            mss: MSS.number(options),
-            buffers: SOCKET_BUFFERS.bytes(options),
-            dscp: DSCP.number(options),
-            no_delay: NO_DELAY.flag(options),
-        }
-    }
-
+impl SocketOptions {
     /// Applies the settings to a socket that is not connected.
     pub(crate) fn apply(&self, socket: &Socket) -> Result<()> {
         let done = |what: Phrase, result: io::Result<()>| result.map_err(TransportError::io(what));
-        if let Some(rate) = self.bytes_per_second {
+        if let Some(rate) = self.rate {
+            let rate = (rate.0 / 8).max(1);
             done(
                 reason::cannot_set("SO_MAX_PACING_RATE"),
                 set_rate(socket, rate),
@@ -138,7 +115,8 @@ impl SocketSettings {
         if let Some(mss) = self.mss {
             done(reason::cannot_set("TCP_MAXSEG"), socket.set_tcp_mss(mss))?;
         }
-        if let Some(size) = self.buffers {
+        if let Some(size) = self.socket_buffers {
+            let size = saturating_usize(size);
             let set = socket
                 .set_send_buffer_size(size)
                 .and_then(|()| socket.set_recv_buffer_size(size));
@@ -148,7 +126,7 @@ impl SocketSettings {
             let is_ipv6 = matches!(socket.domain(), Ok(Domain::IPV6));
             done(
                 reason::cannot_set_code_point(),
-                set_dscp(socket, is_ipv6, dscp),
+                set_dscp(socket, is_ipv6, dscp.into()),
             )?;
         }
         Ok(())
@@ -181,7 +159,7 @@ mod tests {
             ("dscp".to_owned(), OptionValue::Number(46)),
         ]);
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).expect("TCP");
-        SocketSettings::of(&options)
+        SocketOptions::read(&options)
             .apply(&socket)
             .expect("allowed");
         let mut rate = 0_u64;

@@ -9,16 +9,12 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Facts, PortRange, StackFacts, Warning, reason};
 use regatta_transport::{
-    MonotonicTime, Result, Stop, TransportError, socket_option::set_integer, wait,
+    MonotonicTime, Result, Stop, TransportError, options::KernelCongestionControl,
+    socket_option::set_integer, wait,
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::{
-    buffer::Buffer,
-    settings::{self, SocketSettings},
-    socket::Connected,
-    stack,
-};
+use crate::{buffer::Buffer, settings::SocketOptions, socket::Connected, stack};
 
 /// Backlog of the listening socket, for all flows of a transfer at once; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -29,9 +25,8 @@ pub struct Sockets {
     local: IpAddr,
     /// Ports to listen on.
     ports: Option<PortRange>,
-    congestion_control: String,
     buffer: Option<Buffer>,
-    pub(crate) settings: SocketSettings,
+    pub(crate) options: SocketOptions,
     /// Whether they are sockets of MPTCP.
     pub(crate) multipath: bool,
     /// Facts that do not depend on a connection.
@@ -44,17 +39,15 @@ impl Sockets {
     #[must_use]
     pub fn new(order: &TrialOrder) -> Self {
         let (buffer, warning) = Buffer::of(order);
-        let options = &order.transport.options;
-        let congestion_control = settings::congestion_control(options);
+        let options = SocketOptions::read(&order.transport.options);
         Self {
             role: order.role,
             local: order.local,
             ports: order.ports,
-            congestion_control: congestion_control.to_owned(),
             buffer,
-            settings: SocketSettings::of(options),
             multipath: false,
-            stated: stack::of_end(congestion_control),
+            stated: stack::of_end(&options.cc.0),
+            options,
             warning,
         }
     }
@@ -98,14 +91,14 @@ impl Sockets {
     /// A setting that the kernel does not allow.
     pub fn set_up(&self, socket: BorrowedFd<'_>) -> Result<()> {
         let socket = &*SockRef::from(&socket);
-        let cc = &self.congestion_control;
+        let KernelCongestionControl(cc) = &self.options.cc;
         let failed = TransportError::io(reason::cannot_set_control(cc));
         socket.set_tcp_congestion(cc.as_bytes()).map_err(failed)?;
         if let Some(buffer) = self.buffer {
             let failed = TransportError::io(reason::cannot_set_socket_buffers());
             buffer.set(socket).map_err(failed)?;
         }
-        self.settings.apply(socket)
+        self.options.apply(socket)
     }
 
     /// Returns a listening socket and its address.
@@ -168,7 +161,7 @@ impl Sockets {
             Role::Sender => ("send_buffer", socket.send_buffer_size()),
             Role::Receiver => ("receive_buffer", socket.recv_buffer_size()),
         };
-        let fixed = self.buffer.is_some() || self.settings.buffers.is_some();
+        let fixed = self.buffer.is_some() || self.options.socket_buffers.is_some();
         let tuning = if fixed { "fixed" } else { "by the kernel" };
         let control = self.read_back(socket)?;
         let mut facts = stack::of_socket(&self.stated, socket, fixed).of_end(end);
@@ -188,7 +181,7 @@ impl Sockets {
         let name = socket.tcp_congestion().map_err(failed)?;
         let name: Vec<u8> = name.into_iter().take_while(|byte| *byte != 0).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
-        let requested = &self.congestion_control;
+        let KernelCongestionControl(requested) = &self.options.cc;
         if name == *requested {
             return Ok(name);
         }

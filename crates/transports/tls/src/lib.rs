@@ -6,10 +6,7 @@ mod pinned;
 mod tickets;
 mod watch;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 pub use key_log::key_log;
 pub use watch::HandshakeWatch;
@@ -17,8 +14,11 @@ pub use watch::HandshakeWatch;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use pinned::PinnedCertificate;
 use regatta_control::TlsMaterial;
-use regatta_model::{Handshake, OptionValue, Phrase, Problem, Text, fact, reason};
-use regatta_transport::{OptionDefinition, OptionKind, Result, TransportError};
+use regatta_model::{Handshake, Phrase, Problem, Text, fact, reason};
+use regatta_transport::{
+    Result, TransportError,
+    options::{Choice, TypedOption},
+};
 use rustls::{
     ClientConfig, ServerConfig, SupportedProtocolVersion,
     client::Resumption,
@@ -61,24 +61,26 @@ const TICKETS: usize = 4;
 /// Returns the definition of the option that chooses the library of the encryption, of a driver whose
 /// stack leaves the choice.
 #[must_use]
-pub const fn crypto_option(default: Crypto) -> OptionDefinition {
-    OptionDefinition {
-        name: "crypto",
-        kind: OptionKind::OneOf(Crypto::VARIANTS),
-        default: default.name(),
-        help: "library that encrypts handshakes and data, through rustls; the fact `crypto.sender` states it",
-    }
+pub const fn crypto_option(default: Crypto) -> TypedOption<Crypto> {
+    TypedOption::new(
+        "crypto",
+        default.name(),
+        "library that encrypts handshakes and data, through rustls; the fact `crypto.sender` states it",
+    )
 }
 
 /// Library that encrypts, for stacks that leave the choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, VariantNames)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Crypto {
     /// AWS-LC.
-    #[default]
     AwsLc,
     /// ring.
     Ring,
+}
+
+impl Choice for Crypto {
+    const NAMES: &'static [&'static str] = Self::VARIANTS;
 }
 
 impl Crypto {
@@ -86,13 +88,6 @@ impl Crypto {
     #[must_use]
     pub const fn name(self) -> &'static str {
         Self::VARIANTS[self as usize]
-    }
-
-    /// Reads the option `definition` from options that were checked.
-    #[must_use]
-    pub fn read(definition: &OptionDefinition, options: &BTreeMap<String, OptionValue>) -> Self {
-        let name = definition.text(options).and_then(|name| name.parse().ok());
-        name.unwrap_or_default()
     }
 
     /// Returns the provider for rustls, with the one cipher suite and the one group of key exchange, seeded.
@@ -254,6 +249,9 @@ pub fn server(
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::OptionValue;
+    use regatta_transport::OptionValues;
+
     use super::*;
 
     fn key_provider(crypto: Crypto) -> String {
@@ -266,11 +264,11 @@ mod tests {
     fn crypto_option_round_trips() {
         for crypto in [Crypto::AwsLc, Crypto::Ring] {
             let option = crypto_option(crypto);
-            assert_eq!(Crypto::read(&option, &BTreeMap::new()), crypto);
+            assert_eq!(option.read(&OptionValues::new()), crypto);
             for &name in Crypto::VARIANTS {
                 let value = OptionValue::Text(name.to_owned());
-                let options = BTreeMap::from([("crypto".to_owned(), value)]);
-                assert_eq!(Crypto::read(&option, &options).name(), name);
+                let options = OptionValues::from([("crypto".to_owned(), value)]);
+                assert_eq!(option.read(&options).name(), name);
             }
         }
     }

@@ -7,10 +7,7 @@ use regatta_transport::{
 };
 use regatta_transport_tcp::parts;
 
-use crate::{
-    endpoint::Endpoint,
-    options::{BLOCK_SIZE, CHECKSUM, CONNECTIONS, ENCRYPTION, FILES, Options},
-};
+use crate::{endpoint::Endpoint, options::Options};
 
 /// Warp Data Transfer.
 pub(crate) struct Wdt;
@@ -23,14 +20,7 @@ static WDT: DriverDescriptor = DriverDescriptor {
     congestion_control_choosable: true,
     stack: "Linux kernel, Regatta's own WDT",
     stack_version: env!("CARGO_PKG_VERSION"),
-    options: &[
-        parts::CC,
-        CONNECTIONS,
-        BLOCK_SIZE,
-        ENCRYPTION,
-        CHECKSUM,
-        FILES,
-    ],
+    options: Options::DEFINITIONS,
     metrics: DriverDescriptor::ALL_LEVELS,
     ..DriverDescriptor::PLAIN
 };
@@ -49,7 +39,7 @@ impl Driver for Wdt {
         self.check_options(options)?;
         self.applicable(options, &order.workload.kind)?;
         self.supported(options)?;
-        let endpoint = Endpoint::new(order, Options::new(options))?;
+        let endpoint = Endpoint::new(order, Options::read(options))?;
         Ok(Box::new(TransferSession::new(endpoint, order, context)?))
     }
 }
@@ -58,17 +48,21 @@ impl Driver for Wdt {
 mod tests {
     use std::collections::BTreeMap;
 
-    use regatta_model::OptionValue;
-    use regatta_transport_wdt::crypto::Cipher;
+    use regatta_model::{Bytes, OptionValue};
 
     use super::*;
+    use crate::options::Encryption;
 
     #[test]
     fn options_round_trip() {
-        let defaults = Options::new(&BTreeMap::new());
+        let defaults = Options::read(&BTreeMap::new());
         assert_eq!(
-            (defaults.connections, defaults.block_bytes, defaults.cipher),
-            (8, 16 << 20, None)
+            (
+                defaults.connections,
+                defaults.block_size,
+                defaults.encryption.cipher()
+            ),
+            (8, Bytes(16 << 20), None)
         );
         assert_eq!((defaults.checksum, defaults.files), (false, 1));
         let text = |text: &str| OptionValue::Text(text.to_owned());
@@ -82,11 +76,11 @@ mod tests {
         ]);
         Wdt.check_options(&all).expect("they are right");
         assert_eq!(
-            Options::new(&all),
+            Options::read(&all),
             Options {
                 connections: 3,
-                block_bytes: 100_000,
-                cipher: Some(Cipher::Aes128Gcm),
+                block_size: Bytes(100_000),
+                encryption: Encryption::Aes128Gcm,
                 checksum: true,
                 files: 7,
             }

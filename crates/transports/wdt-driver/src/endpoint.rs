@@ -78,7 +78,7 @@ impl Endpoint {
             PortRange::bind(self.ports, |port| listener.listen(port, self))
                 .map_err(TransportError::io(reason::cannot_listen()))?;
         }
-        let secret = self.options.cipher.map(|cipher| {
+        let secret = self.options.encryption.cipher().map(|cipher| {
             let secret = Secret::random(cipher, DEFAULT_IV_CHANGE_BYTES);
             secret.map_err(TransportError::stack(reason::cannot_make_key()))
         });
@@ -151,7 +151,7 @@ impl TransferEndpoint for Endpoint {
         // The offer is of the announced peer, whatever address is in it.
         url.host = self.peer.to_string();
         let options = sender::Options {
-            block_bytes: self.options.block_bytes,
+            block_bytes: self.options.block_size.0,
             checksum: self.options.checksum,
             ..sender::Options::default()
         };
@@ -192,7 +192,7 @@ impl TransferEndpoint for Endpoint {
 
     fn facts(&self) -> Facts {
         let end = self.end;
-        let (encryption, cipher, crypto) = match self.options.cipher {
+        let (encryption, cipher, crypto) = match self.options.encryption.cipher() {
             None => ("none", "none", "none"),
             Some(Cipher::Aes128Ctr) => ("aes128-ctr", "AES-128-CTR", "aws-lc"),
             Some(Cipher::Aes128Gcm) => ("aes128-gcm", "AES-128-GCM", "aws-lc"),

@@ -22,7 +22,7 @@ use rustls_pki_types::ServerName;
 pub(crate) use self::{early::EarlyStream, records::RecordStream};
 use crate::{
     layered::{Layered, Opened},
-    settings::CRYPTO,
+    settings::TlsOptions,
     socket::Connected,
 };
 
@@ -55,7 +55,7 @@ pub(crate) enum End {
 impl<S> Tls<S> {
     pub(crate) fn new(order: &TrialOrder, open: Open<S>) -> Result<Self> {
         let handshake = order.workload.kind.handshake();
-        let crypto = Crypto::read(&CRYPTO, &order.transport.options);
+        let TlsOptions { crypto } = TlsOptions::read(&order.transport.options);
         let end = if order.connects() {
             let config = tls::client(&order.tls, None, handshake, crypto)?;
             let server_name = ServerName::try_from(order.tls.server_name.clone())
