@@ -6,12 +6,11 @@ use std::net::SocketAddr;
 use regatta_control::TrialOrder;
 use regatta_model::{BitRate, Facts, StackFacts, Text, Warning, fact, reason, stack};
 use regatta_transport::{
-    Blocking, MessageEndpoint, MonotonicTime, Purpose, Result, Stop, TransportError, options::RATE,
-    wait,
+    Blocking, MessageEndpoint, MonotonicTime, Purpose, Result, Stop, TransportError, wait,
 };
 
 use crate::{
-    FRAME,
+    MessageFrame, Options,
     batch::LONGEST_PAYLOAD,
     flow::Flow,
     framing::{self, Frame, Framing, Kind},
@@ -22,6 +21,7 @@ use crate::{
 /// One end of a trial over UDP.
 pub(crate) struct Endpoint {
     order: TrialOrder,
+    options: Options,
     listener: Option<Listener>,
 }
 
@@ -31,13 +31,14 @@ impl Endpoint {
         let listens = !order.connects();
         let listener = listens.then(|| Listener::new(order)).transpose()?;
         Ok(Self {
+            options: Options::read(&order.transport.options),
             order: order.clone(),
             listener,
         })
     }
 
     fn is_framed(&self) -> bool {
-        FRAME.text(&self.order.transport.options) == Some("conn")
+        self.options.frame == MessageFrame::Conn
     }
 
     /// Returns the number of bytes before each message in its datagram.
@@ -128,7 +129,7 @@ impl MessageEndpoint for Endpoint {
     }
 
     fn pace(&self) -> Option<u64> {
-        Some(RATE.rate(&self.order.transport.options)?.0)
+        Some(self.options.rate?.0)
     }
 
     async fn connect(&self, peer: SocketAddr, purpose: Purpose, stop: &Stop) -> Result<Flow> {

@@ -10,11 +10,13 @@ mod reliable;
 mod sockets;
 
 use regatta_control::TrialOrder;
+use regatta_model::{BitRate, Bytes};
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, OptionDefinition, OptionKind, OptionValues,
-    Result, Session, TrialContext,
-    options::{self, DSCP},
+    Carries, Driver, DriverDescriptor, MessageSession, OptionValues, Result, Session, TrialContext,
+    driver_options,
+    options::{Choice, DSCP, saturating_usize},
 };
+use strum::{EnumString, VariantNames};
 
 use endpoint::Endpoint;
 
@@ -34,73 +36,67 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     carries: Carries::Messages,
     reliable: false,
     capabilities: &["gso", "pacing"],
-    options: &[
-        RATE,
-        FRAME,
-        GSO,
-        BATCH,
-        RECEIVE_BUFFER,
-        SEND_BUFFER,
-        DSCP.definition,
-    ],
+    options: Options::DEFINITIONS,
     ..DriverDescriptor::PLAIN
 };
 
-/// Rate of a flow.
-const RATE: OptionDefinition = OptionDefinition {
-    help: "rate of the messages' bytes, of each flow; as fast as the kernel accepts them if not set",
-    ..options::RATE.definition
-};
+driver_options! {
+    /// Options of `udp`.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Options {
+        rate: Option<BitRate>,
+            "rate of the messages' bytes, of each flow; as fast as the kernel accepts them if not set";
+        frame: MessageFrame = "none",
+            "`conn` adds a header of 21 bytes to each message and opens with CONN and CONACC; the receiver ends with \
+             RCVD";
+        gso: bool = true,
+            "pass several messages that each fit into a packet to the kernel in one call (UDP_SEGMENT, UDP_GRO), if it \
+             supports that";
+        batch: bool = true,
+            "pass several messages to the kernel, and take several from it, in one call (sendmmsg, recvmmsg); if \
+             `false`, one call for each message, as a program with `sendto` and `recvfrom`";
+        receive_buffer: Bytes = "32MiB",
+            "size of the socket's receive buffer, of which the kernel may grant less; read back as a fact";
+        send_buffer: Bytes = "4MiB",
+            "size of the socket's send buffer, of which the kernel may grant less; read back as a fact";
+        dscp: Option<u16> = DSCP;
+    }
+}
 
-const FRAME: OptionDefinition = OptionDefinition {
-    name: "frame",
-    kind: OptionKind::OneOf(&["none", "conn"]),
-    default: "none",
-    help: "`conn` adds a header of 21 bytes to each message and opens with CONN and CONACC; the receiver ends with RCVD",
-};
+/// Frame around each message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum MessageFrame {
+    /// None: a datagram is a message.
+    None,
+    /// The header of a connection that begins with CONN and CONACC.
+    Conn,
+}
 
-/// Segmentation and receive offload.
-const GSO: OptionDefinition = OptionDefinition {
-    help: "pass several messages that each fit into a packet to the kernel in one call (UDP_SEGMENT, UDP_GRO), if it \
-           supports that",
-    ..options::GSO.definition
-};
+impl Choice for MessageFrame {
+    const NAMES: &'static [&'static str] = Self::VARIANTS;
+}
 
-/// Batched system calls.
-const BATCH: OptionDefinition = options::flag(
-    "batch",
-    true,
-    "pass several messages to the kernel, and take several from it, in one call (sendmmsg, recvmmsg); if `false`, one call \
-     for each message, as a program with `sendto` and `recvfrom`",
-);
-
-/// Receive buffer of the socket.
-const RECEIVE_BUFFER: OptionDefinition = OptionDefinition {
-    default: "32MiB",
-    help: "size of the socket's receive buffer, of which the kernel may grant less; read back as a fact",
-    ..options::RECEIVE_BUFFER.definition
-};
-
-/// Send buffer of the socket.
-const SEND_BUFFER: OptionDefinition = OptionDefinition {
-    default: "4MiB",
-    help: "size of the socket's send buffer, of which the kernel may grant less; read back as a fact",
-    ..options::SEND_BUFFER.definition
-};
-
-/// Returns the size of a socket's buffer to ask the kernel for, in bytes: it doubles that, for its own bookkeeping. The
-/// option has a default, which a kernel's defaults (`Tuning::Defaults`) leave unused.
-fn buffer_bytes(option: &OptionDefinition, order: &TrialOrder) -> Option<usize> {
-    let options = &order.transport.options;
-    let holds = option.holds(options, order.path.tuning);
-    holds.then(|| option.bytes(options).unwrap_or_default() / 2)
+/// Returns the sizes of a socket's receive and send buffer to ask the kernel for, in bytes: it doubles them, for its own
+/// bookkeeping. The options have defaults, which a kernel's defaults (`Tuning::Defaults`) leave unused.
+fn buffer_bytes(order: &TrialOrder) -> [Option<usize>; 2] {
+    let set = &order.transport.options;
+    let options = Options::read(set);
+    [
+        (Options::receive_buffer, options.receive_buffer),
+        (Options::send_buffer, options.send_buffer),
+    ]
+    .map(|(option, size)| {
+        let holds = option.holds(set, order.path.tuning);
+        holds.then(|| saturating_usize(size) / 2)
+    })
 }
 
 /// Whether several packets are passed to the kernel in one call: as the option says, and not by default under a kernel's
 /// defaults.
 fn uses_gso(order: &TrialOrder) -> bool {
-    let options = &order.transport.options;
-    GSO.flag(options) && GSO.holds(options, order.path.tuning)
+    let set = &order.transport.options;
+    Options::read(set).gso && Options::gso.holds(set, order.path.tuning)
 }
 
 impl Driver for Udp {
@@ -109,7 +105,7 @@ impl Driver for Udp {
     }
 
     fn never_waits(&self, options: &OptionValues) -> bool {
-        RATE.rate(options).is_none()
+        Options::read(options).rate.is_none()
     }
 
     fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {

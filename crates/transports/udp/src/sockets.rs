@@ -12,13 +12,12 @@ use regatta_control::{Role, TrialOrder};
 use regatta_model::{Facts, PortRange, reason};
 use regatta_transport::{
     Result, TransportError,
-    options::DSCP,
     socket_option::{set_dscp, set_integer},
 };
 use regatta_transport_sockets::option;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{BATCH, RECEIVE_BUFFER, SEND_BUFFER, buffer_bytes, packets::headers, uses_gso};
+use crate::{Options, buffer_bytes, packets::headers, uses_gso};
 
 /// Maximum number of first datagrams kept for a listener: more than flows open at once.
 const MAX_STRAYS: usize = 1024;
@@ -65,12 +64,12 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     if local.port() != 0 {
         share()?;
     }
-    let options = &order.transport.options;
-    let [receive, send] = [RECEIVE_BUFFER, SEND_BUFFER].map(|option| buffer_bytes(&option, order));
+    let options = Options::read(&order.transport.options);
+    let [receive, send] = buffer_bytes(order);
     let (receive, send) = option::set_buffers(&socket, receive, send)
         .map_err(TransportError::io(reason::cannot_set_socket_buffers()))?;
-    if let Some(dscp) = DSCP.number(options) {
-        set_dscp(&socket, local.is_ipv6(), dscp)
+    if let Some(dscp) = options.dscp {
+        set_dscp(&socket, local.is_ipv6(), dscp.into())
             .map_err(TransportError::io(reason::cannot_set_code_point()))?;
     }
     // Either end may send: answers, or all of it. Zero leaves the size to each call; a kernel
@@ -106,7 +105,7 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     Ok(Opened {
         socket,
         segment_limit: gso.then_some(fits),
-        is_single: !BATCH.flag(options),
+        is_single: !options.batch,
         offload,
         facts: facts.map(|(name, value)| (name.to_owned(), value)).into(),
     })

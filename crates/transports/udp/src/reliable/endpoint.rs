@@ -16,7 +16,6 @@ use super::{
     stream::Established,
 };
 use crate::{
-    RECEIVE_BUFFER, SEND_BUFFER,
     batch::MAX_SEGMENTS,
     buffer_bytes,
     packets::{self, headers},
@@ -33,9 +32,10 @@ pub(crate) fn new(
     let token = Token::parse(&order.token)?;
     // One message at a time gives nothing to put together.
     let joins = uses_gso(order) && rules.window > 1;
+    let [receive_buffer_bytes, send_buffer_bytes] = buffer_bytes(order);
     let settings = driver::Settings {
-        receive_buffer_bytes: buffer_bytes(&RECEIVE_BUFFER, order),
-        send_buffer_bytes: buffer_bytes(&SEND_BUFFER, order),
+        receive_buffer_bytes,
+        send_buffer_bytes,
         most_segments: if joins { MAX_SEGMENTS } else { 1 },
         packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
         fragments: true,

@@ -24,12 +24,13 @@ use std::time::Duration;
 use regatta_control::TrialOrder;
 use regatta_model::{Opening, WorkloadKind, reason};
 use regatta_transport::{
-    Driver, DriverDescriptor, OptionDefinition, OptionKind, OptionValues, Result, Session,
-    StreamSession, TransportError, TrialContext, idle_messages_at_once, options,
+    Driver, DriverDescriptor, Result, Session, StreamSession, TransportError, TrialContext,
+    driver_options, idle_messages_at_once, options::Choice,
 };
+use strum::{EnumString, VariantNames};
 
 use self::{frame::LARGEST_WINDOW, sender::Rules};
-use crate::{GSO, RECEIVE_BUFFER, SEND_BUFFER, batch::LONGEST_PAYLOAD};
+use crate::{Options, batch::LONGEST_PAYLOAD};
 
 /// Driver of reliable UDP: each message is a datagram that is acknowledged, and sent again if it is
 /// not.
@@ -44,59 +45,52 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     capabilities: &["gso"],
     stack: "Regatta over UDP of the Linux kernel",
     stack_version: env!("CARGO_PKG_VERSION"),
-    options: &[
-        WINDOW,
-        CC,
-        RTO_MAX,
-        MAX_RETRANSMITS,
-        GSO,
-        RECEIVE_BUFFER,
-        SEND_BUFFER,
-    ],
+    options: ReliableOptions::DEFINITIONS,
     metrics: DriverDescriptor::ALL_LEVELS,
     ..DriverDescriptor::PLAIN
 };
 
-const WINDOW: OptionDefinition = options::number(
-    "window_messages",
-    (1, LARGEST_WINDOW as i64),
-    "1",
-    "largest number of messages in flight; 1 is stop-and-wait",
-);
+driver_options! {
+    /// Options of `udp-reliable`.
+    pub(crate) struct ReliableOptions {
+        window_messages: u32 [1..=LARGEST_WINDOW as i64] = 1,
+            "largest number of messages in flight; 1 is stop-and-wait";
+        cc: CongestionControl = "cubic", "congestion control for a window above 1; `none` always fills the window";
+        rto_max: Duration = "1s",
+            "largest retransmission time-out; with a window of 1 every time-out, whatever the round-trip time";
+        max_retransmits: u32 [0..=1_000_000] = 15, "number of retransmissions of a message before the transfer fails";
+        ..Options::{gso, receive_buffer, send_buffer};
+    }
+}
 
-const CC: OptionDefinition = options::congestion_control(
-    &["cubic", "none"],
-    "congestion control for a window above 1; `none` always fills the window",
-);
+/// Congestion control of a sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub(crate) enum CongestionControl {
+    /// RFC 9438.
+    Cubic,
+    /// None: the window alone limits a sender.
+    None,
+}
 
-const RTO_MAX: OptionDefinition = OptionDefinition {
-    name: "rto_max",
-    kind: OptionKind::Time,
-    default: "1s",
-    help: "largest retransmission time-out; with a window of 1 every time-out, whatever the round-trip time",
-};
-
-const MAX_RETRANSMITS: OptionDefinition = options::number(
-    "max_retransmits",
-    (0, 1_000_000),
-    "15",
-    "number of retransmissions of a message before the transfer fails",
-);
+impl Choice for CongestionControl {
+    const NAMES: &'static [&'static str] = Self::VARIANTS;
+}
 
 /// Longest wait.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Returns the parameters of a sender for options that were checked.
-fn rules(options: &OptionValues, at_once: u32) -> Rules {
-    let window = WINDOW.number(options).unwrap_or(1);
+fn rules(options: &ReliableOptions, at_once: u32) -> Rules {
+    let window = options.window_messages as usize;
     Rules {
         window,
         at_once,
         // A longer one would leave the range of the clock.
-        max_wait: RTO_MAX.time(options).unwrap_or_default().min(YEAR),
-        max_retransmits: MAX_RETRANSMITS.number(options).unwrap_or_default(),
+        max_wait: options.rto_max.min(YEAR),
+        max_retransmits: options.max_retransmits,
         // One message at a time leaves nothing to control.
-        cubic: CC.text(options) == Some("cubic") && window > 1,
+        cubic: options.cc == CongestionControl::Cubic && window > 1,
     }
 }
 
@@ -115,7 +109,8 @@ impl Driver for UdpReliable {
             ));
         }
         let datagram = usize::try_from(message.0).ok().filter(|_| is_datagram);
-        let rules = rules(&order.transport.options, idle_messages_at_once(order));
+        let options = ReliableOptions::read(&order.transport.options);
+        let rules = rules(&options, idle_messages_at_once(order));
         let endpoint = endpoint::new(order, rules, datagram)?;
         let order = with_own_opening(order);
         Ok(Box::new(StreamSession::new(endpoint, &order, context)?))
