@@ -1,47 +1,58 @@
 //! Session of one end of a trial, and the facts that both drivers have about it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_transport::{
-    Carries, MessageSession, OptionDefinition, OptionValues, Result, Session, Stop, StreamSession,
-    TrialContext, options,
+    Carries, MessageSession, OptionValues, Result, Session, Stop, StreamSession, TrialContext,
+    driver_options, options::TypedOption,
 };
 use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd, StreamEnd};
 
 use crate::{association::Association, connection::SctpConnection, flow::SctpFlow};
 
-pub(crate) const ORDERED: OptionDefinition = options::flag(
-    "ordered",
-    true,
-    "deliver each stream in order; if `false`, every message is delivered as it arrives, and the driver carries reliable \
-     messages instead of streams",
-);
+driver_options! {
+    /// Option of both drivers: the order of delivery.
+    #[derive(Debug, Clone)]
+    pub(crate) struct DeliveryOptions {
+        ordered: bool = true,
+            "deliver each stream in order; if `false`, every message is delivered as it arrives, and the driver \
+             carries reliable messages instead of streams";
+    }
+}
 
-pub(crate) const RTO_INITIAL: OptionDefinition = options::time(
+pub(crate) const RTO_INITIAL: TypedOption<Option<Duration>> = TypedOption::new(
     "rto_initial",
+    "",
     "retransmission time-out before the first measurement (RFC 9260, RTO.Initial), in whole milliseconds",
 );
 
-pub(crate) const RTO_MIN: OptionDefinition = options::time(
+pub(crate) const RTO_MIN: TypedOption<Option<Duration>> = TypedOption::new(
     "rto_min",
+    "",
     "smallest retransmission time-out (RFC 9260, RTO.Min), in whole milliseconds",
 );
 
-pub(crate) const RTO_MAX: OptionDefinition = options::time(
+pub(crate) const RTO_MAX: TypedOption<Option<Duration>> = TypedOption::new(
     "rto_max",
+    "",
     "largest retransmission time-out (RFC 9260, RTO.Max), in whole milliseconds",
 );
 
 /// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.
-pub(crate) const fn streams(most: u16) -> OptionDefinition {
+pub(crate) const fn streams(most: u16) -> TypedOption<u16> {
     let help = "streams that each end of an association may open";
-    options::number("streams", (1, most as i64), "1024", help)
+    TypedOption::new("streams", "1024", help).within(1..=most as i64)
+}
+
+/// Returns a time of which the stack counts whole milliseconds: one at least.
+pub(crate) fn whole_milliseconds(time: Duration) -> Duration {
+    time.max(Duration::from_millis(1))
 }
 
 /// Returns the unit that an association with these options carries.
 pub(crate) fn carries(options: &OptionValues) -> Carries {
-    match ORDERED.flag(options) {
+    match DeliveryOptions::ordered.read(options) {
         true => Carries::Streams,
         false => Carries::Messages,
     }
@@ -49,7 +60,7 @@ pub(crate) fn carries(options: &OptionValues) -> Carries {
 
 /// Returns the fact of the order of delivery.
 pub(crate) fn delivery(options: &OptionValues) -> (String, String) {
-    let delivery = match ORDERED.flag(options) {
+    let delivery = match DeliveryOptions::ordered.read(options) {
         true => "ordered",
         false => "unordered",
     };

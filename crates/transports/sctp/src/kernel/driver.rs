@@ -11,13 +11,10 @@ use regatta_transport::{
 
 use super::{
     endpoint::End,
-    options::{
-        LONGEST_MESSAGE_BYTES, LONGEST_SACK_DELAY, MULTIHOMING, OPTIONS, PRIMARY_DOWN_AFTER,
-        SACK_DELAY, time,
-    },
+    options::{LONGEST_MESSAGE_BYTES, LONGEST_SACK_DELAY, Options},
     socket,
 };
-use crate::session::{self, RTO_INITIAL, RTO_MAX, RTO_MIN};
+use crate::session::{self, whole_milliseconds};
 
 /// The driver `sctp`.
 pub(crate) struct Sctp;
@@ -28,7 +25,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     summary: "SCTP of the running kernel, one-to-one sockets, over one path or several",
     multiplexes: true,
     capabilities: &["unordered", "multihoming"],
-    options: OPTIONS,
+    options: Options::DEFINITIONS,
     metrics: &[
         id::RETRANSMITTED_PACKETS,
         id::RETRANSMIT_RATIO,
@@ -78,8 +75,10 @@ impl Driver for Sctp {
     fn check_options(&self, options: &OptionValues) -> Result<(), OptionError> {
         self.descriptor().check(options)?;
         let above = |one: Option<_>, other: Option<_>| one.zip(other).is_some_and(|(a, b)| a > b);
+        let set = Options::read(options);
         let [initial, least, most, sack_delay] =
-            [RTO_INITIAL, RTO_MIN, RTO_MAX, SACK_DELAY].map(|option| time(&option, options));
+            [set.rto_initial, set.rto_min, set.rto_max, set.sack_delay]
+                .map(|time| time.map(whole_milliseconds));
         let rules = [
             (
                 above(least, most),
@@ -97,7 +96,7 @@ impl Driver for Sctp {
                 "it must be `500ms` at most (RFC 9260 §6.2)",
             ),
             (
-                PRIMARY_DOWN_AFTER.time(options).is_some() && !MULTIHOMING.flag(options),
+                set.primary_down_after.is_some() && !set.multihoming,
                 "primary_down_after",
                 "also set `multihoming = true`",
             ),

@@ -24,11 +24,14 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
     association::{Association, Reader},
-    options::{self, MULTIHOMING, PRIMARY_DOWN_AFTER, Sizes},
+    options::{self, Options, Sizes},
     paths::Paths,
     socket,
 };
-use crate::{association::OnDrop, session::delivery};
+use crate::{
+    association::OnDrop,
+    session::{delivery, whole_milliseconds},
+};
 
 /// Maximum number of associations that wait to be accepted; the kernel allows `net.core.somaxconn`
 /// of them.
@@ -39,6 +42,7 @@ pub(crate) struct End {
     base: EndBase,
     order: TrialOrder,
     token: Token,
+    options: Options,
     sizes: Sizes,
     /// Addresses of this end other than the one in the order.
     further: Vec<Ipv4Addr>,
@@ -52,9 +56,8 @@ impl End {
     /// # Errors
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
     pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
-        let values = &order.transport.options;
-        let multihoming = MULTIHOMING.flag(values);
-        let further = multihoming.then(|| further_addresses(order.local));
+        let options = Options::read(&order.transport.options);
+        let further = options.multihoming.then(|| further_addresses(order.local));
         let mut end = Self {
             base: EndBase {
                 runtime: Tokio::new()?,
@@ -64,7 +67,12 @@ impl End {
             },
             order: order.clone(),
             token: Token::parse(&order.token)?,
-            sizes: Sizes::of(&order.path, values, order.workload.kind.largest_message().0),
+            sizes: Sizes::of(
+                &order.path,
+                &options,
+                order.workload.kind.largest_message().0,
+            ),
+            options,
             further: further.unwrap_or_default(),
             listener: None,
         };
@@ -83,7 +91,7 @@ impl End {
         let window = self.sizes.requested_bytes;
         option::set_buffers(&socket, window, window)
             .map_err(TransportError::io(reason::cannot_set_socket_buffers()))?;
-        options::apply(&self.order.transport.options, &socket)
+        options::apply(&self.options, &socket)
             .map_err(TransportError::io(reason::cannot_set_sctp_options()))?;
         PortRange::bind(self.order.ports, |port| {
             socket.bind(&SocketAddr::new(self.order.local, port).into())
@@ -100,13 +108,13 @@ impl End {
     /// small.
     fn record_granted(&mut self, socket: &Socket) {
         let side = self.order.role.name();
-        let (values, path) = (&self.order.transport.options, &self.order.path);
-        let window = options::window(values);
+        let (options, path) = (&self.options, &self.order.path);
+        let window = options.window_bytes();
         let EndBase {
             facts, warnings, ..
         } = &mut self.base;
-        *facts = options::facts(values, socket, side);
-        facts.extend([delivery(values)]);
+        *facts = options::facts(options, socket, side);
+        facts.extend([delivery(&self.order.transport.options)]);
         let sizes = [
             (
                 Role::Receiver,
@@ -140,7 +148,7 @@ impl End {
             let [window, message] = [window, message].map(|it| Bytes(it as u64));
             warnings.push(warning::window_below_message(window, message));
         }
-        if MULTIHOMING.flag(values) && self.further.is_empty() {
+        if options.multihoming && self.further.is_empty() {
             warnings.push(warning::sctp_one_path(&self.order.local.to_string()));
         }
     }
@@ -162,9 +170,8 @@ impl End {
     }
 
     fn association(&self, socket: Socket) -> Result<Arc<Association>> {
-        let values = &self.order.transport.options;
-        let down_after = options::time(&PRIMARY_DOWN_AFTER, values);
-        let paths = MULTIHOMING.flag(values).then(|| {
+        let down_after = self.options.primary_down_after.map(whole_milliseconds);
+        let paths = self.options.multihoming.then(|| {
             let primary = [self.order.local, self.order.peer];
             Arc::new(Paths::new(primary, down_after, self.token))
         });

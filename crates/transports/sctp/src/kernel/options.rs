@@ -5,10 +5,12 @@ use std::{io, time::Duration};
 use regatta_control::PathHints;
 use regatta_model::{Bytes, Facts, StackFacts, Text, Tuning, fact, stack};
 use regatta_transport::{
-    OptionDefinition, OptionKind, OptionValues, WindowRange, WindowSizes, options,
+    WindowRange, WindowSizes, driver_options,
+    options::{Choice, saturating_usize},
     socket_option::Plain as _,
 };
 use socket2::Socket;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::{
     socket,
@@ -16,7 +18,7 @@ use super::{
         self, AssocParams, AssocValue, Event, PeerAddrParams, PeerAddrThresholds, RtoInfo, SackInfo,
     },
 };
-use crate::session::{self, ORDERED, RTO_INITIAL, RTO_MAX, RTO_MIN};
+use crate::session::{self, DeliveryOptions, RTO_INITIAL, RTO_MAX, RTO_MIN, whole_milliseconds};
 
 /// Maximum number of streams each way, so that none has the number 65535, which RFC 9260 reserves.
 pub(crate) const MAX_STREAMS: u16 = 65_534;
@@ -24,101 +26,68 @@ pub(crate) const MAX_STREAMS: u16 = 65_534;
 /// Maximum delay of an acknowledgement (RFC 9260 §6.2).
 pub(crate) const LONGEST_SACK_DELAY: Duration = Duration::from_millis(500);
 
-/// Options of the driver, in the order of help.
-pub(crate) const OPTIONS: &[OptionDefinition] = &[
-    ORDERED,
-    STREAMS,
-    SCHEDULER,
-    NO_DELAY,
-    RTO_INITIAL,
-    RTO_MIN,
-    RTO_MAX,
-    SACK_DELAY,
-    SACK_EVERY,
-    HEARTBEAT,
-    HB_INTERVAL,
-    PATH_MAX_RETRANS,
-    PF_RETRANS,
-    ASSOCIATION_MAX_RETRANS,
-    RECEIVE_WINDOW,
-    MULTIHOMING,
-    PRIMARY_DOWN_AFTER,
-];
+driver_options! {
+    /// Options of `sctp`.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Options {
+        ..DeliveryOptions::{ordered};
+        streams: u16 = session::streams(MAX_STREAMS);
+        scheduler: Scheduler = "rr",
+            "scheduler of streams: `rr` sends messages of the streams in turn, `fcfs` in the order of writing, the \
+             kernel's own default";
+        no_delay: bool = true,
+            "send small messages at once (SCTP_NODELAY); if `false`, they wait for more data or for an acknowledgement";
+        rto_initial: Option<Duration> = RTO_INITIAL;
+        rto_min: Option<Duration> = RTO_MIN;
+        rto_max: Option<Duration> = RTO_MAX;
+        sack_delay: Option<Duration>,
+            "longest delay of an acknowledgement (SCTP_DELAYED_SACK), at most 500 ms; the kernel's if not set";
+        sack_every: Option<u32> [1..=65_535],
+            "number of packets after which an acknowledgement is sent (SCTP_DELAYED_SACK); the kernel's if not set";
+        heartbeat: bool = true, "probe idle paths with heartbeats";
+        hb_interval: Option<Duration>,
+            "interval of the heartbeats, in addition to a path's time-out (RFC 9260, HB.interval); the kernel's if not \
+             set";
+        path_max_retrans: Option<u16> [1..=65_535],
+            "consecutive time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the kernel's if not \
+             set";
+        pf_retrans: Option<u16>,
+            "consecutive time-outs after which a path is potentially failed, so that new data takes another path (RFC \
+             7829, PFMR); a value of `path_max_retrans` or more switches that off; the kernel's if not set";
+        association_max_retrans: Option<u16> [1..=65_535],
+            "consecutive time-outs after which the association is given up (RFC 9260, Association.Max.Retrans); the \
+             kernel's if not set";
+        receive_window: Option<Bytes>, "receive window, and size of the send buffer; from the path if not set";
+        multihoming: bool = false, "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)";
+        primary_down_after: Option<Duration>,
+            "time after the beginning of the transfer at which the primary path begins to lose every packet; needs \
+             `multihoming`";
+    }
+}
 
-const STREAMS: OptionDefinition = session::streams(MAX_STREAMS);
+/// Scheduler of an association's streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
+pub(crate) enum Scheduler {
+    /// The streams in turn.
+    #[strum(serialize = "rr")]
+    RoundRobin,
+    /// The order of writing.
+    #[strum(serialize = "fcfs")]
+    FirstCome,
+}
 
-const SCHEDULER: OptionDefinition = OptionDefinition {
-    name: "scheduler",
-    kind: OptionKind::OneOf(&["rr", "fcfs"]),
-    default: "rr",
-    help: "scheduler of streams: `rr` sends messages of the streams in turn, `fcfs` in the order of writing, the kernel's own default",
-};
+impl Choice for Scheduler {
+    const NAMES: &'static [&'static str] = Self::VARIANTS;
+}
 
-const NO_DELAY: OptionDefinition = options::flag(
-    "no_delay",
-    true,
-    "send small messages at once (SCTP_NODELAY); if `false`, they wait for more data or for an acknowledgement",
-);
-
-pub(crate) const SACK_DELAY: OptionDefinition = options::time(
-    "sack_delay",
-    "longest delay of an acknowledgement (SCTP_DELAYED_SACK), at most 500 ms; the kernel's if not set",
-);
-
-const SACK_EVERY: OptionDefinition = count(
-    "sack_every",
-    1,
-    "number of packets after which an acknowledgement is sent (SCTP_DELAYED_SACK); the kernel's if not set",
-);
-
-const HEARTBEAT: OptionDefinition =
-    options::flag("heartbeat", true, "probe idle paths with heartbeats");
-
-const HB_INTERVAL: OptionDefinition = options::time(
-    "hb_interval",
-    "interval of the heartbeats, in addition to a path's time-out (RFC 9260, HB.interval); the kernel's if not set",
-);
-
-const PATH_MAX_RETRANS: OptionDefinition = count(
-    "path_max_retrans",
-    1,
-    "consecutive time-outs after which a path is inactive (RFC 9260, Path.Max.Retrans); the kernel's if not set",
-);
-
-const PF_RETRANS: OptionDefinition = count(
-    "pf_retrans",
-    0,
-    "consecutive time-outs after which a path is potentially failed, so that new data takes another path (RFC 7829, \
-     PFMR); a value of `path_max_retrans` or more switches that off; the kernel's if not set",
-);
-
-const ASSOCIATION_MAX_RETRANS: OptionDefinition = count(
-    "association_max_retrans",
-    1,
-    "consecutive time-outs after which the association is given up (RFC 9260, Association.Max.Retrans); the kernel's if not \
-     set",
-);
-
-const RECEIVE_WINDOW: OptionDefinition = options::size(
-    "receive_window",
-    "receive window, and size of the send buffer; from the path if not set",
-);
-
-pub(crate) const MULTIHOMING: OptionDefinition = options::flag(
-    "multihoming",
-    false,
-    "use every IPv4 address of the path's interface: one path each (RFC 9260 §6.4)",
-);
-
-pub(crate) const PRIMARY_DOWN_AFTER: OptionDefinition = options::time(
-    "primary_down_after",
-    "time after the beginning of the transfer at which the primary path begins to lose every packet; needs \
-           `multihoming`",
-);
-
-/// Returns the definition of a count; the kernel holds these in 16 bits.
-const fn count(name: &'static str, least: i64, help: &'static str) -> OptionDefinition {
-    options::number(name, (least, u16::MAX as i64), "", help)
+impl Scheduler {
+    /// Returns the kernel's number of the scheduler.
+    const fn number(self) -> u32 {
+        match self {
+            Self::RoundRobin => uapi::SCHEDULER_ROUND_ROBIN,
+            Self::FirstCome => uapi::SCHEDULER_FCFS,
+        }
+    }
 }
 
 /// Longest user message of a flow of messages, in bytes.
@@ -139,39 +108,23 @@ fn windows(message: usize) -> WindowRange {
     }
 }
 
-/// Reads an option that is a time, of which the kernel counts whole milliseconds.
-pub(crate) fn time(option: &OptionDefinition, options: &OptionValues) -> Option<Duration> {
-    Some(option.time(options)?.max(Duration::from_millis(1)))
-}
-
-fn milliseconds(option: &OptionDefinition, options: &OptionValues) -> Option<u32> {
-    let time = time(option, options)?.as_millis();
+fn milliseconds(time: Option<Duration>) -> Option<u32> {
+    let time = whole_milliseconds(time?).as_millis();
     Some(u32::try_from(time).unwrap_or(u32::MAX))
 }
 
-/// Returns the number of streams each way that this end asks for.
-pub(crate) fn streams(options: &OptionValues) -> u16 {
-    STREAMS.number(options).unwrap_or(MAX_STREAMS)
-}
-
-/// Returns the configured window, in bytes.
-pub(crate) fn window(options: &OptionValues) -> Option<usize> {
-    Some(RECEIVE_WINDOW.bytes(options)?.min(MAX_WINDOW_BYTES))
-}
-
-/// Returns the scheduler's name, and its number in the kernel.
-fn scheduler(options: &OptionValues) -> (&'static str, u32) {
-    match SCHEDULER.text(options) {
-        Some("fcfs") => ("fcfs", uapi::SCHEDULER_FCFS),
-        _ => ("rr", uapi::SCHEDULER_ROUND_ROBIN),
+impl Options {
+    /// Returns the configured window, in bytes.
+    pub(crate) fn window_bytes(&self) -> Option<usize> {
+        Some(saturating_usize(self.receive_window?).min(MAX_WINDOW_BYTES))
     }
 }
 
 /// Combines the retransmission time-outs of the options with the kernel's own; the kernel's
 /// give way where they contradict.
-fn time_outs(options: &OptionValues, kernel: RtoInfo) -> RtoInfo {
+fn time_outs(options: &Options, kernel: RtoInfo) -> RtoInfo {
     let [least, most, initial] =
-        [RTO_MIN, RTO_MAX, RTO_INITIAL].map(|option| milliseconds(&option, options));
+        [options.rto_min, options.rto_max, options.rto_initial].map(milliseconds);
     let max = most.unwrap_or(kernel.max.max(least.unwrap_or(0)).max(initial.unwrap_or(0)));
     let min = least.unwrap_or(kernel.min.min(max).min(initial.unwrap_or(u32::MAX)));
     RtoInfo {
@@ -183,8 +136,8 @@ fn time_outs(options: &OptionValues, kernel: RtoInfo) -> RtoInfo {
 }
 
 /// Sets all options at a socket that is not connected yet.
-pub(crate) fn apply(options: &OptionValues, socket: &Socket) -> io::Result<()> {
-    let streams = streams(options);
+pub(crate) fn apply(options: &Options, socket: &Socket) -> io::Result<()> {
+    let streams = options.streams;
     let streams = libc::sctp_initmsg {
         sinit_num_ostreams: streams,
         sinit_max_instreams: streams,
@@ -193,7 +146,7 @@ pub(crate) fn apply(options: &OptionValues, socket: &Socket) -> io::Result<()> {
     };
     socket::set(socket, libc::SCTP_INITMSG, &streams)?;
     let on = |on: bool| libc::c_int::from(on);
-    socket::set(socket, libc::SCTP_NODELAY, &on(NO_DELAY.flag(options)))?;
+    socket::set(socket, libc::SCTP_NODELAY, &on(options.no_delay))?;
     socket::set(socket, libc::SCTP_RECVRCVINFO, &on(true))?;
     socket::set(socket, libc::SCTP_RECVNXTINFO, &on(true))?;
     // An association that breaks makes its socket neither readable nor writable; the notification
@@ -204,31 +157,27 @@ pub(crate) fn apply(options: &OptionValues, socket: &Socket) -> io::Result<()> {
         on: 1,
     };
     socket::set(socket, uapi::EVENT, &event)?;
-    let (_, scheduler) = scheduler(options);
-    socket::set(
-        socket,
-        uapi::STREAM_SCHEDULER,
-        &AssocValue::of_all(scheduler),
-    )?;
+    let scheduler = AssocValue::of_all(options.scheduler.number());
+    socket::set(socket, uapi::STREAM_SCHEDULER, &scheduler)?;
     apply_times(options, socket)?;
     apply_paths(options, socket)
 }
 
-fn apply_times(options: &OptionValues, socket: &Socket) -> io::Result<()> {
-    let times = [RTO_INITIAL, RTO_MIN, RTO_MAX];
-    if times.iter().any(|option| option.time(options).is_some()) {
+fn apply_times(options: &Options, socket: &Socket) -> io::Result<()> {
+    let times = [options.rto_initial, options.rto_min, options.rto_max];
+    if times.iter().any(Option::is_some) {
         let kernel = socket::get(socket, libc::SCTP_RTOINFO)?;
         socket::set(socket, libc::SCTP_RTOINFO, &time_outs(options, kernel))?;
     }
-    if let Some(max_retransmissions) = ASSOCIATION_MAX_RETRANS.number(options) {
+    if let Some(max_retransmissions) = options.association_max_retrans {
         let parameters = AssocParams {
             max_retransmissions,
             ..AssocParams::default()
         };
         socket::set(socket, libc::SCTP_ASSOCINFO, &parameters)?;
     }
-    let delay_ms = milliseconds(&SACK_DELAY, options);
-    let every = SACK_EVERY.number(options);
+    let delay_ms = milliseconds(options.sack_delay);
+    let every = options.sack_every;
     if delay_ms.is_some() || every.is_some() {
         let kernel: SackInfo = socket::get(socket, libc::SCTP_DELAYED_SACK)?;
         let wanted = SackInfo {
@@ -241,9 +190,9 @@ fn apply_times(options: &OptionValues, socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-fn apply_paths(options: &OptionValues, socket: &Socket) -> io::Result<()> {
-    let (heartbeat, interval) = (HEARTBEAT.flag(options), milliseconds(&HB_INTERVAL, options));
-    let most = PATH_MAX_RETRANS.number(options);
+fn apply_paths(options: &Options, socket: &Socket) -> io::Result<()> {
+    let (heartbeat, interval) = (options.heartbeat, milliseconds(options.hb_interval));
+    let most = options.path_max_retrans;
     if !heartbeat || interval.is_some() || most.is_some() {
         let parameters = PeerAddrParams {
             heartbeat_interval_ms: interval.unwrap_or(0),
@@ -257,12 +206,12 @@ fn apply_paths(options: &OptionValues, socket: &Socket) -> io::Result<()> {
         };
         socket::set(socket, libc::SCTP_PEER_ADDR_PARAMS, &parameters)?;
     }
-    if let Some(potentially_failed) = PF_RETRANS.number(options) {
+    if let Some(potentially_failed) = options.pf_retrans {
         let mut thresholds: PeerAddrThresholds = socket::get(socket, libc::SCTP_PEER_ADDR_THLDS)?;
         thresholds.potentially_failed = potentially_failed;
         socket::set(socket, libc::SCTP_PEER_ADDR_THLDS, &thresholds)?;
     }
-    if MULTIHOMING.flag(options) {
+    if options.multihoming {
         // A kernel before 5.5 does not have it, and reports the state of a path anyhow.
         let exposed = AssocValue::of_all(uapi::PF_EXPOSED);
         let _ = socket::set(socket, uapi::EXPOSE_PF_STATE, &exposed);
@@ -272,7 +221,7 @@ fn apply_paths(options: &OptionValues, socket: &Socket) -> io::Result<()> {
 
 /// Returns the facts about the options as the kernel reports them; their names end in `.` and
 /// this end's side.
-pub(crate) fn facts(options: &OptionValues, socket: &Socket, side: &str) -> Facts {
+pub(crate) fn facts(options: &Options, socket: &Socket, side: &str) -> Facts {
     let mut facts = Facts::default();
     let mut fact = |name: &str, value: String| {
         facts.insert(format!("sctp.{name}.{side}"), value);
@@ -303,8 +252,8 @@ pub(crate) fn facts(options: &OptionValues, socket: &Socket, side: &str) -> Fact
     if let Ok(found) = socket::get::<PeerAddrThresholds>(socket, libc::SCTP_PEER_ADDR_THLDS) {
         fact("pf_retrans", found.potentially_failed.to_string());
     }
-    fact("no_delay", NO_DELAY.flag(options).to_string());
-    fact("scheduler", scheduler(options).0.to_owned());
+    fact("no_delay", options.no_delay.to_string());
+    fact("scheduler", <&str>::from(options.scheduler).to_owned());
     let first = || Text::from(fact::not_known(fact::no_association_yet().into()));
     let milliseconds = |ms: u32| Duration::from_millis(ms.into());
     let stated = StackFacts {
@@ -352,8 +301,8 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Returns the sizes for a path and messages of this size.
-    pub(crate) fn of(path: &PathHints, options: &OptionValues, message: Bytes) -> Self {
-        let configured = window(options).map(|bytes| bytes as u64);
+    pub(crate) fn of(path: &PathHints, options: &Options, message: Bytes) -> Self {
+        let configured = options.window_bytes().map(|bytes| bytes as u64);
         let message_bytes = message.0.min(LONGEST_MESSAGE_BYTES as u64) as usize;
         let windows = WindowSizes::of(path, configured, &windows(message_bytes));
         let window_bytes = usize::try_from(windows.stream_bytes).unwrap_or(usize::MAX);
@@ -380,11 +329,11 @@ mod tests {
         min: 1000,
     };
 
-    fn options(set: &[(&str, &str)]) -> OptionValues {
+    fn options(set: &[(&str, &str)]) -> Options {
         let text = |value: &&str| OptionValue::Text((*value).to_owned());
-        set.iter()
-            .map(|(name, value)| ((*name).to_owned(), text(value)))
-            .collect()
+        let set = set.iter();
+        let set = set.map(|(name, value)| ((*name).to_owned(), text(value)));
+        Options::read(&set.collect())
     }
 
     #[test]
@@ -420,7 +369,7 @@ mod tests {
             tuning: regatta_model::Tuning::default(),
             keeps_tcp_limits: false,
         };
-        let sizes = |rate, options: &OptionValues| Sizes::of(&path(rate), options, Bytes(10_000));
+        let sizes = |rate, options: &Options| Sizes::of(&path(rate), options, Bytes(10_000));
         // 1 Gbit/s × 30 ms is 3.75 MB.
         let found = sizes(Some(1_000_000_000), &options(&[]));
         assert_eq!(

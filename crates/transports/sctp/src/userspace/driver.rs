@@ -4,14 +4,13 @@ use regatta_control::TrialOrder;
 use regatta_model::metric::id;
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionValues, Result, Session, TrialContext,
-    options::{GSO, RECEIVE_BUFFER, SEND_BUFFER},
 };
 
 use super::{
     endpoint,
-    options::{LONGEST_MESSAGE_BYTES, RECEIVE_WINDOW, RTO_INITIAL, RTO_MAX, RTO_MIN, STREAMS},
+    options::{LONGEST_MESSAGE_BYTES, Options},
 };
-use crate::session::{self, ORDERED};
+use crate::session;
 
 /// Version of sctp-proto that this crate is built with.
 const STACK_VERSION: &str = "0.10.8";
@@ -27,17 +26,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     capabilities: &["unordered", "gso"],
     stack: "sctp-proto",
     stack_version: STACK_VERSION,
-    options: &[
-        ORDERED,
-        STREAMS,
-        RTO_INITIAL,
-        RTO_MIN,
-        RTO_MAX,
-        RECEIVE_WINDOW,
-        RECEIVE_BUFFER.definition,
-        SEND_BUFFER.definition,
-        GSO.definition,
-    ],
+    options: Options::DEFINITIONS,
     metrics: &[
         id::RETRANSMITTED_PACKETS,
         id::RETRANSMIT_RATIO,

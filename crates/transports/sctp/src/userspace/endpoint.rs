@@ -7,7 +7,7 @@ use regatta_transport::{Result, options::GSO};
 use regatta_transport_sockets::driver::{End, Settings};
 
 use super::{
-    options::{RTO_INITIAL, RTO_MAX, RTO_MIN, Sizes, milliseconds},
+    options::{Options, Sizes, milliseconds},
     protocol::Sctp,
 };
 use crate::session::delivery;
@@ -22,14 +22,15 @@ const LINGER: Duration = Duration::from_millis(500);
 /// `TransportError::Unsupported` for a path with too small packets, `TransportError::Io` for a
 /// socket that cannot be opened.
 pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
-    let options = &order.transport.options;
-    let sizes = Sizes::of(&order.path, order.local, options)?;
+    let set = &order.transport.options;
+    let options = Options::read(set);
+    let sizes = Sizes::of(&order.path, order.local, &options)?;
     let linger = LINGER + 3 * order.path.typical_round_trip();
-    let transport = sizes.transport(options);
+    let transport = sizes.transport(&options);
     let settings = Settings {
         receive_buffer_bytes: sizes.receive_buffer_bytes,
         send_buffer_bytes: sizes.send_buffer_bytes,
-        most_segments: match GSO.flag(options) && GSO.holds(options, order.path.tuning) {
+        most_segments: match options.gso && GSO.holds(set, order.path.tuning) {
             true => usize::MAX,
             false => 1,
         },
@@ -39,26 +40,26 @@ pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
     let stack = Sctp {
         stack: sizes.stack(&transport, !order.connects()),
         config: transport,
-        limits: sizes.limits(options, linger),
+        limits: sizes.limits(&options, linger),
     };
     let mut end = End::new(order, settings, stack)?;
     let side = order.role.name();
     let stated = sizes.stack_facts(end.offloads()).of_end(side);
-    let ms = |option| format!("{} ms", milliseconds(option, options));
+    let ms = |time| format!("{} ms", milliseconds(time));
     let window = format!("sctp.receive_window_bytes.{side}");
     let encapsulation = "UDP (as RFC 6951, any port)";
     let facts = [
         ("sctp.encapsulation", encapsulation.to_owned()),
         ("sctp.chunk_payload_bytes", sizes.chunk_bytes.to_string()),
         (&window, sizes.window_bytes.to_string()),
-        ("sctp.rto_initial", ms(&RTO_INITIAL)),
-        ("sctp.rto_min", ms(&RTO_MIN)),
-        ("sctp.rto_max", ms(&RTO_MAX)),
+        ("sctp.rto_initial", ms(options.rto_initial)),
+        ("sctp.rto_min", ms(options.rto_min)),
+        ("sctp.rto_max", ms(options.rto_max)),
     ];
     let facts = facts.map(|(name, value)| (name.to_owned(), value));
     end.base.facts.extend(stated);
     end.base.facts.extend(facts);
-    end.base.facts.extend([delivery(options)]);
+    end.base.facts.extend([delivery(set)]);
     end.base.warnings.extend(end.buffers.warning(side));
     Ok(end)
 }

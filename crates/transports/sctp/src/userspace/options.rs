@@ -3,10 +3,10 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use regatta_control::PathHints;
-use regatta_model::{StackFacts, Text, fact, reason, stack};
+use regatta_model::{Bytes, StackFacts, Text, fact, reason, stack};
 use regatta_transport::{
-    OptionDefinition, OptionValues, Unsupported, WindowRange, WindowSizes,
-    options::{self, RECEIVE_BUFFER, SEND_BUFFER},
+    Unsupported, WindowRange, WindowSizes, driver_options,
+    options::{GSO, RECEIVE_BUFFER, SEND_BUFFER, saturating_usize},
 };
 use sctp_proto::{EndpointConfig, ServerConfig, TransportConfig};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     association::LONGEST_STREAM_MESSAGE_BYTES,
-    session::{self, ORDERED},
+    session::{self, DeliveryOptions, RTO_INITIAL, RTO_MAX, RTO_MIN, whole_milliseconds},
 };
 
 /// Longest user message, in bytes.
@@ -50,38 +50,34 @@ const WINDOWS: WindowRange = WindowRange {
     without_rate: 512 << 10..=8 << 20,
 };
 
-pub(crate) const STREAMS: OptionDefinition = session::streams(MAX_STREAMS);
-
-pub(crate) const RTO_INITIAL: OptionDefinition = OptionDefinition {
-    default: "1s",
-    ..session::RTO_INITIAL
-};
-
-pub(crate) const RTO_MIN: OptionDefinition = OptionDefinition {
-    default: "1s",
-    ..session::RTO_MIN
-};
-
-pub(crate) const RTO_MAX: OptionDefinition = OptionDefinition {
-    default: "60s",
-    ..session::RTO_MAX
-};
-
-pub(crate) const RECEIVE_WINDOW: OptionDefinition = options::size(
-    "receive_window",
-    "receive window of an association, from 128 KiB to 64 MiB; from the path if not set",
-);
-
-/// Returns an option that is a time, of which the stack counts whole milliseconds.
-pub(super) fn milliseconds(option: &OptionDefinition, options: &OptionValues) -> u64 {
-    let time = option.time(options).unwrap_or_default();
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+driver_options! {
+    /// Options of `sctp-userspace`.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Options with delivery: DeliveryOptions {
+        ..DeliveryOptions::{ordered};
+        streams: u16 = session::streams(MAX_STREAMS);
+        rto_initial: Duration = RTO_INITIAL.or("1s");
+        rto_min: Duration = RTO_MIN.or("1s");
+        rto_max: Duration = RTO_MAX.or("60s");
+        receive_window: Option<Bytes>,
+            "receive window of an association, from 128 KiB to 64 MiB; from the path if not set";
+        receive_buffer: Option<Bytes> = RECEIVE_BUFFER;
+        send_buffer: Option<Bytes> = SEND_BUFFER;
+        gso: bool = GSO;
+    }
 }
 
-/// Returns the configured receive window, in bytes.
-fn window(options: &OptionValues) -> Option<u32> {
-    let window = u32::try_from(RECEIVE_WINDOW.size(options)?).unwrap_or(MAX_WINDOW_BYTES);
-    Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MAX_WINDOW_BYTES))
+/// Returns a time of which the stack counts whole milliseconds.
+pub(super) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(whole_milliseconds(time).as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Options {
+    /// Returns the configured receive window, in bytes.
+    fn window_bytes(&self) -> Option<u32> {
+        let window = u32::try_from(self.receive_window?.0).unwrap_or(MAX_WINDOW_BYTES);
+        Some(window.clamp(2 * LONGEST_MESSAGE_BYTES as u32, MAX_WINDOW_BYTES))
+    }
 }
 
 /// Sizes for one end of one trial.
@@ -108,7 +104,7 @@ impl Sizes {
     pub(crate) fn of(
         path: &PathHints,
         local: IpAddr,
-        options: &OptionValues,
+        options: &Options,
     ) -> Result<Self, Unsupported> {
         let headers = if local.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let payload = (path.mtu_bytes as usize).saturating_sub(headers);
@@ -124,21 +120,21 @@ impl Sizes {
         // A multiple of four bytes, so that a full chunk needs no padding.
         let chunk_bytes = (payload - overhead) & !3;
 
-        let windows = WindowSizes::of(path, window(options).map(u64::from), &WINDOWS);
-        let buffer = |option: &OptionDefinition| {
-            let configured = option.bytes(options);
+        let windows = WindowSizes::of(path, options.window_bytes().map(u64::from), &WINDOWS);
+        let buffer = |configured: Option<Bytes>| {
+            let configured = configured.map(saturating_usize);
             configured.or(windows.requested_socket_bytes)
         };
         Ok(Self {
             ip_headers_bytes: headers,
             chunk_bytes,
             window_bytes: u32::try_from(windows.stream_bytes).unwrap_or(MAX_WINDOW_BYTES),
-            receive_buffer_bytes: buffer(&RECEIVE_BUFFER),
-            send_buffer_bytes: buffer(&SEND_BUFFER),
+            receive_buffer_bytes: buffer(options.receive_buffer),
+            send_buffer_bytes: buffer(options.send_buffer),
         })
     }
 
-    pub(crate) fn limits(&self, options: &OptionValues, linger: Duration) -> Limits {
+    pub(crate) fn limits(&self, options: &Options, linger: Duration) -> Limits {
         // Enough beyond what may be in flight that the stack always has something to send.
         let in_flight = u64::from(self.window_bytes) / self.chunk_bytes as u64;
         Limits {
@@ -147,8 +143,8 @@ impl Sizes {
                 .clamp(MIN_OUTSTANDING_CHUNKS, MAX_OUTSTANDING_CHUNKS),
             waiting_chunks: MIN_WAITING_CHUNKS,
             arrived_bytes: 4 * self.window_bytes as usize,
-            streams: STREAMS.number(options).unwrap_or(MAX_STREAMS),
-            ordered: ORDERED.flag(options),
+            streams: options.streams,
+            ordered: options.delivery.ordered,
             linger,
         }
     }
@@ -178,9 +174,9 @@ impl Sizes {
         }
     }
 
-    pub(crate) fn transport(&self, options: &OptionValues) -> Arc<TransportConfig> {
+    pub(crate) fn transport(&self, options: &Options) -> Arc<TransportConfig> {
         let [initial, least, most] =
-            [RTO_INITIAL, RTO_MIN, RTO_MAX].map(|option| milliseconds(&option, options));
+            [options.rto_initial, options.rto_min, options.rto_max].map(milliseconds);
         let transport = TransportConfig::default()
             .with_max_receive_buffer_size(self.window_bytes)
             .with_max_send_message_size(LONGEST_MESSAGE_BYTES as u32)
@@ -227,6 +223,7 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     use regatta_model::OptionValue;
+    use regatta_transport::OptionValues;
 
     use super::*;
 
@@ -247,8 +244,12 @@ mod tests {
         }
     }
 
+    fn defaults() -> Options {
+        Options::read(&OptionValues::new())
+    }
+
     fn sizes(mtu_bytes: u32, rate: Option<u64>, local: IpAddr) -> Result<Sizes, Unsupported> {
-        Sizes::of(&path(mtu_bytes, rate), local, &OptionValues::new())
+        Sizes::of(&path(mtu_bytes, rate), local, &defaults())
     }
 
     const IPV4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -282,7 +283,7 @@ mod tests {
     fn outstanding_chunks_stay_below_half_the_sequence_space() {
         for rate in [None, Some(1_000_000_000_000)] {
             let sizes = sizes(600, rate, IPV4).expect("large enough");
-            let limits = sizes.limits(&OptionValues::new(), Duration::ZERO);
+            let limits = sizes.limits(&defaults(), Duration::ZERO);
             let message_chunks = LONGEST_MESSAGE_BYTES.div_ceil(sizes.chunk_bytes) as u64;
             assert!(limits.outstanding_chunks + message_chunks < 1 << 15);
         }
@@ -291,15 +292,15 @@ mod tests {
     #[test]
     fn options_are_read_with_their_units() {
         let text = |text: &str| OptionValue::Text(text.to_owned());
-        let options = OptionValues::from([
+        let options = Options::read(&OptionValues::from([
             ("rto_min".to_owned(), text("200ms")),
             ("receive_window".to_owned(), text("4MiB")),
             ("ordered".to_owned(), OptionValue::Flag(false)),
             ("streams".to_owned(), OptionValue::Number(7)),
-        ]);
-        assert_eq!(milliseconds(&RTO_MIN, &options), 200);
-        assert_eq!(milliseconds(&RTO_INITIAL, &options), 1000);
-        assert_eq!(window(&options), Some(4 << 20));
+        ]));
+        assert_eq!(milliseconds(options.rto_min), 200);
+        assert_eq!(milliseconds(options.rto_initial), 1000);
+        assert_eq!(options.window_bytes(), Some(4 << 20));
         let sizes = sizes(1500, None, IPV4).expect("large enough");
         let limits = sizes.limits(&options, Duration::ZERO);
         assert_eq!(limits.streams, 7);

@@ -17,7 +17,7 @@ use regatta_transport_sockets::driver::{Arrived, Connection, Connections, Number
 
 use super::{
     association::{Association, DATAGRAMS, pass_on},
-    options::Sizes,
+    options::{Options, Sizes},
     protocol::Sctp,
     wire::{self, Chunk},
 };
@@ -82,7 +82,7 @@ impl Node {
             mtu_bytes: 1500,
             ..order_for(Role::Sender, "sctp-userspace", 1, 1).path
         };
-        let options = OptionValues::new();
+        let options = Options::read(&OptionValues::new());
         let sizes = Sizes::of(&path, local, &options).expect("packets are large enough");
         let config = sizes.transport(&options);
         Self {

@@ -28,14 +28,14 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use self::receiving::Partial;
 use super::{
-    options,
+    options::Options,
     paths::Paths,
     socket::{self, Piece},
     uapi::{self, AssocStats, PeerAddrInfo, Status},
 };
 use crate::{
     association::{Ending, number},
-    session::ORDERED,
+    session::DeliveryOptions,
 };
 
 /// Payload protocol identifier of the one-byte message that ends a direction of a stream: `WebRTC
@@ -190,11 +190,11 @@ impl Association {
         Ok(Self {
             socket,
             connects: order.connects(),
-            flags: match ORDERED.flag(values) {
+            flags: match DeliveryOptions::ordered.read(values) {
                 true => 0,
                 false => libc::SCTP_UNORDERED as u16,
             },
-            requested_streams: options::streams(values),
+            requested_streams: Options::streams.read(values),
             cache: Arc::new(StatisticsCache {
                 latest: Mutex::default(),
                 paths,
