@@ -6,7 +6,7 @@ use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{Carries, Driver, DriverDescriptor, Result, Session, TrialContext};
 
-use crate::options::Mode;
+use crate::options::{Common, Mode};
 
 /// Maker of one end of one trial.
 type Prepare = fn(&TrialOrder, TrialContext) -> Result<Box<dyn Session>>;
@@ -28,12 +28,12 @@ impl Driver for QuicDriver {
     }
 
     fn carries(&self, options: &BTreeMap<String, OptionValue>) -> Carries {
-        Mode::read(options).carries()
+        Common::mode.read(options).carries()
     }
 
     fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
         self.check_options(&order.transport.options)?;
-        match Mode::read(&order.transport.options) {
+        match Common::mode.read(&order.transport.options) {
             Mode::Stream => (self.streams)(order, context),
             Mode::Datagram => (self.datagrams)(order, context),
         }

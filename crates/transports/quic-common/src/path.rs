@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use regatta_control::PathHints;
-use regatta_model::reason;
-use regatta_transport::{Unsupported, WindowRange, WindowSizes};
+use regatta_model::{Bytes, reason};
+use regatta_transport::{Unsupported, WindowRange, WindowSizes, options::saturating_usize};
 
-use crate::options::Common;
+use crate::options::{Common, MAX_VARINT};
 
 /// Least UDP payload that a path must carry for QUIC.
 ///
@@ -108,8 +108,13 @@ impl Sizes {
             without_rate: MIN_WINDOW_WITHOUT_RATE_BYTES
                 ..=most(packets.min(MAX_WINDOW_WITHOUT_RATE_PACKETS)),
         };
-        let windows = WindowSizes::of(path, options.stream_window_bytes, &range);
-        let buffer = |configured: Option<usize>| configured.or(windows.requested_socket_bytes);
+        let limited = |size: Bytes| size.min(Bytes(MAX_VARINT));
+        let stream_window = options.stream_window.map(|size| limited(size).0);
+        let windows = WindowSizes::of(path, stream_window, &range);
+        let buffer = |configured: Option<Bytes>| {
+            let configured = configured.map(|size| saturating_usize(limited(size)));
+            configured.or(windows.requested_socket_bytes)
+        };
         Ok(Self {
             payload_bytes,
             first_payload_bytes: match options.mtu_discovery {
@@ -117,14 +122,11 @@ impl Sizes {
                 false => payload_bytes,
             },
             windows,
-            socket_buffers_bytes: (
-                buffer(options.receive_buffer_bytes),
-                buffer(options.send_buffer_bytes),
-            ),
+            socket_buffers_bytes: (buffer(options.receive_buffer), buffer(options.send_buffer)),
             // A direct link without delay is as fast as the hosts.
             follows_congestion_window: path.link_rate_bps.is_none()
                 && !path.round_trip_delay.is_zero()
-                && options.stream_window_bytes.is_none()
+                && options.stream_window.is_none()
                 && windows.send_buffer_bytes > MIN_HELD_BYTES,
         })
     }
@@ -220,9 +222,9 @@ mod tests {
     /// 30 ms at 10 Gbit/s are 37 MB, with which 5 Mbit/s would be busy for a minute.
     #[test]
     fn buffer_limit_follows_the_congestion_window_without_a_rate() {
-        let held = |path: &PathHints, configured, congestion_window| {
+        let held = |path: &PathHints, configured: Option<u64>, congestion_window| {
             let mut common = Common::read(&BTreeMap::new());
-            common.stream_window_bytes = configured;
+            common.stream_window = configured.map(Bytes);
             let sizes = Sizes::of(path, IPV4, &common).expect("large enough");
             sizes.held_bytes(congestion_window)
         };
@@ -256,7 +258,7 @@ mod tests {
         assert_eq!(window(Some(10_000_000), &common), Ok(75_000));
         assert_eq!(window(Some(1_000_000_000), &common), Ok(1_472_000));
         assert_eq!(window(None, &common), Ok(1_472_000));
-        common.stream_window_bytes = Some(4 << 20);
+        common.stream_window = Some(Bytes(4 << 20));
         assert_eq!(window(None, &common), Ok(4 << 20));
     }
 }

@@ -32,14 +32,14 @@ impl Files {
         let directory = order
             .files
             .clone()
-            .filter(|_| options.common.key_log || options.qlog);
+            .filter(|_| options.common.keylog || options.qlog);
         let mut secrets = None;
         if let Some(directory) = &directory {
             let opened = || -> io::Result<Option<File>> {
                 fs::create_dir_all(directory)?;
                 let path = directory.join(format!("{end}.keylog"));
                 let open = || OpenOptions::new().create(true).append(true).open(path);
-                options.common.key_log.then(open).transpose()
+                options.common.keylog.then(open).transpose()
             };
             let what = reason::cannot_make_files_in(&directory.display().to_string());
             secrets = opened().map_err(TransportError::io(what))?;
@@ -85,7 +85,7 @@ impl Files {
             (true, false) => Some("not written: the run has no directory for files".to_owned()),
         };
         let keys = fact(
-            options.common.key_log,
+            options.common.keylog,
             self.secrets.is_some(),
             &format!("{}.keylog", self.end),
         );

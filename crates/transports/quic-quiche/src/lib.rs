@@ -56,7 +56,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     ],
     stack: "quiche",
     stack_version: QUICHE_VERSION,
-    options: options::DEFINITIONS,
+    options: options::Options::DEFINITIONS,
     metrics: DriverDescriptor::ALL_LEVELS,
 };
 

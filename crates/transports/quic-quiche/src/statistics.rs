@@ -63,7 +63,7 @@ impl Statistics {
     fn facts_of(&self, entry: &mut Entry) -> Facts {
         let quiche = &mut entry.quiche;
         let stats = quiche.stats();
-        let control = self.options.congestion_control;
+        let control = self.options.cc;
         // quiche does not expose which one runs, but of which of its two families it is.
         let runs = quiche.gcongestion_enabled() == Some(control.paces());
         let cipher_suite = cipher_suite(quiche);

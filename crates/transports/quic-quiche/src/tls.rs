@@ -104,7 +104,7 @@ pub(crate) fn config(
     }
     config.grease(false);
     config.set_initial_congestion_window_packets(INITIAL_WINDOW_PACKETS.into());
-    config.set_cc_algorithm(options.congestion_control.algorithm());
+    config.set_cc_algorithm(options.cc.algorithm());
     config.enable_hystart(options.hystart);
     config.enable_pacing(options.pacing);
     config.set_max_idle_timeout(IDLE_TIMEOUT.as_millis() as u64);
@@ -121,7 +121,7 @@ pub(crate) fn config(
     config.set_initial_max_streams_uni(0);
     config.set_active_connection_id_limit(CONNECTION_IDS);
     config.enable_dgram(true, DATAGRAM_QUEUE, DATAGRAM_QUEUE);
-    if options.common.key_log {
+    if options.common.keylog {
         config.log_keys();
     }
     Ok(config)

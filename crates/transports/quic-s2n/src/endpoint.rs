@@ -109,7 +109,7 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn start(self, sizes: &Sizes) -> Result<Started> {
         let window = Sizes::initial_window_bytes(sizes.first_payload_bytes);
-        let controllers = Controllers::new(self.options.congestion_control, window);
+        let controllers = Controllers::new(self.options.cc, window);
         let runs = controllers.congestion_control();
         let (order, io, limits) = (self.order, self.io, self.limits);
         let cannot = |error: Box<dyn Error>| {
@@ -170,7 +170,7 @@ impl S2nEndpoint {
     /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
     /// opened.
     pub fn new(order: &TrialOrder) -> Result<Self> {
-        let options = Options::read(&order.transport.options);
+        let options = Options::of_stack(&order.transport.options);
         let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let (receive, send) = sizes.socket_buffers_bytes;
         let (socket, buffers) = socket::bind(order.local, order.ports, receive, send)?;
@@ -181,7 +181,7 @@ impl S2nEndpoint {
             Counters::of(&socket).map_err(TransportError::io(reason::cannot_copy_descriptor()))?;
         let runtime = Tokio::new()?;
         let board = Arc::new(Offloads::default());
-        let files = Files::new(order, options.common.key_log, false);
+        let files = Files::new(order, options.common.keylog, false);
         let parts = Parts {
             order,
             io: io(&runtime, socket, &options, &sizes, order.local)?,

@@ -44,7 +44,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     capabilities: &["retry", "datagram", "keylog"],
     stack: "s2n-quic",
     stack_version: S2N_QUIC_VERSION,
-    options: options::DEFINITIONS,
+    options: options::Options::DEFINITIONS,
     metrics: DriverDescriptor::ALL_LEVELS,
 };
 

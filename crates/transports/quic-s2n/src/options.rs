@@ -1,19 +1,15 @@
 //! Parsed options of `quic-s2n`, and the configuration of s2n-quic made from them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, StackFacts, Text, fact, reason};
-use regatta_transport::{OptionDefinition, Result, TransportError};
+use regatta_model::{Bytes, StackFacts, Text, fact, reason};
+use regatta_transport::{OptionValues, Result, TransportError, driver_options, options::Choice};
 use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use regatta_transport_quic_common::{
-    facts::stack_facts,
-    options::{self as common, Common},
-    path::Sizes,
-};
+use regatta_transport_quic_common::{facts::stack_facts, options::Common, path::Sizes};
 
 /// Idle timeout: time without a packet from the peer after which a connection is dead. s2n-quic's
 /// own default, and the same for the other stacks.
@@ -31,11 +27,10 @@ const OPEN_STREAMS: u64 = 100;
 const MAX_WINDOW_BYTES: u64 = u32::MAX as u64;
 
 /// A congestion control that s2n-quic has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub(crate) enum CongestionControl {
     /// RFC 9438.
-    #[default]
     Cubic,
     /// BBR version 2.
     Bbr,
@@ -55,43 +50,27 @@ impl CongestionControl {
     }
 }
 
-/// Congestion control.
-const CC: OptionDefinition = common::congestion_control(
-    CongestionControl::VARIANTS,
-    "congestion control of the sender, s2n-quic's own: RFC 9438 with hybrid slow start, or BBR version 2",
-);
+impl Choice for CongestionControl {
+    const NAMES: &'static [&'static str] = Self::VARIANTS;
+}
 
-/// Options of the driver, in the order of help.
-pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
-    CC,
-    common::MODE,
-    common::GSO.definition,
-    common::MTU_DISCOVERY,
-    common::STREAM_WINDOW,
-    common::RECEIVE_BUFFER.definition,
-    common::SEND_BUFFER.definition,
-    common::KEY_LOG,
-];
-
-/// The options of a trial, with their defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Options {
-    /// Options that every stack has.
-    pub common: Common,
-    /// Congestion control of the sender.
-    pub congestion_control: CongestionControl,
+driver_options! {
+    /// Options of `quic-s2n`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Options with common: Common {
+        cc: CongestionControl = "cubic",
+            "congestion control of the sender, s2n-quic's own: RFC 9438 with hybrid slow start, or BBR version 2";
+        ..Common::{mode, gso, mtu_discovery, stream_window, receive_buffer, send_buffer, keylog};
+    }
 }
 
 impl Options {
-    /// Reads options that were checked against the driver's descriptor.
-    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        let mut common = Common::read(options);
-        let window = &mut common.stream_window_bytes;
-        *window = window.map(|bytes| bytes.min(MAX_WINDOW_BYTES));
-        Self {
-            common,
-            congestion_control: common::choice(&CC, options),
-        }
+    /// Reads options that were checked, with no larger window than s2n-quic has.
+    pub(crate) fn of_stack(options: &OptionValues) -> Self {
+        let mut options = Self::read(options);
+        let window = &mut options.common.stream_window;
+        *window = window.map(|size| size.min(Bytes(MAX_WINDOW_BYTES)));
+        options
     }
 
     /// Returns the settings of s2n-quic at an end, for the comparison of stacks. s2n-quic also
@@ -102,7 +81,7 @@ impl Options {
         order: &TrialOrder,
         offloads: &Text,
     ) -> StackFacts {
-        let control = self.congestion_control;
+        let control = self.cc;
         let common = stack_facts(
             &self.common,
             sizes,
@@ -160,17 +139,17 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_descriptor() {
-        let options = Options::read(&BTreeMap::new());
-        assert_eq!(options.congestion_control.into_str(), "cubic");
-        assert_eq!(options.common, Common::read(&BTreeMap::new()));
+        let options = Options::of_stack(&OptionValues::new());
+        assert_eq!(options.cc.into_str(), "cubic");
+        assert_eq!(options.common, Common::read(&OptionValues::new()));
     }
 
     #[test]
     fn windows_are_clamped_to_the_stack_limit() {
         let order = order_for(Role::Sender, "quic-s2n", 1, 1);
-        let mut common = Common::read(&BTreeMap::new());
+        let mut common = Common::read(&OptionValues::new());
         for window in [1, 1 << 32, u64::MAX / 4] {
-            common.stream_window_bytes = Some(window);
+            common.stream_window = Some(Bytes(window));
             let sizes = Sizes::of(&order.path, order.local, &common).expect("large enough");
             assert!(limits(&order, &sizes).is_ok());
         }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 use std::{any::Any, sync::Arc, time::Instant};
 
+use regatta_transport::options::Choice;
 use regatta_transport_quic_common::path::Sizes;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -20,17 +21,20 @@ use crate::{
 };
 
 /// A congestion control that the stack has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub(crate) enum CongestionControl {
     /// RFC 9438.
-    #[default]
     Cubic,
     /// RFC 9002 §7.
     Reno,
     /// BBR version 1 of quinn, or version 3 (draft-ietf-ccwg-bbr) of noq.
     #[cfg_attr(feature = "noq", strum(serialize = "bbr3"))]
     Bbr,
+}
+
+impl Choice for CongestionControl {
+    const NAMES: &'static [&'static str] = Self::VARIANTS;
 }
 
 impl CongestionControl {

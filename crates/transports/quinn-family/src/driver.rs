@@ -3,7 +3,7 @@
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::QuicDriver;
 
-use crate::{datagram::datagrams, endpoint::streams, options, stack};
+use crate::{datagram::datagrams, endpoint::streams, options::Options, stack};
 
 /// Driver of the stack, on tokio: one current-thread runtime per end.
 pub static DRIVER: QuicDriver = QuicDriver {
@@ -44,7 +44,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     },
     stack: stack::STACK,
     stack_version: stack::VERSION,
-    options: options::DEFINITIONS,
+    options: Options::DEFINITIONS,
     metrics: DriverDescriptor::ALL_LEVELS,
 };
 

@@ -86,7 +86,7 @@ impl QuicEndpoint {
     /// opened or a file that cannot be made.
     pub fn new(order: &TrialOrder) -> Result<Self> {
         let options = Options::read(&order.transport.options);
-        if options.event_log && !stack::LOGS_EVENTS {
+        if options.qlog && !stack::LOGS_EVENTS {
             return Err(TransportError::unsupported(
                 reason::no_qlog(stack::NAME),
                 reason::build_with_qlog(),
@@ -94,7 +94,7 @@ impl QuicEndpoint {
         }
         let needs = Needs::of(order, &options)?;
         let sizes = &needs.sizes;
-        let files = Files::new(order, options.common.key_log, options.event_log);
+        let files = Files::new(order, options.common.keylog, options.qlog);
         let (mut client, mut server) = (None, None);
         if order.connects() {
             client = Some(client_config(order, &files, options.crypto)?);
@@ -438,7 +438,7 @@ fn offload_facts(
         Role::Sender => &gso,
         Role::Receiver => &gro,
     };
-    let (control, crypto) = (options.congestion_control.into_str(), options.crypto.name());
+    let (control, crypto) = (options.cc.into_str(), options.crypto.name());
     let stated = stack_facts(&options.common, sizes, order, control, crypto, offloads);
     let stated = StackFacts {
         first_flight: match stack::PADS_TO_PACKET_SIZE {

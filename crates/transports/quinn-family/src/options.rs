@@ -1,14 +1,13 @@
 //! Parsed options of the driver, and the stack's configuration made from them.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Bytes, OptionValue, Warning, warning};
-use regatta_transport::{OptionDefinition, Unsupported, options::TypedOption};
-use strum::VariantNames as _;
+use regatta_model::{Bytes, Warning, warning};
+use regatta_transport::{Unsupported, driver_options};
 
 use regatta_transport_quic_common::{
-    options::{self as common, Common, MAX_VARINT, Mode},
+    options::{Common, EVENT_LOG, MAX_VARINT, MIGRATE_AFTER, Mode},
     path::Sizes,
 };
 use regatta_transport_tls::{Crypto, crypto_option};
@@ -41,58 +40,21 @@ const MAX_QUEUE_BYTES: usize = 256 << 10;
 /// Minimum capacity of the queue of messages, in full packets.
 const MIN_QUEUED: usize = 10;
 
-/// Congestion control.
-const CC: OptionDefinition = common::congestion_control(
-    CongestionControl::VARIANTS,
-    "congestion control of the sender, the stack's own implementation, read back",
-);
-
-/// Library of the encryption: ring, the stacks' own default. `docs/stacks.md` compares it with AWS-LC.
-const CRYPTO: TypedOption<Crypto> = crypto_option(Crypto::Ring);
-
-/// Options of the driver, in the order of help.
-pub(crate) const DEFINITIONS: &[OptionDefinition] = &[
-    CC,
-    CRYPTO.definition,
-    common::MODE,
-    common::GSO.definition,
-    common::MTU_DISCOVERY,
-    common::MIGRATE_AFTER,
-    common::STREAM_WINDOW,
-    common::RECEIVE_BUFFER.definition,
-    common::SEND_BUFFER.definition,
-    common::KEY_LOG,
-    common::EVENT_LOG,
-];
-
-/// The options of a trial, with their defaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Options {
-    /// Options that every stack has.
-    pub(crate) common: Common,
-    /// Congestion control of the sender.
-    pub(crate) congestion_control: CongestionControl,
-    /// Library of the encryption.
-    pub(crate) crypto: Crypto,
-    /// Time after the establishment of the transfer's connection at which the connecting end
-    /// migrates.
-    pub(crate) migrate_after: Option<Duration>,
-    /// Whether events are written to files.
-    pub(crate) event_log: bool,
+driver_options! {
+    /// Options of `quic-quinn` or `quic-noq`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Options with common: Common {
+        cc: CongestionControl = "cubic", "congestion control of the sender, the stack's own implementation, read back";
+        // The stacks' own default; `docs/stacks.md` compares it with AWS-LC.
+        crypto: Crypto = crypto_option(Crypto::Ring);
+        ..Common::{mode, gso, mtu_discovery};
+        migrate_after: Option<Duration> = MIGRATE_AFTER;
+        ..Common::{stream_window, receive_buffer, send_buffer, keylog};
+        qlog: bool = EVENT_LOG;
+    }
 }
 
 impl Options {
-    /// Reads options that were checked against the driver's descriptor.
-    pub(crate) fn read(options: &BTreeMap<String, OptionValue>) -> Self {
-        Self {
-            common: Common::read(options),
-            congestion_control: common::choice(&CC, options),
-            crypto: CRYPTO.read(options),
-            migrate_after: common::MIGRATE_AFTER.time(options),
-            event_log: common::EVENT_LOG.flag(options),
-        }
-    }
-
     /// Returns the transport configuration for a connection of the trial, the same at both ends.
     pub(crate) fn transport(&self, needs: &Needs, watch: &Arc<Watch>) -> TransportConfig {
         let sizes = &needs.sizes;
@@ -110,7 +72,7 @@ impl Options {
             .min_mtu(sizes.first_payload_bytes)
             .mtu_discovery_config(self.common.mtu_discovery.then_some(discovery))
             .enable_segmentation_offload(self.common.gso)
-            .congestion_controller_factory(self.congestion_control.watched(watch))
+            .congestion_controller_factory(self.cc.watched(watch))
             .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
             .max_concurrent_bidi_streams(VarInt::from_u32(needs.streams))
             // They are not used.
@@ -162,7 +124,7 @@ impl Needs {
         let sizes = Sizes::with_at_most(stack::MAX_WINDOW_PACKETS, path, order.local, common)?;
         let rate = path.link_rate_bps.unwrap_or_default() as f64;
         let in_flight = (rate / 8.0 * path.round_trip_delay.as_secs_f64()) as u64;
-        let is_short = common.stream_window_bytes.is_none()
+        let is_short = common.stream_window.is_none()
             && order.role == Role::Receiver
             && in_flight > sizes.windows.stream_bytes;
         let streams = order
@@ -193,14 +155,19 @@ impl Needs {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use regatta_model::OptionValue;
+    use strum::VariantNames as _;
+
     use super::*;
 
     #[test]
     fn defaults_are_those_of_the_definitions() {
         let options = Options::read(&BTreeMap::new());
-        assert_eq!(options.congestion_control.into_str(), "cubic");
+        assert_eq!(options.cc.into_str(), "cubic");
         assert_eq!(options.crypto, Crypto::Ring);
-        assert!(!options.event_log);
+        assert!(!options.qlog);
         assert_eq!(options.migrate_after, None);
     }
 
@@ -228,13 +195,13 @@ mod tests {
         let text = |text: &str| OptionValue::Text(text.to_owned());
         for &name in CongestionControl::VARIANTS {
             let options = BTreeMap::from([("cc".to_owned(), text(name))]);
-            assert_eq!(Options::read(&options).congestion_control.into_str(), name);
+            assert_eq!(Options::read(&options).cc.into_str(), name);
         }
         let options = Options::read(&BTreeMap::from([
             ("migrate_after".to_owned(), text("500ms")),
             ("qlog".to_owned(), OptionValue::Flag(true)),
         ]));
         assert_eq!(options.migrate_after, Some(Duration::from_millis(500)));
-        assert!(options.event_log);
+        assert!(options.qlog);
     }
 }
