@@ -6,8 +6,6 @@ mod typed;
 
 use regatta_model::{BitRate, Bytes};
 
-use crate::descriptor::{OptionDefinition, OptionKind};
-
 #[doc(hidden)]
 pub use typed::check_table;
 pub use typed::{Choice, FromOptionValue, KernelCongestionControl, OptionField, TypedOption};
@@ -53,56 +51,3 @@ pub const SEND_BUFFER: TypedOption<Option<Bytes>> = TypedOption::new(
     "",
     "send buffer of the UDP socket, of which the kernel may grant less; from the path if not set",
 );
-
-/// Returns the definition of the option for the congestion control of a stack that has these.
-#[must_use]
-pub const fn congestion_control(
-    names: &'static [&'static str],
-    help: &'static str,
-) -> OptionDefinition {
-    option("cc", OptionKind::OneOf(names), "cubic", help)
-}
-
-/// Returns the definition of an option that is on or off.
-#[must_use]
-pub const fn flag(name: &'static str, default: bool, help: &'static str) -> OptionDefinition {
-    let default = if default { "true" } else { "false" };
-    option(name, OptionKind::Flag, default, help)
-}
-
-/// Returns the definition of an option that is a whole number in a range.
-#[must_use]
-pub const fn number(
-    name: &'static str,
-    (least, most): (i64, i64),
-    default: &'static str,
-    help: &'static str,
-) -> OptionDefinition {
-    option(name, OptionKind::Number { least, most }, default, help)
-}
-
-/// Returns the definition of an option that is a span of time and has no default.
-#[must_use]
-pub const fn time(name: &'static str, help: &'static str) -> OptionDefinition {
-    option(name, OptionKind::Time, "", help)
-}
-
-/// Returns the definition of an option that is a size and has no default.
-#[must_use]
-pub const fn size(name: &'static str, help: &'static str) -> OptionDefinition {
-    option(name, OptionKind::Size, "", help)
-}
-
-const fn option(
-    name: &'static str,
-    kind: OptionKind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionDefinition {
-    OptionDefinition {
-        name,
-        kind,
-        default,
-        help,
-    }
-}

@@ -9,7 +9,7 @@ use regatta_control::TrialOrder;
 use regatta_model::{WorkloadKind, metric::id, reason};
 use regatta_transport::{
     Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, OptionValues, Result,
-    Session, Stop, TransportError, TrialContext, Unsupported, options,
+    Session, Stop, TransportError, TrialContext, Unsupported,
 };
 
 use crate::{
@@ -86,11 +86,13 @@ static AIOQUIC: DriverDescriptor = DriverDescriptor {
     stack: "aioquic",
     stack_version: "1.7.2",
     options: &[
-        options::congestion_control(
-            &["cubic", "reno"],
-            "congestion control of the sender, aioquic's own, read back; with `profile = \"library\"` the default is \
-             aioquic's, `reno`",
-        ),
+        OptionDefinition {
+            name: CC.name,
+            kind: OptionKind::OneOf(&["cubic", "reno"]),
+            default: CC.default,
+            help: "congestion control of the sender, aioquic's own, read back; with `profile = \"library\"` the default \
+                   is aioquic's, `reno`",
+        },
         PROFILE,
     ],
     metrics: &[id::MIN_RTT_NS, id::SMOOTHED_RTT_LAST_NS],
