@@ -103,6 +103,9 @@ fn pages() -> Pages {
 
     add("stacks.md", "response to losses", responses_to_losses());
 
+    let tables = regatta_results::schema::markdown();
+    add("results-file.md", "tables", tables);
+
     let columns = "key | default | meaning";
     let keys = PROBE_KEYS.iter().map(|key| (key.name, key.doc));
     add("workloads.md", "keys of the probe", table(columns, keys));

@@ -22,6 +22,7 @@ pub mod shard;
 pub mod shell;
 pub mod stack;
 pub mod study;
+pub mod table;
 pub mod units;
 pub mod warning;
 pub mod workload;

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     facts::{Facts, HostFacts},
-    metric::id,
+    metric::{Unit, id},
     metric_values::MetricValues,
     outcome::Outcome,
     shard::RunPart,
     study::Study,
+    table::record,
     warning::{Text, Warning},
     warning_code,
     workload::WorkloadKind,
@@ -63,47 +64,39 @@ impl RunHeader {
     }
 }
 
-/// Configured and achieved value of one quantity of the path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AskedAchieved {
-    /// Name of the quantity: `round_trip_delay_mean_ns`, of a network as it is `round_trip_delay_p50_ns` (its
-    /// median; results files before version 6 have `round_trip_delay_ns` for both), `round_trip_delay_near_ratio`,
-    /// `forward_loss_ratio`, `reverse_loss_ratio`, `forward_link_rate_bps`,
+record! {
+    /// Configured and achieved value of one quantity of the path.
+    ///
+    /// Quantities are `round_trip_delay_mean_ns`, of a network as it is `round_trip_delay_p50_ns` (its median),
+    /// `round_trip_delay_near_ratio`, `forward_loss_ratio`, `reverse_loss_ratio`, `forward_link_rate_bps`,
     /// `reverse_link_rate_bps`.
-    pub name: String,
-    /// Value configured by the study.
-    pub asked: f64,
-    /// Measured value.
-    pub achieved: f64,
-    /// Smallest value that is accepted.
-    pub lowest: f64,
-    /// Largest value that is accepted.
-    pub highest: f64,
-    /// Number of packets or messages from which the value is computed.
-    pub n: u64,
-    /// Whether `achieved` lies between `lowest` and `highest`.
-    pub within: bool,
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct AskedAchieved {
+        pub name: String = "name of the quantity, which ends in its unit";
+        pub asked: f64 = "value of the study", nullable();
+        pub achieved: f64 = "value that was measured", nullable();
+        pub lowest: f64 = "smallest value that is accepted, or negative infinity", nullable();
+        pub highest: f64 = "largest value that is accepted, or infinity", nullable();
+        pub n: u64 = "number of packets or messages of the measurement", in_unit(Unit::Count);
+        pub within: bool = "whether `achieved` is from `lowest` to `highest`";
+    }
 }
 
-/// Result of a bed's measurement of its own path under one condition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PathCheck {
-    /// Name of the condition.
-    pub condition: String,
-    /// Step of the condition's schedule that was checked, by its time in a trial; 0 is the initial
-    /// setting.
-    #[serde(default)]
-    pub step_at_ns: u64,
-    /// Time of the check, in nanoseconds since the Unix epoch.
-    pub checked_unix_ns: i64,
-    /// Whether every quantity was within its tolerance.
-    pub within: bool,
-    /// Evidence that the machine did not let the check measure; such a check is repeated, and its
-    /// result is not used.
-    #[serde(default)]
-    pub spoiled: Option<Text>,
-    /// Quantities of the path that were measured.
-    pub quantities: Vec<AskedAchieved>,
+record! {
+    /// Result of a bed's measurement of its own path under one condition.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct PathCheck {
+        pub condition: String = "name of the condition";
+        pub step_at_ns: u64 =
+            "step of the condition's schedule that was checked, by its time in a trial; 0 is the beginning",
+            in_unit(Unit::Nanoseconds);
+        pub checked_unix_ns: i64 = "time of the check, since the Unix epoch", in_unit(Unit::Nanoseconds);
+        pub within: bool = "whether every quantity was within its tolerance";
+        /// The check is repeated: the machine did not let it measure.
+        pub spoiled: Option<Text> = "reason why the check is void; absent if it is valid";
+        /// Quantities of the path that were measured.
+        pub quantities: Vec<AskedAchieved>;
+    }
 }
 
 /// Quantity sampled over time at one end, see [`crate::metric::SERIES`].
@@ -120,16 +113,17 @@ pub struct Series {
     pub values: Vec<f64>,
 }
 
-/// A distribution, as an HDR histogram.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Histogram {
-    /// Name of the quantity: `round_trip_delay_idle_ns`, `round_trip_delay_ns`, `one_way_delay_ns`. The metrics of its
+record! {
+    /// A distribution, as an HDR histogram.
+    ///
+    /// Quantities are `round_trip_delay_idle_ns`, `round_trip_delay_ns`, `one_way_delay_ns`. The metrics of their
     /// statistics have the statistic in their names.
-    pub name: String,
-    /// End that measured: `sender` or `receiver`.
-    pub side: String,
-    /// HdrHistogram V2 encoding (not compressed), base64.
-    pub hdr_v2_base64: String,
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Histogram {
+        pub side: String = "end that measured: `sender` or `receiver`";
+        pub name: String = "name of the quantity, which ends in its unit";
+        pub hdr_v2_base64: String = "HdrHistogram V2 encoding, not compressed, in base64";
+    }
 }
 
 /// Measurements of a trial: those of one end in its report, or those of both ends and the path.
@@ -148,37 +142,29 @@ pub struct Measurements {
     pub warnings: Vec<Warning>,
 }
 
-/// Complete record of one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TrialRecord {
-    /// Unique number of the record, from 0. That of a first attempt is the trial's position in the
-    /// plan; each further attempt adds the number of trials in the plan.
-    pub index: u32,
-    /// Number of the attempt at this trial, from 1: an invalid trial is repeated at the end of its
-    /// round. The last attempt counts.
-    #[serde(default = "first_attempt")]
-    pub attempt: u32,
-    /// Number of the round, from 0.
-    pub round: u32,
-    /// Label of the transport.
-    pub transport: String,
-    /// Name of the condition.
-    pub condition: String,
-    /// Name of the workload.
-    pub workload: String,
-    /// Start, in nanoseconds since the Unix epoch.
-    pub started_unix_ns: i64,
-    /// Seed of this trial's path and data.
-    pub seed: u64,
-    /// Outcome of the trial.
-    pub outcome: Outcome,
-    /// Reasons for every outcome but `measured`: the causes, outermost first.
-    pub reasons: Vec<Text>,
-    /// Hint on what to type next; empty if nothing can be done or nothing is wrong.
-    pub hint: Text,
-    /// Measurements of both ends and of the path.
-    #[serde(flatten)]
-    pub measurements: Measurements,
+record! {
+    /// Complete record of one trial.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct TrialRecord {
+        pub index: u32 =
+            "number of the attempt: of a first one the position in the plan from 0, of a repeated one that plus the number of trials in the plan for each earlier attempt",
+            named("trial");
+        /// An invalid trial is repeated at the end of its round, and the last attempt counts.
+        pub attempt: u32 = "number of the attempt at this trial, from 1";
+        pub round: u32 = "number of the round, from 0";
+        pub transport: String = "label of the transport";
+        pub condition: String = "name of the condition";
+        pub workload: String = "name of the workload";
+        pub started_unix_ns: i64 = "start of the trial, since the Unix epoch", in_unit(Unit::Nanoseconds);
+        pub seed: u64 = "seed of the path and of the data of the trial", decimal();
+        pub outcome: Outcome = "`measured`, `unsupported`, `failed`, `timed_out` or `invalid`";
+        /// Reasons for every outcome but `measured`: the causes, outermost first.
+        pub reasons: Vec<Text>;
+        pub hint: Text = "what to type next, or empty";
+        /// Measurements of both ends and of the path.
+        #[serde(flatten)]
+        pub measurements: Measurements;
+    }
 }
 
 impl TrialRecord {
@@ -229,8 +215,4 @@ impl TrialRecord {
             && nothing_missing
             && all_delivered
     }
-}
-
-fn first_attempt() -> u32 {
-    1
 }

@@ -7,148 +7,112 @@ use rusqlite::{
     Connection, Row, fallible_streaming_iterator::FallibleStreamingIterator as _, types::ValueRef,
 };
 
-use crate::schema;
+use crate::{
+    schema::{
+        FactTable, HistogramTable, HostFactTable, HostSampleNamesTable, HostSamplesTable,
+        MetricTable, ParameterTable, PartFactTable, PartTable, PartTrialTable, PathCheckTable,
+        PathQuantityTable, PhraseTable, ReasonTable, RunTable, SeriesTable, TrialTable,
+        WarningTable,
+    },
+    stored::{Stored, Table, names},
+};
 
 /// Kind of record that is stored once and has a checksum.
 #[derive(Debug)]
-pub(crate) struct Stored {
-    table: &'static str,
-    key: &'static str,
+pub(crate) struct Kind {
+    /// Table with a row for each record, which has the checksum.
+    table: Table,
     /// Condition on the rows of `table` that are records of this kind.
     which: &'static str,
-    /// Version of the tables since which records of this kind have checksums.
-    pub(crate) since: i32,
-    /// Rows of the record in all tables.
+    /// Rows of the record in other tables.
     pub(crate) rows: &'static [Rows],
 }
 
-/// Rows of one table that are part of a record.
+/// Rows of one table that are part of a record of another one.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    /// Columns that are summed.
-    columns: &'static str,
-    /// Version of the tables that added a column to them, and that column.
-    added: Option<(i32, &'static str)>,
-    pub(crate) table: &'static str,
+    pub(crate) table: Table,
     /// Column with the record's key.
     key: &'static str,
-    /// Columns by which the rows of one record are ordered.
-    pub(crate) order: &'static str,
 }
 
 impl Rows {
-    /// Returns the summed columns of tables of a version.
-    pub(crate) fn columns(&self, version: i32) -> String {
-        let mut columns = self.columns.to_owned();
-        if let Some((_, added)) = self.added.filter(|(since, _)| version >= *since) {
-            columns.push_str(", ");
-            columns.push_str(added);
-        }
-        columns
+    /// Returns the columns that are summed: those of the table, without the key of the record and the number of the row, which
+    /// a merged file changes.
+    fn columns(&self) -> String {
+        let columns = self.table.columns().into_iter();
+        let summed = columns.filter(|it| it.name != self.key && !it.is_row_number);
+        names(&summed.collect::<Vec<_>>())
+    }
+
+    /// Returns the query for the rows of all records, with the key first.
+    fn of_all(&self) -> String {
+        let (columns, table, key) = (self.columns(), self.table.name, self.key);
+        // The order of an index, or SQLite would sort the rows.
+        let order = match self.table.key {
+            order if order.starts_with(key) => order.to_owned(),
+            order => format!("{key}, {order}"),
+        };
+        format!("SELECT {key}, {columns} FROM {table} WHERE {key} IS NOT NULL ORDER BY {order}")
     }
 
     /// Returns the query for the rows of one record, by its key.
     fn of_one(&self) -> String {
-        let columns = self.columns(schema::VERSION);
-        let (table, key, order) = (self.table, self.key, self.order);
+        let (columns, table, key, order) =
+            (self.columns(), self.table.name, self.key, self.table.key);
         format!("SELECT {columns} FROM {table} WHERE {key} = ?1 ORDER BY {order}")
-    }
-
-    /// Returns the query for the rows of all records of tables of a version, with the key first.
-    fn of_all(&self, version: i32) -> String {
-        let columns = self.columns(version);
-        let (table, key, order) = (self.table, self.key, self.order);
-        format!(
-            "SELECT {key}, {columns} FROM {table} WHERE {key} IS NOT NULL ORDER BY {key}, {order}"
-        )
     }
 }
 
-/// Defines kinds of records, one entry each: the constant, the name for messages, the table with the column of the
-/// record's key, the condition on its rows unless all are records of the kind, the version of the tables since which they
-/// have checksums; then the rows of a record: table, column with the record's key, order, columns that are summed, and a
-/// column that a later version of the tables added.
+/// Defines kinds of records, one entry each: the constant, the name for messages, the table, the condition on its rows unless
+/// all are records of the kind; then the other tables with rows of the record, and their columns with its key.
 macro_rules! kinds {
-    ($($(#[$meaning:meta])* $kind:ident = $name:literal: $table:literal by $key:literal $(where $which:literal)?
-        since $since:literal { $($rows:literal by $of:literal order $order:literal: $columns:literal
-            $(since $added_since:literal $added:literal)?;)+ })+) => {
-        $($(#[$meaning])* pub(crate) const $kind: Stored = Stored {
-            table: $table,
-            key: $key,
+    ($($(#[$meaning:meta])* $kind:ident = $name:literal: $table:ident $(where $which:literal)?
+        { $($rows:ident by $of:literal;)* })+) => {
+        $($(#[$meaning])* pub(crate) const $kind: Kind = Kind {
+            table: $table::TABLE,
             which: [$($which,)? "TRUE"][0],
-            since: $since,
-            rows: &[$(Rows {
-                columns: $columns,
-                added: [$(Some(($added_since, $added)),)? None][0],
-                table: $rows,
-                key: $of,
-                order: $order,
-            }),+],
+            rows: &[$(Rows { table: $rows::TABLE, key: $of }),*],
         };)+
 
         /// Every kind of record, with its name for messages.
-        pub(crate) const ALL: &[(Stored, &str)] = &[$(($kind, $name)),+];
+        pub(crate) const ALL: &[(Kind, &str)] = &[$(($kind, $name)),+];
     };
 }
 
 kinds! {
     /// Record of the run.
-    RUN = "run": "run" by "id" since 2 {
-        "run" by "id" order "id":
-            "run_id, regatta_version, started_unix_ns, study, study_json, study_text, bed, state, state_reason";
-        "host_fact" by "1" order "host, name": "host, name, value";
-    }
+    RUN = "run": RunTable { HostFactTable by "1"; }
     /// Record of a trial.
-    TRIAL = "trial": "trial" by "trial" since 2 {
-        "trial" by "trial" order "trial":
-            "trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, attempt";
-        "reason" by "trial" order "position": "position, reason";
-        "metric" by "trial" order "name": "name, value";
-        "series" by "trial" order "position": "position, side, name, samples, t_ns, value";
-        "histogram" by "trial" order "position": "position, side, name, hdr_v2_base64";
-        "fact" by "trial" order "name": "name, value";
-        "warning" by "trial" order "id": "code, message, hint" since 7 "content_json";
+    TRIAL = "trial": TrialTable {
+        ReasonTable by "trial";
+        MetricTable by "trial";
+        SeriesTable by "trial";
+        HistogramTable by "trial";
+        FactTable by "trial";
+        WarningTable by "trial";
     }
     /// Record of a check of the path.
-    PATH_CHECK = "path check": "path_check" by "id" since 2 {
-        "path_check" by "id" order "id": "id, condition, checked_unix_ns, within, step_at_ns, spoiled";
-        "path_quantity" by "path_check" order "position":
-            "position, name, asked, achieved, lowest, highest, n, within";
-    }
+    PATH_CHECK = "path check": PathCheckTable { PathQuantityTable by "path_check"; }
     /// Record of a warning about the run; a trial's warnings belong to the trial.
-    WARNING = "warning": "warning" by "id" where "trial IS NULL" since 2 {
-        "warning" by "id" order "id": "code, message, hint" since 7 "content_json";
-    }
+    WARNING = "warning": WarningTable where "trial IS NULL" {}
     /// Samples of a host.
-    HOST_SAMPLES = "row of `host_samples`": "host_samples" by "id" since 3 {
-        "host_samples" by "id" order "id": "id, host, trial, names, samples, unix_ns, monotonic_ns, value_zlib";
-    }
+    HOST_SAMPLES = "row of `host_samples`": HostSamplesTable {}
     /// Names of the values of samples.
-    HOST_SAMPLE_NAMES = "row of `host_sample_names`": "host_sample_names" by "id" since 3 {
-        "host_sample_names" by "id" order "id": "id, names";
-    }
+    HOST_SAMPLE_NAMES = "row of `host_sample_names`": HostSampleNamesTable {}
     /// Value of a sweep.
-    PARAMETER = "row of `parameter`": "parameter" by "id" since 4 {
-        "parameter" by "id" order "id": "id, part, name, key, value, unit, text";
-    }
+    PARAMETER = "row of `parameter`": ParameterTable {}
     /// Phrase of a text.
-    PHRASE = "row of `phrase`": "phrase" by "id" since 8 {
-        "phrase" by "id" order "id": "id, text, content_json";
-    }
+    PHRASE = "row of `phrase`": PhraseTable {}
     /// Run that the file is made of.
-    PART = "row of `part`": "part" by "id" since 5 {
-        "part" by "id" order "id":
-            "id, run_id, plan_sha256, shard, shards, trials, node, regatta_version, started_unix_ns, bed";
-        "part_fact" by "part" order "host, name": "host, name, value";
-        "part_trial" by "part" order "trial": "trial";
-    }
+    PART = "row of `part`": PartTable { PartFactTable by "part"; PartTrialTable by "part"; }
 }
 
-impl Stored {
-    /// Stores the checksum of the record with this key, whose rows must all be stored in tables of this version.
+impl Kind {
+    /// Stores the checksum of the record with this key, whose rows must all be stored.
     pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
         let checksum = self.checksum(connection, key)?;
-        let (table, name) = (self.table, self.key);
+        let (table, name) = (self.table.name, self.table.key);
         let update = format!("UPDATE {table} SET checksum = ?2 WHERE {name} = ?1");
         let mut update = connection.prepare_cached(&update)?;
         update.execute((key, checksum)).map(|_| ())
@@ -156,32 +120,30 @@ impl Stored {
 
     /// Stores the checksums of all records of this kind, as they are now.
     pub(crate) fn seal_all(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let (table, key, which) = (self.table, self.key, self.which);
+        let (table, key, which) = (self.table.name, self.table.key, self.which);
         let keys: Vec<i64> = connection
             .prepare(&format!("SELECT {key} FROM {table} WHERE {which}"))?
-            .query_map([], |row| row.get(0))?
+            .query_map([], |row| row.get(key))?
             .collect::<Result<_, _>>()?;
         keys.into_iter()
             .try_for_each(|key| self.seal(connection, key))
     }
 
-    /// Returns the key of the first record that differs from its checksum, or has none, in tables of a version.
+    /// Returns the key of the first record that differs from its checksum, or has none.
     ///
     /// All tables are read once, in the order of the keys: looking up each record takes several times as
     /// long.
-    pub(crate) fn changed(
-        &self,
-        connection: &Connection,
-        version: i32,
-    ) -> rusqlite::Result<Option<i64>> {
-        let (table, key, which) = (self.table, self.key, self.which);
+    pub(crate) fn changed(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
+        let (table, key, which) = (self.table.name, self.table.key, self.which);
+        let columns = names(&self.table.columns());
         let mut stored = connection.prepare(&format!(
-            "SELECT {key}, checksum FROM {table} WHERE {which} ORDER BY {key}"
+            "SELECT {columns}, checksum FROM {table} WHERE {which} ORDER BY {key}"
         ))?;
+        let summed = 0..stored.column_count() - 1;
         let queries = self
             .rows
             .iter()
-            .map(|rows| connection.prepare(&rows.of_all(version)));
+            .map(|rows| connection.prepare(&rows.of_all()));
         let mut statements = queries.collect::<rusqlite::Result<Vec<_>>>()?;
         let mut tables = Vec::new();
         for statement in &mut statements {
@@ -192,20 +154,24 @@ impl Stored {
         }
         let mut records = stored.query([])?;
         while let Some(record) = records.next()? {
-            let key: i64 = record.get(0)?;
+            let key: i64 = record.get(key)?;
             let mut hasher = Hasher::new();
-            for (number, (columns, rows)) in tables.iter_mut().enumerate() {
+            add_row(&mut hasher, 0, record, summed.clone())?;
+            for (number, (columns, rows)) in (1..).zip(tables.iter_mut()) {
                 while let Some(row) = rows.get() {
-                    match row.get::<_, i64>(0)?.cmp(&key) {
+                    match row.get::<_, i64>(RECORD_KEY)?.cmp(&key) {
                         Ordering::Greater => break,
-                        Ordering::Equal => add_row(&mut hasher, number, row, 1..*columns)?,
+                        Ordering::Equal => {
+                            add_row(&mut hasher, number, row, RECORD_KEY + 1..*columns)?;
+                        }
                         // Of no record, or of one of another kind.
                         Ordering::Less => {}
                     }
                     rows.advance()?;
                 }
             }
-            if record.get::<_, Option<i64>>(1)? != Some(i64::from(hasher.finalize())) {
+            let checksum: Option<i64> = record.get("checksum")?;
+            if checksum != Some(i64::from(hasher.finalize())) {
                 return Ok(Some(key));
             }
         }
@@ -213,9 +179,13 @@ impl Stored {
     }
 
     fn checksum(&self, connection: &Connection, key: i64) -> rusqlite::Result<i64> {
+        let (table, of) = (self.table.name, self.table.key);
+        let columns = names(&self.table.columns());
         let mut hasher = Hasher::new();
-        for (number, rows) in self.rows.iter().enumerate() {
-            let mut statement = connection.prepare_cached(&rows.of_one())?;
+        let record = format!("SELECT {columns} FROM {table} WHERE {of} = ?1");
+        let queries = self.rows.iter().map(Rows::of_one);
+        for (number, query) in (0..).zip(std::iter::once(record).chain(queries)) {
+            let mut statement = connection.prepare_cached(&query)?;
             let columns = statement.column_count();
             let mut rows = statement.query([key])?;
             while let Some(row) = rows.next()? {
@@ -226,10 +196,13 @@ impl Stored {
     }
 }
 
+/// Position of the record's key in the rows of [`Rows::of_all`].
+const RECORD_KEY: usize = 0;
+
 /// Adds columns of a row of the `table`-th table of a record.
 fn add_row(
     hasher: &mut Hasher,
-    table: usize,
+    table: u8,
     row: &Row<'_>,
     columns: Range<usize>,
 ) -> rusqlite::Result<()> {
@@ -249,7 +222,7 @@ fn add_row(
             ValueRef::Blob(blob) => (4, blob),
         };
         // Where a value ends is part of what is summed.
-        let mut head = [table as u8, kind, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut head = [table, kind, 0, 0, 0, 0, 0, 0, 0, 0];
         head[2..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
         hasher.update(&head);
         hasher.update(bytes);

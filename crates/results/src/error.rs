@@ -71,13 +71,15 @@ pub enum ResultsError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// File of a later version.
-    #[error("{}", newer(path, *.found))]
-    Newer {
+    /// File whose tables are of another version.
+    #[error("{}", other_version(path, *.found, .writer.as_deref()))]
+    OtherVersion {
         /// Path of the file.
         path: PathBuf,
         /// Version of the file's tables.
         found: i32,
+        /// Version of the Regatta that wrote the file, if the file says it.
+        writer: Option<String>,
     },
     /// Results file of which parts are lost or wrong.
     #[error("{}", reason::damaged_results(&path.display().to_string(), .what))]
@@ -241,7 +243,11 @@ impl ResultsError {
             } => other_kind(path, found, wanted).into(),
             Self::Empty { path } => reason::holds_no_run(&shown(path)).into(),
             Self::NotResults { path } => reason::not_results(&shown(path)).into(),
-            Self::Newer { path, found } => newer(path, *found).into(),
+            Self::OtherVersion {
+                path,
+                found,
+                writer,
+            } => other_version(path, *found, writer.as_deref()).into(),
             Self::Damaged { path, what } => reason::damaged_results(&shown(path), what).into(),
             _ => return reasons(self),
         }]
@@ -281,7 +287,9 @@ impl ResultsError {
             Self::NotResults { .. } | Self::OtherKind { .. } => {
                 "give a directory or a `results.sqlite` made by `regatta run`".to_owned()
             }
-            Self::Newer { .. } => "use that version, or a later one, to read it".to_owned(),
+            Self::OtherVersion { .. } => {
+                "read it with the Regatta that wrote it, whose `regatta export` writes its tables as files; or run the study again with this one".to_owned()
+            }
             Self::Damaged { path, .. } => {
                 let path = quoted(path);
                 format!("nothing was changed; copy the file and try `sqlite3 {path} .recover`")
@@ -343,10 +351,14 @@ fn other_kind(path: &Path, found: &Phrase, wanted: &Phrase) -> Phrase {
     reason::other_kind(&path.display().to_string(), found.clone(), wanted.clone())
 }
 
-/// Returns the reason for a file of a later version.
-fn newer(path: &Path, found: i32) -> Phrase {
-    let [found, most] = [found, schema::VERSION].map(|version| version.unsigned_abs().into());
-    reason::newer_results(found, most, &path.display().to_string())
+/// Returns the reason for a file whose tables are of another version.
+fn other_version(path: &Path, found: i32, writer: Option<&str>) -> Phrase {
+    let path = path.display().to_string();
+    let [found, only] = [found, schema::VERSION].map(|version| version.unsigned_abs().into());
+    match writer {
+        Some(writer) => reason::other_version(found, only, &path, writer),
+        None => reason::other_version_unsigned(found, only, &path),
+    }
 }
 
 /// Returns the hint for a file made from the results that could not be written.

@@ -6,15 +6,19 @@ use std::{
     path::Path,
 };
 
-use regatta_model::{Part, Sweep, Sweeps, SweptValue, Text, TrialRecord, metric};
+use regatta_model::{
+    Measurements, Part, Sweep, Sweeps, SweptValue, TrialRecord, metric,
+    table::{Phrases, Value},
+};
 
 use crate::{
     Reader, ResultsError,
     cell::cell,
     hosts_csv::{HOSTS_FILE_NAME, hosts_csv},
-    query::read_series,
+    query::{IN_SPAN, Span, read_series},
     replace::replace,
-    tables::{IDENTITY, TrialColumns},
+    schema::SeriesTable,
+    tables::{CsvTable, RowWriter as _, TrialColumns, TrialTexts},
 };
 
 /// Name of the file with one row for each trial.
@@ -42,33 +46,29 @@ pub fn trials_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
     let columns = TrialColumns::of(reader)?;
     let sweeps = reader.header()?.study.sweeps;
     let parameters = Parameters::of(&sweeps, &columns.keys);
-
-    let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(columns.names().map(cell))?;
+    let head = columns.names().map(cell);
+    let mut csv = CsvTable::with_head(out, head).map_err(csv::Error::from)?;
     // A part after the other: the trials of a large run need not fit into memory.
     for part in reader.trial_indices()?.chunks(TRIALS_AT_ONCE) {
-        let span = [part[0], part[part.len() - 1]].map(i64::from);
-        for trial in reader.trials_of(span, false)? {
-            let measurements = &trial.measurements;
-            let measured = columns.metrics.iter().map(|name| {
-                let value = measurements.metrics.get(name);
-                value.map_or_else(String::new, f64::to_string)
-            });
-            let read_back = (columns.facts.iter()).map(|name| {
-                cell(
-                    measurements
-                        .facts
-                        .get(name)
-                        .map_or_else(String::new, Text::to_string),
-                )
-            });
-            let swept = parameters.of_trial(&trial);
-            let cells = OF_IDENTITY.iter().map(|value| value(&trial)).chain(swept);
-            csv.write_record(cells.chain(measured).chain(read_back))?;
+        for trial in reader.trials_of(span(part), false)? {
+            let of_trial = TrialTexts::of(&trial);
+            let Measurements { metrics, facts, .. } = &trial.measurements;
+            let mut row = of_trial.values(&trial);
+            row.extend(parameters.of_trial(&trial));
+            let real = |name: &String| metrics.get(name).map_or(Value::Null, |it| Value::Real(*it));
+            row.extend(columns.metrics.iter().map(real));
+            let text = |name: &String| facts.get(name).map_or(Value::Null, |it| Value::Text(it));
+            row.extend(columns.facts.iter().map(text));
+            csv.write(&row).map_err(csv::Error::from)?;
         }
     }
-    csv.flush().map_err(csv::Error::from)?;
+    Box::new(csv).finish().map_err(csv::Error::from)?;
     Ok(())
+}
+
+/// Returns the numbers of the first and the last of some trials, in the order of the numbers.
+fn span(trials: &[u32]) -> Span {
+    [trials.first(), trials.last()].map(|trial| trial.copied().map_or(0, i64::from))
 }
 
 /// Values of the sweeps of a study by entry.
@@ -76,15 +76,15 @@ struct Parameters<'a> {
     /// Number of columns, one for each key.
     columns: usize,
     /// Columns and their values, by part and name.
-    entries: BTreeMap<(Part, &'a str), Vec<(usize, String)>>,
+    entries: BTreeMap<(Part, &'a str), Vec<(usize, Value<'a>)>>,
 }
 
 impl<'a> Parameters<'a> {
     fn of(sweeps: &'a Sweeps, keys: &[String]) -> Self {
-        let value = |(sweep, value): (&Sweep, &SweptValue)| {
+        let value = |(sweep, value): (&Sweep, &'a SweptValue)| {
             let column = keys.iter().position(|key| *key == sweep.full_key())?;
-            let number = value.value.map(|number| number.to_string());
-            Some((column, number.unwrap_or_else(|| cell(value.text.clone()))))
+            let text = Value::Text(&value.text);
+            Some((column, value.value.map_or(text, Value::Real)))
         };
         let entries = (sweeps.entries.iter())
             .map(|entry| {
@@ -99,43 +99,20 @@ impl<'a> Parameters<'a> {
     }
 
     /// Returns the columns of a trial, empty where a sweep does not apply.
-    fn of_trial(&self, trial: &TrialRecord) -> Vec<String> {
-        let mut columns = vec![String::new(); self.columns];
+    fn of_trial(&self, trial: &TrialRecord) -> Vec<Value<'a>> {
+        let mut columns = vec![Value::Null; self.columns];
         for part in [
             (Part::Transport, trial.transport.as_str()),
             (Part::Condition, trial.condition.as_str()),
             (Part::Workload, trial.workload.as_str()),
         ] {
             for (column, value) in self.entries.get(&part).into_iter().flatten() {
-                columns[*column].clone_from(value);
+                columns[*column] = *value;
             }
         }
         columns
     }
 }
-
-/// Formats one column of a trial.
-type OfTrial = fn(&TrialRecord) -> String;
-
-/// Values of the columns that every run has.
-const OF_IDENTITY: [OfTrial; IDENTITY.len()] = [
-    |trial| trial.index.to_string(),
-    |trial| trial.attempt.to_string(),
-    |trial| trial.round.to_string(),
-    |trial| cell(trial.transport.clone()),
-    |trial| cell(trial.condition.clone()),
-    |trial| cell(trial.workload.clone()),
-    |trial| trial.started_unix_ns.to_string(),
-    |trial| trial.seed.to_string(),
-    |trial| trial.outcome.name().to_owned(),
-    |trial| cell(trial.reasons.join("; ")),
-    |trial| cell(trial.hint.to_string()),
-    |trial| {
-        let warnings = trial.measurements.warnings.iter();
-        let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
-        cell(codes.join("; "))
-    },
-];
 
 /// Writes one row for each sample of each series: `trial`, `round`, `transport`, `condition`,
 /// `workload`, `side`, `name`, `unit`, `t_ns`, `value`, ordered by trial, then series, then as
@@ -144,8 +121,7 @@ const OF_IDENTITY: [OfTrial; IDENTITY.len()] = [
 /// # Errors
 /// Errors of reading and writing.
 pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsError> {
-    let mut csv = csv::Writer::from_writer(out);
-    csv.write_record([
+    let head = [
         "trial",
         "round",
         "transport",
@@ -156,26 +132,37 @@ pub fn series_csv(reader: &Reader, out: &mut dyn Write) -> Result<(), ResultsErr
         "unit",
         "t_ns",
         "value",
-    ])?;
-    // Row by row: the series of a run of days need not fit into memory.
-    let sql = "SELECT side, name, t_ns, value, trial, round, transport, condition, workload
-         FROM series JOIN trial USING (trial) ORDER BY trial, position";
-    reader.each(sql, [], |row| {
-        let series = read_series(row, 0)?;
-        let number = |column| row.get::<_, i64>(column).map(|value| value.to_string());
-        let text = |column| row.get::<_, String>(column).map(cell);
-        let (side, name) = (cell(series.side), cell(series.name.clone()));
-        let unit = metric::find_series(&series.name).map_or("", |known| known.unit.name());
-        let trial = [number(4)?, number(5)?, text(6)?, text(7)?, text(8)?];
-        for (t, value) in series.t_ns.iter().zip(&series.values) {
-            let (t, value) = (t.to_string(), value.to_string());
-            let sample = [&side, &name, unit, &t, &value];
-            let row = trial.iter().map(String::as_str).chain(sample);
-            csv.write_record(row).map_err(ResultsError::from)?;
-        }
-        Ok(())
-    })?;
-    csv.flush().map_err(csv::Error::from)?;
+    ];
+    let mut csv = CsvTable::with_head(out, head).map_err(csv::Error::from)?;
+    for part in reader.trial_indices()?.chunks(TRIALS_AT_ONCE) {
+        let span = span(part);
+        let no_phrases = Phrases::default();
+        let mut trials = reader.trial_rows(span, &no_phrases)?;
+        let mut of = reader.cursor(&mut trials);
+        // Row by row: the series of a run of days need not fit into memory.
+        reader.each_row::<SeriesTable>(IN_SPAN, span, &no_phrases, |(key, (_, row))| {
+            let (trial, series) = (of.trial(key)?, read_series(&row));
+            let unit = metric::find_series(&series.name).map_or("", |known| known.unit.name());
+            for (t_ns, value) in series.t_ns.iter().zip(&series.values) {
+                let sample = [
+                    Value::Integer(trial.index.into()),
+                    Value::Integer(trial.round.into()),
+                    Value::Text(&trial.transport),
+                    Value::Text(&trial.condition),
+                    Value::Text(&trial.workload),
+                    Value::Text(&series.side),
+                    Value::Text(&series.name),
+                    Value::Text(unit),
+                    Value::Integer(*t_ns),
+                    Value::Real(*value),
+                ];
+                let written = csv.write(&sample).map_err(csv::Error::from);
+                written.map_err(ResultsError::from)?;
+            }
+            Ok(())
+        })?;
+    }
+    Box::new(csv).finish().map_err(csv::Error::from)?;
     Ok(())
 }
 

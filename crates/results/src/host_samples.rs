@@ -1,15 +1,22 @@
 //! Samples of the hosts: rows of `host_samples`, whose values are compressed.
 
-use std::io::{Read, Write};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+};
 
 use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
-use regatta_model::{HostSample, HostSamples};
-use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+use regatta_model::{HostSample, HostSamples, table::Phrases};
+use rusqlite::{OptionalExtension as _, Transaction};
 
 use crate::{
     ResultsError, checksum,
-    insert::{put, signed},
-    query::{RowError, RunFile},
+    insert::signed,
+    run_file::RunFile,
+    schema::{
+        HostSampleNamesRow, HostSampleNamesTable, HostSamplesRow, HostSamplesTable, RowNumber,
+    },
+    write_row,
 };
 
 /// Most bytes of values in one row: a row has the samples of seconds, or of one trial. A file with
@@ -30,20 +37,17 @@ pub(crate) fn insert(transaction: &Transaction<'_>, batch: &HostSamples) -> rusq
     };
     let values = compressed(batch.names.len(), &samples)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    put(
-        transaction,
-        "host_samples (host, trial, names, samples, unix_ns, monotonic_ns, value_zlib)",
-        params![
-            batch.host,
-            batch.trial,
-            names,
-            signed(samples.len()),
-            times(|sample| sample.unix_ns),
-            times(|sample| sample.monotonic_ns),
-            values,
-        ],
-    )?;
-    checksum::HOST_SAMPLES.seal(transaction, transaction.last_insert_rowid())
+    let row = HostSamplesRow {
+        host: &batch.host,
+        trial: batch.trial,
+        names,
+        samples: signed(samples.len()),
+        unix_ns: &times(|sample| sample.unix_ns),
+        monotonic_ns: &times(|sample| sample.monotonic_ns),
+        value_zlib: &values,
+    };
+    let id = write_row::insert::<HostSamplesTable>(transaction, &(RowNumber::NEXT, row))?;
+    checksum::HOST_SAMPLES.seal(transaction, id)
 }
 
 /// Returns the row of a list of names, which is stored with its first samples.
@@ -51,12 +55,12 @@ fn names_id(transaction: &Transaction<'_>, names: &[String]) -> rusqlite::Result
     let text = serde_json::to_string(names)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     let known = "SELECT id FROM host_sample_names WHERE names = ?1";
-    let known = transaction.query_row(known, [&text], |row| row.get(0));
+    let known = transaction.query_row(known, [&text], |row| row.get("id"));
     if let Some(known) = known.optional()? {
         return Ok(known);
     }
-    put(transaction, "host_sample_names (names)", params![text])?;
-    let id = transaction.last_insert_rowid();
+    let row = HostSampleNamesRow { names: &text };
+    let id = write_row::insert::<HostSampleNamesTable>(transaction, &(RowNumber::NEXT, row))?;
     checksum::HOST_SAMPLE_NAMES.seal(transaction, id)?;
     Ok(id)
 }
@@ -86,64 +90,76 @@ impl RunFile {
         })
     }
 
-    /// Passes all rows to `take`, in the order in which they were stored. A file of version 2 or
-    /// older has none.
+    /// Passes all rows to `take`, in the order in which they were stored.
     pub(crate) fn each_host_samples(
         &self,
         mut take: impl FnMut(HostSamples) -> Result<(), ResultsError>,
     ) -> Result<(), ResultsError> {
-        if self.version()? < 3 {
-            return Ok(());
-        }
-        let sql = "SELECT host_samples.id, host, trial, host_sample_names.names, unix_ns, monotonic_ns, value_zlib
-             FROM host_samples JOIN host_sample_names
-             ON host_samples.names = host_sample_names.id ORDER BY host_samples.id";
+        let names: BTreeMap<i64, Vec<String>> = self.lists_of_names()?.into_iter().collect();
         // Row by row: the samples of a run of days need not fit into memory.
-        self.each(sql, [], |row| Ok(take(self.batch(row)?)?))
+        let no_phrases = Phrases::default();
+        self.each_row::<HostSamplesTable>("", [], &no_phrases, |(number, row)| {
+            let names = names.get(&row.names).ok_or_else(|| {
+                self.damaged(format!(
+                    "names {} of host samples, which are not there",
+                    row.names
+                ))
+            })?;
+            Ok(take(self.batch(number, &row, names)?)?)
+        })
     }
 
     /// Returns the names of the quantities of all rows, in the order in which they occurred.
     pub(crate) fn host_sample_names(&self) -> Result<Vec<String>, ResultsError> {
         let mut names = Vec::new();
-        if self.version()? >= 3 {
-            let sql = "SELECT names FROM host_sample_names ORDER BY id";
-            for list in self.rows(sql, |row| row.get::<_, String>(0))? {
-                add_new(&mut names, &self.names(&list)?);
-            }
+        for (_, list) in self.lists_of_names()? {
+            add_new(&mut names, &list);
         }
         Ok(names)
     }
 
-    fn names(&self, text: &str) -> Result<Vec<String>, ResultsError> {
-        serde_json::from_str(text)
-            .map_err(|e| self.damaged(format!("the names of host samples cannot be read: {e}")))
+    /// Reads the lists of names with the numbers of their rows, in the order in which they were stored.
+    fn lists_of_names(&self) -> Result<Vec<(i64, Vec<String>)>, ResultsError> {
+        let mut lists = Vec::new();
+        let no_phrases = Phrases::default();
+        self.each_row::<HostSampleNamesTable>("", [], &no_phrases, |(number, row)| {
+            let names = serde_json::from_str(row.names).map_err(|e| {
+                self.damaged(format!("the names of host samples cannot be read: {e}"))
+            })?;
+            lists.push((number.id.unwrap_or_default(), names));
+            Ok(())
+        })?;
+        Ok(lists)
     }
 
-    /// Reads the samples of a row.
-    fn batch(&self, row: &Row<'_>) -> Result<HostSamples, RowError> {
-        let names = self.names(row.get_ref(3)?.as_str()?)?;
-        let times = |column| -> Result<Vec<i64>, RowError> {
-            let chunks = row.get_ref(column)?.as_blob()?.as_chunks::<8>().0.iter();
-            Ok(chunks.map(|chunk| i64::from_le_bytes(*chunk)).collect())
+    /// Unpacks the samples of a row.
+    fn batch(
+        &self,
+        number: RowNumber,
+        row: &HostSamplesRow<'_>,
+        names: &[String],
+    ) -> Result<HostSamples, ResultsError> {
+        let times = |bytes: &[u8]| -> Vec<i64> {
+            let chunks = bytes.as_chunks::<8>().0.iter();
+            chunks.map(|chunk| i64::from_le_bytes(*chunk)).collect()
         };
-        let (unix_ns, monotonic_ns) = (times(4)?, times(5)?);
-        let value_zlib = row.get_ref(6)?.as_blob()?;
+        let (unix_ns, monotonic_ns) = (times(row.unix_ns), times(row.monotonic_ns));
         let length = (names.len().checked_mul(unix_ns.len()))
             .and_then(|values| values.checked_mul(4))
             .filter(|length| *length <= MAX_BYTES);
         let mut bytes = Vec::new();
         let unpacked = length.is_some_and(|length| {
             let limit = length as u64 + 1;
-            let read = ZlibDecoder::new(value_zlib)
+            let read = ZlibDecoder::new(row.value_zlib)
                 .take(limit)
                 .read_to_end(&mut bytes);
             read.is_ok() && bytes.len() == length
         });
         if !unpacked || unix_ns.len() != monotonic_ns.len() {
-            let id: i64 = row.get(0)?;
+            let id = number.id.unwrap_or_default();
             let what =
                 format!("row {id} of `host_samples` has other values than its names and times");
-            return Err(self.damaged(what).into());
+            return Err(self.damaged(what));
         }
         let values: Vec<f32> = (bytes.as_chunks::<4>().0.iter())
             .map(|chunk| f32::from_le_bytes(*chunk))
@@ -158,10 +174,10 @@ impl RunFile {
                 .collect(),
         });
         Ok(HostSamples {
-            host: row.get(1)?,
-            trial: row.get(2)?,
+            host: row.host.to_owned(),
+            trial: row.trial,
             samples: samples.collect(),
-            names,
+            names: names.to_vec(),
         })
     }
 }

@@ -26,18 +26,21 @@ mod open;
 mod query;
 mod reader;
 mod replace;
+mod run_file;
 pub mod schema;
 mod store;
+mod stored;
 pub mod tables;
+mod write_row;
 
 use regatta_model::Text;
 
 pub use busy::{LOCK_LIMIT, on_locked};
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
-pub use query::RunFile;
 pub use reader::Reader;
 pub use replace::replace;
+pub use run_file::RunFile;
 pub use store::{RunLock, Store, checkpoint, is_being_written, is_locked, leftover, state_now};
 
 /// Name of the results file in a result directory.

@@ -18,7 +18,7 @@ use crate::{
     checksum,
     error::parent,
     explain::{explain, explain_io},
-    query::RunFile,
+    run_file::RunFile,
     schema,
 };
 
@@ -103,12 +103,11 @@ pub fn has_log(path: &Path) -> bool {
     fs::metadata(beside(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// Refuses a file that is no results file, a newer one, or a damaged one.
+/// Refuses a file that is no results file, one of another version, or a damaged one.
 pub(crate) fn examine(file: &RunFile) -> Result<(), ResultsError> {
     let (connection, path) = (&file.connection, &*file.path);
-    let number = |sql: &str| file.one(sql, |row| row.get::<_, i64>(0));
+    let number = |sql: &str| file.one::<i64>(sql);
     let application = number("PRAGMA application_id")?;
-    let version = file.version()?;
     if application != i64::from(schema::APPLICATION_ID) {
         // Before its first commit a file of ours is an empty database.
         let tables = number("SELECT count(*) FROM sqlite_schema")?;
@@ -118,14 +117,13 @@ pub(crate) fn examine(file: &RunFile) -> Result<(), ResultsError> {
             _ => ResultsError::NotResults { path },
         });
     }
-    if version > schema::VERSION {
-        return Err(ResultsError::Newer {
+    let version: i32 = file.one("PRAGMA user_version")?;
+    if version != schema::VERSION {
+        return Err(ResultsError::OtherVersion {
             path: path.to_owned(),
             found: version,
+            writer: writer(file),
         });
-    }
-    if version < 1 {
-        return Err(file.damaged(format!("`{version}` is not a version of a schema")));
     }
     // SQLite takes the missing end of a last page for zeros. While a log lies beside the file its
     // last page may be under way; without one a file has whole pages only.
@@ -143,16 +141,13 @@ pub(crate) fn examine(file: &RunFile) -> Result<(), ResultsError> {
         // SQLite's report opens with a line about the tree; the reader wants one line.
         return Err(file.damaged(found.replace('\n', " ")));
     }
-    let foreign = "SELECT type || ' `' || name || '`' FROM sqlite_schema
-        WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%' LIMIT 1";
-    if let [what, ..] = &file.rows(foreign, |row| row.get::<_, String>(0))?[..] {
+    let foreign = "SELECT max(type || ' `' || name || '`') FROM sqlite_schema
+        WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'";
+    if let Some(what) = file.one::<Option<String>>(foreign)? {
         return Err(file.damaged(format!("Regatta made no {what}")));
     }
-    for (stored, name) in checksum::ALL
-        .iter()
-        .filter(|(kind, _)| kind.since <= version)
-    {
-        let changed = stored.changed(connection, version);
+    for (kind, name) in checksum::ALL {
+        let changed = kind.changed(connection);
         if let Some(key) = changed.map_err(|e| explain(e, "read", path))? {
             return Err(file.damaged(format!(
                 "{name} {key} is not what was stored (its checksum differs or is missing)"
@@ -160,12 +155,22 @@ pub(crate) fn examine(file: &RunFile) -> Result<(), ResultsError> {
         }
     }
     // The checksum of the run covers the facts, and not the table of the hosts.
-    let stray = file.rows("PRAGMA foreign_key_check(host_fact)", |_| Ok(()))?;
-    if !stray.is_empty() {
+    if number("SELECT count(*) FROM pragma_foreign_key_check('host_fact')")? > 0 {
         return Err(file.damaged("it has facts about a host that is none of its hosts"));
     }
     match number("SELECT count(*) FROM run")? {
         1 => Ok(()),
         _ => Err(file.damaged("it holds no run")),
     }
+}
+
+/// Returns the version of the Regatta that wrote a file of any version, as far as the file says it, with the commit that it was
+/// built of.
+fn writer(file: &RunFile) -> Option<String> {
+    let version: String = file.one("SELECT regatta_version FROM run").ok()?;
+    let commit = "SELECT max(value) FROM host_fact WHERE name = 'build.commit'";
+    Some(match file.one::<Option<String>>(commit) {
+        Ok(Some(commit)) => format!("{version} (commit {commit})"),
+        _ => version,
+    })
 }

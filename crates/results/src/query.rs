@@ -2,147 +2,92 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
     sync::Arc,
-    vec::Drain,
 };
 
+use crate::{
+    ResultsError, RunState,
+    run_file::RunFile,
+    schema::{
+        CheckNumber, FactTable, HistogramTable, HostFactTable, HostRow, HostTable, MetricRow,
+        MetricTable, OfTrial, PartTable, PartTrialTable, PathCheckTable, PathQuantityTable,
+        PhraseTable, ReasonTable, RunRow, RunTable, SeriesRow, SeriesTable, TrialTable,
+        WarningTable, WarningTrial,
+    },
+};
 use regatta_model::{
-    AskedAchieved, Histogram, HostFacts, Measurements, Named as _, Outcome, PathCheck, Phrase,
-    RunHeader, RunPart, Series, Shard, Text, TrialRecord, Warning, metric, warning,
+    HostFacts, PathCheck, RunHeader, RunPart, Series, Shard, TrialRecord, Warning, table::Phrases,
+    warning,
 };
-use rusqlite::{Connection, Params, Row, types::Type};
-
-use crate::{ResultsError, RunState, explain::explain};
-
-/// Open results file, of which a run is read.
-#[derive(Debug)]
-pub struct RunFile {
-    pub(crate) connection: Connection,
-    pub(crate) path: PathBuf,
-}
 
 impl RunFile {
-    /// Returns the path of the results file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn damaged(&self, what: impl Into<String>) -> ResultsError {
-        ResultsError::Damaged {
-            path: self.path.clone(),
-            what: what.into(),
-        }
-    }
-
-    /// Reads the one row of a query with `read`.
-    pub(crate) fn one<T>(
-        &self,
-        sql: &str,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, ResultsError> {
-        let row = self.connection.query_row(sql, [], read);
-        row.map_err(|e| explain(e, "read", &self.path))
-    }
-
-    /// Reads all rows of a query with `read`, in order.
-    pub(crate) fn rows<T>(
-        &self,
-        sql: &str,
-        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, ResultsError> {
-        let mut all = Vec::new();
-        self.each(sql, [], |row| {
-            all.push(read(row)?);
-            Ok(())
-        })?;
-        Ok(all)
-    }
-
-    /// Passes each row of a query to `take`, in order.
-    pub(crate) fn each(
-        &self,
-        sql: &str,
-        parameters: impl Params,
-        mut take: impl FnMut(&Row<'_>) -> Result<(), RowError>,
-    ) -> Result<(), ResultsError> {
-        let all = || -> Result<(), RowError> {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let mut rows = statement.query(parameters)?;
-            while let Some(row) = rows.next()? {
-                take(row)?;
-            }
-            Ok(())
-        };
-        all().map_err(|error| match error {
-            RowError::Sqlite(error) => explain(error, "read", &self.path),
-            RowError::Results(error) => error,
-        })
-    }
-
     /// Returns the data that was known before the first trial.
     ///
     /// # Errors
     /// [`ResultsError::Damaged`] for a study that cannot be read; as for all functions here, errors
     /// of SQLite.
     pub fn header(&self) -> Result<RunHeader, ResultsError> {
-        let sql =
-            "SELECT run_id, regatta_version, started_unix_ns, study_json, study_text, bed FROM run";
-        let row = self.one(sql, |row| <(_, _, _, String, _, _)>::try_from(row))?;
-        let (run_id, regatta_version, started_unix_ns, study_json, study_text, bed) = row;
-        let texts = self.texts()?;
-        let study = serde_json::from_str(&study_json)
-            .map_err(|e| self.damaged(format!("its study cannot be read: {e}")))?;
-        Ok(RunHeader {
-            run_id,
-            regatta_version,
-            started_unix_ns,
-            study,
-            study_text,
-            bed: texts.read(bed),
-            hosts: self.hosts()?,
-            part: self.part()?,
+        let (hosts, part) = (self.hosts()?, self.part()?);
+        self.run(|run| {
+            let study = serde_json::from_str(run.study_json)
+                .map_err(|e| self.damaged(format!("its study cannot be read: {e}")))?;
+            Ok(RunHeader {
+                run_id: run.run_id.to_owned(),
+                regatta_version: run.regatta_version.to_owned(),
+                started_unix_ns: run.started_unix_ns,
+                study,
+                study_text: run.study_text.to_owned(),
+                bed: run.bed,
+                hosts,
+                part,
+            })
         })
+    }
+
+    /// Reads the row of the run.
+    pub(crate) fn run<T>(
+        &self,
+        read: impl FnOnce(RunRow<'_>) -> Result<T, ResultsError>,
+    ) -> Result<T, ResultsError> {
+        let (mut read, mut result) = (Some(read), None);
+        self.each_row::<RunTable>("", [], &self.phrases()?, |(_, run)| {
+            result = read.take().map(|read| read(run));
+            Ok(())
+        })?;
+        result.unwrap_or_else(|| Err(self.damaged("it holds no run")))
     }
 
     /// Reads the facts about all hosts.
     pub(crate) fn hosts(&self) -> Result<BTreeMap<String, HostFacts>, ResultsError> {
-        let mut hosts: BTreeMap<String, HostFacts> = BTreeMap::new();
-        self.each("SELECT host FROM host", [], |row| {
-            hosts.insert(row.get(0)?, HostFacts::default());
-            Ok(())
+        let no_phrases = Phrases::default();
+        let hosts = self.all::<HostTable, _>(&no_phrases, |HostRow { host }| {
+            (host.to_owned(), HostFacts::default())
         })?;
-        self.each("SELECT host, name, value FROM host_fact", [], |row| {
-            let facts = hosts.entry(row.get(0)?).or_default();
-            facts.0.insert(row.get(1)?, row.get(2)?);
+        let mut hosts: BTreeMap<String, HostFacts> = hosts.into_iter().collect();
+        self.each_row::<HostFactTable>("", [], &no_phrases, |fact| {
+            let facts = hosts.entry(fact.host.to_owned()).or_default();
+            facts.0.insert(fact.name.to_owned(), fact.value.to_owned());
             Ok(())
         })?;
         Ok(hosts)
     }
 
+    /// Whether the file is merged of several runs.
+    pub(crate) fn is_merged(&self) -> Result<bool, ResultsError> {
+        self.one("SELECT EXISTS (SELECT 1 FROM part_trial)")
+    }
+
     /// Reads the identity of the run as a part of its plan: of a merged file, that of a run of the whole
     /// plan.
     pub(crate) fn part(&self) -> Result<RunPart, ResultsError> {
-        if self.version()? < 5 {
-            return Ok(RunPart::default());
-        }
-        let merged = "SELECT 1 FROM part_trial LIMIT 1";
-        let is_merged = !self.rows(merged, |_| Ok(()))?.is_empty();
-        let parts = self.rows(
-            "SELECT plan_sha256, shard, shards, trials, node FROM part ORDER BY id LIMIT 1",
-            |row| {
-                let shard = row.get::<_, Option<u32>>(1)?.zip(row.get(2)?);
-                Ok(RunPart {
-                    plan_sha256: row.get(0)?,
-                    shard: shard.map(|(number, of)| Shard { number, of }),
-                    trials: row.get(3)?,
-                    node: row.get(4)?,
-                })
-            },
-        )?;
+        let parts = self.all::<PartTable, _>(&Phrases::default(), |(_, part)| RunPart {
+            plan_sha256: part.plan_sha256.to_owned(),
+            shard: (part.shard.zip(part.shards)).map(|(number, of)| Shard { number, of }),
+            trials: part.trials,
+            node: part.node.to_owned(),
+        })?;
         let part = parts.into_iter().next().unwrap_or_default();
-        Ok(match is_merged {
+        Ok(match self.is_merged()? {
             false => part,
             true => RunPart {
                 plan_sha256: part.plan_sha256,
@@ -156,17 +101,14 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::header`].
     pub fn state(&self) -> Result<RunState, ResultsError> {
-        let (state, reason) = self.one("SELECT state, state_reason FROM run", |row| {
-            <(String, _)>::try_from(row)
-        })?;
-        match state.as_str() {
+        self.run(|run| match run.state {
             "running" => Ok(RunState::Running),
             "complete" => Ok(RunState::Complete),
             "interrupted" => Ok(RunState::Interrupted {
-                reason: self.texts()?.read(reason),
+                reason: run.state_reason,
             }),
-            _ => Err(self.damaged(format!("`{state}` is not a state of a run"))),
-        }
+            state => Err(self.damaged(format!("`{state}` is not a state of a run"))),
+        })
     }
 
     /// Returns the positions in the plan of the trials that are stored, in order.
@@ -174,7 +116,12 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::header`].
     pub fn trial_indices(&self) -> Result<Vec<u32>, ResultsError> {
-        self.rows("SELECT trial FROM trial ORDER BY trial", |row| row.get(0))
+        let mut indices = Vec::new();
+        self.each("SELECT trial FROM trial ORDER BY trial", [], |row| {
+            indices.push(row.get("trial")?);
+            Ok(())
+        })?;
+        Ok(indices)
     }
 
     /// Returns the warnings about the whole run, in the order in which they came; a trial's own are
@@ -183,13 +130,13 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::header`].
     pub fn warnings(&self) -> Result<Vec<Warning>, ResultsError> {
-        self.rows(
-            &format!(
-                "SELECT {} FROM warning WHERE trial IS NULL ORDER BY id",
-                self.of_warning()?
-            ),
-            |row| read_warning(row, 0),
-        )
+        let mut warnings = Vec::new();
+        let of_run = "trial IS NULL";
+        self.each_row::<WarningTable>(of_run, [], &Phrases::default(), |(_, (_, warning))| {
+            warnings.push(warning);
+            Ok(())
+        })?;
+        Ok(warnings)
     }
 
     /// Returns the self-checks of the path, in the order in which they were made.
@@ -197,45 +144,19 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::header`].
     pub fn path_checks(&self) -> Result<Vec<PathCheck>, ResultsError> {
-        let of_version_2 = self.since_version(2, ["step_at_ns", "spoiled"], ["0", "NULL"])?;
-        let sql = format!(
-            "SELECT id, condition, checked_unix_ns, within, {of_version_2} FROM path_check ORDER BY id"
-        );
-        let mut checks = Vec::new();
-        let mut position = BTreeMap::new();
-        self.each(&sql, [], |row| {
-            position.insert(row.get::<_, i64>(0)?, checks.len());
-            checks.push(PathCheck {
-                condition: row.get(1)?,
-                step_at_ns: u64::try_from(row.get::<_, i64>(4)?).unwrap_or_default(),
-                checked_unix_ns: row.get(2)?,
-                within: row.get(3)?,
-                spoiled: row.get::<_, Option<String>>(5)?.map(Text::from),
-                quantities: Vec::new(),
-            });
-            Ok(())
-        })?;
-        let sql = "SELECT path_check, name, asked, achieved, lowest, highest, n, within
-            FROM path_quantity ORDER BY path_check, position";
-        self.each(sql, [], |row| {
-            let id = row.get(0)?;
-            let number =
-                |column| Ok::<_, RowError>(row.get::<_, Option<f64>>(column)?.unwrap_or(f64::NAN));
-            let check = position.get(&id).ok_or_else(|| {
+        let phrases = self.phrases()?;
+        let numbered = |(number, check): (CheckNumber, _)| (number.id.unwrap_or_default(), check);
+        let checks = self.all::<PathCheckTable, _>(&phrases, numbered)?;
+        let mut checks: BTreeMap<i64, PathCheck> = checks.into_iter().collect();
+        self.each_row::<PathQuantityTable>("", [], &phrases, |(of, quantity)| {
+            let id = of.path_check;
+            let check = checks.get_mut(&id).ok_or_else(|| {
                 self.damaged(format!("a quantity of path check {id}, which is not there"))
             })?;
-            checks[*check].quantities.push(AskedAchieved {
-                name: row.get(1)?,
-                asked: number(2)?,
-                achieved: number(3)?,
-                lowest: number(4)?,
-                highest: number(5)?,
-                n: u64::try_from(row.get::<_, i64>(6)?).unwrap_or_default(),
-                within: row.get(7)?,
-            });
+            check.quantities.push(quantity);
             Ok(())
         })?;
-        Ok(checks)
+        Ok(checks.into_values().collect())
     }
 
     /// Returns the name of the machine on which each trial was run, by the number of its record; empty
@@ -244,88 +165,28 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::header`].
     pub fn nodes(&self) -> Result<BTreeMap<u32, Arc<str>>, ResultsError> {
-        if self.version()? < 5 {
-            return Ok(BTreeMap::new());
-        }
-        let names = self.rows("SELECT id, node FROM part", |row| row.try_into())?;
+        let no_phrases = Phrases::default();
         // The trials of a part share its name.
-        let names: BTreeMap<i64, Arc<str>> = names.into_iter().collect();
-        let sql = "SELECT trial, part FROM part_trial ORDER BY trial";
-        let parts = self.rows(sql, |row| row.try_into())?;
-        let named = |(trial, part): (u32, i64)| Some((trial, names.get(&part)?.clone()));
-        Ok(parts.into_iter().filter_map(named).collect())
+        let names = self.all::<PartTable, _>(&no_phrases, |(number, part)| {
+            (number.id, Arc::from(part.node))
+        })?;
+        let names: BTreeMap<Option<i64>, Arc<str>> = names.into_iter().collect();
+        let mut nodes = BTreeMap::new();
+        self.each_row::<PartTrialTable>("", [], &no_phrases, |(OfTrial { trial }, of)| {
+            if let Some(node) = names.get(&Some(of.part)) {
+                nodes.insert(trial, node.clone());
+            }
+            Ok(())
+        })?;
+        Ok(nodes)
     }
 
     /// Reads the phrases of the texts of the other tables.
-    fn texts(&self) -> Result<Texts, ResultsError> {
-        if self.version()? < 8 {
-            return Ok(Texts::default());
-        }
-        let phrases = self.rows("SELECT text, content_json FROM phrase", |row| {
-            let phrase = serde_json::from_str(row.get_ref(1)?.as_str()?);
-            let phrase = phrase.map_err(|error| {
-                rusqlite::Error::FromSqlConversionFailure(1, Type::Text, error.into())
-            })?;
-            Ok((row.get(0)?, Arc::new(phrase)))
+    pub(crate) fn phrases(&self) -> Result<Phrases, ResultsError> {
+        let phrases = self.all::<PhraseTable, _>(&Phrases::default(), |(_, phrase)| {
+            (phrase.text.to_owned(), phrase.content)
         })?;
-        Ok(Texts(phrases.into_iter().collect()))
-    }
-
-    /// Returns the columns of a warning, for [`read_warning`].
-    fn of_warning(&self) -> Result<String, ResultsError> {
-        let content = self.since_version(7, ["content_json"], ["NULL"])?;
-        Ok(format!("code, message, hint, {content}"))
-    }
-
-    /// Returns columns that a version of the tables added, or their substitutes in an older file.
-    fn since_version<const N: usize>(
-        &self,
-        since: i32,
-        columns: [&str; N],
-        older: [&str; N],
-    ) -> Result<String, ResultsError> {
-        let older_file = self.version()? < since;
-        Ok((if older_file { older } else { columns }).join(", "))
-    }
-
-    /// Returns the version of the file's tables.
-    pub(crate) fn version(&self) -> Result<i32, ResultsError> {
-        self.one("PRAGMA user_version", |row| row.get(0))
-    }
-
-    /// Reads the rows of the attempts of `span` in the order of their number, without what other tables hold of them.
-    fn trial_rows(&self, span: Span, texts: &Texts) -> Result<Vec<TrialRecord>, ResultsError> {
-        let attempt = self.since_version(2, ["attempt"], ["1"])?;
-        let mut trials = Vec::new();
-        let sql = format!(
-            "SELECT trial, round, transport, condition, workload, started_unix_ns, seed, outcome, hint, {attempt}
-             FROM trial WHERE {IN_SPAN} ORDER BY trial"
-        );
-        self.each(&sql, span, |row| {
-            let index = row.get(0)?;
-            let text = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
-            let outcome = text(7)?;
-            let seed = text(6)?.parse();
-            trials.push(TrialRecord {
-                index,
-                attempt: row.get(9)?,
-                round: row.get(1)?,
-                transport: row.get(2)?,
-                condition: row.get(3)?,
-                workload: row.get(4)?,
-                started_unix_ns: row.get(5)?,
-                seed: seed.map_err(|_| {
-                    self.damaged(format!("the seed of trial {index} is not a number"))
-                })?,
-                outcome: Outcome::from_name(outcome)
-                    .ok_or_else(|| self.damaged(format!("`{outcome}` is not an outcome")))?,
-                reasons: Vec::new(),
-                hint: texts.read(row.get(8)?),
-                measurements: Measurements::default(),
-            });
-            Ok(())
-        })?;
-        Ok(trials)
+        Ok(phrases.into_iter().collect())
     }
 
     /// Returns all trials, with series and histograms, in the order of the plan.
@@ -353,130 +214,145 @@ impl RunFile {
         span: Span,
         with_series: bool,
     ) -> Result<Vec<TrialRecord>, ResultsError> {
-        let texts = self.texts()?;
-        let mut trials = self.trial_rows(span, &texts)?;
-        self.attach(
-            &mut trials,
+        let phrases = self.phrases()?;
+        let mut trials = self.trial_rows(span, &phrases)?;
+        let mut of = self.cursor(&mut trials);
+        self.each_row::<ReasonTable>(IN_SPAN, span, &phrases, |(key, row)| {
+            add(&mut of.trial(key)?.reasons, row.reason);
+            Ok(())
+        })?;
+        self.attach_metrics(&mut trials, span)?;
+        let mut of = self.cursor(&mut trials);
+        self.each_row::<FactTable>(IN_SPAN, span, &phrases, |(key, fact)| {
+            let facts = &mut of.trial(key)?.measurements.facts;
+            facts.insert(fact.name, fact.value);
+            Ok(())
+        })?;
+        let mut of = self.cursor(&mut trials);
+        self.each_row_by::<WarningTable>(
+            "trial, id",
+            IN_SPAN,
             span,
-            "SELECT trial, reason FROM reason WHERE {IN_SPAN} ORDER BY trial, position",
-            |row| Ok(texts.read(row.get(1)?)),
-            |trial, reasons| trial.reasons.extend(reasons),
-        )?;
-        // All records share the names.
-        let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
-        self.attach(
-            &mut trials,
-            span,
-            "SELECT trial, name, value FROM metric WHERE {IN_SPAN} ORDER BY trial, name",
-            |row| {
-                let name = metric::current_name(row.get_ref(1)?.as_str()?);
-                if let Some(known) = names.get(name) {
-                    return Ok((known.clone(), row.get(2)?));
+            &phrases,
+            |(_, (WarningTrial { trial }, warning))| {
+                // Those of no trial are of no span.
+                if let Some(trial) = trial {
+                    let measurements = &mut of.trial(OfTrial { trial })?.measurements;
+                    add(&mut measurements.warnings, warning);
                 }
-                let new: Arc<str> = name.into();
-                names.insert(new.clone());
-                Ok((new, row.get(2)?))
+                Ok(())
             },
-            |trial, values: Drain<'_, (Arc<str>, f64)>| {
-                let warnings = &mut trial.measurements.warnings;
-                let finite = values.filter(|(name, value)| {
-                    if !value.is_finite() {
-                        let value = value.to_string();
-                        warnings.push(warning::stored_value_not_finite(name, &value));
-                    }
-                    value.is_finite()
-                });
-                trial.measurements.metrics = finite.collect();
-            },
-        )?;
-        self.attach(
-            &mut trials,
-            span,
-            "SELECT trial, name, value FROM fact WHERE {IN_SPAN} ORDER BY trial, name",
-            |row| Ok((row.get::<_, String>(1)?, texts.read(row.get(2)?))),
-            |trial, facts| trial.measurements.facts.extend(facts),
-        )?;
-        self.attach(
-            &mut trials,
-            span,
-            &format!(
-                "SELECT trial, {} FROM warning WHERE {{IN_SPAN}} ORDER BY trial, id",
-                self.of_warning()?
-            ),
-            |row| read_warning(row, 1),
-            |trial, warnings| trial.measurements.warnings.extend(warnings),
         )?;
         if with_series {
-            self.attach(
-                &mut trials,
-                span,
-                "SELECT trial, side, name, t_ns, value FROM series WHERE {IN_SPAN} ORDER BY trial, position",
-                |row| read_series(row, 1),
-                |trial, series| trial.measurements.series = series.collect(),
-            )?;
-            self.attach(
-                &mut trials,
-                span,
-                "SELECT trial, side, name, hdr_v2_base64 FROM histogram WHERE {IN_SPAN} ORDER BY trial, position",
-                |row| {
-                    Ok(Histogram {
-                        side: row.get(1)?,
-                        name: row.get(2)?,
-                        hdr_v2_base64: row.get(3)?,
-                    })
-                },
-                |trial, histograms| trial.measurements.histograms = histograms.collect(),
-            )?;
+            let mut of = self.cursor(&mut trials);
+            self.each_row::<SeriesTable>(IN_SPAN, span, &phrases, |(key, (_, series))| {
+                let measurements = &mut of.trial(key)?.measurements;
+                add(&mut measurements.series, read_series(&series));
+                Ok(())
+            })?;
+            let mut of = self.cursor(&mut trials);
+            self.each_row::<HistogramTable>(IN_SPAN, span, &phrases, |(key, (_, histogram))| {
+                let measurements = &mut of.trial(key)?.measurements;
+                add(&mut measurements.histograms, histogram);
+                Ok(())
+            })?;
         }
         Ok(trials)
     }
 
-    /// Reads the rows of a query about the trials of `span`, whose first column is a trial by which they are ordered,
-    /// and passes those of each trial with `give`.
-    fn attach<T>(
+    /// Reads the rows of the attempts of `span` in the order of their number, without what other tables have of them.
+    pub(crate) fn trial_rows(
         &self,
-        trials: &mut [TrialRecord],
         span: Span,
-        sql: &str,
-        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-        mut give: impl FnMut(&mut TrialRecord, Drain<'_, T>),
-    ) -> Result<(), ResultsError> {
-        let mut trials = trials.iter_mut();
-        let mut current: Option<&mut TrialRecord> = None;
-        let mut of_trial = Vec::new();
-        self.each(&sql.replace("{IN_SPAN}", IN_SPAN), span, |row| {
-            let index: u32 = row.get(0)?;
-            if current.as_ref().is_none_or(|trial| trial.index != index) {
-                if let Some(trial) = current.take() {
-                    give(trial, of_trial.drain(..));
-                }
-                current = trials
-                    .find(|trial| trial.index >= index)
-                    .filter(|trial| trial.index == index);
-                if current.is_none() {
-                    let what = format!("a row of trial {index}, which is not there");
-                    return Err(self.damaged(what).into());
-                }
-            }
-            of_trial.push(read(row)?);
+        phrases: &Phrases,
+    ) -> Result<Vec<TrialRecord>, ResultsError> {
+        let mut trials = Vec::new();
+        self.each_row::<TrialTable>(IN_SPAN, span, phrases, |trial| {
+            trials.push(trial);
             Ok(())
         })?;
-        if let Some(trial) = current {
-            give(trial, of_trial.drain(..));
+        Ok(trials)
+    }
+
+    /// Reads the metrics of the trials of `span`. All records share the names.
+    fn attach_metrics(&self, trials: &mut [TrialRecord], span: Span) -> Result<(), ResultsError> {
+        let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut of = self.cursor(trials);
+        let mut values: Vec<(Arc<str>, f64)> = Vec::new();
+        let mut current = None;
+        let no_phrases = Phrases::default();
+        self.each_row::<MetricTable>(IN_SPAN, span, &no_phrases, |(key, metric)| {
+            if current != Some(key.trial) {
+                of.set_metrics(current.replace(key.trial), &mut values)?;
+            }
+            let MetricRow { name, value } = metric;
+            let name = match names.get(name) {
+                Some(known) => known.clone(),
+                None => {
+                    let new: Arc<str> = name.into();
+                    names.insert(new.clone());
+                    new
+                }
+            };
+            values.push((name, value));
+            Ok(())
+        })?;
+        of.set_metrics(current, &mut values)
+    }
+
+    /// Returns a cursor before the first trial.
+    pub(crate) fn cursor<'t>(&'t self, trials: &'t mut [TrialRecord]) -> Cursor<'t> {
+        Cursor {
+            file: self,
+            trials,
+            position: 0,
         }
-        Ok(())
     }
 }
 
-/// Phrases of the texts of a file.
-#[derive(Default)]
-struct Texts(BTreeMap<String, Arc<Phrase>>);
+/// Position in a list of trials, which moves forward to the trial of each row.
+pub(crate) struct Cursor<'t> {
+    file: &'t RunFile,
+    trials: &'t mut [TrialRecord],
+    position: usize,
+}
 
-impl Texts {
-    /// Returns a stored text with its phrase.
-    fn read(&self, english: String) -> Text {
-        let phrase = self.0.get(&english).cloned();
-        Text::new(english, phrase)
+impl Cursor<'_> {
+    /// Returns the trial of a row, which is that of the previous row or a later one.
+    pub(crate) fn trial(
+        &mut self,
+        OfTrial { trial: index }: OfTrial,
+    ) -> Result<&mut TrialRecord, ResultsError> {
+        let is_before = |trial: &TrialRecord| trial.index < index;
+        while self.trials.get(self.position).is_some_and(is_before) {
+            self.position += 1;
+        }
+        let trial = self.trials.get_mut(self.position);
+        trial.filter(|trial| trial.index == index).ok_or_else(|| {
+            let what = format!("a row of trial {index}, which is not there");
+            self.file.damaged(what)
+        })
+    }
+
+    /// Moves values to a trial. One that is not finite is left out, with a warning.
+    fn set_metrics(
+        &mut self,
+        trial: Option<u32>,
+        values: &mut Vec<(Arc<str>, f64)>,
+    ) -> Result<(), ResultsError> {
+        let Some(trial) = trial else {
+            return Ok(());
+        };
+        let measurements = &mut self.trial(OfTrial { trial })?.measurements;
+        let warnings = &mut measurements.warnings;
+        let finite = values.drain(..).filter(|(name, value)| {
+            if !value.is_finite() {
+                warnings.push(warning::stored_value_not_finite(name, &value.to_string()));
+            }
+            value.is_finite()
+        });
+        measurements.metrics = finite.collect();
+        Ok(())
     }
 }
 
@@ -487,61 +363,27 @@ pub(crate) type Span = [i64; 2];
 const ALL_TRIALS: Span = [i64::MIN, i64::MAX];
 
 /// Condition on the rows of a table that they are of the trials of a span.
-const IN_SPAN: &str = "trial BETWEEN ?1 AND ?2";
+pub(crate) const IN_SPAN: &str = "trial BETWEEN ?1 AND ?2";
 
-/// Error of a row.
-pub(crate) enum RowError {
-    Sqlite(rusqlite::Error),
-    Results(ResultsError),
+/// Adds an item to a short list without room to spare, which a million records would keep.
+fn add<T>(list: &mut Vec<T>, item: T) {
+    list.reserve_exact(1);
+    list.push(item);
 }
 
-impl From<rusqlite::Error> for RowError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<rusqlite::types::FromSqlError> for RowError {
-    fn from(error: rusqlite::types::FromSqlError) -> Self {
-        Self::Sqlite(error.into())
-    }
-}
-
-impl From<ResultsError> for RowError {
-    fn from(error: ResultsError) -> Self {
-        Self::Results(error)
-    }
-}
-
-fn read_warning(row: &Row<'_>, first: usize) -> rusqlite::Result<Warning> {
-    let content = row.get_ref(first + 3)?.as_str_or_null()?;
-    let content = content.map(serde_json::from_str).transpose();
-    Ok(Warning {
-        code: row.get(first)?,
-        message: row.get(first + 1)?,
-        hint: row.get(first + 2)?,
-        content: content.map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(first + 3, Type::Text, error.into())
-        })?,
-    })
-}
-
-/// Reads side, name, times and values from four columns.
-pub(crate) fn read_series(row: &Row<'_>, first: usize) -> rusqlite::Result<Series> {
-    let chunks = |column: usize| -> rusqlite::Result<Vec<[u8; 8]>> {
-        let bytes = row.get_ref(column)?.as_blob()?;
-        Ok(bytes.as_chunks::<8>().0.to_vec())
-    };
-    let times = chunks(first + 2)?.into_iter().map(i64::from_le_bytes);
-    let values = chunks(first + 3)?.into_iter().map(f64::from_le_bytes);
+/// Unpacks a series. Samples that are not finite are left out.
+pub(crate) fn read_series(row: &SeriesRow<'_>) -> Series {
+    let numbers = |bytes: &[u8]| bytes.as_chunks::<8>().0.to_vec();
+    let times = numbers(row.t_ns).into_iter().map(i64::from_le_bytes);
+    let values = numbers(row.value).into_iter().map(f64::from_le_bytes);
     let (t_ns, values) = times
         .zip(values)
         .filter(|(_, value)| value.is_finite())
         .unzip();
-    Ok(Series {
-        side: row.get(first)?,
-        name: row.get(first + 1)?,
+    Series {
+        side: row.side.to_owned(),
+        name: row.name.to_owned(),
         t_ns,
         values,
-    })
+    }
 }

@@ -13,7 +13,7 @@ use crate::{
     FILE_NAME, ResultsError,
     explain::explain,
     open::{beside, connect, examine, has_log},
-    query::RunFile,
+    run_file::RunFile,
 };
 
 /// Read-only run, as it was when it was opened: later additions of a live run are not visible.
@@ -32,7 +32,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`ResultsError::Missing`], [`ResultsError::Empty`], [`ResultsError::NotResults`],
-    /// [`ResultsError::Newer`], [`ResultsError::Damaged`], or an error of the system.
+    /// [`ResultsError::OtherVersion`], [`ResultsError::Damaged`], or an error of the system.
     pub fn open(dir_or_file: &Path) -> Result<Self, ResultsError> {
         let reader = Self::unexamined(dir_or_file)?;
         examine(&reader)?;
@@ -107,8 +107,7 @@ impl Reader {
     /// # Errors
     /// As [`RunFile::header`].
     pub fn is_single_file(&self) -> Result<bool, ResultsError> {
-        let mode = self.one("PRAGMA journal_mode", |row| row.get::<_, String>(0))?;
-        Ok(mode != "wal")
+        Ok(self.one::<String>("PRAGMA journal_mode")? != "wal")
     }
 }
 

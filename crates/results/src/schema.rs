@@ -1,270 +1,341 @@
-//! The tables of a results file.
+//! The tables of a results file. This is the one definition of their columns: the tables are created, written and read by
+//! it, and checksums, merges, exports and the data dictionary are made of it. Records of the model that are rows, such as
+//! [`TrialRecord`], have their columns in their own definition.
 //!
-//! | table | one row is |
-//! |---|---|
-//! | `run` | the run: identifier, version, start, study (JSON and as the user wrote it), bed, state |
-//! | `host` | one host of the run: `sender`, `receiver` |
-//! | `host_fact` | one fact about one host |
-//! | `trial` | one attempt at a trial: its position in the plan, its parts, its outcome |
-//! | `reason` | one cause of an outcome other than `measured`, outermost first |
-//! | `metric` | one value of one trial; a value that was not measured has no row |
-//! | `metric_definition` | name, unit, title and definition of a metric, as of the version that wrote the file |
-//! | `series` | one sampled quantity of one trial at one end |
-//! | `histogram` | one distribution of one trial (HdrHistogram V2, base64) |
-//! | `fact` | one fact that was read back in one trial |
-//! | `warning` | one warning, of a trial or (where `trial` is null) of the run |
-//! | `path_check` | one self-check of the path under one condition, at one step of its schedule |
-//! | `path_quantity` | one quantity of a path check: asked, achieved, tolerance |
-//! | `host_samples` | samples of one host: of a few seconds between trials, or of one trial |
-//! | `host_sample_names` | names of the values of samples |
-//! | `part` | one run that the file is made of, as a part of its plan: one, or of a merged file several |
-//! | `part_fact` | one fact about a host that differs between the parts of a merged file |
-//! | `part_trial` | the part of one trial, in a merged file |
-//! | `phrase` | template and arguments of a text of the other tables |
-//! | `parameter` | value of one sweep for one transport, condition or workload that it made |
+//! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text, because SQLite's integers
+//! end at 2^63 − 1. In `path_quantity` an infinite bound is SQLite's `Inf`, and null stands for a value that is not a number.
 //!
-//! Times are nanoseconds, since the Unix epoch where the name says `unix`. Seeds are decimal text,
-//! because SQLite's integers end at 2^63 − 1. In `series`, `t_ns` is a blob of little-endian
-//! 64-bit signed integers and `value` a blob of as many little-endian IEEE 754 doubles (NumPy:
-//! `frombuffer(t_ns, "<i8")`, `frombuffer(value, "<f8")`). In `path_quantity` an infinite bound is
-//! SQLite's `Inf`, and null stands for a value that is not a number.
+//! `trial` counts from 0 by the plan. An invalid trial is repeated: `attempt` is 2 or 3 then, and `trial` that of the first
+//! attempt plus the number of trials in the plan for each earlier one. The last attempt of a transport, condition and
+//! workload in a round counts. A path check with a text in `spoiled` is not used. `checksum` is the CRC-32 of a stored
+//! record in all tables: it detects a changed bit that leaves the file a sound database.
 //!
-//! In `host_samples`, `unix_ns` and `monotonic_ns` are blobs like `t_ns`, by the host's clocks. `value_zlib`
-//! is compressed (zlib): little-endian IEEE 754 single-precision numbers, all samples of the first name,
-//! then all of the second, and so on; NaN stands for a value that was not measured. `names` refers to
-//! `host_sample_names`, which has them as a JSON array. `trial` is the trial during which the samples were
-//! taken, or null; it has no row in `trial` if it was given up.
+//! Reasons, hints of trials, facts, beds and the reason of an interruption have their template and the values of its
+//! arguments in `phrase`, by the English text that their tables hold. Texts without a row there are of other programs.
 //!
-//! `trial` counts from 0 by the plan. An invalid trial is repeated: `attempt` is 2 or 3 then, and
-//! `trial` that of the first attempt plus the number of trials in the plan for each earlier one. The
-//! last attempt of a transport, condition and workload in a round counts. A path check with a text in
-//! `spoiled` is not used. `checksum` is the CRC-32 of the stored record of the run, of a trial, of a
-//! path check, of a warning about the run, of samples or of their names, of a parameter, of a part, in all tables: it detects a changed bit that leaves the
-//! file a sound database. It is null for records of version 1, which has none of the columns `attempt`,
-//! `checksum`, `step_at_ns` and `spoiled`.
-//!
-//! In `parameter`, `value` is in `unit` (null if the values are no quantities), and `name` is in `trial`
-//! under the column that `part` names.
-//!
-//! In `part`, `shard` and `shards` are null for a run of the whole plan. `plan_sha256` is the digest of
-//! the study and of all trials of its plan. A run that was begun before version 5 has no row there.
-//!
-//! Since version 6 the name of a metric says its statistic (`round_trip_delay_mean_ns`, before that
-//! `round_trip_delay_ns`): an older Regatta would miss the delays of such a file. Readers take the earlier
-//! names of older files for those of now.
-//!
-//! Since version 7 a warning has its template and the values of its arguments in `content_json`; in the rows of older files
-//! that is null.
-//!
-//! Since version 8 reasons, hints of trials, facts, beds and the reason of an interruption have their template and the
-//! values of its arguments in `phrase`, by the English text that their tables hold. Texts without a row there are of other
-//! programs.
-//!
-//! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version`
-//! ([`VERSION`]) is the version of its tables.
+//! SQLite's `application_id` ([`APPLICATION_ID`]) identifies the file, and `user_version` ([`VERSION`]) is the version of
+//! its tables.
+
+use regatta_model::{
+    AskedAchieved, Histogram, Named as _, Part, PathCheck, Phrase, Text, TrialRecord, Unit,
+    Warning, table::record,
+};
+
+use crate::stored::{self, Stored, Table};
 
 /// Application identifier, `RGTA` in ASCII, which `file results.sqlite` shows.
 pub const APPLICATION_ID: i32 = 0x5247_5441;
 
-/// Version of the tables that this Regatta writes, and the highest that it reads.
-pub const VERSION: i32 = 8;
+/// Version of the tables, the only one that this Regatta writes and reads. Versions below were never released.
+pub const VERSION: i32 = 9;
 
-pub(crate) const TABLES: &str = "
-CREATE TABLE run (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    run_id TEXT NOT NULL,
-    regatta_version TEXT NOT NULL,
-    started_unix_ns INTEGER NOT NULL,
-    study TEXT NOT NULL,
-    study_json TEXT NOT NULL,
-    study_text TEXT NOT NULL,
-    bed TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'interrupted')),
-    state_reason TEXT NOT NULL,
-    checksum INTEGER
-) STRICT;
-CREATE TABLE host (
-    host TEXT PRIMARY KEY
-) STRICT, WITHOUT ROWID;
-CREATE TABLE host_fact (
-    host TEXT NOT NULL REFERENCES host (host),
-    name TEXT NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (host, name)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE metric_definition (
-    name TEXT PRIMARY KEY,
-    unit TEXT NOT NULL,
-    title TEXT NOT NULL,
-    definition TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE TABLE trial (
-    trial INTEGER PRIMARY KEY,
-    round INTEGER NOT NULL,
-    transport TEXT NOT NULL,
-    condition TEXT NOT NULL,
-    workload TEXT NOT NULL,
-    started_unix_ns INTEGER NOT NULL,
-    seed TEXT NOT NULL,
-    outcome TEXT NOT NULL
-        CHECK (outcome IN ('measured', 'unsupported', 'failed', 'timed_out', 'invalid')),
-    hint TEXT NOT NULL,
-    attempt INTEGER NOT NULL DEFAULT 1,
-    checksum INTEGER
-) STRICT;
-CREATE TABLE reason (
-    trial INTEGER NOT NULL REFERENCES trial (trial),
-    position INTEGER NOT NULL,
-    reason TEXT NOT NULL,
-    PRIMARY KEY (trial, position)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE metric (
-    trial INTEGER NOT NULL REFERENCES trial (trial),
-    name TEXT NOT NULL REFERENCES metric_definition (name),
-    value REAL NOT NULL,
-    PRIMARY KEY (trial, name)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE series (
-    trial INTEGER NOT NULL REFERENCES trial (trial),
-    position INTEGER NOT NULL,
-    side TEXT NOT NULL,
-    name TEXT NOT NULL,
-    samples INTEGER NOT NULL,
-    t_ns BLOB NOT NULL CHECK (length(t_ns) = 8 * samples),
-    value BLOB NOT NULL CHECK (length(value) = 8 * samples),
-    PRIMARY KEY (trial, position)
-) STRICT;
-CREATE TABLE histogram (
-    trial INTEGER NOT NULL REFERENCES trial (trial),
-    position INTEGER NOT NULL,
-    side TEXT NOT NULL,
-    name TEXT NOT NULL,
-    hdr_v2_base64 TEXT NOT NULL,
-    PRIMARY KEY (trial, position)
-) STRICT;
-CREATE TABLE fact (
-    trial INTEGER NOT NULL REFERENCES trial (trial),
-    name TEXT NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (trial, name)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE warning (
-    id INTEGER PRIMARY KEY,
-    trial INTEGER REFERENCES trial (trial),
-    code TEXT NOT NULL,
-    message TEXT NOT NULL,
-    hint TEXT NOT NULL,
-    checksum INTEGER
-) STRICT;
+record! {
+    /// Number of a row in its table, in this file alone.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct RowNumber {
+        pub id: Option<i64> = "number of the row", row_number();
+    }
+}
+
+impl RowNumber {
+    /// The next number, when a row is stored.
+    pub(crate) const NEXT: Self = Self { id: None };
+}
+
+record! {
+    /// Number of a path check.
+    pub(crate) struct CheckNumber {
+        pub id: Option<i64> = "number of the check", row_number(), exported_as("path_check");
+    }
+}
+
+record! {
+    /// Number of a part.
+    pub(crate) struct PartNumber {
+        pub id: Option<i64> = "number of the part", row_number(), exported_as("part");
+    }
+}
+
+record! {
+    /// Reference to a trial.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct OfTrial {
+        pub trial: u32 = "number of the attempt in `trial`", constraint("REFERENCES trial (trial)");
+    }
+}
+
+record! {
+    /// Position in a path check.
+    pub(crate) struct OfPathCheck {
+        pub path_check: i64 = "number of the check in `path_check`", constraint("REFERENCES path_check (id)");
+        pub position: i64 = "position of the quantity in the check";
+    }
+}
+
+record! {
+    /// Reference to a part.
+    pub(crate) struct OfPart {
+        pub part: i64 = "number of the part in `part`", constraint("REFERENCES part (id)");
+    }
+}
+
+record! {
+    /// Position among the rows of a trial.
+    pub(crate) struct Position {
+        pub position: i64 = "position among those of its trial, from 0";
+    }
+}
+
+record! {
+    /// Row of `run`.
+    pub(crate) struct RunRow<'a> {
+        pub run_id: &'a str = "unique identifier of the run";
+        pub regatta_version: &'a str = "version of Regatta that made the run";
+        pub started_unix_ns: i64 =
+            "start of the run, since the Unix epoch, by the clock of the controller", in_unit(Unit::Nanoseconds);
+        pub study: &'a str = "name of the study";
+        pub study_json: &'a str = "the study with every default filled in, as JSON";
+        pub study_text: &'a str =
+            "the study as the user wrote it, or the options of the command line in that form";
+        pub bed: Text = "bed and path";
+        pub state: &'a str = "`running`, `complete` or `interrupted`",
+            one_of(&["running", "complete", "interrupted"]);
+        pub state_reason: Text = "reason of an interruption, else empty";
+    }
+}
+
+record! {
+    /// Row of `host`.
+    pub(crate) struct HostRow<'a> {
+        pub host: &'a str = "`sender` or `receiver`";
+    }
+}
+
+record! {
+    /// Row of `host_fact`.
+    pub(crate) struct HostFactRow<'a> {
+        pub host: &'a str = "`sender` or `receiver`", constraint("REFERENCES host (host)");
+        pub name: &'a str = "name of the fact, such as `kernel.release`";
+        pub value: &'a str = "the fact, as the host reported it";
+    }
+}
+
+record! {
+    /// Row of `metric_definition`.
+    pub(crate) struct MetricDefinitionRow<'a> {
+        pub name: &'a str = "name of the metric";
+        pub unit: &'a str = "unit of the value";
+        pub title: &'a str = "short title for tables and axes";
+        pub definition: &'a str = "quantity that is measured, and between which events";
+    }
+}
+
+record! {
+    /// Row of `reason`, of a trial.
+    pub(crate) struct ReasonRow {
+        pub position: i64 = "position of the cause; 0 is the outermost";
+        pub reason: Text = "the cause";
+    }
+}
+
+record! {
+    /// Row of `metric`, of a trial.
+    pub(crate) struct MetricRow<'a> {
+        pub name: &'a str = "name of the metric, see `metric_definition`",
+            constraint("REFERENCES metric_definition (name)");
+        pub value: f64 = "value in `unit`";
+    }
+}
+
+record! {
+    /// Row of `series`, of a trial.
+    pub(crate) struct SeriesRow<'a> {
+        pub side: &'a str = "where it was sampled: `sender`, `receiver` or `path`";
+        pub name: &'a str = "name of the series, see `series_definition`";
+        pub samples: i64 = "number of samples";
+        pub t_ns: &'a [u8] =
+            "times of the samples since the first connect call of the trial, as little-endian 64-bit signed integers",
+            constraint("CHECK (length(t_ns) = 8 * samples)");
+        pub value: &'a [u8] = "values of the samples, as little-endian IEEE 754 doubles",
+            constraint("CHECK (length(value) = 8 * samples)");
+    }
+}
+
+record! {
+    /// Row of `fact`, of a trial.
+    pub(crate) struct FactRow<'a> {
+        pub name: &'a str = "name of the fact, such as `congestion_control.sender`";
+        pub value: Text = "the fact";
+    }
+}
+
+record! {
+    /// Trial of a warning.
+    pub(crate) struct WarningTrial {
+        pub trial: Option<u32> =
+            "number of the attempt in `trial`; absent for a warning about the whole run",
+            constraint("REFERENCES trial (trial)");
+    }
+}
+
+record! {
+    /// Row of `host_sample_names`.
+    pub(crate) struct HostSampleNamesRow<'a> {
+        pub names: &'a str = "names of the values of samples, as a JSON array";
+    }
+}
+
+record! {
+    /// Row of `host_samples`.
+    pub(crate) struct HostSamplesRow<'a> {
+        pub host: &'a str = "`sender` or `receiver`", constraint("REFERENCES host (host)");
+        pub trial: Option<u32> =
+            "number of the attempt in `trial` that was under way, which has no row there if it was given up; absent between trials";
+        pub names: i64 = "row of `host_sample_names`", constraint("REFERENCES host_sample_names (id)");
+        pub samples: i64 = "number of samples";
+        pub unix_ns: &'a [u8] =
+            "times by the host's clock, since the Unix epoch, as little-endian 64-bit signed integers",
+            constraint("CHECK (length(unix_ns) = 8 * samples)");
+        pub monotonic_ns: &'a [u8] =
+            "times by the host's monotonic clock, as little-endian 64-bit signed integers",
+            constraint("CHECK (length(monotonic_ns) = 8 * samples)");
+        pub value_zlib: &'a [u8] =
+            "values, compressed (zlib): little-endian IEEE 754 single-precision numbers, all samples of the first name, then all of the second, and so on; NaN stands for a value that was not measured";
+    }
+}
+
+record! {
+    /// Row of `parameter`.
+    pub(crate) struct ParameterRow<'a> {
+        pub part: &'a str = "column of `trial` that has the name: `transport`, `condition` or `workload`",
+            one_of(&[Part::Transport.as_str(), Part::Condition.as_str(), Part::Workload.as_str()]);
+        pub name: &'a str = "label of the transport, name of the condition or of the workload";
+        pub key: &'a str = "key of the study that is swept, such as `loss`";
+        pub value: Option<f64> = "value in `unit`; absent if the values of the sweep are no quantities of one unit";
+        pub unit: Option<&'a str> = "unit of the value";
+        pub text: &'a str = "value as names have it";
+    }
+}
+
+record! {
+    /// Row of `part`.
+    pub(crate) struct PartRow<'a> {
+        pub run_id: &'a str = "identifier of the run";
+        pub plan_sha256: &'a str = "digest of the study and of all trials of its plan, hexadecimal";
+        pub shard: Option<u32> = "number of the shard; absent for a run of the whole plan";
+        pub shards: Option<u32> = "number of shards of the plan; absent for a run of the whole plan";
+        pub trials: u32 = "number of trials that were planned", in_unit(Unit::Count);
+        pub node: &'a str = "name of the machine";
+        pub regatta_version: &'a str = "version of Regatta that made the part";
+        pub started_unix_ns: i64 = "start of the part, since the Unix epoch", in_unit(Unit::Nanoseconds);
+        pub bed: &'a str = "bed and path";
+    }
+}
+
+record! {
+    /// Fact about a host of a part.
+    pub(crate) struct PartFactRow<'a> {
+        pub host: &'a str = "`sender` or `receiver`";
+        pub name: &'a str = "name of the fact, such as `kernel.release`";
+        pub value: &'a str = "the fact, as the host reported it";
+    }
+}
+
+record! {
+    /// Row of `phrase`.
+    pub(crate) struct PhraseRow<'a> {
+        pub text: &'a str = "the text in English, as the other tables have it", constraint("UNIQUE");
+        pub content: Phrase = "template, and the values of its arguments, as JSON", named("content_json");
+    }
+}
+
+/// Defines the tables, one entry each: type of the table, type of its rows, name, primary key, and contents of a row; then
+/// functions of [`Table`].
+macro_rules! tables {
+    ($($table:ident<$lifetime:lifetime> of $row:ty = $name:literal by $key:literal: $meaning:literal $(, $modifier:ident($($argument:literal)?))*;)+) => {
+        $(
+            #[doc = concat!("Table `", $name, "`: a row is ", $meaning, ".")]
+            #[derive(Debug)]
+            pub(crate) enum $table {}
+
+            impl Stored for $table {
+                type Row<$lifetime> = $row;
+
+                const TABLE: Table = Table::new::<Self::Row<'static>>($name, $key, $meaning)$(.$modifier($($argument)?))*;
+            }
+        )+
+
+        /// All tables, each after those that it refers to.
+        pub(crate) const TABLES: &[Table] = &[$($table::TABLE),+];
+    };
+}
+
+tables! {
+    RunTable<'r> of (RowNumber, RunRow<'r>) = "run" by "id": "the run (one row)", constraint("CHECK (id = 1)"), with_checksum();
+    HostTable<'r> of HostRow<'r> = "host" by "host": "one host of the run", by_key();
+    HostFactTable<'r> of HostFactRow<'r> = "host_fact" by "host, name":
+        "one fact about a host: kernel, processor, sysctls, offloads, versions of every stack", by_key();
+    MetricDefinitionTable<'r> of MetricDefinitionRow<'r> = "metric_definition" by "name":
+        "definition of a metric, as of the version of Regatta that measured it", by_key();
+    TrialTable<'r> of TrialRecord = "trial" by "trial": "one attempt at a trial", with_checksum();
+    ReasonTable<'r> of (OfTrial, ReasonRow) = "reason" by "trial, position":
+        "one cause of an outcome other than `measured`", by_key();
+    MetricTable<'r> of (OfTrial, MetricRow<'r>) = "metric" by "trial, name":
+        "one value of one attempt; a value that was not measured has no row", by_key();
+    SeriesTable<'r> of (OfTrial, (Position, SeriesRow<'r>)) = "series" by "trial, position":
+        "one sampled quantity of one attempt at one end";
+    HistogramTable<'r> of (OfTrial, (Position, Histogram)) = "histogram" by "trial, position":
+        "one distribution of one attempt";
+    FactTable<'r> of (OfTrial, FactRow<'r>) = "fact" by "trial, name":
+        "one value that was read back from the running stacks in an attempt", by_key();
+    WarningTable<'r> of (RowNumber, (WarningTrial, Warning)) = "warning" by "id": "one warning", with_checksum();
+    PathCheckTable<'r> of (CheckNumber, PathCheck) = "path_check" by "id": "one check of the path by the bed", with_checksum();
+    PathQuantityTable<'r> of (OfPathCheck, AskedAchieved) = "path_quantity" by "path_check, position":
+        "one quantity of a check of the path", by_key();
+    HostSampleNamesTable<'r> of (RowNumber, HostSampleNamesRow<'r>) = "host_sample_names" by "id":
+        "the names of the values of samples", with_checksum();
+    HostSamplesTable<'r> of (RowNumber, HostSamplesRow<'r>) = "host_samples" by "id":
+        "samples of one host: of a few seconds between trials, or of one trial (bed `hosts` only)", with_checksum();
+    ParameterTable<'r> of (RowNumber, ParameterRow<'r>) = "parameter" by "id":
+        "value of one sweep for a transport, condition or workload that it made",
+        constraint("UNIQUE (part, name, key)"), with_checksum();
+    PartTable<'r> of (PartNumber, PartRow<'r>) = "part" by "id":
+        "one run that the file is made of, as a part of its plan: one, or of a merged file several", with_checksum();
+    PartFactTable<'r> of (OfPart, PartFactRow<'r>) = "part_fact" by "part, host, name":
+        "in a merged file, one fact about a host that differs between the parts", by_key();
+    PartTrialTable<'r> of (OfTrial, OfPart) = "part_trial" by "trial": "in a merged file, the part of one attempt";
+    PhraseTable<'r> of (RowNumber, PhraseRow<'r>) = "phrase" by "id":
+        "template of a text of the other tables: of a bed, a reason, a hint of a trial, a fact", with_checksum();
+}
+
+/// Returns the tables with their columns as a table in Markdown, for the documents.
+#[must_use]
+pub fn markdown() -> String {
+    let mut page = "| table | column | type | meaning |\n|---|---|---|---|\n".to_owned();
+    for table in TABLES {
+        page.push_str(&format!(
+            "| **`{}`** | | | {} |\n",
+            table.name, table.meaning
+        ));
+        for column in table.columns() {
+            let kind = stored::sql_type(column.kind);
+            page.push_str(&format!(
+                "| | `{}` | {kind} | {} |\n",
+                column.name, column.meaning
+            ));
+        }
+    }
+    page
+}
+
+/// Indexes beside those of the keys.
+const INDEXES: &str = "
 CREATE INDEX warning_of_trial ON warning (trial);
-CREATE TABLE path_check (
-    id INTEGER PRIMARY KEY,
-    condition TEXT NOT NULL,
-    checked_unix_ns INTEGER NOT NULL,
-    within INTEGER NOT NULL CHECK (within IN (0, 1)),
-    step_at_ns INTEGER NOT NULL DEFAULT 0,
-    spoiled TEXT,
-    checksum INTEGER
-) STRICT;
-CREATE TABLE path_quantity (
-    path_check INTEGER NOT NULL REFERENCES path_check (id),
-    position INTEGER NOT NULL,
-    name TEXT NOT NULL,
-    asked REAL,
-    achieved REAL,
-    lowest REAL,
-    highest REAL,
-    n INTEGER NOT NULL,
-    within INTEGER NOT NULL CHECK (within IN (0, 1)),
-    PRIMARY KEY (path_check, position)
-) STRICT, WITHOUT ROWID;
-";
-
-/// Statements that convert tables of version 1 to version 2.
-pub(crate) const FROM_1_TO_2: &str = "
-ALTER TABLE trial ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE trial ADD COLUMN checksum INTEGER;
-ALTER TABLE run ADD COLUMN checksum INTEGER;
-ALTER TABLE warning ADD COLUMN checksum INTEGER;
-ALTER TABLE path_check ADD COLUMN step_at_ns INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE path_check ADD COLUMN spoiled TEXT;
-ALTER TABLE path_check ADD COLUMN checksum INTEGER;
-PRAGMA user_version = 2;
-";
-
-/// Tables that version 3 added.
-pub(crate) const SINCE_3: &str = "
-CREATE TABLE host_sample_names (
-    id INTEGER PRIMARY KEY,
-    names TEXT NOT NULL,
-    checksum INTEGER
-) STRICT;
-CREATE TABLE host_samples (
-    id INTEGER PRIMARY KEY,
-    host TEXT NOT NULL REFERENCES host (host),
-    trial INTEGER,
-    names INTEGER NOT NULL REFERENCES host_sample_names (id),
-    samples INTEGER NOT NULL,
-    unix_ns BLOB NOT NULL CHECK (length(unix_ns) = 8 * samples),
-    monotonic_ns BLOB NOT NULL CHECK (length(monotonic_ns) = 8 * samples),
-    value_zlib BLOB NOT NULL,
-    checksum INTEGER
-) STRICT;
-";
-
-/// Table that version 4 added.
-pub(crate) const SINCE_4: &str = "
-CREATE TABLE parameter (
-    id INTEGER PRIMARY KEY,
-    part TEXT NOT NULL CHECK (part IN ('transport', 'condition', 'workload')),
-    name TEXT NOT NULL,
-    key TEXT NOT NULL,
-    value REAL,
-    unit TEXT,
-    text TEXT NOT NULL,
-    checksum INTEGER,
-    UNIQUE (part, name, key)
-) STRICT;
-";
-
-/// Tables that version 5 added.
-pub(crate) const SINCE_5: &str = "
-CREATE TABLE part (
-    id INTEGER PRIMARY KEY,
-    run_id TEXT NOT NULL,
-    plan_sha256 TEXT NOT NULL,
-    shard INTEGER,
-    shards INTEGER,
-    trials INTEGER NOT NULL,
-    node TEXT NOT NULL,
-    regatta_version TEXT NOT NULL,
-    started_unix_ns INTEGER NOT NULL,
-    bed TEXT NOT NULL,
-    checksum INTEGER
-) STRICT;
-CREATE TABLE part_fact (
-    part INTEGER NOT NULL REFERENCES part (id),
-    host TEXT NOT NULL,
-    name TEXT NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (part, host, name)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE part_trial (
-    trial INTEGER PRIMARY KEY REFERENCES trial (trial),
-    part INTEGER NOT NULL REFERENCES part (id)
-) STRICT;
 CREATE INDEX part_trial_of_part ON part_trial (part);
 ";
 
-/// Column that version 7 added.
-pub(crate) const SINCE_7: &str = "ALTER TABLE warning ADD COLUMN content_json TEXT";
-
-/// Table that version 8 added.
-pub(crate) const SINCE_8: &str = "
-CREATE TABLE phrase (
-    id INTEGER PRIMARY KEY,
-    text TEXT NOT NULL UNIQUE,
-    content_json TEXT NOT NULL,
-    checksum INTEGER
-) STRICT;
-";
+/// Returns the statements that create the tables.
+pub(crate) fn create() -> String {
+    let tables: String = TABLES.iter().map(Table::create).collect();
+    tables + INDEXES
+}

@@ -10,7 +10,7 @@ use std::{
 use regatta_model::{
     HostSamples, Measurements, PathCheck, RunHeader, Series, TrialRecord, Warning, reason,
 };
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::{
     FILE_NAME, ResultsError, RunState, checksum, digest,
@@ -20,8 +20,7 @@ use crate::{
     insert,
     moved_file::{self, FileIdentity},
     open::{beside, connect, has_log, missing},
-    query::RunFile,
-    schema,
+    run_file::RunFile,
 };
 
 /// Run that is being written, by one process at a time; its lock ends with the process, however
@@ -147,38 +146,7 @@ impl Store {
     /// # Errors
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_path_check(&mut self, check: &PathCheck) -> Result<(), ResultsError> {
-        self.write(|transaction| {
-            insert::put(
-                transaction,
-                "path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)",
-                params![
-                    check.condition,
-                    check.checked_unix_ns,
-                    check.within,
-                    i64::try_from(check.step_at_ns).unwrap_or(i64::MAX),
-                    check.spoiled.as_deref(),
-                ],
-            )?;
-            let id = transaction.last_insert_rowid();
-            for (position, quantity) in check.quantities.iter().enumerate() {
-                insert::put(
-                    transaction,
-                    "path_quantity",
-                    params![
-                        id,
-                        insert::signed(position),
-                        quantity.name,
-                        quantity.asked,
-                        quantity.achieved,
-                        quantity.lowest,
-                        quantity.highest,
-                        i64::try_from(quantity.n).unwrap_or(i64::MAX),
-                        quantity.within,
-                    ],
-                )?;
-            }
-            checksum::PATH_CHECK.seal(transaction, id)
-        })
+        self.write(|transaction| insert::insert_path_check(transaction, check))
     }
 
     /// Stores a warning about the whole run.
@@ -187,8 +155,8 @@ impl Store {
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_warning(&mut self, warning: &Warning) -> Result<(), ResultsError> {
         self.write(|transaction| {
-            insert::insert_warning(transaction, None, warning)?;
-            checksum::WARNING.seal(transaction, transaction.last_insert_rowid())
+            let number = insert::insert_warning(transaction, None, warning)?;
+            checksum::WARNING.seal(transaction, number)
         })
     }
 
@@ -301,9 +269,8 @@ impl RunLock {
         drop(reader);
         let path = dir.join(FILE_NAME);
         digest::remove(&path)?;
-        let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         insert::prepare(&connection)
-            .and_then(|()| modernise(&mut connection))
             .map_err(|e| explain(e, "open", &path).with_stored_trials(stored))?;
         Ok(Store {
             identity: FileIdentity::of(&path)?,
@@ -406,34 +373,4 @@ pub(crate) fn lock(dir: &Path) -> Result<File, ResultsError> {
         }),
         Err(TryLockError::Error(source)) => Err(explain_io(source, "lock", dir)),
     }
-}
-
-/// Upgrades the tables of an older version.
-fn modernise(connection: &mut Connection) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version < 2 {
-        transaction.execute_batch(schema::FROM_1_TO_2)?;
-    }
-    // Studies of versions before 4 have no sweeps, and the digest of the plan of those before 5 is not known here.
-    let added = [
-        (3, schema::SINCE_3),
-        (4, schema::SINCE_4),
-        (5, schema::SINCE_5),
-        // Metrics keep the names that they were stored under.
-        (6, ""),
-        (7, schema::SINCE_7),
-        (8, schema::SINCE_8),
-    ];
-    for (since, tables) in added.into_iter().filter(|(since, _)| version < *since) {
-        transaction.execute_batch(tables)?;
-        transaction.pragma_update(None, "user_version", since)?;
-    }
-    // Records of version 1 have no checksums, and warnings of those before 7 had a column less.
-    if version < 7 {
-        for (stored, _) in checksum::ALL.iter().filter(|(kind, _)| kind.since <= 2) {
-            stored.seal_all(&transaction)?;
-        }
-    }
-    transaction.commit()
 }

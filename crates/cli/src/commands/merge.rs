@@ -77,9 +77,9 @@ fn refusal(refused: &[Refused]) -> Failure {
         counted(refused.len(), "file"),
         lines.join("\n  ")
     );
-    let hint = match refused.iter().all(Refused::is_of_earlier_version) {
+    let hint = match refused.iter().all(Refused::is_of_other_version) {
         true => {
-            "merge the files of one version with that version of Regatta, and look at both runs with `regatta compare`, which reads older files; or leave these out with `--skip-bad`, and run their shards again with this version"
+            "merge them with the Regatta that wrote them; or leave them out with `--skip-bad`, and run their shards again with this one"
         }
         false => {
             "leave them out with `--skip-bad`: their trials are then missing, and the shards to run again are told"
@@ -132,12 +132,12 @@ fn report_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<()> {
 mod tests {
     use std::path::PathBuf;
 
-    use regatta_results::merge::Refusal;
+    use regatta_results::{ResultsError, merge::Refusal};
 
     use super::*;
 
     #[test]
-    fn files_of_an_earlier_version_have_a_remedy_of_their_own() {
+    fn files_of_another_version_have_a_remedy_of_their_own() {
         let hint = |refusals: Vec<Refusal>| {
             let path = PathBuf::from("shard-1");
             let refused = refusals.into_iter().map(|refusal| Refused {
@@ -146,8 +146,14 @@ mod tests {
             });
             refusal(&Vec::from_iter(refused)).message_and_hint().1
         };
-        let older = || Refusal::OtherSchema { found: 5 };
-        assert!(hint(vec![older()]).starts_with("merge the files of one version"));
-        assert!(hint(vec![older(), Refusal::Merged]).starts_with("leave them out"));
+        let other = || {
+            Refusal::Results(ResultsError::OtherVersion {
+                path: PathBuf::from("shard-1"),
+                found: 5,
+                writer: None,
+            })
+        };
+        assert!(hint(vec![other()]).starts_with("merge them with the Regatta"));
+        assert!(hint(vec![other(), Refusal::Merged]).starts_with("leave them out"));
     }
 }

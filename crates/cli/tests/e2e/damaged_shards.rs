@@ -93,7 +93,7 @@ impl Shards {
             7 => {
                 let dir = self.directory(name, &whole, false);
                 set_schema(&dir, if case % 20 == 7 { 1 } else { 99 });
-                "schema"
+                "with tables of version"
             }
             8 => {
                 self.directory(name, &whole, case % 20 == 8);

@@ -275,7 +275,7 @@ fn directory_with_a_run_is_refused_and_unchanged() {
 }
 
 #[test]
-fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
+fn a_results_file_that_is_damaged_or_of_another_version_is_refused_and_not_touched() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
     bench.run(&["run", "study.toml", "--out", "out"]);
@@ -293,9 +293,9 @@ fn a_results_file_that_is_damaged_or_newer_is_refused_and_not_touched() {
         assert_eq!(std::fs::read(&file).expect("results"), bytes, "not touched");
     };
     // SQLite keeps the version of the schema at byte 60 (<https://sqlite.org/fileformat.html>).
-    let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&9999_u32.to_be_bytes());
-    refused(&newer, "newer");
+    let mut other = good.clone();
+    other[60..64].copy_from_slice(&9999_u32.to_be_bytes());
+    refused(&other, "with tables of version 9999");
     refused(
         b"this was never a database, but it is long enough to be looked at",
         "results.sqlite",

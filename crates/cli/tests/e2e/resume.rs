@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use regatta_results::Reader;
+use regatta_results::{FILE_NAME, Reader, Store};
 
 use crate::help::{Bench, SMALL, Watched, is, trials};
 
@@ -42,28 +42,40 @@ fn results_file_names_its_run() {
     }
 }
 
+/// Makes the study of a run unreadable.
+fn damaged_study(dir: &Path) {
+    let change = "UPDATE run SET study_json = replace(study_json, '\"rounds\":1', '\"rounds\":x')
+        WHERE instr(study_json, '\"rounds\":1') > 0";
+    let connection = rusqlite::Connection::open(dir.join(FILE_NAME)).expect("a results file");
+    assert_eq!(connection.execute(change, []).expect("a change"), 1);
+}
+
+/// Replaces a run by one of a study whose first transport has another label.
+fn other_label(dir: &Path) {
+    let reader = Reader::open(dir).expect("a run");
+    let (mut header, trials) = (reader.header().expect("it"), reader.trials().expect("them"));
+    header.study.transports[0].label = "odp".to_owned();
+    let other = dir.with_file_name("other");
+    let mut store = Store::create(&other, &header).expect("a new run");
+    for trial in &trials {
+        store.add_trial(trial).expect("a new trial");
+    }
+    assert!(store.close());
+    fs::rename(other.join(FILE_NAME), dir.join(FILE_NAME)).expect("moved");
+    fs::remove_dir_all(other).expect("removed");
+}
+
 #[test]
 fn run_that_cannot_be_resumed_is_unchanged() {
     let bench = Bench::new();
     let file = ran(&bench);
     let good = fs::read(&file).expect("results");
-    for (from, to, expected) in [
-        ("\"rounds\":1", "\"rounds\":x", "its study cannot be read"),
-        ("\"label\":\"udp\"", "\"label\":\"odp\"", "another plan"),
+    for (damage, expected) in [
+        (damaged_study as fn(&Path), "run 1 is not what was stored"),
+        (other_label, "another plan"),
     ] {
         fs::write(&file, &good).expect("written");
-        // As a version without checksums stored it.
-        let changed = rusqlite::Connection::open(&file)
-            .and_then(|connection| {
-                connection.pragma_update(None, "user_version", 1)?;
-                connection.execute(
-                    "UPDATE run SET study_json = replace(study_json, ?1, ?2)
-                     WHERE instr(study_json, ?1) > 0",
-                    [from, to],
-                )
-            })
-            .expect("a results file");
-        assert_eq!(changed, 1, "{expected}");
+        damage(&bench.path("out"));
         let before = contents(&bench.path("out"));
         let done = bench.run(&["resume", "out"]);
         done.assert_code(2);

@@ -95,10 +95,10 @@ phrases! {
     directory_of_run() = "the directory of a run";
     holds_no_run(path: &str) = "`{path}` holds no run: it was ended before anything was saved";
     not_results(path: &str) = "`{path}` is not a results file of Regatta, or its beginning is damaged";
-    newer_results(found: u64, most: u64, path: &str) = "this file was written by a newer Regatta (schema {found}, this one reads up to {most}): `{path}`";
+    other_version(found: u64, only: u64, path: &str, writer: &str) = "`{path}` was written by Regatta {writer}, with tables of version {found}: this Regatta reads those of version {only} alone";
+    other_version_unsigned(found: u64, only: u64, path: &str) = "`{path}` was written by another Regatta, with tables of version {found}: this one reads those of version {only} alone";
     damaged_results(path: &str, what: &str) = "`{path}` is damaged: {what}";
-    other_schema(found: u64, only: u64) = "its tables are of schema {found}, and only files of schema {only} are merged: an earlier version of Regatta made its figures by other rules";
-    no_plan() = "it does not say of which plan it is: an earlier version of Regatta began it";
+    no_plan() = "it does not say of which plan it is";
     other_plan(study: &str, than: &str) = "it is of another plan, of the study `{study}`, than `{than}`";
     merged_already() = "it is merged already";
     same_run(other: &str) = "it is the same run as `{other}`";

@@ -23,21 +23,25 @@ pub use self::{
     template::{Argument, Phrase},
     text::Text,
 };
-use crate::units::{BitRate, Bytes, Ratio};
+use crate::{
+    table::record,
+    units::{BitRate, Bytes, Ratio},
+};
 
-/// Information that a reader needs before using a figure.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Warning {
-    /// Short name for machines: `deadline_reached`, `window_limited`, `path_out_of_tolerance`, ….
-    pub code: String,
-    /// Message in English: one sentence, without a full stop.
-    pub message: String,
-    /// Hint in English on what to type or to change; empty if nothing can be done.
-    pub hint: String,
-    /// Template and arguments that message and hint are made of; absent where an earlier version of Regatta stored the
-    /// warning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<Phrase>,
+record! {
+    /// Information that a reader needs before using a figure.
+    #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub struct Warning {
+        pub code: String = "short name of the kind of warning";
+        /// In English: one sentence, without a full stop.
+        pub message: String = "the warning";
+        /// In English.
+        pub hint: String = "what to type or to change, or empty";
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub content: Option<Phrase> =
+            "template of message and hint, and the values of its arguments, as JSON; absent where another program worded the warning",
+            named("content_json");
+    }
 }
 
 impl Warning {
@@ -51,7 +55,7 @@ impl Warning {
         }
     }
 
-    /// Creates a warning of finished sentences, as earlier versions of Regatta stored them.
+    /// Creates a warning of finished sentences, such as those of another program.
     #[must_use]
     pub fn of_texts(
         code: impl Into<String>,

@@ -14,8 +14,7 @@ use super::template::{Argument, Phrase};
 
 /// Text of a result, such as a reason: in English, with the phrase that it is made of.
 ///
-/// Texts of other programs, of the system, and of earlier versions of Regatta have no phrase, and are the same in every
-/// language. Texts are compared by their English form.
+/// Texts of other programs and of the system have no phrase, and are the same in every language. Texts are compared by their English form.
 #[derive(Debug, Clone, Default, Eq, Serialize, Deserialize)]
 #[serde(from = "Message", into = "Message")]
 pub struct Text {

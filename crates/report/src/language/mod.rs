@@ -140,8 +140,7 @@ fn forms_of_template(template: &Template, part: TemplatePart) -> Option<&'static
     TEMPLATES.get(&(context, template.name)).copied()
 }
 
-/// Returns a warning with message and hint in the language of the report. One that an earlier version of Regatta stored, as
-/// finished sentences, keeps them.
+/// Returns a warning with message and hint in the language of the report. One of finished sentences keeps them.
 pub(crate) fn warning(warning: &Warning) -> Warning {
     let mut shown = warning.clone();
     let content = warning.content.as_ref();

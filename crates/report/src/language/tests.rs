@@ -125,7 +125,7 @@ fn a_warning_is_rendered_in_the_language_of_the_report() {
 }
 
 #[test]
-fn a_warning_of_an_earlier_version_is_shown_as_it_is_stored() {
+fn a_warning_of_sentences_is_shown_as_it_is_stored() {
     let stored = Warning::of_texts(
         "path_out_of_tolerance",
         "9.5 % of the packets left the emulated path more than 1.5 ms late",
@@ -163,7 +163,7 @@ fn a_reason_is_rendered_in_the_language_of_the_report() {
             "выполните `modprobe sctp` от имени root; или задайте `--bed uml`, в его ядре он есть; или возьмите `sctp-userspace`",
         ]
     );
-    // What another program or an earlier version has said is shown as it is.
+    // What another program has said is shown as it is.
     assert_eq!(
         russian("no route to `lab-2` in 1.5 s".into()),
         "no route to `lab-2` in 1.5 s"

@@ -5,17 +5,22 @@ use std::{
     path::Path,
 };
 
-use regatta_model::{RunHeader, Warning, reason};
-use rusqlite::{Connection, OpenFlags, ToSql, params};
+use regatta_model::{RunHeader, Warning, reason, table::Column};
+use rusqlite::{Connection, OpenFlags};
 
 use super::{Choices, Differing, Merge, MergeError, MergePart, MergePlan};
 use crate::{
     FILE_NAME, Reader, ResultsError, RunState, checksum,
     explain::{explain, explain_io},
-    insert::{self, put},
+    insert::{self, PartOfRun},
     open::has_log,
-    schema,
+    schema::{
+        HostSampleNamesTable, HostSamplesTable, MetricDefinitionTable, OfPart, PartFactRow,
+        PartFactTable, PathCheckTable, PathQuantityTable, PhraseTable, TrialTable, WarningTable,
+    },
     store::{leftover, lock},
+    stored::{Stored as _, Table},
+    write_row,
 };
 
 /// Content of a merged file beside the trials.
@@ -118,40 +123,43 @@ fn copy_part(
     merged.execute_batch("BEGIN; DELETE FROM taken")?;
     let mut count = 0_usize;
     for index in content.choices.of_part(number, part, content.plan) {
-        put(merged, "taken", params![index])?;
+        let mut take = merged.prepare_cached("INSERT INTO taken (trial) VALUES (?1)")?;
+        take.execute([index])?;
         count += 1;
     }
     let stored: i64 =
         merged.query_row("SELECT count(*) FROM source.trial", [], |row| row.get(0))?;
-    let filter = match insert::signed(count) == stored {
-        true => "",
-        // Also where a run that goes on has stored more since it was read.
-        false => "WHERE trial IN (SELECT trial FROM taken)",
-    };
-    for rows in checksum::TRIAL.rows {
-        let summed = rows.columns(schema::VERSION);
-        let (table, mut columns) = (rows.table, format!("trial, {summed}"));
-        let (mut filter, mut order) = (filter, format!("trial, {}", rows.order));
-        match table {
-            "trial" => columns = format!("{summed}, checksum"),
-            // Their order is part of a trial's checksum, their numbers are not.
-            "warning" => {
-                order = rows.order.to_owned();
-                if filter.is_empty() {
-                    filter = "WHERE trial IS NOT NULL";
-                }
-            }
-            _ => {}
-        }
-        merged.execute_batch(&format!(
-            "INSERT INTO main.{table} ({columns}) SELECT {columns} FROM source.{table} {filter} ORDER BY {order}"
-        ))?;
-    }
+    let is_whole = insert::signed(count) == stored;
+    copy_trials(merged, is_whole)?;
     insert_part(merged, id, part, &content.facts.0[number])?;
-    merged.execute("INSERT INTO part_trial SELECT trial, ?1 FROM taken", [id])?;
+    merged.execute(
+        "INSERT INTO part_trial (trial, part) SELECT trial, ?1 FROM taken",
+        [id],
+    )?;
     checksum::PART.seal(merged, id)?;
     copy_of_run(merged, id)?;
     merged.execute_batch("COMMIT; DETACH source")
+}
+
+/// Copies the rows of trials with their checksums: those of all trials of the part, or those of trials in `taken`.
+fn copy_trials(merged: &Connection, all: bool) -> rusqlite::Result<()> {
+    let table = TrialTable::TABLE;
+    let columns = table.copied_columns() + ", checksum";
+    let rows = checksum::TRIAL.rows.iter();
+    let rows = rows.map(|rows| (rows.table, rows.table.copied_columns()));
+    for (table, columns) in std::iter::once((table, columns)).chain(rows) {
+        let (name, key) = (table.name, table.key);
+        let filter = match all {
+            // Warnings also have rows of no trial.
+            true => "trial IS NOT NULL",
+            // Also where a run that goes on has stored more since it was read.
+            false => "trial IN (SELECT trial FROM taken)",
+        };
+        merged.execute_batch(&format!(
+            "INSERT INTO main.{name} ({columns}) SELECT {columns} FROM source.{name} WHERE {filter} ORDER BY {key}"
+        ))?;
+    }
+    Ok(())
 }
 
 fn insert_part(
@@ -160,15 +168,16 @@ fn insert_part(
     part: &MergePart,
     facts: &[[String; 3]],
 ) -> rusqlite::Result<()> {
-    let run: [&dyn ToSql; 4] = [
-        &part.run_id,
-        &part.regatta_version,
-        &part.started_unix_ns,
-        &part.bed,
-    ];
-    insert::insert_part(merged, id, &part.part, run)?;
+    let of_run = PartOfRun {
+        run_id: &part.run_id,
+        regatta_version: &part.regatta_version,
+        started_unix_ns: part.started_unix_ns,
+        bed: &part.bed,
+    };
+    insert::insert_part(merged, id, &part.part, of_run)?;
     for [host, name, value] in facts {
-        put(merged, "part_fact", params![id, host, name, value])?;
+        let row = PartFactRow { host, name, value };
+        write_row::insert::<PartFactTable>(merged, &(OfPart { part: id }, row))?;
     }
     Ok(())
 }
@@ -176,67 +185,108 @@ fn insert_part(
 /// Copies what is no trial's. Warnings and path checks that are the same in every figure are taken once:
 /// in virtual time every part makes the same ones.
 fn copy_of_run(merged: &Connection, part: i64) -> rusqlite::Result<()> {
-    merged.execute_batch(
-        "INSERT OR IGNORE INTO main.metric_definition SELECT * FROM source.metric_definition;
-         INSERT OR IGNORE INTO main.phrase (text, content_json)
-             SELECT text, content_json FROM source.phrase ORDER BY id;
-         INSERT INTO main.warning (code, message, hint, content_json)
-             SELECT code, message, hint, content_json FROM source.warning AS new WHERE trial IS NULL AND NOT EXISTS (
-                 SELECT 1 FROM main.warning AS known WHERE known.trial IS NULL
-                 AND (known.code, known.message, known.hint) = (new.code, new.message, new.hint))
-             ORDER BY id;",
-    )?;
+    for table in [MetricDefinitionTable::TABLE, PhraseTable::TABLE] {
+        let (name, key, columns) = (table.name, table.key, table.copied_columns());
+        merged.execute_batch(&format!(
+            "INSERT OR IGNORE INTO main.{name} ({columns}) SELECT {columns} FROM source.{name} ORDER BY {key}"
+        ))?;
+    }
+    let warnings = WarningTable::TABLE;
+    let (columns, same) = (
+        warnings.copied_columns(),
+        same(&warnings, ["known", "new"], &[]),
+    );
+    merged.execute_batch(&format!(
+        "INSERT INTO main.warning ({columns})
+             SELECT {columns} FROM source.warning AS new WHERE trial IS NULL AND NOT EXISTS (
+                 SELECT 1 FROM main.warning AS known WHERE {same})
+             ORDER BY id",
+    ))?;
     copy_path_checks(merged)?;
     copy_host_samples(merged, part)
 }
 
+/// Returns the condition that two rows of a table, by their aliases, are the same but for some columns.
+fn same(table: &Table, [one, other]: [&str; 2], but: &[&str]) -> String {
+    let columns = table.columns().into_iter();
+    let compared = columns.filter(|it| !it.is_row_number && !but.contains(&&*it.name));
+    let terms = compared.map(|Column { name, .. }| format!("{one}.{name} IS {other}.{name}"));
+    terms.collect::<Vec<_>>().join(" AND ")
+}
+
+/// Returns the columns of a table, with commas between, and the same with other expressions for some.
+fn replaced(table: &Table, replacements: &[(&str, &str)]) -> [String; 2] {
+    let columns = table.copied_columns();
+    let expressions = columns.split(", ").map(|name| {
+        let mut replacements = replacements.iter();
+        let replacement = replacements.find(|(column, _)| *column == name);
+        replacement.map_or(name, |(_, expression)| expression)
+    });
+    let expressions = expressions.collect::<Vec<_>>().join(", ");
+    [columns, expressions]
+}
+
 fn copy_path_checks(merged: &Connection) -> rusqlite::Result<()> {
-    let mut checks = merged.prepare_cached("SELECT id FROM source.path_check ORDER BY id")?;
-    let ids = checks.query_map([], |row| row.get(0))?;
+    let (checks, quantities) = (PathCheckTable::TABLE, PathQuantityTable::TABLE);
+    let same_check = same(&checks, ["known", "new"], &["checked_unix_ns"]);
+    let same_quantity = same(
+        &quantities,
+        ["known_quantity", "new_quantity"],
+        &["path_check"],
+    );
+    let same = format!(
+        "SELECT EXISTS (
+            SELECT 1 FROM main.path_check AS known, source.path_check AS new
+            WHERE new.id = ?1 AND {same_check} AND NOT EXISTS (
+                SELECT 1 FROM source.path_quantity AS new_quantity
+                WHERE new_quantity.path_check = new.id AND NOT EXISTS (
+                    SELECT 1 FROM main.path_quantity AS known_quantity
+                    WHERE known_quantity.path_check = known.id AND {same_quantity})))"
+    );
+    let check_columns = checks.copied_columns();
+    let insert_check = format!(
+        "INSERT INTO main.path_check ({check_columns}) SELECT {check_columns} FROM source.path_check WHERE id = ?1"
+    );
+    let [columns, of_copy] = replaced(&quantities, &[("path_check", "?2")]);
+    let insert_quantities = format!(
+        "INSERT INTO main.path_quantity ({columns}) SELECT {of_copy} FROM source.path_quantity WHERE path_check = ?1"
+    );
+    let mut ids = merged.prepare_cached("SELECT id FROM source.path_check ORDER BY id")?;
+    let ids = ids.query_map([], |row| row.get("id"))?;
     let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
     for id in ids {
-        let same = "SELECT EXISTS (
-            SELECT 1 FROM main.path_check AS known, source.path_check AS new
-            WHERE new.id = ?1 AND known.condition = new.condition AND known.step_at_ns = new.step_at_ns
-            AND known.spoiled IS new.spoiled
-            AND NOT EXISTS (
-                SELECT position, name, asked, achieved, n FROM source.path_quantity WHERE path_check = new.id
-                EXCEPT
-                SELECT position, name, asked, achieved, n FROM main.path_quantity WHERE path_check = known.id))";
-        let mut same = merged.prepare_cached(same)?;
+        let mut same = merged.prepare_cached(&same)?;
         if same.query_row([id], |row| row.get(0))? {
             continue;
         }
-        let check =
-            "INSERT INTO main.path_check (condition, checked_unix_ns, within, step_at_ns, spoiled)
-             SELECT condition, checked_unix_ns, within, step_at_ns, spoiled
-             FROM source.path_check WHERE id = ?1";
-        merged.prepare_cached(check)?.execute([id])?;
-        let new = merged.last_insert_rowid();
-        let quantities = "INSERT INTO main.path_quantity
-             SELECT ?2, position, name, asked, achieved, lowest, highest, n, within
-             FROM source.path_quantity WHERE path_check = ?1";
-        merged.prepare_cached(quantities)?.execute([id, new])?;
-        checksum::PATH_CHECK.seal(merged, new)?;
+        merged.prepare_cached(&insert_check)?.execute([id])?;
+        let copy = merged.last_insert_rowid();
+        merged
+            .prepare_cached(&insert_quantities)?
+            .execute([id, copy])?;
+        checksum::PATH_CHECK.seal(merged, copy)?;
     }
     Ok(())
 }
 
 /// Copies samples of the hosts of the part's trials, and of the times between trials.
 fn copy_host_samples(merged: &Connection, part: i64) -> rusqlite::Result<()> {
-    merged.execute_batch(
-        "INSERT INTO main.host_sample_names (names)
-             SELECT names FROM source.host_sample_names AS new
-             WHERE NOT EXISTS (SELECT 1 FROM main.host_sample_names WHERE names = new.names)",
-    )?;
+    let lists = HostSampleNamesTable::TABLE;
+    let (columns, same) = (lists.copied_columns(), same(&lists, ["known", "new"], &[]));
+    merged.execute_batch(&format!(
+        "INSERT INTO main.host_sample_names ({columns}) SELECT {columns} FROM source.host_sample_names AS new
+             WHERE NOT EXISTS (SELECT 1 FROM main.host_sample_names AS known WHERE {same}) ORDER BY id"
+    ))?;
+    let names = format!(
+        "(SELECT known.id FROM main.host_sample_names AS known, source.host_sample_names AS new
+          WHERE new.id = samples_of_part.names AND {same})"
+    );
+    let [columns, of_copy] = replaced(&HostSamplesTable::TABLE, &[("names", &names)]);
     merged.execute(
-        "INSERT INTO main.host_samples (host, trial, names, samples, unix_ns, monotonic_ns, value_zlib)
-         SELECT host, trial, (
-             SELECT known.id FROM main.host_sample_names AS known, source.host_sample_names AS new
-             WHERE new.id = samples_of_part.names AND known.names = new.names
-         ), samples, unix_ns, monotonic_ns, value_zlib
-         FROM source.host_samples AS samples_of_part
-         WHERE trial IS NULL OR trial IN (SELECT trial FROM part_trial WHERE part = ?1) ORDER BY id",
+        &format!(
+            "INSERT INTO main.host_samples ({columns}) SELECT {of_copy} FROM source.host_samples AS samples_of_part
+             WHERE trial IS NULL OR trial IN (SELECT trial FROM part_trial WHERE part = ?1) ORDER BY id"
+        ),
         [part],
     )?;
     Ok(())

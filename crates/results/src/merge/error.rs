@@ -2,23 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use regatta_model::{Phrase, Text, Warning, reason, warning};
+use regatta_model::{Text, Warning, reason, warning};
 
-use crate::{ResultsError, schema};
+use crate::ResultsError;
 
 /// Reason why a file cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The file is missing, damaged, newer, or no results file.
+    /// The file is missing, damaged, of another version, or no results file.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// Tables of another version.
-    #[error("{}", other_schema(*.found))]
-    OtherSchema {
-        /// Version of its tables.
-        found: i32,
-    },
-    /// Run without the digest of its plan: a version without shards began it.
+    /// Run without the digest of its plan.
     #[error("{}", reason::no_plan())]
     NoPlan,
     /// Run of another plan.
@@ -45,19 +39,12 @@ impl Refusal {
     fn reasons(&self) -> Vec<Text> {
         vec![match self {
             Self::Results(error) => return error.reasons(),
-            Self::OtherSchema { found } => other_schema(*found).into(),
             Self::NoPlan => reason::no_plan().into(),
             Self::OtherPlan { study, than } => reason::other_plan(study, &shown(than)).into(),
             Self::Merged => reason::merged_already().into(),
             Self::Twice { as_other } => reason::same_run(&shown(as_other)).into(),
         }]
     }
-}
-
-/// Returns the reason for tables of another version.
-fn other_schema(found: i32) -> Phrase {
-    let [found, only] = [found, schema::VERSION].map(|version| version.unsigned_abs().into());
-    reason::other_schema(found, only)
 }
 
 fn shown(path: &Path) -> String {
@@ -87,10 +74,11 @@ impl Refused {
         self.warning().message
     }
 
-    /// Whether an earlier version of Regatta made the file, so that this one does not merge it.
+    /// Whether another version of Regatta made the file, so that this one does not read it.
     #[must_use]
-    pub const fn is_of_earlier_version(&self) -> bool {
-        matches!(self.refusal, Refusal::OtherSchema { .. } | Refusal::NoPlan)
+    pub const fn is_of_other_version(&self) -> bool {
+        let refusal = &self.refusal;
+        matches!(refusal, Refusal::Results(ResultsError::OtherVersion { .. }))
     }
 
     /// Returns the warning of a merged file that this one was left out.

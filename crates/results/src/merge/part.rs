@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_model::{HostFacts, Named as _, Outcome, RunPart};
+use regatta_model::{HostFacts, Outcome, RunPart, table::Phrases};
 
 use super::Refusal;
-use crate::{Reader, RunState, digest, schema};
+use crate::{Reader, RunState, digest, schema::TrialTable};
 
 /// File that is merged.
 #[derive(Debug)]
@@ -50,12 +50,7 @@ impl MergePart {
     /// Reads a file and checks it whole. No file stays open: there may be thousands.
     pub(super) fn read(path: &Path) -> Result<Self, Refusal> {
         let reader = Reader::open(path)?;
-        let found = reader.version()?;
-        if found != schema::VERSION {
-            return Err(Refusal::OtherSchema { found });
-        }
-        let merged = "SELECT EXISTS (SELECT 1 FROM part_trial)";
-        if reader.one(merged, |row| row.get(0))? {
+        if reader.is_merged()? {
             return Err(Refusal::Merged);
         }
         let part = reader.part()?;
@@ -63,35 +58,30 @@ impl MergePart {
             return Err(Refusal::NoPlan);
         }
         digest::check(reader.path())?;
+        let attempts = reader.all::<TrialTable, _>(&Phrases::default(), |trial| Attempt {
+            index: trial.index,
+            attempt: trial.attempt,
+            outcome: trial.outcome,
+            started_unix_ns: trial.started_unix_ns,
+        })?;
+        let (hosts, state) = (reader.hosts()?, reader.state()?);
         // Not the study, which may have thousands of cells: the digest stands for it.
-        let run = "SELECT run_id, regatta_version, started_unix_ns, study, bed FROM run";
-        let run = reader.one(run, |row| row.try_into())?;
-        let (run_id, regatta_version, started_unix_ns, study, bed) = run;
-        let attempts = reader.rows(
-            "SELECT trial, attempt, outcome, started_unix_ns FROM trial ORDER BY trial",
-            |row| {
-                let outcome: String = row.get(2)?;
-                Ok(Attempt {
-                    index: row.get(0)?,
-                    attempt: row.get(1)?,
-                    // The table allows no other.
-                    outcome: Outcome::from_name(&outcome).unwrap_or(Outcome::Invalid),
-                    started_unix_ns: row.get(3)?,
+        reader
+            .run(|run| {
+                Ok(Self {
+                    path: reader.path().to_owned(),
+                    run_id: run.run_id.to_owned(),
+                    part,
+                    state,
+                    regatta_version: run.regatta_version.to_owned(),
+                    started_unix_ns: run.started_unix_ns,
+                    bed: run.bed.into(),
+                    hosts,
+                    named: path.to_owned(),
+                    study: run.study.to_owned(),
+                    attempts,
                 })
-            },
-        )?;
-        Ok(Self {
-            path: reader.path().to_owned(),
-            run_id,
-            part,
-            state: reader.state()?,
-            regatta_version,
-            started_unix_ns,
-            bed,
-            hosts: reader.hosts()?,
-            named: path.to_owned(),
-            study,
-            attempts,
-        })
+            })
+            .map_err(Refusal::from)
     }
 }

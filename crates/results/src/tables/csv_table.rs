@@ -5,7 +5,9 @@ use std::{
     io::{self, Write},
 };
 
-use super::{column::Value, rows::RowWriter};
+use regatta_model::table::Value;
+
+use super::rows::RowWriter;
 use crate::cell::is_like_a_formula;
 
 /// Writer of a table in CSV: an empty field for an absent value, `.` before decimals.
@@ -37,6 +39,15 @@ impl<W: Write> CsvTable<W> {
         Ok(table)
     }
 
+    /// Writes a text that no spreadsheet takes for a formula.
+    fn write_text(&mut self, text: &str) -> io::Result<()> {
+        match is_like_a_formula(text) {
+            true => self.csv.write_field(format!("'{text}"))?,
+            false => self.csv.write_field(text)?,
+        }
+        Ok(())
+    }
+
     /// Writes what is left, and returns the output.
     ///
     /// # Errors
@@ -62,10 +73,16 @@ impl<W: Write> RowWriter for CsvTable<W> {
                 // In capitals, as R, pandas and DuckDB all know them.
                 Value::Boolean(true) => write!(self.text, "TRUE"),
                 Value::Boolean(false) => write!(self.text, "FALSE"),
-                Value::Text(text) if is_like_a_formula(text) => write!(self.text, "'{text}"),
                 Value::Text(text) => {
-                    self.csv.write_field(text)?;
+                    self.write_text(text)?;
                     continue;
+                }
+                Value::WithPhrase(text) => {
+                    self.write_text(text)?;
+                    continue;
+                }
+                Value::Bytes(_) | Value::Phrase(_) => {
+                    return Err(io::Error::other("a column of this type is in no CSV file"));
                 }
             };
             self.csv.write_field(&self.text)?;

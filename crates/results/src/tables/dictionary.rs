@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use regatta_model::{Better, METRICS, MetricDefinition, Named as _, RunHeader, Unit, metric};
+use regatta_model::{
+    Better, METRICS, MetricDefinition, Named as _, RunHeader, Unit, metric, table::Column,
+};
 use serde::Serialize;
 
-use super::{column::Column, definition::Table};
+use super::definition::Table;
 
 /// Version of the form of the dictionary.
 const SCHEMA_VERSION: u32 = 2;

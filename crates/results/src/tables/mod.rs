@@ -2,7 +2,6 @@
 //!
 //! Tables are read and written row by row: the samples of a run of days need not fit into memory.
 
-mod column;
 mod csv_table;
 mod definition;
 mod dictionary;
@@ -12,20 +11,20 @@ mod trials_csv;
 
 use std::{convert::identity, fs, io, path::Path};
 
+use regatta_model::table::Column;
 use serde::Serialize;
 
+pub(crate) use self::{
+    csv_table::CsvTable,
+    rows::{RowWriter, sample_rows},
+    trials_csv::{TrialColumns, TrialTexts},
+};
 use self::{
-    column::Column,
     definition::TABLES,
     dictionary::{Dictionary, TableEntry},
     parquet_table::ParquetTable,
 };
-pub(crate) use self::{
-    csv_table::CsvTable,
-    rows::{RowWriter, sample_rows},
-    trials_csv::{IDENTITY, TrialColumns},
-};
-use crate::{Reader, ResultsError, explain::explain_io, query::RunFile, replace::replace};
+use crate::{Reader, ResultsError, explain::explain_io, replace::replace, run_file::RunFile};
 
 /// Name of the data dictionary for programs.
 pub const DICTIONARY_FILE_NAME: &str = "dictionary.json";

@@ -5,10 +5,9 @@
 
 use std::io::{self, Write};
 
-use super::{
-    column::{Column, Kind, Value},
-    rows::RowWriter,
-};
+use regatta_model::table::{Column, Kind, Value};
+
+use super::rows::RowWriter;
 
 /// First and last bytes of a file.
 const MAGIC: &[u8] = b"PAR1";
@@ -202,7 +201,7 @@ impl ColumnBuffer {
             Kind::Integer | Kind::Unsigned => 2,
             Kind::Single => 4,
             Kind::Real => 5,
-            Kind::Text => 6,
+            Kind::Text | Kind::Bytes => 6,
         }
     }
 
@@ -225,7 +224,7 @@ impl ColumnBuffer {
                 logical.structure(10, unsigned);
                 element.integer(6, 14).structure(10, logical);
             }
-            Kind::Integer | Kind::Real | Kind::Single | Kind::Boolean => {}
+            Kind::Integer | Kind::Real | Kind::Single | Kind::Boolean | Kind::Bytes => {}
         }
         element
     }

@@ -1,34 +1,69 @@
 //! Columns of `trials.csv`, which depend on the run: the sweeps, metrics and facts that occur.
 
-use regatta_model::{Sweeps, metric, stack};
-
-use super::{
-    column::{Column, Kind},
-    definition::TABLES,
+use regatta_model::{
+    Sweeps, TrialRecord, metric, stack,
+    table::{Column, Columns as _, Kind, Value},
 };
+
+use super::definition::of_some_runs;
 use crate::{Reader, ResultsError};
 
 /// Query for the metrics that have a value; see [`Reader::trials`] for values that are none.
 const OCCURRING_METRICS: &str =
     "SELECT DISTINCT name FROM metric WHERE abs(value) <= 1.7976931348623157e308";
 
-/// Columns that every run has.
-pub(crate) const IDENTITY: [&str; 12] = [
-    "trial",
-    "attempt",
-    "round",
-    "transport",
-    "condition",
-    "workload",
-    "started_unix_ns",
-    "seed",
-    "outcome",
-    "reasons",
-    "hint",
-    "warnings",
-];
+/// Columns of `trials.csv` that every run has: those of a trial, its reasons before the hint, and its warnings.
+fn of_every_run() -> Vec<Column> {
+    let mut columns = Vec::new();
+    TrialRecord::columns(&mut columns);
+    let reasons = Column::new(
+        Kind::Text,
+        "reasons",
+        "causes of an outcome other than `measured`, outermost first, with `; ` between",
+    );
+    let warnings = Column::new(
+        Kind::Text,
+        "warnings",
+        "short names of the kinds of its warnings, with `; ` between",
+    );
+    columns.insert(position_of_reasons(&columns), reasons);
+    columns.push(warnings);
+    columns
+}
 
-/// Columns of a run after [`IDENTITY`].
+fn position_of_reasons(columns: &[Column]) -> usize {
+    let hint = columns.iter().position(|column| column.name == "hint");
+    hint.unwrap_or(columns.len())
+}
+
+/// Texts of one trial in the columns that are no fields of it.
+pub(crate) struct TrialTexts {
+    reasons: String,
+    warnings: String,
+}
+
+impl TrialTexts {
+    pub(crate) fn of(trial: &TrialRecord) -> Self {
+        let warnings = trial.measurements.warnings.iter();
+        let codes: Vec<&str> = warnings.map(|warning| warning.code.as_str()).collect();
+        Self {
+            reasons: trial.reasons.join("; "),
+            warnings: codes.join("; "),
+        }
+    }
+
+    /// Returns the values of the columns of every run.
+    pub(crate) fn values<'v>(&'v self, trial: &'v TrialRecord) -> Vec<Value<'v>> {
+        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        TrialRecord::columns(&mut columns);
+        trial.values(&mut values);
+        values.insert(position_of_reasons(&columns), Value::Text(&self.reasons));
+        values.push(Value::Text(&self.warnings));
+        values
+    }
+}
+
+/// Columns of a run after those of every run.
 pub(crate) struct TrialColumns {
     sweeps: Sweeps,
     /// Keys of the sweeps, such as `condition.loss`.
@@ -45,19 +80,22 @@ impl TrialColumns {
     /// # Errors
     /// Errors of reading.
     pub(crate) fn of(reader: &Reader) -> Result<Self, ResultsError> {
-        let text = |sql: &str| reader.rows(sql, |row| row.get::<_, String>(0));
-        let mut metrics = text(OCCURRING_METRICS)?;
-        for name in &mut metrics {
-            *name = metric::current_name(name).to_owned();
-        }
+        let names = |sql: &str| {
+            let mut names: Vec<String> = Vec::new();
+            reader.each(sql, [], |row| {
+                names.push(row.get("name")?);
+                Ok(())
+            })?;
+            Ok::<_, ResultsError>(names)
+        };
+        let mut metrics = names(OCCURRING_METRICS)?;
         let rank = |name: &String| {
             metric::METRICS
                 .iter()
                 .position(|metric| metric.name == name)
         };
         metrics.sort_by_cached_key(|name| (rank(name).unwrap_or(usize::MAX), name.clone()));
-        metrics.dedup();
-        let facts = text("SELECT DISTINCT name FROM fact ORDER BY name")?;
+        let facts = names("SELECT DISTINCT name FROM fact ORDER BY name")?;
         let sweeps = reader.header()?.study.sweeps;
         let mut keys: Vec<String> = Vec::new();
         for sweep in &sweeps.sweeps {
@@ -76,34 +114,13 @@ impl TrialColumns {
 
     /// Returns the names of all columns, in their order.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
-        let identity = IDENTITY.iter().map(|name| (*name).to_owned());
-        let facts = self.facts.iter().map(|name| format!("fact.{name}"));
-        let of_run = self.keys.iter().chain(&self.metrics).cloned();
-        identity.chain(of_run).chain(facts)
+        self.described()
+            .into_iter()
+            .map(|column| column.name.into_owned())
     }
 
     /// Describes all columns, in their order.
     pub(super) fn described(&self) -> Vec<Column> {
-        let tables = || TABLES.iter().filter(|table| table.name == "trial");
-        let identity = IDENTITY.iter().map(|name| match *name {
-            "reasons" => Column::new(
-                Kind::Text,
-                "reasons",
-                "causes of an outcome other than `measured`, outermost first, with `; ` between",
-            ),
-            "warnings" => Column::new(
-                Kind::Text,
-                "warnings",
-                "short names of the kinds of its warnings, with `; ` between",
-            ),
-            name => {
-                let mut columns = tables().flat_map(|table| table.columns);
-                let column = columns.find(|column| column.name == name);
-                column
-                    .cloned()
-                    .unwrap_or_else(|| Column::new(Kind::Text, name, ""))
-            }
-        });
         let of_key = |key: &String| {
             let mut sweeps = self.sweeps.sweeps.iter();
             let sweep = sweeps.find(|sweep| sweep.full_key() == *key);
@@ -115,22 +132,22 @@ impl TrialColumns {
             let meaning = format!(
                 "value of the sweep of `{key}` in the trial; absent where that sweep does not apply"
             );
-            Column::of_run(kind, key.clone(), unit, meaning)
+            of_some_runs(kind, key.clone(), unit, meaning)
         };
         let of_metric = |name: &String| {
             let known = metric::find(name);
             let meaning = known.map_or("metric of another version of Regatta", |it| it.definition);
             let meaning = meaning.trim_end_matches('.').to_owned();
-            Column::of_run(Kind::Real, name.clone(), known.map(|it| it.unit), meaning)
+            of_some_runs(Kind::Real, name.clone(), known.map(|it| it.unit), meaning)
         };
         let of_fact = |name: &String| {
             let known = stack::find(name).map(|fact| fact.definition.to_owned());
             let meaning = known.unwrap_or_else(|| {
                 format!("the fact `{name}`, which was read back from the running stacks")
             });
-            Column::of_run(Kind::Text, format!("fact.{name}"), None, meaning)
+            of_some_runs(Kind::Text, format!("fact.{name}"), None, meaning)
         };
-        identity
+        (of_every_run().into_iter())
             .chain(self.keys.iter().map(of_key))
             .chain(self.metrics.iter().map(of_metric))
             .chain(self.facts.iter().map(of_fact))

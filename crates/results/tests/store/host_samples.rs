@@ -7,8 +7,8 @@ use regatta_results::{FILE_NAME, Reader, ResultsError, Store, exports, hosts_csv
 use tempfile::tempdir;
 
 use crate::{
-    GOLDEN, GOLDEN_2, GOLDEN_3, GOLDEN_4, GOLDEN_5,
     common::{header, open_to_resume, trial},
+    write_run,
 };
 
 /// Returns samples of one host: whole and absent values, and one that a float cannot hold exactly.
@@ -94,11 +94,10 @@ fn a_sample_without_a_value_for_each_name_is_left_out() {
     assert_eq!(read(&Reader::open(dir.path()).unwrap()), [odd]);
 }
 
-/// Checks that a file of an older version has no samples, and gets some when its run goes on.
-#[track_caller]
-fn check_resume(golden: &str) {
+#[test]
+fn a_resumed_run_stores_samples() {
     let dir = tempdir().unwrap();
-    fs::copy(golden, dir.path().join(FILE_NAME)).unwrap();
+    write_run(dir.path());
     assert_eq!(read(&Reader::open(dir.path()).unwrap()), []);
     let mut store = open_to_resume(dir.path()).unwrap();
     store.add_host_samples(&batches()).unwrap();
@@ -106,31 +105,6 @@ fn check_resume(golden: &str) {
     let reader = Reader::open(dir.path()).unwrap();
     assert_eq!(read(&reader), batches());
     assert_eq!(reader.trials().unwrap()[0], trial(0));
-}
-
-#[test]
-fn a_resumed_run_of_version_1_stores_samples() {
-    check_resume(GOLDEN);
-}
-
-#[test]
-fn a_resumed_run_of_version_2_stores_samples() {
-    check_resume(GOLDEN_2);
-}
-
-#[test]
-fn a_resumed_run_of_version_3_stores_samples() {
-    check_resume(GOLDEN_3);
-}
-
-#[test]
-fn a_resumed_run_of_version_4_stores_samples() {
-    check_resume(GOLDEN_4);
-}
-
-#[test]
-fn a_resumed_run_of_version_5_stores_samples() {
-    check_resume(GOLDEN_5);
 }
 
 /// Checks that a file whose samples were changed is refused, in these words.

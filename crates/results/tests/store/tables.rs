@@ -215,23 +215,3 @@ fn the_dictionary_names_every_file_column_and_metric() {
     }
     assert!(page.contains("was not idle, waiting for I/O, or taken by a hypervisor"));
 }
-
-#[test]
-fn files_of_older_versions_are_exported() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let mut versions = 0;
-    for entry in fs::read_dir(golden).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_none_or(|ending| ending != "sqlite") {
-            continue;
-        }
-        versions += 1;
-        let out = tempfile::tempdir().expect("a temporary directory");
-        let reader = Reader::open(&path).expect("a whole file");
-        // The histograms of these files are no histograms.
-        let error = export_tables(&reader, out.path(), &BOTH).expect_err("a refusal");
-        assert!(error.to_string().contains("histogram"), "{error}");
-        assert!(out.path().join("trial.parquet").is_file());
-    }
-    assert!(versions >= 3, "{versions}");
-}
