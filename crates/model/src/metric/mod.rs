@@ -36,7 +36,7 @@ pub mod id {
     pub use super::{hosts::id::*, network::id::*, work::id::*};
 }
 
-use serde::{Deserialize as _, Deserializer, Serialize};
+use serde::Serialize;
 
 use crate::{
     named::{Named as _, named},
@@ -193,44 +193,6 @@ pub fn find(name: &str) -> Option<&'static MetricDefinition> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
-/// Metrics that had another name in earlier versions, whose names did not say the statistic: earlier name, name now.
-pub const EARLIER_NAMES: &[(&str, &str)] = &[
-    ("message_delay_ns", id::MESSAGE_DELAY_MEAN_NS),
-    ("one_way_delay_ns", id::ONE_WAY_DELAY_P50_NS),
-    ("round_trip_delay_idle_ns", id::ROUND_TRIP_DELAY_IDLE_P50_NS),
-    ("round_trip_delay_ns", id::ROUND_TRIP_DELAY_MEAN_NS),
-    ("set_up_time_ns", id::SET_UP_TIME_MEAN_NS),
-    ("settling_time_ns", id::SETTLING_TIME_MEAN_NS),
-    ("smoothed_rtt_ns", id::SMOOTHED_RTT_MEAN_NS),
-    (
-        "stream_round_trip_delay_ns",
-        id::STREAM_ROUND_TRIP_DELAY_MEAN_NS,
-    ),
-    ("time_to_completion_ns", id::TIME_TO_COMPLETION_MEAN_NS),
-    ("time_to_first_byte_ns", id::TIME_TO_FIRST_BYTE_MEAN_NS),
-];
-
-/// Returns the name of a metric now, by this or an earlier name; `name` itself if it is neither.
-#[must_use]
-pub fn current_name(name: &str) -> &str {
-    let earlier = EARLIER_NAMES.iter().find(|(earlier, _)| *earlier == name);
-    earlier.map_or(name, |(_, now)| now)
-}
-
-/// Reads the name of a metric, also an earlier one, from a stored record.
-pub(crate) fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    Ok(current_name(&name).to_owned())
-}
-
-/// Reads the name of a metric, if there is one, as [`read_name`] does.
-pub(crate) fn read_optional_name<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<String>, D::Error> {
-    let name = Option::<String>::deserialize(deserializer)?;
-    Ok(name.map(|name| current_name(&name).to_owned()))
-}
-
 /// Tables of metrics, in the order in which files and reports show them.
 const TABLES: [&[MetricDefinition]; 3] = [work::METRICS, hosts::METRICS, network::METRICS];
 
@@ -307,15 +269,6 @@ mod tests {
             stems.contains(base) || delays.clone().any(|series| series == *name)
         });
         assert_eq!(bare.collect::<Vec<_>>(), Vec::<&str>::new());
-    }
-
-    #[test]
-    fn earlier_names_stand_for_metrics_and_are_none() {
-        for (earlier, now) in EARLIER_NAMES {
-            assert!(find(earlier).is_none() && find(now).is_some(), "{earlier}");
-            assert_eq!(current_name(earlier), *now);
-        }
-        assert_eq!(current_name("goodput_bps"), "goodput_bps");
     }
 
     #[test]

@@ -140,7 +140,6 @@ pub struct Published {
     #[serde(default)]
     pub workload: Option<String>,
     /// Name in [`crate::metric::METRICS`].
-    #[serde(deserialize_with = "crate::metric::read_name")]
     pub metric: String,
     /// Value in the metric's unit.
     pub value: f64,
@@ -190,11 +189,7 @@ pub struct Study {
     pub successes: Option<u32>,
     /// Metric by which transports are ranked with every workload; that of the workload's kind if
     /// absent.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::metric::read_optional_name"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_by: Option<String>,
     /// Largest difference between two sides that count as the same, as a ratio less 1.
     #[serde(default = "Study::equivalence_default")]

@@ -137,7 +137,7 @@ pub(super) fn read_published(
     })
 }
 
-/// Returns the metric of this name, also by an earlier one.
+/// Returns the metric of this name.
 pub(super) fn known_metric(
     section: &Section<'_>,
     name: &str,
@@ -146,9 +146,9 @@ pub(super) fn known_metric(
     find_metric(name).map_err(|error| section.error(span, error.message, error.hint))
 }
 
-/// Returns the metric of this name, also by an earlier one.
+/// Returns the metric of this name.
 pub(super) fn find_metric(name: &str) -> Result<&'static MetricDefinition, UnitError> {
-    metric::find(metric::current_name(name)).ok_or_else(|| {
+    metric::find(name).ok_or_else(|| {
         let names: Vec<&str> = METRICS.iter().map(|known| known.name).collect();
         let hint = match nearest(name, &names) {
             Some(near) => format!("did you mean `{near}`? `regatta list metrics` lists all"),

@@ -393,9 +393,6 @@ warnings! {
         external_left_out(side: Phrase, names: Vec<String>) =
             "what the {side}'s program told was left out, as it may not tell it or the value is impossible: {names}",
             hint "see \"What a program may tell\" in docs/external-drivers.md";
-        external_earlier_name(side: Phrase, names: Vec<String>, earlier: &str, current: &str) =
-            "what the {side}'s program told was left out, as it may not tell it or the value is impossible: {names}",
-            hint "`{earlier}` does not say its statistic: report `{current}`, or another one of \"What a program may tell\" in docs/external-drivers.md";
     }
     "external_end" {
         external_end(side: Phrase, how: Text) = "when all was done, the {side}'s program {how}";

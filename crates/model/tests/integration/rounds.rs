@@ -61,13 +61,6 @@ fn a_study_names_the_metric_of_its_ranking() {
     };
     assert_eq!(of(""), "goodput_bps");
     assert_eq!(of("rank_by = \"transfer_time_ns\""), "transfer_time_ns");
-    // A name that did not say its statistic, as earlier versions had it, in a file and in a stored study.
-    let earlier = "rank_by = \"message_delay_ns\"";
-    assert_eq!(of(earlier), "message_delay_mean_ns");
-    let stored = serde_json::to_string(&study(earlier).expect("a study")).expect("JSON");
-    let stored = stored.replace("message_delay_mean_ns", "message_delay_ns");
-    let read: Study = serde_json::from_str(&stored).expect("a study");
-    assert_eq!(read.rank_by.as_deref(), Some("message_delay_mean_ns"));
     for (key, expected) in [
         (
             "rank_by = \"transfer_time\"",

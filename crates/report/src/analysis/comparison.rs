@@ -16,10 +16,10 @@ pub enum Conclusion {
     #[serde(rename = "slower")]
     Slower,
     /// The interval lies within the study's margin of no difference.
-    #[serde(rename = "same", alias = "no difference detected")]
+    #[serde(rename = "same")]
     Same,
     /// Neither: the interval includes no difference, and reaches beyond the margin or is not known.
-    #[serde(rename = "undecided", alias = "not enough rounds")]
+    #[serde(rename = "undecided")]
     Undecided,
 }
 

@@ -1,7 +1,7 @@
 //! Facts and metrics that a program reports about itself and its stack.
 
 use regatta_control::SideReport;
-use regatta_model::{Phrase, Unit, Warning, metric, metric::id, phrase, warning};
+use regatta_model::{Unit, metric, metric::id, phrase, warning};
 use regatta_transport::MonotonicTime;
 
 use super::ProgramSession;
@@ -67,31 +67,8 @@ impl ProgramSession {
                 .map(|name| name.escape_debug().take(LONGEST_FACT).collect())
                 .collect();
             let side = phrase::side(self.trial.order.role.name());
-            report.measurements.warnings.push(warning_of(side, names));
+            let warning = warning::external_left_out(side, names);
+            report.measurements.warnings.push(warning);
         }
-    }
-}
-
-/// Returns the warning that what has these names was left out.
-fn warning_of(side: Phrase, names: Vec<String>) -> Warning {
-    let earlier = (names.iter()).find(|name| metric::current_name(name) != **name);
-    match earlier.cloned() {
-        Some(earlier) => {
-            let current = metric::current_name(&earlier);
-            warning::external_earlier_name(side, names, &earlier, current)
-        }
-        None => warning::external_left_out(side, names),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_earlier_name_is_refused_with_that_of_now() {
-        let of = |name: &str| warning_of(phrase::sender(), vec![name.to_owned()]).hint;
-        assert!(of("smoothed_rtt_ns").contains("report `smoothed_rtt_mean_ns`"));
-        assert!(of("goodput_bps").starts_with("see "));
     }
 }
